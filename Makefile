@@ -1,0 +1,80 @@
+# Everything a person or a machine does with this tree; each target sets up .venv first when it must.
+
+# The interpreter that makes .venv: make PYTHON=python3.13 setup
+PYTHON ?= python3
+
+# What falls when in make chaos: make SEED=2 chaos
+SEED ?= 1
+
+VENV := .venv
+BIN := $(VENV)/bin
+ROOMS := memcore ops scheduler tasks workers
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install -c constraints.txt
+# Where pytest leaves its reports, for the count at the end.
+REPORTS := build/tests
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo up test test-fast lint format types bench chaos clean
+
+help:  ## Show this list.
+	@echo "memtend: make TARGET"
+	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.core  ## Install memtend into .venv; then .venv/bin/memtend works.
+
+demo: $(VENV)/.core  ## Start everything in a fresh folder, keep a fleet's memories through a night, show it, stop.
+	$(BIN)/python -m ops.demo
+
+up: $(VENV)/.core  ## Start the embedded stack in ~/.memtend and keep it alive until Ctrl-C.
+	$(BIN)/memtend up
+
+test: lint  ## Check the code, then run every test, those with real processes and signals last.
+	@rm -rf $(REPORTS)
+	@mkdir -p $(REPORTS)
+	$(BIN)/python -m pytest -n 2 -m "not acceptance" --junitxml=$(REPORTS)/1-fast.xml
+	$(BIN)/python -m pytest -m acceptance --junitxml=$(REPORTS)/2-acceptance.xml
+	@$(BIN)/python tests/tally.py $(REPORTS)
+
+test-fast: $(VENV)/.dev  ## Run the tests that need no real stack.
+	$(BIN)/python -m pytest -n 2 -m "not acceptance"
+
+lint: $(VENV)/.dev types  ## Check style, types and the arrows between the rooms; change nothing.
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev  ## Put the code into its form.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(VENV)/.dev  ## Check types, of the tests too: mypy strict, then basedpyright.
+	MYPYPATH=tests $(BIN)/mypy --explicit-package-bases $(ROOMS) tests docs/examples
+	$(BIN)/basedpyright $(ROOMS) tests docs/examples
+
+bench: $(VENV)/.dev  ## Measure storing, searching and importing beside their limits.
+	$(BIN)/python tests/benchmarks/run.py
+
+chaos: $(VENV)/.dev  ## Kill every part again and again under load, then account for every job (five minutes).
+	$(BIN)/python tests/chaos/run.py --seed $(SEED)
+
+clean:  ## Remove .venv, caches and build output; data folders stay.
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find $(ROOMS) tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps: a change of versions or of the package's data installs anew, nothing else does.
+$(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing memtend into $(VENV) ..."
+	@$(PIP) hatchling editables
+	@$(PIP) --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	@echo "Installing what the tests need into $(VENV) ..."
+	@$(PIP) --no-build-isolation -e ".[dev,postgres]"
+	@touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "memtend needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 setup" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
