@@ -1,0 +1,13 @@
+"""The names under which backends log; the fields stand beside them in ``extra``, memory text never does."""
+
+from enum import StrEnum
+
+
+class BackendEvent(StrEnum):
+    """A log event of a backend."""
+
+    CONNECTED = "memory.backend.connected"
+    DISCONNECTED = "memory.backend.disconnected"
+    HEALTH_CHECK_FAILED = "memory.backend.health_check"
+    #: A point that cannot be read as a memory was passed over; its id stands beside.
+    ENTRY_UNREADABLE = "memory.model.invalid"

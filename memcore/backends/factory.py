@@ -1,0 +1,94 @@
+"""Backends built from the configuration: always a new, disconnected instance for one company."""
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from memcore.backends.mem0.place import Mem0Place
+from memcore.backends.protocol import BatchBackend, MemoryBackend
+from memcore.backends.registry import BackendParts, BackendRegistry
+from memcore.clock import Clock, utc_now
+from memcore.config.company import CompanyMemoryConfig
+from memcore.embedding.factory import create_embedder
+from memcore.errors import MemoryConfigError
+
+if TYPE_CHECKING:
+    from memcore.config.policy import Policy
+    from memcore.config.settings import Settings
+    from memcore.embedding.protocol import Embedder
+
+
+@runtime_checkable
+class WorkerBackend(MemoryBackend, BatchBackend, Protocol):
+    """A backend that workers can use: both protocols in one."""
+
+
+def create_memory_backend(
+    config: CompanyMemoryConfig,
+    *,
+    company: str,
+    embedder: "Embedder | None" = None,
+    place: Mem0Place | None = None,
+    clock: Clock = utc_now,
+    registry: BackendRegistry | None = None,
+) -> MemoryBackend:
+    """Build the backend that ``config.backend`` names; the caller connects it.
+
+    Args:
+        config: the company's ``memory`` section.
+        company: the company.
+        embedder: needed by mem0.
+        place: where mem0's data lie; needed by mem0.
+        clock: the time.
+        registry: the backends to choose from; memtend's own when left out.
+
+    Raises MemoryConfigError when the name is unknown or something that the backend needs is missing.
+    """
+    entry = (registry or BackendRegistry.default()).entry(config.backend)
+    return entry.build(BackendParts(config=config, company=company, embedder=embedder, place=place, clock=clock))
+
+
+def create_configured_embedder(settings: "Settings", policy: "Policy") -> "Embedder | None":
+    """Load the embedder that is configured, or None for a backend that needs none; it may be loaded before a fork."""
+    config = policy.memory
+    provider = None if config.embedder is None else config.embedder.provider
+    return create_embedder(provider or settings.embedder) if config.backend == "mem0" else None
+
+
+def create_engine_backend(
+    settings: "Settings", policy: "Policy", *, embedder: "Embedder | None" = None, clock: Clock = utc_now
+) -> MemoryBackend:
+    """Build the backend of an installation, with the embedder that is configured unless one is given.
+
+    The caller connects it.
+    """
+    return create_memory_backend(
+        policy.memory,
+        company=settings.company,
+        embedder=embedder or create_configured_embedder(settings, policy),
+        place=mem0_place(settings),
+        clock=clock,
+    )
+
+
+def create_worker_backend(
+    settings: "Settings", policy: "Policy", *, embedder: "Embedder | None" = None, clock: Clock = utc_now
+) -> WorkerBackend:
+    """Build the backend for a worker; MemoryConfigError for one that keeps its memories in the process."""
+    name = policy.memory.backend
+    if BackendRegistry.default().entry(name).is_process_local:
+        raise MemoryConfigError(
+            f"memory.backend: {name!r} keeps memories inside one process, and workers share them: choose mem0"
+        )
+    backend = create_engine_backend(settings, policy, embedder=embedder, clock=clock)
+    if not isinstance(backend, WorkerBackend):
+        raise MemoryConfigError(f"memory.backend: {name!r} has no batch protocol, which workers need")
+    return backend
+
+
+def mem0_place(settings: "Settings") -> Mem0Place:
+    """Return where an installation keeps the memories of its company."""
+    return Mem0Place(
+        url=settings.qdrant_url,
+        api_key=settings.qdrant_api_key,
+        history_url=settings.history_url,
+        collection=Mem0Place.collection_of(settings.company),
+    )

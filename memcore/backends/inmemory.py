@@ -1,0 +1,268 @@
+"""The backend that keeps memories in this process: for engines that need nothing durable, and for tests."""
+
+import dataclasses
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+
+from memcore.backends.fresh import fresh_record
+from memcore.backends.owner import memory_ids, require_agent_id, require_memory_id
+from memcore.backends.predicate import is_expired, is_hit, is_match
+from memcore.backends.protocol import MAX_PAGE
+from memcore.backends.record import MemoryRecord, Page
+from memcore.backends.where import Where
+from memcore.clock import Clock, utc_now
+from memcore.errors import MemoryConnectionError, MemoryStoreError
+from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+
+#: Most memories of one agent unless told otherwise: the reference's default, a few tens of megabytes.
+DEFAULT_MAX_MEMORIES = 10_000
+
+
+class InMemoryBackend:
+    """Keep memories in a dictionary until the process ends; a text query is a substring search, newest first.
+
+    Entries found by text carry no relevance score: a substring either is there or is not. Disconnecting keeps the
+    memories; ``clear`` drops an agent's. Safe in several threads and event loops at once.
+
+    Args:
+        company: the company whose agents these are; it is part of every id.
+        max_memories: most memories of one agent.
+        clock: the time.
+    """
+
+    def __init__(self, *, company: str, max_memories: int = DEFAULT_MAX_MEMORIES, clock: Clock = utc_now) -> None:
+        self._company = company
+        self._max_memories = max_memories
+        self._clock = clock
+        self._agents: dict[str, dict[str, MemoryRecord]] = {}
+        self._owners: dict[str, str] = {}
+        self._marks: dict[str, str] = {}
+        # Held for a whole call: no call awaits inside it, so it is never held for long.
+        self._lock = threading.Lock()
+        self._is_connected = False
+
+    async def connect(self) -> None:
+        """Let the other calls through."""
+        self._is_connected = True
+
+    async def disconnect(self) -> None:
+        """Refuse the other calls; the memories stay."""
+        self._is_connected = False
+
+    async def health_check(self) -> bool:
+        """Return whether connect has been called."""
+        return self._is_connected
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether connect has been called and disconnect has not been since."""
+        return self._is_connected
+
+    @property
+    def backend_name(self) -> str:
+        """The name that the configuration uses."""
+        return "inmemory"
+
+    @property
+    def is_process_local(self) -> bool:
+        """True: another process sees none of these memories, so a worker refuses to start with this backend."""
+        return True
+
+    @property
+    def supported_categories(self) -> frozenset[MemoryCategory]:
+        """All."""
+        return frozenset(MemoryCategory)
+
+    @property
+    def supports_graph(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def supports_temporal(self) -> bool:
+        """True: since and until are honoured."""
+        return True
+
+    @property
+    def supports_vector_search(self) -> bool:
+        """False: a text query looks for a substring."""
+        return False
+
+    @property
+    def supports_shared_access(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def max_memories_per_agent(self) -> int | None:
+        """The cap that the constructor was given."""
+        return self._max_memories
+
+    async def store(self, agent_id: str, request: MemoryStoreRequest) -> str:
+        """Store one memory and return its id, the same for the same memory. Raises MemoryStoreError at the cap."""
+        record = fresh_record(agent_id, request, company=self._company, now=self._clock())
+        await self.store_many([record])
+        return record.entry.id
+
+    async def retrieve(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
+        """Return what matches and has not expired, newest first, ties by id."""
+        now = self._clock()
+        with self._lock:
+            found = [r.entry for r in self._of(agent_id).values() if is_hit(query, r.entry, now)]
+        found.sort(key=lambda entry: entry.id)
+        found.sort(key=lambda entry: entry.created_at, reverse=True)
+        return tuple(found[: query.limit])
+
+    async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
+        """Return the memory, or None when this agent has none with that id or it has expired."""
+        with self._lock:
+            record = self._of(agent_id).get(memory_id)
+        return None if record is None or is_expired(record.entry, self._clock()) else record.entry
+
+    async def delete(self, agent_id: str, memory_id: str) -> bool:
+        """Delete the memory; False when this agent has none with that id."""
+        return await self.delete_many(agent_id, [memory_id]) > 0
+
+    async def count(self, agent_id: str, *, category: MemoryCategory | None = None) -> int:
+        """Return how many memories are kept, expired ones included until retention removes them."""
+        return await self.count_where(
+            Where(agent_id=agent_id, categories=None if category is None else frozenset({category}))
+        )
+
+    async def clear(self, agent_id: str) -> None:
+        """Drop all memories of this agent."""
+        await self.delete_where(Where(agent_id=agent_id))
+
+    async def store_many(self, records: Sequence[MemoryRecord]) -> None:
+        """Keep every record whose id is new. Raises MemoryStoreError at the cap, and then keeps none of them."""
+        for record in records:
+            require_agent_id(record.entry.agent_id)
+            require_memory_id(record.entry.id)
+        with self._lock:
+            self._require_connected()
+            fresh = {r.entry.id: r for r in reversed(records) if r.entry.id not in self._owners}
+            self._make_room(fresh.values())
+            for record in records:
+                memory_id, agent_id = record.entry.id, record.entry.agent_id
+                if memory_id in self._owners:
+                    continue
+                # Relevance belongs to the answer in which an entry was found, not to the entry.
+                entry = record.entry.model_copy(update={"relevance_score": None})
+                self._agents.setdefault(agent_id, {})[memory_id] = dataclasses.replace(record, entry=entry)
+                self._owners[memory_id] = agent_id
+
+    async def get_many(
+        self, agent_id: str, ids: Sequence[str], *, with_vectors: bool = False
+    ) -> tuple[MemoryRecord, ...]:
+        """Return those of the ids that this agent has, in the order asked for, expired ones included."""
+        with self._lock:
+            own = self._of(agent_id)
+            found = [own[memory_id] for memory_id in memory_ids(ids) if memory_id in own]
+        return tuple(_shown(record, with_vectors=with_vectors) for record in found)
+
+    async def delete_many(self, agent_id: str, ids: Sequence[str]) -> int:
+        """Delete those of the ids that this agent has and return how many."""
+        return await self.delete_where(Where(agent_id=agent_id, ids=frozenset(memory_ids(ids))))
+
+    async def delete_where(self, where: Where) -> int:
+        """Delete what matches and return how many."""
+        with self._lock:
+            victims = [record.entry.id for record in self._matches(where)]
+            for memory_id in victims:
+                del self._agents[where.agent_id][memory_id], self._owners[memory_id]
+                self._marks.pop(memory_id, None)
+        return len(victims)
+
+    async def count_where(self, where: Where) -> int:
+        """Return the exact number of matches."""
+        with self._lock:
+            return len(self._matches(where))
+
+    async def scan(
+        self, where: Where, *, cursor: str | None = None, limit: int = MAX_PAGE, with_vectors: bool = False
+    ) -> Page:
+        """Return the next page of matches, oldest first, ties by id."""
+        size = max(1, min(limit, MAX_PAGE))
+        with self._lock:
+            found = sorted(self._matches(where), key=_age)
+        rest = found if cursor is None else [record for record in found if _age(record) > _age_of(cursor)]
+        page = rest[:size]
+        return Page(
+            records=tuple(_shown(record, with_vectors=with_vectors) for record in page),
+            cursor=_cursor_after(page[-1]) if len(rest) > size else None,
+        )
+
+    async def set_metadata_many(self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata) -> int:
+        """Replace source, confidence and tags of these memories; return how many."""
+        now = self._clock()
+
+        def change(entry: MemoryEntry) -> MemoryEntry:
+            return entry.model_copy(update={"metadata": metadata, "updated_at": max(now, entry.created_at)})
+
+        return self._rewrite(Where(agent_id=agent_id, ids=frozenset(memory_ids(ids))), change)
+
+    async def claim(self, where: Where, token: str) -> int:
+        """Mark what matches with the token, overwriting any older mark; return how many carry it now."""
+        with self._lock:
+            for record in self._matches(where):
+                self._marks[record.entry.id] = token
+            return sum(self._marks.get(memory_id) == token for memory_id in self._of(where.agent_id))
+
+    async def unclaim(self, agent_id: str) -> None:
+        """Take every mark off this agent's memories."""
+        with self._lock:
+            for memory_id in self._of(agent_id):
+                self._marks.pop(memory_id, None)
+
+    def _require_connected(self) -> None:
+        if not self._is_connected:
+            raise MemoryConnectionError("the backend inmemory is not connected: call connect first")
+
+    def _of(self, agent_id: str) -> dict[str, MemoryRecord]:
+        self._require_connected()
+        return self._agents.get(require_agent_id(agent_id), {})
+
+    def _matches(self, where: Where) -> list[MemoryRecord]:
+        own = self._of(where.agent_id)
+        return [record for memory_id, record in own.items() if is_match(where, record, self._marks.get(memory_id))]
+
+    def _rewrite(self, where: Where, change: Callable[[MemoryEntry], MemoryEntry]) -> int:
+        with self._lock:
+            found = self._matches(where)
+            for record in found:
+                self._agents[where.agent_id][record.entry.id] = dataclasses.replace(record, entry=change(record.entry))
+        return len(found)
+
+    def _make_room(self, fresh: Iterable[MemoryRecord]) -> None:
+        wanted: dict[str, int] = {}
+        for record in fresh:
+            wanted[record.entry.agent_id] = wanted.get(record.entry.agent_id, 0) + 1
+        for agent_id, number in wanted.items():
+            own = self._of(agent_id)
+            if len(own) + number <= self._max_memories:
+                continue
+            # Only now: as long as there is room, retention decides what becomes of expired memories.
+            now = self._clock()
+            for memory_id in [key for key, record in own.items() if is_expired(record.entry, now)]:
+                del own[memory_id], self._owners[memory_id]
+                self._marks.pop(memory_id, None)
+            if len(own) + number > self._max_memories:
+                raise MemoryStoreError(f"the backend inmemory holds at most {self._max_memories} memories of an agent")
+
+
+def _shown(record: MemoryRecord, *, with_vectors: bool) -> MemoryRecord:
+    return record if with_vectors else dataclasses.replace(record, vectors=None)
+
+
+def _age(record: MemoryRecord) -> tuple[datetime, str]:
+    return record.entry.created_at, record.entry.id
+
+
+def _cursor_after(record: MemoryRecord) -> str:
+    return f"{record.entry.created_at.isoformat()} {record.entry.id}"
+
+
+def _age_of(cursor: str) -> tuple[datetime, str]:
+    at, _, memory_id = cursor.partition(" ")
+    return datetime.fromisoformat(at), memory_id

@@ -1,0 +1,315 @@
+"""The mem0 backend: the reference's backend protocol and the batch protocol, over one collection.
+
+The methods stand in the order of the protocols and hand each call to the room that knows how: reader, search, writer.
+"""
+
+import asyncio
+import logging
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from httpx import Limits
+from qdrant_client import QdrantClient
+
+from memcore import errors
+from memcore.backends.events import BackendEvent
+from memcore.backends.fresh import fresh_record
+from memcore.backends.mem0.calls import THREADS, Calls
+from memcore.backends.mem0.collection import ensure_collection
+from memcore.backends.mem0.history import History
+from memcore.backends.mem0.indexed_text import PLAIN, IndexedText
+from memcore.backends.mem0.place import Mem0Place
+from memcore.backends.mem0.reader import Reader
+from memcore.backends.mem0.search import Search, SearchPlan
+from memcore.backends.mem0.writer import Writer
+from memcore.backends.owner import memory_ids, require_agent_id
+from memcore.backends.protocol import MAX_PAGE
+from memcore.backends.record import MemoryRecord, Page
+from memcore.backends.where import Where
+from memcore.clock import Clock, utc_now
+from memcore.embedding.bm25 import Bm25Encoder
+from memcore.embedding.protocol import Embedder, EmbedderIdentity
+from memcore.errors import MemoryConnectionError
+from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+
+#: How long a connection to the store is kept without use: less than the 5 s after which servers close theirs (uvicorn,
+#: actix), so that no call meets a connection that is just being closed.
+_IDLE = timedelta(seconds=2)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """What exists between connect and disconnect."""
+
+    client: QdrantClient
+    calls: Calls
+    history: History
+    reader: Reader
+    search: Search
+    writer: Writer
+
+
+class Mem0Backend:
+    """Keep memories in mem0's collection layout on a Qdrant store, readable by stock mem0.
+
+    ``retrieve`` and ``get`` do not show expired memories; ``count``, ``get_many``, ``scan`` and the rest see all that
+    is stored, so that maintenance does. Open it after a fork, never before. Safe in several tasks of one event loop.
+
+    Args:
+        place: where the data lie.
+        company: the company whose agents these are; it is part of every id.
+        embedder: makes the dense vectors; the collection remembers it and refuses another.
+        encoder: makes the sparse vectors.
+        plan: how text queries are answered.
+        text_template: the text that is embedded (``memory.storage.text_template``).
+        clock: the time.
+    """
+
+    def __init__(
+        self,
+        place: Mem0Place,
+        *,
+        company: str,
+        embedder: Embedder,
+        encoder: Bm25Encoder,
+        plan: SearchPlan | None = None,
+        text_template: str = PLAIN,
+        clock: Clock = utc_now,
+    ) -> None:
+        self._place = place
+        self._company = company
+        self._embedder = embedder
+        self._encoder = encoder
+        self._plan = plan or SearchPlan()
+        self._text = IndexedText(text_template)
+        self._clock = clock
+        self._opening = asyncio.Lock()
+        self._opened: _Open | None = None
+
+    async def connect(self) -> None:
+        """Open the connection and create the collection if it is not there; a second call does nothing.
+
+        Raises MemoryConnectionError, or MemoryConfigError when the collection holds another embedder's vectors.
+        """
+        async with self._opening:
+            if self._opened is None:
+                self._opened = await self._open()
+                _log.info(BackendEvent.CONNECTED, extra={"backend": self.backend_name, **self._where()})
+
+    async def disconnect(self) -> None:
+        """Close the connection; a second call does nothing."""
+        async with self._opening:
+            opened, self._opened = self._opened, None
+            if opened is not None:
+                await opened.calls.read("disconnect", lambda: _close(opened))
+                opened.calls.close()
+                _log.info(BackendEvent.DISCONNECTED, extra={"backend": self.backend_name, **self._where()})
+
+    async def health_check(self) -> bool:
+        """Return whether the store answers and has the collection; trouble is logged as a warning, never raised."""
+        opened, name = self._opened, self._place.collection
+        if opened is None:
+            return False
+        try:
+            return await opened.calls.read("health_check", lambda: opened.client.collection_exists(name))
+        except errors.MemoryError as error:
+            _log.warning(BackendEvent.HEALTH_CHECK_FAILED, extra={"error": str(error), **self._where()})
+            return False
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether connect has succeeded and disconnect has not been called since."""
+        return self._opened is not None
+
+    @property
+    def backend_name(self) -> str:
+        """The name that the configuration uses."""
+        return "mem0"
+
+    @property
+    def is_process_local(self) -> bool:
+        """False: every process sees the same memories."""
+        return False
+
+    @property
+    def supported_categories(self) -> frozenset[MemoryCategory]:
+        """All."""
+        return frozenset(MemoryCategory)
+
+    @property
+    def supports_graph(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def supports_temporal(self) -> bool:
+        """True: since and until are honoured, in the store."""
+        return True
+
+    @property
+    def supports_vector_search(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def supports_shared_access(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def max_memories_per_agent(self) -> int | None:
+        """None: maintenance keeps an agent's number down, not the store."""
+        return None
+
+    async def store(self, agent_id: str, request: MemoryStoreRequest) -> str:
+        """Store one memory and return its id; the same memory again is the same id and changes nothing."""
+        record = fresh_record(agent_id, request, company=self._company, now=self._clock())
+        await self.store_many([record])
+        return record.entry.id
+
+    async def retrieve(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
+        """Return what matches and has not expired: best first with a text, newest first without."""
+        opened, now, text = self._connected(agent_id), self._clock(), query.text
+        if text is None:
+            return await opened.calls.read("retrieve", lambda: opened.reader.newest(agent_id, query, now=now))
+        return await opened.calls.read("retrieve", lambda: opened.search.by_text(agent_id, query, text, now=now))
+
+    async def retrieve_sparse(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
+        """Return the keyword hits alone, best first; without a text, or one without words, there are none."""
+        opened, now, text = self._connected(agent_id), self._clock(), query.text
+        if text is None:
+            return ()
+        return await opened.calls.read(
+            "retrieve_sparse", lambda: opened.search.by_words(agent_id, query, text, now=now)
+        )
+
+    async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
+        """Return the memory, or None when this agent has none with that id or it has expired."""
+        opened, now = self._connected(agent_id), self._clock()
+        return await opened.calls.read("get", lambda: opened.reader.get(agent_id, memory_id, now=now))
+
+    async def delete(self, agent_id: str, memory_id: str) -> bool:
+        """Delete the memory and its text in the history; False when this agent has none with that id."""
+        return await self.delete_many(agent_id, [memory_id]) > 0
+
+    async def count(self, agent_id: str, *, category: MemoryCategory | None = None) -> int:
+        """Return the exact number of memories stored, expired ones included until retention removes them."""
+        categories = None if category is None else frozenset({category})
+        return await self.count_where(Where(agent_id=agent_id, categories=categories))
+
+    async def store_many(self, records: Sequence[MemoryRecord]) -> None:
+        """Write every record whose id is not there yet, 256 to a request; a failure may leave some written."""
+        opened = self._connected()
+        await opened.calls.write("store_many", lambda: opened.writer.store(records))
+
+    async def get_many(
+        self, agent_id: str, ids: Sequence[str], *, with_vectors: bool = False
+    ) -> tuple[MemoryRecord, ...]:
+        """Return those of the ids that this agent has, in the order asked for, expired ones included."""
+        opened = self._connected(agent_id)
+        return await opened.calls.read(
+            "get_many", lambda: opened.reader.get_many(agent_id, ids, with_vectors=with_vectors)
+        )
+
+    async def delete_many(self, agent_id: str, ids: Sequence[str]) -> int:
+        """Delete those of the ids that this agent has and return how many."""
+        return await self.delete_where(Where(agent_id=agent_id, ids=frozenset(memory_ids(ids))))
+
+    async def delete_where(self, where: Where) -> int:
+        """Delete what matches, with its text in the history, and return how many."""
+        opened = self._connected(where.agent_id)
+        return await opened.calls.write("delete_where", lambda: opened.writer.remove(where))
+
+    async def count_where(self, where: Where) -> int:
+        """Return the exact number of matches."""
+        opened = self._connected(where.agent_id)
+        return await opened.calls.read("count_where", lambda: opened.reader.count(where))
+
+    async def scan(
+        self, where: Where, *, cursor: str | None = None, limit: int = MAX_PAGE, with_vectors: bool = False
+    ) -> Page:
+        """Return the next page of matches, oldest first, ties by id."""
+        opened = self._connected(where.agent_id)
+        return await opened.calls.read(
+            "scan", lambda: opened.reader.scan(where, cursor=cursor, limit=limit, with_vectors=with_vectors)
+        )
+
+    async def set_metadata_many(self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata) -> int:
+        """Replace source, confidence and tags of these memories without embedding again; return how many."""
+        opened, now = self._connected(agent_id), self._clock()
+        return await opened.calls.write(
+            "set_metadata_many", lambda: opened.writer.set_metadata(agent_id, ids, metadata, now=now)
+        )
+
+    async def claim(self, where: Where, token: str) -> int:
+        """Mark what matches with the token, overwriting any older mark; return how many carry it now."""
+        opened = self._connected(where.agent_id)
+        return await opened.calls.write("claim", lambda: opened.writer.claim(where, token))
+
+    async def unclaim(self, agent_id: str) -> None:
+        """Take every mark off this agent's memories."""
+        opened = self._connected(agent_id)
+        await opened.calls.write("unclaim", lambda: opened.writer.unclaim(agent_id))
+
+    def _connected(self, agent_id: str | None = None) -> _Open:
+        if self._opened is None:
+            raise MemoryConnectionError("the backend mem0 is not connected: call connect first")
+        if agent_id is not None:
+            require_agent_id(agent_id)
+        return self._opened
+
+    async def _open(self) -> _Open:
+        place, calls = self._place, Calls()
+        identity = EmbedderIdentity.of(self._embedder, text_form=self._text.template)
+        history = History(place.history_url, clock=self._clock)
+        client = _client(place)
+        try:
+            await calls.read("connect", lambda: ensure_collection(client, place.collection, identity))
+        except BaseException:
+            client.close()
+            history.close()
+            calls.close()
+            raise
+        return _Open(
+            client=client,
+            calls=calls,
+            history=history,
+            reader=Reader(client, place.collection),
+            search=Search(client, place.collection, embedder=self._embedder, encoder=self._encoder, plan=self._plan),
+            writer=Writer(
+                client,
+                place.collection,
+                history=history,
+                embedder=self._embedder,
+                encoder=self._encoder,
+                text=self._text,
+            ),
+        )
+
+    def _where(self) -> dict[str, str]:
+        return {"company": self._company, "collection": self._place.collection}
+
+
+def _client(place: Mem0Place) -> QdrantClient:
+    key = None if place.api_key is None else place.api_key.get_secret_value()
+    with warnings.catch_warnings():
+        # Over loopback a key without TLS is not insecure, and elsewhere the operator chose the URL.
+        warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
+        # check_compatibility asks the server for its version before connect is awaited, on the event loop's thread.
+        return QdrantClient(
+            url=place.url,
+            api_key=key,
+            timeout=int(place.timeout.total_seconds()),
+            check_compatibility=False,
+            # Left to itself, the client opens a new connection for each call to a store on this machine.
+            limits=Limits(max_keepalive_connections=THREADS, keepalive_expiry=_IDLE.total_seconds()),
+        )
+
+
+def _close(opened: _Open) -> None:
+    opened.client.close()
+    opened.history.close()

@@ -1,0 +1,73 @@
+"""Calls to the store, off the event loop, with every failure in memcore's words."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from httpx import TransportError
+from qdrant_client.common.client_exceptions import QdrantException
+from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
+
+from memcore import errors
+from memcore.errors import MemoryConnectionError, MemoryRetrievalError, MemoryStoreError
+
+_T = TypeVar("_T")
+
+#: Threads that wait for the store: a hybrid search takes milliseconds, so a few serve hundreds of agents; embedding
+#: runs in them too, and more than the cores of a small machine would only take turns.
+THREADS = 4
+
+#: Answers that say who we are not, rather than what went wrong.
+_UNAUTHORIZED = frozenset({401, 403})
+
+#: Answers of a store, or of what stands before it, that cannot serve now.
+_UNAVAILABLE = frozenset({429, 502, 503, 504})
+
+
+class Calls:
+    """Run the sync client's calls on a few threads of their own.
+
+    asyncio's shared executor would make a slow store stop everything else that uses it.
+    """
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="memtend-store")
+
+    def close(self) -> None:
+        """Let the threads end when their calls have."""
+        self._threads.shutdown(wait=False)
+
+    async def read(self, what: str, call: Callable[[], _T]) -> _T:
+        """Run a read; a failure is MemoryRetrievalError, or MemoryConnectionError when nobody answered."""
+        return await self._run(what, call, MemoryRetrievalError)
+
+    async def write(self, what: str, call: Callable[[], _T]) -> _T:
+        """Run a write; a failure is MemoryStoreError, or MemoryConnectionError when nobody answered."""
+        return await self._run(what, call, MemoryStoreError)
+
+    async def _run(self, what: str, call: Callable[[], _T], failure: type[errors.MemoryError]) -> _T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        except ApiException as error:
+            raise _told(what, error, failure) from error
+        except (TransportError, QdrantException) as error:
+            # QdrantException is the client's word for "asked too often".
+            raise MemoryConnectionError(
+                f"{what}: the vector store cannot serve now ({type(error).__name__})"
+            ) from error
+
+
+def _told(what: str, error: ApiException, failure: type[errors.MemoryError]) -> errors.MemoryError:
+    # Never the answer's body: a store may quote the request in it, and the request holds the memory's text.
+    if isinstance(error, ResponseHandlingException):
+        if isinstance(error.source, TransportError):
+            return MemoryConnectionError(f"{what}: the vector store does not answer ({type(error.source).__name__})")
+        return failure(f"{what}: the vector store's answer could not be read ({type(error.source).__name__})")
+    if not isinstance(error, UnexpectedResponse):
+        return failure(f"{what}: the vector store refused ({type(error).__name__})")
+    if error.status_code in _UNAUTHORIZED:
+        return MemoryConnectionError(f"{what}: the vector store refused the API key (status {error.status_code})")
+    if error.status_code in _UNAVAILABLE:
+        return MemoryConnectionError(f"{what}: the vector store cannot serve now (status {error.status_code})")
+    return failure(f"{what}: the vector store refused with status {error.status_code}")

@@ -1,0 +1,167 @@
+"""A memory as a Qdrant payload and back: mem0's keys, memtend's beside them, and whatever else stood there.
+
+Times stand twice: as ISO text, which is the truth and what mem0 reads, and as a float of epoch seconds, which is what
+the store filters and orders by. The claim mark is the store's alone: it is no part of a memory, so a memory that is
+written back comes without it.
+"""
+
+import hashlib
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from memcore.backends.record import Lineage, MemoryRecord, Vectors
+from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata
+
+#: Category of a memory that has none, because stock mem0 wrote it. Not WORKING: those end with their task, and
+#: nobody said that this one should.
+_CATEGORY_OF_STRANGERS = MemoryCategory.SEMANTIC
+
+#: Confidence of a memory whose confidence cannot be read: neither trusted nor dismissed.
+_UNREADABLE_CONFIDENCE = 0.5
+
+
+class Key(StrEnum):
+    """A payload key that memtend reads or writes; the first six are mem0's own."""
+
+    DATA = "data"
+    HASH = "hash"
+    USER_ID = "user_id"
+    AGENT_ID = "agent_id"
+    CREATED_AT = "created_at"
+    UPDATED_AT = "updated_at"
+    CATEGORY = "category"
+    NAMESPACE = "namespace"
+    SOURCE = "source"
+    CONFIDENCE = "confidence"
+    TAGS = "tags"
+    EXPIRES_AT = "expires_at"
+    CREATED_TS = "created_ts"
+    UPDATED_TS = "updated_ts"
+    EXPIRES_TS = "expires_ts"
+    SESSION_ID = "session_id"
+    PROJECT_ID = "project_id"
+    TASK_ID = "task_id"
+    SUMMARY_OF = "summary_of"
+    DEPTH = "depth"
+    CLAIM = "claim"
+
+
+_KNOWN = frozenset(Key)
+
+
+def encode(record: MemoryRecord) -> dict[str, Any]:
+    """Return the payload of a record; decode gives an equal record back."""
+    entry, lineage = record.entry, record.lineage
+    updated_at = entry.updated_at or entry.created_at
+    return {
+        # Before the rest: a memory that stock mem0 filed under a user of its own stays there.
+        Key.USER_ID.value: entry.agent_id,
+        **_stray(record.extra),
+        Key.DATA.value: entry.content,
+        Key.HASH.value: hashlib.md5(entry.content.encode("utf-8"), usedforsecurity=False).hexdigest(),
+        Key.AGENT_ID.value: entry.agent_id,
+        Key.CREATED_AT.value: iso(entry.created_at),
+        Key.CREATED_TS.value: entry.created_at.timestamp(),
+        Key.UPDATED_TS.value: updated_at.timestamp(),
+        Key.CATEGORY.value: entry.category.value,
+        Key.NAMESPACE.value: entry.namespace,
+        **metadata_payload(entry.metadata),
+        Key.DEPTH.value: lineage.depth,
+        **_given(
+            {
+                Key.UPDATED_AT: None if entry.updated_at is None else iso(entry.updated_at),
+                Key.EXPIRES_AT: None if entry.expires_at is None else iso(entry.expires_at),
+                Key.EXPIRES_TS: None if entry.expires_at is None else entry.expires_at.timestamp(),
+                Key.SESSION_ID: lineage.session_id,
+                Key.PROJECT_ID: lineage.project_id,
+                Key.TASK_ID: lineage.task_id,
+                Key.SUMMARY_OF: list(lineage.summary_of) or None,
+            }
+        ),
+    }
+
+
+def metadata_payload(metadata: MemoryMetadata) -> dict[str, Any]:
+    """Return the part of a payload that set_metadata_many replaces; always the same keys, so nothing old stays."""
+    return {
+        Key.SOURCE.value: metadata.source,
+        Key.CONFIDENCE.value: metadata.confidence,
+        Key.TAGS.value: list(metadata.tags),
+    }
+
+
+def decode(
+    memory_id: str, payload: Mapping[str, Any], *, vectors: Vectors | None = None, relevance: float | None = None
+) -> MemoryRecord:
+    """Return the record that a payload holds, filling in what stock mem0 leaves out.
+
+    Raises ValueError when there is no text, no owner or no creation time: that is no memory.
+    """
+    created_at = _time(payload.get(Key.CREATED_AT))
+    agent_id, content = payload.get(Key.AGENT_ID), payload.get(Key.DATA)
+    if created_at is None or not isinstance(agent_id, str) or not isinstance(content, str):
+        raise ValueError("the payload lacks data, agent_id or created_at")
+    updated_at = _time(payload.get(Key.UPDATED_AT))
+    entry = MemoryEntry(
+        id=memory_id,
+        agent_id=agent_id,
+        namespace=payload.get(Key.NAMESPACE) or "default",
+        category=payload.get(Key.CATEGORY) or _CATEGORY_OF_STRANGERS,
+        content=content,
+        metadata=MemoryMetadata(
+            source=payload.get(Key.SOURCE) or None,
+            confidence=_confidence(payload.get(Key.CONFIDENCE, 1.0)),
+            tags=payload.get(Key.TAGS) or (),
+        ),
+        created_at=created_at,
+        # A metadata change stamps the store's time, and the clock that created the memory may have been ahead of it.
+        updated_at=None if updated_at is None else max(updated_at, created_at),
+        expires_at=_time(payload.get(Key.EXPIRES_AT)),
+        relevance_score=relevance,
+    )
+    lineage = Lineage(
+        session_id=payload.get(Key.SESSION_ID),
+        project_id=payload.get(Key.PROJECT_ID),
+        task_id=payload.get(Key.TASK_ID),
+        summary_of=tuple(payload.get(Key.SUMMARY_OF) or ()),
+        depth=payload.get(Key.DEPTH) or 0,
+    )
+    return MemoryRecord(entry=entry, lineage=lineage, vectors=vectors, extra=_extra(payload, agent_id))
+
+
+def iso(at: datetime) -> str:
+    """Return a time the way mem0 writes it: ISO 8601 in UTC."""
+    return at.astimezone(UTC).isoformat()
+
+
+def _given(optional: Mapping[Key, Any]) -> dict[str, Any]:
+    return {key.value: value for key, value in optional.items() if value is not None}
+
+
+def _stray(extra: Mapping[str, Any]) -> dict[str, Any]:
+    # A key of ours among the strangers would be written past the codec; a claim mark above all.
+    return {key: value for key, value in extra.items() if key not in _KNOWN or key == Key.USER_ID}
+
+
+def _extra(payload: Mapping[str, Any], agent_id: str) -> dict[str, Any]:
+    extra = {key: value for key, value in payload.items() if key not in _KNOWN}
+    user_id = payload.get(Key.USER_ID)
+    if user_id is not None and user_id != agent_id:
+        extra[Key.USER_ID.value] = user_id
+    return extra
+
+
+def _time(text: object) -> datetime | None:
+    if not isinstance(text, str):
+        return None
+    at = datetime.fromisoformat(text)
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+def _confidence(value: object) -> float:
+    if isinstance(value, int | float) and math.isfinite(value) and 0.0 <= value <= 1.0:
+        return float(value)
+    return _UNREADABLE_CONFIDENCE

@@ -1,0 +1,33 @@
+"""Where the mem0 backend's data lie."""
+
+from datetime import timedelta
+
+from pydantic import Field, SecretStr
+
+from memcore.frozen import Frozen, NotBlankStr
+
+#: How long one call may take. A write of 256 memories takes under a second; a store that vacuums answers seconds late.
+DEFAULT_TIMEOUT = timedelta(seconds=30)
+
+
+class Mem0Place(Frozen):
+    """Name the vector store, the history and the collection; the repr shows no secret.
+
+    Attributes:
+        url: a Qdrant server, or memtend's own store server.
+        api_key: its key; None when it asks for none.
+        history_url: SQLAlchemy URL of mem0's history table.
+        collection: the company's collection.
+        timeout: how long one call may take.
+    """
+
+    url: NotBlankStr
+    api_key: SecretStr | None = None
+    history_url: NotBlankStr = Field(repr=False)
+    collection: NotBlankStr
+    timeout: timedelta = DEFAULT_TIMEOUT
+
+    @classmethod
+    def collection_of(cls, company: str) -> str:
+        """Return the name of a company's collection."""
+        return f"memtend_{company}"

@@ -1,0 +1,130 @@
+"""Where and MemoryQuery as Qdrant filters; the only place that says which points are an agent's."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from qdrant_client.models import (
+    Condition,
+    FieldCondition,
+    Filter,
+    HasIdCondition,
+    IsEmptyCondition,
+    MatchAny,
+    MatchValue,
+    PayloadField,
+    Range,
+)
+
+from memcore.backends.mem0.payload import Key
+from memcore.backends.owner import memory_ids, require_agent_id
+from memcore.backends.where import Where
+from memcore.models import MemoryQuery
+
+#: In seconds. Times are whole microseconds, and every bound is put between two of them: a store that reads the last
+#: digit of a float differently in a payload and in a filter would otherwise lose a memory at the edge of a range.
+_HALF_A_MICROSECOND = 5e-7
+
+
+def owned(agent_id: str, *conditions: Condition, but_not: Sequence[Condition] = ()) -> Filter:
+    """Return the filter for this agent's points that meet all conditions; every other filter here is made of it."""
+    return Filter(must=[_equal(Key.AGENT_ID, require_agent_id(agent_id)), *conditions], must_not=list(but_not) or None)
+
+
+def of_where(where: Where, *conditions: Condition) -> Filter:
+    """Return the filter for what a Where means, narrowed by further conditions."""
+    must = [
+        *_any_of(Key.CATEGORY, where.categories),
+        *_any_of(Key.NAMESPACE, where.namespaces),
+        *(_equal(Key.TAGS, tag) for tag in where.tags),
+        *_range(Key.CREATED_TS, at_least=where.created_since, below=where.created_before),
+        *_range(Key.EXPIRES_TS, at_most=where.expires_by),
+        *([] if where.ids is None else [with_ids(where.ids)]),
+        *_present(Key.SESSION_ID, where.session_id),
+        *_present(Key.PROJECT_ID, where.project_id),
+        *_present(Key.TASK_ID, where.task_id),
+        *_present(Key.CLAIM, where.token),
+        *conditions,
+    ]
+    must_not: list[Condition] = []
+    if where.without_tags:
+        must_not.append(FieldCondition(key=Key.TAGS.value, match=MatchAny(any=list(where.without_tags))))
+    if where.without_ids:
+        must_not.append(with_ids(where.without_ids))
+    return owned(where.agent_id, *must, but_not=must_not)
+
+
+def of_query(agent_id: str, query: MemoryQuery, *conditions: Condition, now: datetime) -> Filter:
+    """Return the filter for what a query may find: everything but its text, and nothing that has expired."""
+    return owned(
+        agent_id,
+        *_any_of(Key.CATEGORY, query.categories),
+        *_any_of(Key.NAMESPACE, query.namespaces),
+        *(_equal(Key.TAGS, tag) for tag in query.tags),
+        *_range(Key.CREATED_TS, at_least=query.since, below=query.until),
+        *conditions,
+        but_not=expired(now),
+    )
+
+
+def expired(now: datetime) -> list[Condition]:
+    """Return the condition that an entry's expiry has come."""
+    return _range(Key.EXPIRES_TS, at_most=now)
+
+
+def with_ids(ids: Collection[str]) -> Condition:
+    """Return the condition that a point has one of these ids; with none of them, nothing meets it."""
+    return HasIdCondition(has_id=list(memory_ids(sorted(ids))))
+
+
+def without(key: Key) -> Condition:
+    """Return the condition that a point lacks the key, or has it empty."""
+    return IsEmptyCondition(is_empty=PayloadField(key=key.value))
+
+
+def created(*, after: float | None = None, exactly: float | None = None, before: float | None = None) -> Condition:
+    """Return the condition on the creation time, in epoch seconds as the payload holds them."""
+    low = _later(after) if after is not None else _sooner(exactly)
+    high = _sooner(before) if before is not None else _later(exactly)
+    return FieldCondition(key=Key.CREATED_TS.value, range=Range(gt=low, lt=high))
+
+
+def _equal(key: Key, value: str) -> Condition:
+    return FieldCondition(key=key.value, match=MatchValue(value=value))
+
+
+def _present(key: Key, value: str | None) -> list[Condition]:
+    return [] if value is None else [_equal(key, value)]
+
+
+def _any_of(key: Key, values: Collection[str] | None) -> list[Condition]:
+    if values is None:
+        return []
+    if not values:
+        # "Any of none" is nothing; an empty list of values is not sure to mean that to every store.
+        return [with_ids(())]
+    return [FieldCondition(key=key.value, match=MatchAny(any=sorted(map(str, values))))]
+
+
+def _range(
+    key: Key, *, at_least: datetime | None = None, below: datetime | None = None, at_most: datetime | None = None
+) -> list[Condition]:
+    if at_least is None and below is None and at_most is None:
+        return []
+    return [
+        FieldCondition(
+            key=key.value,
+            range=Range(gt=_sooner(_seconds(at_least)), lt=_sooner(_seconds(below)), lte=_later(_seconds(at_most))),
+        )
+    ]
+
+
+def _seconds(at: datetime | None) -> float | None:
+    return None if at is None else at.timestamp()
+
+
+def _sooner(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds - _HALF_A_MICROSECOND
+
+
+def _later(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds + _HALF_A_MICROSECOND

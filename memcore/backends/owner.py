@@ -1,0 +1,41 @@
+"""Who may own a memory, and which ids a memory may have; every backend asks here, so that all of them agree."""
+
+import uuid
+from collections.abc import Iterable
+
+from memcore.errors import MemoryInputError
+from memcore.models import MAX_KEY_CHARS
+
+#: Agent ids that begin so are refused: spaces that belong to no agent (shared knowledge) are kept under such ids.
+RESERVED_PREFIX = "__"
+
+
+def require_agent_id(agent_id: str) -> str:
+    """Return the agent id, or raise MemoryInputError when it is blank, padded, too long or reserved."""
+    if not agent_id or agent_id != agent_id.strip():
+        raise MemoryInputError("agent_id", "must not be blank or begin or end with white space")
+    if len(agent_id) > MAX_KEY_CHARS:
+        raise MemoryInputError("agent_id", f"has {len(agent_id)} characters; the limit is {MAX_KEY_CHARS}")
+    if agent_id.startswith(RESERVED_PREFIX):
+        raise MemoryInputError("agent_id", f"must not begin with {RESERVED_PREFIX!r}; such ids are reserved")
+    return agent_id
+
+
+def is_memory_id(memory_id: str) -> bool:
+    """Return whether a memory can have this id: a UUID in its usual form, as memcore.ids makes them."""
+    try:
+        return str(uuid.UUID(memory_id)) == memory_id
+    except ValueError:
+        return False
+
+
+def memory_ids(ids: Iterable[str]) -> list[str]:
+    """Return those that a memory can have, each once, in order; no memory has any of the others."""
+    return [memory_id for memory_id in dict.fromkeys(ids) if is_memory_id(memory_id)]
+
+
+def require_memory_id(memory_id: str) -> str:
+    """Return the id of a memory to be written, or raise MemoryInputError when it is no UUID."""
+    if not is_memory_id(memory_id):
+        raise MemoryInputError("id", "must be a UUID in lower case with hyphens, as memcore.ids makes them")
+    return memory_id

@@ -1,0 +1,23 @@
+"""What an agent engine imports: send memories and maintenance jobs, ask what became of them.
+
+Importing this loads neither a broker library nor a model; both wait until the first job is sent. The asynchronous
+client loads when it is first asked for: most engines that are not asynchronous have no event loop either.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from memcore.client.client import MemoryClient
+from memcore.client.receipts import JobReceipt, JobState, JobStatus, StoreReceipt
+
+if TYPE_CHECKING:
+    from memcore.client.async_client import AsyncMemoryClient
+
+__all__ = ["AsyncMemoryClient", "JobReceipt", "JobState", "JobStatus", "MemoryClient", "StoreReceipt"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "AsyncMemoryClient":
+        return import_module("memcore.client.async_client").AsyncMemoryClient
+    msg = f"module 'memcore.client' has no attribute {name!r}"
+    raise AttributeError(msg)

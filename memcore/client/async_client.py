@@ -1,0 +1,154 @@
+"""``AsyncMemoryClient``: the same client for engines that live in an event loop."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
+
+from memcore.client.client import BLOCK_SECONDS, MemoryClient
+from memcore.client.envelope import ImportRecord, Scope
+from memcore.client.queue_limit import WhenFull
+from memcore.client.receipts import JobReceipt, JobStatus, StoreReceipt
+from memcore.client.vigil import Vigil
+from memcore.clock import Clock, utc_now
+from memcore.models import MemoryStoreRequest
+
+if TYPE_CHECKING:
+    from memcore.config.settings import Settings
+
+#: Calls at a time: a send takes a tenth of a millisecond, so that only a broker that hangs makes more of them wait.
+THREADS = 4
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+class AsyncMemoryClient:
+    """Send memories and jobs from a coroutine; every method does what MemoryClient's of the same name does.
+
+    The broker's libraries are synchronous, so calls run in a few threads of this client's own: the event loop never
+    waits, and the engine's default executor is left alone. A cancelled call may still send what it was about to send.
+
+    Args:
+        broker_url: see MemoryClient, here and below.
+        result_url: where outcomes are read.
+        company: whose memories.
+        max_waiting: most jobs that may wait on a queue.
+        when_full: ``error`` or ``block``; blocking suspends the caller alone.
+        block_seconds: longest wait for room.
+        clock: tells the creation time of memories.
+
+    Raises:
+        MemoryInputError: as MemoryClient.
+    """
+
+    def __init__(
+        self,
+        broker_url: str,
+        *,
+        result_url: str | None = None,
+        company: str = "default",
+        max_waiting: int | None = None,
+        when_full: WhenFull = "error",
+        block_seconds: float = BLOCK_SECONDS,
+        clock: Clock = utc_now,
+    ) -> None:
+        self._client = MemoryClient(
+            broker_url,
+            result_url=result_url,
+            company=company,
+            max_waiting=max_waiting,
+            when_full=when_full,
+            block_seconds=block_seconds,
+            clock=clock,
+        )
+        self._threads: ThreadPoolExecutor | None = None
+
+    @classmethod
+    def from_settings(
+        cls,
+        settings: "Settings",
+        *,
+        max_waiting: int | None = None,
+        when_full: WhenFull = "error",
+        block_seconds: float = BLOCK_SECONDS,
+        clock: Clock = utc_now,
+    ) -> Self:
+        """Return a client for the stack that the settings describe."""
+        return cls(
+            settings.broker_url,
+            result_url=settings.result_url,
+            company=settings.company,
+            max_waiting=max_waiting,
+            when_full=when_full,
+            block_seconds=block_seconds,
+            clock=clock,
+        )
+
+    async def store(
+        self, agent_id: str, request: MemoryStoreRequest, *, scope: Scope | None = None, track: bool = True
+    ) -> StoreReceipt:
+        """Send one memory and return its id."""
+        return await self._run(self._client.store, agent_id, request, scope=scope, track=track)
+
+    async def store_many(
+        self,
+        agent_id: str,
+        requests: Iterable[MemoryStoreRequest],
+        *,
+        scope: Scope | None = None,
+        track: bool = True,
+    ) -> StoreReceipt:
+        """Send many memories of one agent in few jobs; all are validated before the first is sent."""
+        return await self._run(self._client.store_many, agent_id, requests, scope=scope, track=track)
+
+    async def import_many(self, records: Iterable[ImportRecord], *, track: bool = True) -> StoreReceipt:
+        """Send memories of any agents, with creation times of their own, over the bulk lane."""
+        return await self._run(self._client.import_many, records, track=track)
+
+    async def maintain_now(self, agent_id: str, *, allow_large: bool = False) -> JobReceipt:
+        """Ask for one agent's maintenance now; the job's id is the run's id."""
+        return await self._run(self._client.maintain_now, agent_id, allow_large=allow_large)
+
+    async def undo(self, agent_id: str, run_id: str) -> JobReceipt:
+        """Ask for a run to be undone."""
+        return await self._run(self._client.undo, agent_id, run_id)
+
+    async def status(self, job_id: str) -> JobStatus:
+        """Return where a job stands."""
+        return await self._run(self._client.status, job_id)
+
+    async def wait(self, job_ids: Iterable[str], *, timeout_seconds: float) -> AsyncIterator[JobStatus]:
+        """Yield each job's status as it finishes; ends at once when its task is cancelled.
+
+        Raises:
+            TimeoutError: some had not finished in time.
+            MemoryConnectionError: outcomes cannot be read.
+        """
+        vigil = Vigil(tuple(job_ids), timeout_seconds=timeout_seconds)
+        while vigil.waiting:
+            for status in vigil.strike(await self._run(self._client.finished, vigil.waiting)):
+                yield status
+            if vigil.waiting:
+                await asyncio.sleep(vigil.pause())
+
+    async def close(self) -> None:
+        """Close the connections once running calls have ended; a closed client opens them again when used."""
+        await self._run(self._client.close)
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown(wait=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _run(self, step: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="memtend-client")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: step(*args, **kwargs))

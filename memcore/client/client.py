@@ -1,0 +1,271 @@
+"""``MemoryClient``: the one object an agent engine needs to hand memories and jobs to the night crew."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from pydantic import ValidationError
+
+from memcore import ids
+from memcore.client.envelope import ImportRecord, Scope, pack, seal
+from memcore.client.pace import Pace
+from memcore.client.posting import Posting
+from memcore.client.queue_limit import QueueLimit, WhenFull, check_limit
+from memcore.client.receipts import JobReceipt, JobStatus, StoreReceipt
+from memcore.clock import Clock, utc_now
+from memcore.errors import MemoryInputError
+from memcore.jobs.names import TaskName
+from memcore.jobs.payloads import MaintenancePayload, StoreItem
+from memcore.jobs.queues import Queue
+from memcore.models import MemoryStoreRequest
+
+if TYPE_CHECKING:
+    from memcore.client.sender import Admit, Sender
+    from memcore.config.settings import Settings
+
+#: Stands for a run's id until its other fields have been checked.
+_UNNAMED = "unnamed"
+
+#: Longest wait for room in a full queue, in seconds: as long as an engine can let a person wait.
+BLOCK_SECONDS = 30.0
+
+
+class MemoryClient:
+    """Send memories and maintenance jobs, and ask what became of them. Thread-safe; close it when done.
+
+    Every call validates before anything is sent, and returns once the broker holds the job (at-least-once; ids are
+    deterministic, so a job that runs twice writes once).
+
+    Args:
+        broker_url: where jobs go, as the workers know it.
+        result_url: where outcomes are read; None when nobody asks for a status.
+        company: the company whose memories these are.
+        max_waiting: most jobs that may wait on a queue before this client sends no more there; None for no limit.
+        when_full: what then: ``error`` raises MemoryQueueFullError, ``block`` waits for room and raises it after
+            ``block_seconds``.
+        block_seconds: longest wait for room, of one call.
+        clock: tells the creation time of memories.
+
+    Raises:
+        MemoryInputError: ``max_waiting``, ``when_full`` or ``block_seconds`` is out of range.
+    """
+
+    def __init__(
+        self,
+        broker_url: str,
+        *,
+        result_url: str | None = None,
+        company: str = "default",
+        max_waiting: int | None = None,
+        when_full: WhenFull = "error",
+        block_seconds: float = BLOCK_SECONDS,
+        clock: Clock = utc_now,
+    ) -> None:
+        check_limit(max_waiting=max_waiting or 1, when_full=when_full, block_seconds=block_seconds)
+        self._limit: QueueLimit | None = None
+        if max_waiting is not None:
+            self._limit = QueueLimit(
+                self._waiting,
+                max_waiting=max_waiting,
+                when_full=when_full,
+                block_seconds=block_seconds,
+            )
+        self._broker_url = broker_url
+        self._result_url = result_url
+        self._company = company
+        self._clock = clock
+        self._pace = Pace(clock=clock)
+        self._opened: Sender | None = None
+        self._opening = threading.Lock()
+
+    @classmethod
+    def from_settings(
+        cls,
+        settings: "Settings",
+        *,
+        max_waiting: int | None = None,
+        when_full: WhenFull = "error",
+        block_seconds: float = BLOCK_SECONDS,
+        clock: Clock = utc_now,
+    ) -> Self:
+        """Return a client for the stack that the settings describe."""
+        return cls(
+            settings.broker_url,
+            result_url=settings.result_url,
+            company=settings.company,
+            max_waiting=max_waiting,
+            when_full=when_full,
+            block_seconds=block_seconds,
+            clock=clock,
+        )
+
+    def store(
+        self, agent_id: str, request: MemoryStoreRequest, *, scope: Scope | None = None, track: bool = True
+    ) -> StoreReceipt:
+        """Send one memory and return its id.
+
+        An agent that sends far more than any agent makes is loading in bulk, and goes over the bulk lane.
+
+        Raises:
+            MemoryInputError: a field breaks a limit; nothing was sent.
+            MemoryConnectionError: the broker cannot be reached; nothing is known to have been sent.
+            MemoryQueueFullError: the queue holds ``max_waiting`` jobs; nothing was sent.
+        """
+        items = [self._seal(agent_id, request, scope=scope)]
+        return self._send_items(items, queue=self._queue_of(items), track=track)
+
+    def store_many(
+        self,
+        agent_id: str,
+        requests: Iterable[MemoryStoreRequest],
+        *,
+        scope: Scope | None = None,
+        track: bool = True,
+    ) -> StoreReceipt:
+        """Send many memories of one agent in few jobs; all are validated before the first is sent.
+
+        More than 32 travel over the bulk lane, so that no other agent's memory waits behind them.
+
+        Raises:
+            MemoryInputError: a field breaks a limit; nothing was sent.
+            MemoryConnectionError: the broker cannot be reached; some jobs may have been sent, and sending them again
+                writes nothing twice.
+            MemoryQueueFullError: the queue has no room for these jobs; with ``block`` some may have been sent.
+        """
+        items = [self._seal(agent_id, request, scope=scope) for request in requests]
+        return self._send_items(items, queue=self._queue_of(items), track=track)
+
+    def import_many(self, records: Iterable[ImportRecord], *, track: bool = True) -> StoreReceipt:
+        """Send memories of any agents, with creation times of their own, over the bulk lane.
+
+        Raises:
+            MemoryInputError: a field breaks a limit; nothing was sent.
+            MemoryConnectionError: the broker cannot be reached; sending again writes nothing twice.
+            MemoryQueueFullError: as for store_many.
+        """
+        now = self._clock()
+        dated = (each.dated(now) for each in records)
+        items = [self._seal(each.agent_id, each.request(), created_at=each.created_at) for each in dated]
+        return self._send_items(items, queue=Queue.STORE_BULK, track=track)
+
+    def maintain_now(self, agent_id: str, *, allow_large: bool = False) -> JobReceipt:
+        """Ask for one agent's maintenance now, beside its schedule; the job's id is the run's id.
+
+        Args:
+            agent_id: whose memories.
+            allow_large: release the brake on runs that would remove a large share of the memories.
+        """
+        return self._send_run(
+            lambda now: MaintenancePayload(
+                company=self._company,
+                agent_id=agent_id,
+                run_id=_UNNAMED,
+                origin="manual",
+                planned_at=now,
+                allow_large=allow_large,
+            )
+        )
+
+    def undo(self, agent_id: str, run_id: str) -> JobReceipt:
+        """Ask for a run to be undone: what it removed comes back, what it made goes; the job has the undo's run id."""
+        return self._send_run(
+            lambda now: MaintenancePayload(
+                company=self._company,
+                agent_id=agent_id,
+                run_id=_UNNAMED,
+                kind="undo",
+                origin="manual",
+                planned_at=now,
+                undo_of=run_id,
+            )
+        )
+
+    def status(self, job_id: str) -> JobStatus:
+        """Return where a job stands. Raises MemoryConnectionError."""
+        return self._sender.status(job_id)
+
+    def finished(self, job_ids: Iterable[str]) -> list[JobStatus]:
+        """Look once, and return the status of those jobs that have finished; raises MemoryConnectionError."""
+        return self._sender.finished(tuple(job_ids))
+
+    def wait(self, job_ids: Iterable[str], *, timeout_seconds: float) -> Iterator[JobStatus]:
+        """Yield each job's status as it finishes; raises MemoryConnectionError, TimeoutError."""
+        return self._sender.wait(tuple(job_ids), timeout_seconds=timeout_seconds)
+
+    def close(self) -> None:
+        """Close the connections; a closed client opens them again when used."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def _sender(self) -> "Sender":
+        with self._opening:
+            if self._opened is None:
+                # Celery and kombu take a quarter of a second to import: an engine pays when it first sends.
+                from memcore.client.sender import Sender  # noqa: PLC0415  # see above
+
+                self._opened = Sender(self._broker_url, self._result_url)
+            return self._opened
+
+    def _waiting(self, queue: str) -> int:
+        return self._sender.waiting(queue)
+
+    @property
+    def _admit(self) -> "Admit | None":
+        return self._limit.admit if self._limit else None
+
+    def _seal(
+        self,
+        agent_id: str,
+        request: MemoryStoreRequest,
+        *,
+        created_at: datetime | None = None,
+        scope: Scope | None = None,
+    ) -> StoreItem:
+        now = self._clock()
+        return seal(agent_id, request, company=self._company, sent_at=now, created_at=created_at, scope=scope)
+
+    def _queue_of(self, items: Sequence[StoreItem]) -> Queue:
+        # From the sealed items, whose agent is checked; with none there is nothing to send, over whichever lane.
+        return self._pace.queue(items[0].agent_id, count=len(items)) if items else Queue.STORE_BULK
+
+    def _send_items(self, items: list[StoreItem], *, queue: Queue, track: bool) -> StoreReceipt:
+        postings = [
+            Posting(job_id=ids.new_id(), queue=str(queue), payload=parcel.payload, summary=f"{parcel.count} memories")
+            for parcel in pack(self._company, items)
+        ]
+        self._sender.send_many(TaskName.STORE, postings, track=track, admit=self._admit)
+        return StoreReceipt(
+            job_ids=tuple(posting.job_id for posting in postings), memory_ids=tuple(item.id for item in items)
+        )
+
+    def _send_run(self, build: Callable[[datetime], MaintenancePayload]) -> JobReceipt:
+        now = self._clock()
+        try:
+            payload = build(now)
+        except ValidationError as error:
+            raise MemoryInputError.of(error) from None
+        run_id = ids.run_id(
+            company=self._company, agent_id=payload.agent_id, job=payload.kind, planned_at=now.isoformat()
+        )
+        payload = payload.model_copy(update={"run_id": run_id})
+        self._sender.send(
+            TaskName.MAINTAIN,
+            payload.model_dump_json(),
+            queue=Queue.MAINTENANCE,
+            job_id=run_id,
+            summary=f"{payload.kind} of {payload.agent_id}",
+            admit=self._admit,
+        )
+        return JobReceipt(job_id=run_id)

@@ -1,0 +1,123 @@
+"""Putting memories into envelopes: the id, the times and the scope are fixed here, once, before anything is sent."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import AwareDatetime, ValidationError
+
+from memcore import ids
+from memcore.errors import MemoryInputError
+from memcore.frozen import Frozen
+from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, MAX_STORE_ITEMS, VERSION, StoreItem
+from memcore.models import Key, MemoryStoreRequest
+
+#: Bytes that a payload takes beside its items: brackets, version, and a company of 256 characters, each escaped.
+_FRAME_BYTES = 2_048
+
+
+class Scope(Frozen):
+    """The session, project and task in which a memory was made; they end what is not persistent."""
+
+    session_id: Key | None = None
+    project_id: Key | None = None
+    task_id: Key | None = None
+
+
+class ImportRecord(MemoryStoreRequest):
+    """A memory with its owner and its own creation time: one line of an import file."""
+
+    agent_id: Key
+    created_at: AwareDatetime | None = None
+
+    def dated(self, now: datetime) -> "ImportRecord":
+        """Return the record with a creation time, its own or else this one.
+
+        Raises:
+            MemoryInputError: it expires before it was created.
+        """
+        made = self if self.created_at else self.model_copy(update={"created_at": now})
+        if self.expires_at is not None and self.expires_at < (made.created_at or now):
+            raise MemoryInputError("expires_at", "lies before created_at")
+        return made
+
+    def request(self) -> MemoryStoreRequest:
+        """Return the part that an agent would have sent."""
+        return MemoryStoreRequest.model_construct(
+            category=self.category,
+            namespace=self.namespace,
+            content=self.content,
+            metadata=self.metadata,
+            expires_at=self.expires_at,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parcel:
+    """A store job on the wire: its payload as JSON, and how many memories it holds."""
+
+    payload: str
+    count: int
+
+
+def seal(
+    agent_id: str,
+    request: MemoryStoreRequest,
+    *,
+    company: str,
+    sent_at: datetime,
+    created_at: datetime | None = None,
+    scope: Scope | None = None,
+) -> StoreItem:
+    """Return the memory in its envelope, with its deterministic id.
+
+    Raises:
+        MemoryInputError: naming the field and the limit.
+    """
+    scope = scope or Scope()
+    try:
+        item = StoreItem(
+            id="sealed below",
+            agent_id=agent_id,
+            request=request,
+            created_at=created_at or sent_at,
+            sent_at=sent_at,
+            session_id=scope.session_id,
+            project_id=scope.project_id,
+            task_id=scope.task_id,
+        )
+    except ValidationError as error:
+        raise MemoryInputError.of(error) from None
+    # From the checked fields: " ada" and "ada" are one agent, and must not have two ids for one text.
+    memory_id = ids.memory_id(
+        company=company,
+        agent_id=item.agent_id,
+        category=request.category,
+        namespace=request.namespace,
+        content=request.content,
+        source=request.metadata.source,
+    )
+    return item.model_copy(update={"id": memory_id})
+
+
+def pack(company: str, items: Iterable[StoreItem]) -> Iterator[Parcel]:
+    """Cut the items into payloads that keep the limits on count and bytes; the order stays."""
+    batch: list[str] = []
+    size = _FRAME_BYTES
+    for item in items:
+        # Its JSON is the only honest weight: tags weigh too, and a control character takes six bytes.
+        text = item.model_dump_json()
+        weight = len(text.encode()) + 1
+        if batch and (len(batch) == MAX_STORE_ITEMS or size + weight > MAX_PAYLOAD_BYTES):
+            yield _parcel(company, batch)
+            batch, size = [], _FRAME_BYTES
+        batch.append(text)
+        size += weight
+    if batch:
+        yield _parcel(company, batch)
+
+
+def _parcel(company: str, items: Sequence[str]) -> Parcel:
+    payload = f'{{"version":{VERSION},"company":{json.dumps(company)},"items":[{",".join(items)}]}}'
+    return Parcel(payload=payload, count=len(items))

@@ -1,0 +1,109 @@
+"""Back-pressure: how much may wait on a queue before an engine has to stop, or wait, itself."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from memcore.errors import MemoryInputError, MemoryQueueFullError
+
+#: What a client does when a queue is full: tell its caller, or wait for room.
+WhenFull = Literal["error", "block"]
+
+#: Jobs sent on the word of one look at a queue: a look costs a round trip, a tenth of a millisecond or more.
+JOBS_PER_LOOK = 100
+
+#: How long one look is believed, in seconds: workers take jobs meanwhile, so that only other senders can make it wrong.
+LOOK_SECONDS = 0.1
+
+#: Pause between two looks while waiting for room, in seconds.
+WAIT_SECONDS = 0.05
+
+
+@dataclass(slots=True)
+class _Look:
+    seen_at: float
+    room: int
+    sent: int = 0
+
+
+class QueueLimit:
+    """Let jobs through while their queue holds fewer than a number; thread-safe.
+
+    Clients look apart from each other and not at every job, so that many of them together may overshoot by what each
+    sends between two looks.
+
+    Args:
+        count: how many jobs wait on a queue.
+        max_waiting: most jobs that may wait on one queue, at least 1.
+        when_full: ``error`` raises at once, ``block`` waits.
+        block_seconds: longest wait for room.
+        clock: seconds that only grow.
+        sleep: waits for seconds.
+
+    Raises:
+        MemoryInputError: a value breaks its limit.
+    """
+
+    def __init__(
+        self,
+        count: Callable[[str], int],
+        *,
+        max_waiting: int,
+        when_full: WhenFull,
+        block_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        check_limit(max_waiting=max_waiting, when_full=when_full, block_seconds=block_seconds)
+        self._count = count
+        self._max_waiting = max_waiting
+        self._when_full = when_full
+        self._block_seconds = block_seconds
+        self._clock = clock
+        self._sleep = sleep
+        self._looks: dict[str, _Look] = {}
+        self._lock = threading.Lock()
+
+    def admit(self, queue: str, jobs: int) -> int:
+        """Return how many of these jobs may be sent now: all, or with ``block`` at least one, once there is room.
+
+        Raises:
+            MemoryQueueFullError: there is no room for all of them, or with ``block`` for none in time.
+            MemoryConnectionError: the broker does not answer.
+        """
+        must_fit = jobs if self._when_full == "error" else 1
+        until = self._clock() + self._block_seconds
+        while True:
+            granted = self._take(queue, jobs, must_fit=must_fit)
+            if granted:
+                return granted
+            if self._when_full == "error" or self._clock() >= until:
+                limit = f"the limit is {self._max_waiting} waiting jobs"
+                raise MemoryQueueFullError(f"{queue}: has no room for {must_fit} more; {limit}")
+            self._sleep(WAIT_SECONDS)
+
+    def _take(self, queue: str, jobs: int, *, must_fit: int) -> int:
+        # Asked under the lock: threads that find an old look shall not all ask.
+        with self._lock:
+            look = self._looks.get(queue)
+            if look is None or look.sent >= JOBS_PER_LOOK or self._clock() - look.seen_at > LOOK_SECONDS:
+                room = max(0, self._max_waiting - self._count(queue))
+                look = self._looks[queue] = _Look(self._clock(), room)
+            granted = min(jobs, look.room)
+            if granted < must_fit:
+                return 0
+            look.room -= granted
+            look.sent += granted
+            return granted
+
+
+def check_limit(*, max_waiting: int, when_full: str, block_seconds: float) -> None:
+    """Raise MemoryInputError when one of a limit's values is out of range."""
+    if max_waiting < 1:
+        raise MemoryInputError("max_waiting", f"is {max_waiting}; it must be at least 1")
+    if when_full not in {"error", "block"}:
+        raise MemoryInputError("when_full", "must be 'error' or 'block'")
+    if block_seconds < 0:
+        raise MemoryInputError("block_seconds", f"is {block_seconds:g}; it must not be negative")

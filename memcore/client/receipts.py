@@ -1,0 +1,57 @@
+"""What the client hands back: receipts for jobs that were sent, and what became of them."""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from memcore.frozen import Frozen
+
+
+class JobState(StrEnum):
+    """Where a job stands."""
+
+    PENDING = "pending"
+    """On its way, or not known here: never sent, or its result has expired."""
+    RUNNING = "running"
+    DONE = "done"
+    SKIPPED = "skipped"
+    SNOOZED = "snoozed"
+    RETRYING = "retrying"
+    DEAD = "dead"
+
+
+class JobReceipt(Frozen):
+    """Proof that the broker holds a job; ask ``MemoryClient.status(job_id)`` what became of it."""
+
+    job_id: str
+
+
+class StoreReceipt(Frozen):
+    """Proof that the broker holds these memories.
+
+    Attributes:
+        job_ids: one job for up to 256 memories.
+        memory_ids: the ids they will have, in the order given; the same text of the same agent has the same id.
+    """
+
+    job_ids: tuple[str, ...]
+    memory_ids: tuple[str, ...]
+
+
+class JobStatus(Frozen):
+    """What became of a job.
+
+    Attributes:
+        facts: small counts that the job reported, such as ``stored``.
+        reason: why it was skipped, snoozed, retried or given up.
+    """
+
+    job_id: str
+    state: JobState
+    facts: dict[str, int] = Field(default_factory=dict)
+    reason: str | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the job will do no more."""
+        return self.state in {JobState.DONE, JobState.SKIPPED, JobState.DEAD}

@@ -1,0 +1,76 @@
+"""A broker's or a result store's URL, told to kombu and Celery in the way that they understand."""
+
+from typing import Any, Self
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from pydantic import Field
+
+from memcore.frozen import Frozen
+
+#: Brokers that keep no outcomes; with ``rpc://`` an outcome reaches nobody but the process that sent the job.
+KEEPS_NO_RESULTS = ("amqp", "amqps", "pyamqp", "rpc")
+
+#: RabbitMQ answers a message only once it is on disk: without it a broken connection would swallow jobs in silence.
+_CONFIRMED = {"confirm_publish": True}
+
+#: Parameters of a ``sentinel://`` URL that kombu and Celery want beside it.
+_MASTER, _SENTINEL_PASSWORD = "master_name", "sentinel_password"  # a parameter's name
+
+
+class Address(Frozen):
+    """Hold what to connect to; the repr does not show the URL, which may carry a password.
+
+    Attributes:
+        url: as kombu and Celery take it.
+        options: the transport options that go with it.
+    """
+
+    url: str = Field(repr=False)
+    options: dict[str, Any] = Field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, url: str) -> Self:
+        """Return the address of a URL as a person writes it.
+
+        ``sentinel://:PASSWORD@HOST:26379;sentinel://HOST2:26379/0?master_name=NAME`` names any number of sentinels;
+        password, database and parameters stand at one of them, and ``sentinel_password`` is the sentinels' own.
+        ``rediss://`` checks the server's certificate unless ``ssl_cert_reqs`` says otherwise.
+        """
+        scheme = scheme_of(url)
+        if scheme == "sentinel":
+            return cls._of_sentinels(url.split(";"))
+        if scheme == "rediss" and "ssl_cert_reqs=" not in url:
+            # Celery refuses the URL otherwise, kombu would take it as required.
+            return cls(url=f"{url}{'&' if '?' in url else '?'}ssl_cert_reqs=required")
+        if scheme in {"amqp", "amqps", "pyamqp"}:
+            return cls(url=url, options=_CONFIRMED)
+        if scheme in {"db+postgresql", "db+postgres"}:
+            # Celery's default driver is one that memtend does not ship.
+            return cls(url=f"db+postgresql+psycopg://{url.partition('://')[2]}")
+        return cls(url=url)
+
+    @classmethod
+    def _of_sentinels(cls, urls: list[str]) -> Self:
+        parts = [urlsplit(one) for one in urls]
+        parameters = dict(pair for part in parts for pair in parse_qsl(part.query))
+        options: dict[str, Any] = {_MASTER: parameters.pop(_MASTER, None)}
+        if _SENTINEL_PASSWORD in parameters:
+            options["sentinel_kwargs"] = {"password": parameters.pop(_SENTINEL_PASSWORD)}
+        # After a failure kombu goes on with the next sentinel's URL alone: each must say everything.
+        user = next((part.netloc.rpartition("@")[0] for part in parts if "@" in part.netloc), "")
+        path = next((part.path for part in parts if part.path.strip("/")), "/0")
+        query = f"?{urlencode(parameters)}" if parameters else ""
+        whole = [
+            f"sentinel://{user}{'@' if user else ''}{part.netloc.rpartition('@')[2]}{path}{query}" for part in parts
+        ]
+        return cls(url=";".join(whole), options=options)
+
+    @property
+    def is_redis(self) -> bool:
+        """Whether a Redis or Valkey server keeps the queues."""
+        return scheme_of(self.url) in {"redis", "rediss", "redis+socket", "rediss+socket", "sentinel"}
+
+
+def scheme_of(url: str) -> str:
+    """Return the URL's scheme in lower case."""
+    return url.partition("://")[0].lower()

@@ -1,0 +1,86 @@
+"""Settings that are valid and yet do not do what their writer may expect."""
+
+from collections.abc import Iterator
+
+from memcore.config.company import CompanyMemoryConfig
+from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType
+from memcore.config.fusion import FusionStrategy
+from memcore.config.injection import InjectionStrategy
+from memcore.config.retrieval import MemoryRetrievalConfig
+from memcore.frozen import Frozen
+
+_RETRIEVAL = "memory.retrieval"
+_CONSOLIDATION = "memory.consolidation"
+
+
+def advice(memory: CompanyMemoryConfig) -> tuple[str, ...]:
+    """Return the sentences, each beginning with the key it is about."""
+    retrieval = memory.retrieval
+    return (
+        *_on_fusion(retrieval),
+        *_on_reranking(retrieval),
+        *_on_retriever(retrieval),
+        *_on_strategy(memory.consolidation),
+    )
+
+
+def _idle(section: Frozen, where: str, *names: str, because: str) -> Iterator[str]:
+    for name in names:
+        if getattr(section, name) != type(section).model_fields[name].default:
+            yield f"{where}.{name} has no effect: {because}"
+
+
+def _on_fusion(retrieval: MemoryRetrievalConfig) -> Iterator[str]:
+    fusion = retrieval.fusion_strategy
+    because = f"fusion_strategy is {fusion}"
+    if fusion is not FusionStrategy.RRF:
+        yield from _idle(retrieval, _RETRIEVAL, "rrf_k", because=because)
+    if fusion is not FusionStrategy.WEIGHTED:
+        yield from _idle(retrieval, _RETRIEVAL, "dense_weight", because=because)
+    if fusion is FusionStrategy.RRF:
+        yield from _idle(
+            retrieval, _RETRIEVAL, "personal_boost", because=f"{because}, except when keywords find nothing"
+        )
+    if fusion is not FusionStrategy.LINEAR and not retrieval.sparse:
+        yield f"{_RETRIEVAL}.sparse is false: {fusion} has vectors alone to rank and does what linear does"
+
+
+def _on_reranking(retrieval: MemoryRetrievalConfig) -> Iterator[str]:
+    if not retrieval.diversity_penalty_enabled:
+        because = "diversity_penalty_enabled is false"
+        yield from _idle(retrieval, _RETRIEVAL, "diversity_lambda", "candidate_pool_multiplier", because=because)
+    elif retrieval.strategy is not InjectionStrategy.CONTEXT:
+        because = f"strategy {retrieval.strategy} ignores it"
+        yield from _idle(retrieval, _RETRIEVAL, "diversity_penalty_enabled", because=because)
+    if not retrieval.query_specific_rerank_enabled:
+        because = "query_specific_rerank_enabled is false"
+        yield from _idle(retrieval, _RETRIEVAL, "rerank_cache_ttl_seconds", because=because)
+
+
+def _on_retriever(retrieval: MemoryRetrievalConfig) -> Iterator[str]:
+    if retrieval.retriever == "flat":
+        names = ("max_workers_per_query", "reflective_retry_enabled", "max_retry_count")
+        yield from _idle(retrieval, _RETRIEVAL, *names, because="retriever is flat")
+    if not retrieval.query_reformulation_enabled:
+        because = "query_reformulation_enabled is false"
+        yield from _idle(retrieval, _RETRIEVAL, "max_reformulation_rounds", because=because)
+
+
+def _on_strategy(consolidation: ConsolidationConfig) -> Iterator[str]:
+    strategy = consolidation.strategy
+    dual_mode = consolidation.archival.dual_mode.enabled
+    if dual_mode and strategy is not ConsolidationStrategyType.DUAL_MODE:
+        yield (
+            f"{_CONSOLIDATION}.archival.dual_mode.enabled has no effect: "
+            f"strategy is {strategy}; set {_CONSOLIDATION}.strategy to dual_mode"
+        )
+    if strategy is ConsolidationStrategyType.DUAL_MODE and not dual_mode:
+        yield (
+            f"{_CONSOLIDATION}.strategy is dual_mode, and archival.dual_mode.enabled is false: "
+            "chatty memories wait until it is enabled and names a summarization_model"
+        )
+    if strategy is ConsolidationStrategyType.LLM:
+        because = "strategy llm has llm.group_threshold"
+        yield from _idle(consolidation, _CONSOLIDATION, "group_threshold", because=because)
+    else:
+        yield from _idle(consolidation, _CONSOLIDATION, "llm", because=f"strategy is {strategy}")

@@ -1,0 +1,63 @@
+"""The ``memory`` section: all that a company decides about its agents' memories."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import model_validator
+
+from memcore.config.added import Added
+from memcore.config.budgets import BudgetsConfig
+from memcore.config.composite import CompositeBackendConfig
+from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.embedder import EmbedderOverrideConfig
+from memcore.config.options import MemoryOptionsConfig
+from memcore.config.procedural import ProceduralMemoryConfig
+from memcore.config.retrieval import MemoryRetrievalConfig
+from memcore.config.storage import MemoryStorageConfig
+from memcore.config.twins import reconcile
+from memcore.frozen import Frozen
+from memcore.models import MemoryLevel
+
+
+class CompanyMemoryConfig(Frozen):
+    """Write the ``memory`` section.
+
+    Attributes:
+        backend: who keeps the memories; ``inmemory`` is for engines and tests, workers refuse it.
+        level: how long memories live unless an agent says otherwise.
+        storage: where they lie.
+        options: limits, in the guide's words; ``consolidation`` wins where both speak.
+        retrieval: how they are found.
+        consolidation: how they are maintained.
+        embedder: which embedder; None leaves it to the stack.
+        procedural: how lessons are learned.
+        composite: routes; present exactly when backend is ``composite``.
+        budgets: what language models may cost.
+    """
+
+    backend: Literal["mem0", "composite", "inmemory"] = "mem0"
+    level: MemoryLevel = MemoryLevel.SESSION
+    storage: MemoryStorageConfig = MemoryStorageConfig()
+    options: MemoryOptionsConfig = MemoryOptionsConfig()
+    retrieval: MemoryRetrievalConfig = MemoryRetrievalConfig()
+    consolidation: ConsolidationConfig = ConsolidationConfig()
+    embedder: EmbedderOverrideConfig | None = None
+    procedural: ProceduralMemoryConfig = ProceduralMemoryConfig()
+    composite: CompositeBackendConfig | None = None
+    budgets: Annotated[BudgetsConfig, Added("language models cost money, and maintenance runs unattended")] = (
+        BudgetsConfig()
+    )
+
+    @model_validator(mode="after")
+    def _routes_for_composite(self) -> Self:
+        if self.backend == "composite" and self.composite is None:
+            raise ValueError("composite must be given when backend is composite")
+        if self.backend != "composite" and self.composite is not None:
+            raise ValueError(f"composite must not be given when backend is {self.backend}")
+        return self
+
+    @model_validator(mode="after")
+    def _twins_agree(self) -> Self:
+        for name, section in reconcile(self):
+            # The model is still being built: nobody else has seen it, so freezing it is not broken.
+            object.__setattr__(self, name, section)
+        return self

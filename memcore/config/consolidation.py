@@ -1,0 +1,95 @@
+"""When memories are merged, which, how, and how much one night may remove."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from memcore.config.added import Added
+from memcore.config.archival import ArchivalConfig
+from memcore.config.experience import ExperienceCompressorConfig
+from memcore.config.llm_consolidation import LLMConsolidationConfig
+from memcore.config.retention import RetentionConfig
+from memcore.config.wiki import WikiExportConfig
+from memcore.frozen import Frozen
+from memcore.models import ConsolidationInterval
+
+
+class ConsolidationStrategyType(StrEnum):
+    """How a group of memories becomes a summary.
+
+    ``simple`` joins their beginnings, ``dual_mode`` preserves dense and summarises chatty texts, ``llm`` has a model
+    write the summary; ``none`` leaves them alone while retention and the limit of memories go on.
+    """
+
+    NONE = "none"
+    SIMPLE = "simple"
+    DUAL_MODE = "dual_mode"
+    LLM = "llm"
+
+
+class ConsolidationConfig(Frozen):
+    """Tune an agent's maintenance.
+
+    Attributes:
+        enabled: the kill switch: off, neither retention nor consolidation nor the limit runs.
+        interval: how often maintenance is due; wins over ``options.consolidation_interval``.
+        max_memories_per_agent: wins over ``options.max_memories_per_agent``.
+        retention: how long memories are kept.
+        archival: what is archived.
+        experience_compressor: two-tier experience.
+        wiki_export: export as files.
+        strategy: how groups are summarised.
+        min_age_days: younger memories are not consolidated; 0 takes all.
+        group_threshold: least memories of a category that are merged; ``llm`` has a threshold of its own.
+        group_max_entries: most memories behind one summary.
+        group_max_tokens: most tokens behind one summary.
+        max_removed_fraction: share of an agent's memories, above 0 up to 1, over which a run is held for a person.
+        max_removed_floor: so many removals are never held, whatever their share.
+        journal_days: how long a run can be undone.
+        restored_hold_days: how long restored memories are left alone.
+        llm: limits of the ``llm`` strategy; None takes their defaults.
+    """
+
+    enabled: bool = True
+    interval: ConsolidationInterval = ConsolidationInterval.DAILY
+    max_memories_per_agent: int = Field(default=10_000, ge=1)
+    retention: RetentionConfig = RetentionConfig()
+    archival: ArchivalConfig = ArchivalConfig()
+    experience_compressor: ExperienceCompressorConfig = ExperienceCompressorConfig()
+    wiki_export: WikiExportConfig = WikiExportConfig()
+    strategy: Annotated[ConsolidationStrategyType, Added("the reference picks the strategy in code, not in a file")] = (
+        ConsolidationStrategyType.SIMPLE
+    )
+    min_age_days: Annotated[int, Added("recent memories are still in use and stay as they are")] = Field(
+        default=7, ge=0
+    )
+    group_threshold: Annotated[int, Added("a group is worth a summary from so many entries on")] = Field(
+        default=3, ge=2
+    )
+    group_max_entries: Annotated[int, Added("a summary of too many entries says nothing of any")] = Field(
+        default=20, ge=2
+    )
+    group_max_tokens: Annotated[int, Added("a summary of too long a text loses most of it")] = Field(
+        default=2000, ge=100
+    )
+    max_removed_fraction: Annotated[
+        float, Added("the brake: a run that would remove a larger share is held and asks a person")
+    ] = Field(default=0.5, gt=0.0, le=1.0)
+    max_removed_floor: Annotated[int, Added("keeps the brake from holding every run of a small agent")] = Field(
+        default=20, ge=0
+    )
+    journal_days: Annotated[int, Added("how long `memtend runs undo` can bring a run's memories back")] = Field(
+        default=7, ge=1
+    )
+    restored_hold_days: Annotated[int, Added("the next night would otherwise remove again what was restored")] = Field(
+        default=1, ge=0
+    )
+    llm: Annotated[LLMConsolidationConfig | None, Added("the reference passes these limits in code")] = None
+
+    @property
+    def selection_threshold(self) -> int:
+        """Return the least group size that counts under the chosen strategy."""
+        if self.strategy is ConsolidationStrategyType.LLM:
+            return (self.llm or LLMConsolidationConfig()).group_threshold
+        return self.group_threshold

@@ -1,0 +1,57 @@
+"""What counts, and why: the effective policy key by key."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from memcore.config.policy import Policy
+from memcore.config.twins import TWINS
+from memcore.frozen import Frozen
+
+
+class Origin(StrEnum):
+    """Where a value comes from: the default, the policy file, or the file's other key of the same meaning."""
+
+    DEFAULT = "default"
+    FILE = "file"
+    TWIN = "twin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effective:
+    """One key with the value that counts.
+
+    Attributes:
+        key: dotted, from the top of the file.
+        value: as JSON has it.
+        origin: where it comes from.
+    """
+
+    key: str
+    value: Any
+    origin: Origin
+
+
+def explain(policy: Policy) -> Iterator[Effective]:
+    """Yield every effective key in the order of the models; a section that is None counts as one key."""
+    leaves = list(_leaves(policy, ""))
+    given = {leaf.key for leaf in leaves if leaf.origin is Origin.FILE}
+    twin = {}
+    for pair in TWINS:
+        winner, other = ("memory." + ".".join(path) for path in (pair.winner, pair.other))
+        twin[winner], twin[other] = other, winner
+    for leaf in leaves:
+        follows = leaf.origin is Origin.DEFAULT and twin.get(leaf.key) in given
+        yield Effective(key=leaf.key, value=leaf.value, origin=Origin.TWIN) if follows else leaf
+
+
+def _leaves(model: Frozen, under: str) -> Iterator[Effective]:
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        if isinstance(value, Frozen):
+            yield from _leaves(value, f"{under}{name}.")
+            continue
+        plain = model.model_dump(mode="json", include={name})[name]
+        origin = Origin.FILE if name in model.model_fields_set else Origin.DEFAULT
+        yield Effective(key=under + name, value=plain, origin=origin)

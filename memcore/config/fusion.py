@@ -1,0 +1,22 @@
+"""How several ranked lists become one, and how a term counts in the sparse one."""
+
+from enum import StrEnum
+
+
+class FusionStrategy(StrEnum):
+    """How relevance from several sources is joined.
+
+    ``linear`` ranks one dense list; ``rrf`` sums reciprocal ranks; ``weighted`` sums min-max scaled scores of the dense
+    and the sparse list, the measured best (SPEC decision 16).
+    """
+
+    LINEAR = "linear"
+    RRF = "rrf"
+    WEIGHTED = "weighted"
+
+
+class SparseTermWeight(StrEnum):
+    """How often-repeated terms count: ``saturated`` as in BM25, or ``raw`` frequency as in the reference."""
+
+    SATURATED = "saturated"
+    RAW = "raw"

@@ -1,0 +1,63 @@
+"""The keys that a policy file may hold, read off the models."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from memcore.config.added import Added
+from memcore.frozen import Frozen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One key of the file.
+
+    Attributes:
+        name: dotted, from the top of the file.
+        default: what counts when it is left out.
+        is_section: whether it holds keys itself; an optional section is None by default.
+        added: why memtend added it to the reference; None when the reference has it.
+    """
+
+    name: str
+    default: Any
+    is_section: bool
+    added: str | None
+
+
+def keys(model: type[Frozen], *, under: str = "", added: str | None = None) -> Iterator[Key]:
+    """Yield every key of a model and of the models in it, sections before what they hold."""
+    for field_name, field in model.model_fields.items():
+        name = f"{under}.{field_name}" if under else field_name
+        reason = added or next((mark.reason for mark in field.metadata if isinstance(mark, Added)), None)
+        section = _section(field)
+        yield Key(name=name, default=field.default, is_section=section is not None, added=reason)
+        if section is not None:
+            yield from keys(section, under=name, added=reason)
+
+
+def nearest(name: str, known: list[str]) -> str | None:
+    """Return the known key that the writer of an unknown one most likely meant, or None.
+
+    A key written in the wrong section is looked for first, then a misspelt one in its own section, then anywhere.
+    """
+    parent, _, last = name.rpartition(".")
+    moved = [key for key in known if key.rpartition(".")[2] == last]
+    if len(moved) == 1:
+        return moved[0]
+    siblings = {key.rpartition(".")[2]: key for key in known if key.rpartition(".")[0] == parent}
+    others = {key: key for key in known if not name.startswith(f"{key}.")}
+    for candidates, word, cutoff in ((siblings, last, 0.7), (others, name, 0.85)):
+        for match in get_close_matches(word, candidates, n=1, cutoff=cutoff):
+            return candidates[match]
+    return None
+
+
+def _section(field: FieldInfo) -> type[Frozen] | None:
+    annotation = field.annotation
+    options = get_args(annotation) if get_origin(annotation) in {Union, UnionType} else (annotation,)
+    return next((option for option in options if isinstance(option, type) and issubclass(option, Frozen)), None)

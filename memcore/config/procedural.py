@@ -1,0 +1,43 @@
+"""How lessons are learned, kept and shared."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from memcore.config.added import Added
+from memcore.config.capture import CaptureConfig
+from memcore.config.data_path import DataPath
+from memcore.config.evolver import EvolverConfig
+from memcore.config.propagation import PropagationConfig
+from memcore.config.pruning import PruningConfig
+from memcore.frozen import Frozen, NotBlankStr
+
+
+class ProceduralMemoryConfig(Frozen):
+    """Have lessons drawn from executions.
+
+    Attributes:
+        enabled: whether lessons are drawn.
+        model: the proposer's model; never the agent that failed.
+        temperature: sampling temperature, 0 to 2.
+        max_tokens: longest answer of the proposer, 1 or more.
+        min_confidence: a proposal below it is dropped, 0 to 1.
+        skill_md_directory: where each lesson is written as a skill folder too; None writes none.
+        capture: from which executions.
+        pruning: which lessons are forgotten.
+        propagation: to whom they are passed on.
+        evolver: what is proposed to the whole organisation.
+    """
+
+    enabled: bool = True
+    model: NotBlankStr = "example-small-001"
+    temperature: float = Field(default=0.3, ge=0.0, le=2.0)
+    max_tokens: int = Field(default=1500, ge=1)
+    min_confidence: float = Field(default=0.5, ge=0.0, le=1.0)
+    skill_md_directory: DataPath | None = None
+    capture: Annotated[CaptureConfig, Added("the reference has this model, but no key for it")] = CaptureConfig()
+    pruning: Annotated[PruningConfig, Added("the reference has this model, but no key for it")] = PruningConfig()
+    propagation: Annotated[PropagationConfig, Added("the reference has this model, but no key for it")] = (
+        PropagationConfig()
+    )
+    evolver: Annotated[EvolverConfig, Added("the reference has this model, but no key for it")] = EvolverConfig()

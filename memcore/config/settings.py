@@ -1,0 +1,173 @@
+"""Where things run: addresses, keys, the data folder. What happens there is the policy's business."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+
+from memcore.config.address import KEEPS_NO_RESULTS, Address, scheme_of
+from memcore.config.endpoint import Endpoint, HttpEndpoint, masked
+from memcore.config.home_folder import home_folder
+from memcore.config.ledger_urls import LedgerUrls
+from memcore.config.problem import problem, unknown
+from memcore.config.stack_file import read_stack, stack_path, write_stack
+from memcore.errors import MemoryConfigError
+from memcore.frozen import Frozen, NotBlankStr
+
+#: What the names of memtend's environment variables begin with.
+PREFIX = "MEMTEND_"
+
+#: Variables that the benchmarks read, and the beginning of those that tests read; no settings, and no mistakes either.
+FOREIGN = ("MEMTEND_LOCOMO_DIR", "MEMTEND_REALTALK_DIR", "MEMTEND_TEST_")
+
+#: Without these nothing can be reached; given one, none is taken from the embedded stack's file.
+_ADDRESSES = ("broker_url", "database_url", "qdrant_url")
+
+#: Seconds between two looks for due agents; an idle look costs 0.2 ms, and an hourly agent is late by 0.3 % at most.
+TICK_SECONDS = 10.0
+
+#: Seconds between two looks for lost runs; with a lease of 45 s a dead worker frees its agent within a minute.
+SWEEP_SECONDS = 15.0
+
+#: Longest of both pauses, in seconds: with a longer one an hourly agent would miss its hour.
+LONGEST_PAUSE_SECONDS = 3600.0
+
+# It becomes part of collection names, so it must be a plain word to every vector store.
+_COMPANY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+
+
+class Settings(Frozen):
+    """Hold where the parts of one installation are; its repr shows no password.
+
+    Attributes:
+        broker_url: the queue: Redis, Valkey or RabbitMQ.
+        result_url: where results go; the broker's when left out, which RabbitMQ does not allow.
+        database_url: the ledger, as SQLAlchemy writes URLs.
+        journal_url: the journal of what maintenance removed; the ledger's database when left out.
+        history_url: mem0's history; the ledger's database when left out.
+        qdrant_url: the vector store.
+        qdrant_api_key: its key.
+        flower_url: where people watch, as ``http://USER:PASSWORD@HOST:PORT``; with it workers report their tasks.
+        company: whose memories; part of collection names.
+        embedder: the embedder where the policy's ``memory.embedder.provider`` names none.
+        policy_path: the policy file; None for the defaults alone.
+        home: the data folder of this machine.
+        tick_seconds: pause between two looks for agents that are due, above 0.
+        sweep_seconds: pause between two looks for runs that were lost, above 0.
+        log_format: ``text`` for people, ``json`` for machines.
+        log_level: least level that is logged.
+    """
+
+    broker_url: Endpoint
+    result_url: Endpoint = Field(default_factory=lambda fields: fields["broker_url"], validate_default=True)
+    database_url: Endpoint
+    journal_url: Endpoint = Field(default_factory=lambda fields: fields["database_url"])
+    history_url: Endpoint = Field(default_factory=lambda fields: fields["database_url"])
+    qdrant_url: HttpEndpoint
+    qdrant_api_key: SecretStr | None = None
+    flower_url: HttpEndpoint | None = None
+    company: NotBlankStr = "default"
+    embedder: NotBlankStr = "static"
+    policy_path: Path | None = None
+    home: Path
+    tick_seconds: float = Field(default=TICK_SECONDS, gt=0.0, le=LONGEST_PAUSE_SECONDS)
+    sweep_seconds: float = Field(default=SWEEP_SECONDS, gt=0.0, le=LONGEST_PAUSE_SECONDS)
+    log_format: Literal["text", "json"] = "text"
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+
+    @field_validator("company")
+    @classmethod
+    def _names_a_collection(cls, company: str) -> str:
+        if not _COMPANY.fullmatch(company):
+            raise ValueError("should be 1 to 63 letters, digits, - or _, beginning with a letter or digit")
+        return company
+
+    @field_validator("broker_url", "result_url")
+    @classmethod
+    def _names_its_master(cls, url: str) -> str:
+        if scheme_of(url) == "sentinel" and Address.of(url).options["master_name"] is None:
+            raise ValueError("should name the master of its sentinels: sentinel://HOST:26379/0?master_name=NAME")
+        return url
+
+    @field_validator("result_url")
+    @classmethod
+    def _keeps_results(cls, url: str) -> str:
+        if scheme_of(url) in KEEPS_NO_RESULTS:
+            raise ValueError("RabbitMQ keeps no results: should be redis://HOST or db+postgresql://USER@HOST/NAME")
+        return url
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str], home: Path | None = None) -> Self:
+        """Read the settings of the environment or, without addresses there, of the embedded stack in the data folder.
+
+        Args:
+            environ: the process's environment; variables that are empty count as absent.
+            home: the data folder; without it MEMTEND_HOME, else ``~/.memtend``.
+
+        Raises:
+            MemoryConfigError: a variable is unknown or wrong, an address is missing, or no embedded stack runs there.
+        """
+        given = _given(environ)
+        home = home_folder(environ, home)
+        named = [name for name in _ADDRESSES if name in given]
+        if named:
+            missing = [_variable(name) for name in _ADDRESSES if name not in given]
+            if missing:
+                raise MemoryConfigError(f"{' and '.join(missing)} must be set too, for {_variable(named[0])} is set")
+            return cls._checked({**given, "home": home}, name_of=_variable)
+        stack = read_stack(home)
+        if stack is None:
+            raise MemoryConfigError(
+                f"nothing runs at {home}: start it with `memtend up`, "
+                f"or set {', '.join(map(_variable, _ADDRESSES))} to servers of your own"
+            )
+        return cls._checked({**stack, **given, "home": home}, name_of=lambda name: f"{stack_path(home)}: {name}")
+
+    @property
+    def ledger_urls(self) -> LedgerUrls:
+        """Return where the ledger and its journal are."""
+        return LedgerUrls(ledger=self.database_url, journal=self.journal_url)
+
+    @property
+    def send_events(self) -> bool:
+        """Tell whether workers report each task: only where somebody watches, for it more than doubles its cost."""
+        return self.flower_url is not None
+
+    def save_stack(self) -> Path:
+        """Write these settings, passwords included, to the owner-only file that `load` reads; return its path."""
+        content = self.model_dump(mode="json", exclude={"home"})
+        if self.qdrant_api_key is not None:
+            content["qdrant_api_key"] = self.qdrant_api_key.get_secret_value()
+        return write_stack(self.home, content)
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """Show addresses without their passwords."""
+        for name, value in super().__repr_args__():
+            yield name, masked(value) if name and name.endswith("_url") and isinstance(value, str) else value
+
+    @classmethod
+    def _checked(cls, values: Mapping[str, Any], *, name_of: Callable[[str], str]) -> Self:
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise MemoryConfigError(problem(error, list(cls.model_fields), name_of=name_of)) from None
+
+
+def _variable(field: str) -> str:
+    return PREFIX + field.upper()
+
+
+def _given(environ: Mapping[str, str]) -> dict[str, str]:
+    fields = {_variable(field): field for field in Settings.model_fields}
+    given: dict[str, str] = {}
+    for variable, value in environ.items():
+        if not variable.startswith(PREFIX) or variable.startswith(FOREIGN):
+            continue
+        if variable not in fields:
+            raise MemoryConfigError(unknown(variable, list(fields)))
+        # compose.yml passes variables that nobody set as empty text.
+        if value:
+            given[fields[variable]] = value
+    return given

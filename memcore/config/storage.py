@@ -1,0 +1,53 @@
+"""Where an agent's memories lie, and which text of theirs is indexed."""
+
+from string import Formatter
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from memcore.config.added import Added
+from memcore.config.data_path import DataPath
+from memcore.frozen import Frozen, NotBlankText
+
+#: The names that a text template may use; each is a field of the memory, ``date`` is its UTC creation day.
+TEMPLATE_FIELDS = frozenset({"content", "category", "namespace", "source", "date", "tags"})
+
+#: Longest text template, in characters; it is repeated in every indexed text, so a long one drowns the memory.
+MAX_TEMPLATE_CHARS = 200
+
+
+class MemoryStorageConfig(Frozen):
+    """Choose the stores behind the mem0 backend.
+
+    Attributes:
+        data_dir: folder of the memory data.
+        vector_store: ``qdrant`` is the store of the embedded stack, ``qdrant-external`` a Qdrant server.
+        history_store: where mem0's history rows go.
+        text_template: the text that is embedded and indexed; the stored content stays as it was given.
+    """
+
+    data_dir: DataPath = "/data/memory"
+    vector_store: Literal["qdrant", "qdrant-external"] = "qdrant"
+    history_store: Literal["sqlite", "postgresql"] = "sqlite"
+    text_template: Annotated[
+        NotBlankText, Added("a date or a source in the indexed text finds more; a change needs a reindex")
+    ] = Field(default="{content}", max_length=MAX_TEMPLATE_CHARS)
+
+    @field_validator("text_template")
+    @classmethod
+    def _plain_placeholders(cls, template: str) -> str:
+        names: set[str] = set()
+        for _, name, spec, conversion in Formatter().parse(template):
+            if name is None:
+                continue
+            # "{content.__class__}" or "{content:>9999999}" would let a template reach into objects or eat memory.
+            if name not in TEMPLATE_FIELDS or spec or conversion:
+                raise ValueError(f"may use only the plain placeholders {_braced(TEMPLATE_FIELDS)}")
+            names.add(name)
+        if "content" not in names:
+            raise ValueError("must contain {content}, or every memory would be indexed alike")
+        return template
+
+
+def _braced(names: frozenset[str]) -> str:
+    return ", ".join(f"{{{name}}}" for name in sorted(names))

@@ -1,0 +1,1 @@
+"""Texts become vectors here: dense ones by an Embedder, sparse ones by BM25; nothing loads until it is built."""

@@ -1,0 +1,31 @@
+"""Embedders by name."""
+
+from typing import TYPE_CHECKING
+
+from memcore.errors import MemoryConfigError
+
+if TYPE_CHECKING:
+    from memcore.embedding.protocol import Embedder
+
+#: The embedder of the embedded stack unless one is named (SPEC decision 15).
+DEFAULT_EMBEDDER = "static"
+
+#: Every name that create_embedder knows.
+EMBEDDER_NAMES = (DEFAULT_EMBEDDER, "static-mean")
+
+
+def create_embedder(name: str = DEFAULT_EMBEDDER) -> "Embedder":
+    """Build the embedder of this name; only now are its libraries imported and its weights read.
+
+    Args:
+        name: "static" (the default), or "static-mean" for the table with wordllama's own unweighted mean.
+
+    Raises MemoryConfigError when no embedder has the name, or when its files are missing.
+    """
+    if name not in EMBEDDER_NAMES:
+        raise MemoryConfigError(f"embedder: {name!r} is unknown, choose one of {', '.join(EMBEDDER_NAMES)}")
+    # Whoever only reads the names must not pay for numpy and tokenizers: they come with the first embedder.
+    from memcore.embedding.pooling import Pooling  # noqa: PLC0415  # see above
+    from memcore.embedding.static import StaticEmbedder  # noqa: PLC0415  # see above
+
+    return StaticEmbedder(pooling=Pooling.TEMPERED if name == DEFAULT_EMBEDDER else Pooling.MEAN)

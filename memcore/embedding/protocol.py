@@ -1,0 +1,72 @@
+"""What every embedder promises, and the identity that is recorded beside the vectors it made."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol, Self
+
+from pydantic import PositiveInt
+
+from memcore.frozen import Frozen, NotBlankStr
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class EmbedderKind(StrEnum):
+    """How an embedder runs (SPEC E1)."""
+
+    STATIC = "static"
+    ONNX = "onnx"
+    SENTENCE_TRANSFORMERS = "sentence-transformers"
+    OPENAI_COMPATIBLE = "openai-compatible"
+
+
+class Embedder(Protocol):
+    """Turn texts into vectors of unit length; safe to call from several threads at once.
+
+    A text that says nothing to the model gets the zero vector, whose similarity to everything is 0: it is found by
+    nothing and merged with nothing, where an invented direction would be found by chance.
+    """
+
+    @property
+    def name(self) -> str:
+        """The model and everything else that changes its vectors: two embedders of one name agree on every text."""
+        ...
+
+    @property
+    def kind(self) -> EmbedderKind:
+        """How it runs."""
+        ...
+
+    @property
+    def dims(self) -> int:
+        """The length of every vector it makes."""
+        ...
+
+    def embed_documents(self, texts: "Sequence[str]", /) -> "NDArray[np.float32]":
+        """Return one row of unit length for each text, shape (len(texts), dims), or raise MemoryEmbeddingError."""
+        ...
+
+    def embed_query(self, text: str, /) -> "NDArray[np.float32]":
+        """Return the query's vector of unit length, shape (dims,), or raise MemoryEmbeddingError."""
+        ...
+
+
+class EmbedderIdentity(Frozen):
+    """Record this with a collection, and refuse an embedder that differs: its vectors would be strangers there."""
+
+    #: The embedder's name.
+    name: NotBlankStr
+    #: How it runs.
+    kind: EmbedderKind
+    #: Length of its vectors.
+    dims: PositiveInt
+    #: Name and version of the form in which a memory is written before it is embedded (speaker, date, text).
+    text_form: NotBlankStr
+
+    @classmethod
+    def of(cls, embedder: Embedder, *, text_form: str) -> Self:
+        """Take the identity of an embedder that reads memories in this text form."""
+        return cls(name=embedder.name, kind=embedder.kind, dims=embedder.dims, text_form=text_form)

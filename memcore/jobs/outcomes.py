@@ -1,0 +1,52 @@
+"""How a job ended, as a type: a reader never has to look up what a boolean means."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """The job did its work; ``facts`` are small counts for people and monitoring, never memory text."""
+
+    facts: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """There was nothing to do, and ``reason`` says why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """Something passing went wrong: do it again after ``delay``; an attempt is used up."""
+
+    reason: str
+    delay: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snooze:
+    """The time is wrong (paused, over budget, newer payload): look again after ``delay``; no attempt is used up."""
+
+    reason: str
+    delay: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parked:
+    """A row in the ledger waits for its time: this message is done, and the sweep rings for the row."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dead:
+    """It will never work as it stands; a person decides."""
+
+    reason: str
+
+
+#: Every way a job can end.
+Outcome = Done | Skipped | Retry | Snooze | Parked | Dead

@@ -1,0 +1,97 @@
+"""What travels in a job: versioned, validated, JSON only.
+
+A newer worker reads older versions; an older worker puts a newer version back (SPEC Q3).
+"""
+
+from typing import Literal, Self
+
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from memcore.frozen import Frozen, NotBlankStr
+from memcore.models import Key, MemoryStoreRequest
+
+#: The version of payloads that this code writes and knows; each newer one also reads the older.
+VERSION = 1
+
+#: Most memories in one store job; a longer list is cut into several jobs.
+MAX_STORE_ITEMS = 256
+
+#: Largest store job on the wire, in bytes (1 MiB): the broker keeps it in memory until it is acknowledged.
+MAX_PAYLOAD_BYTES = 1_048_576
+
+
+class _Envelope(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    version: int = 1
+
+
+def is_newer(payload: str) -> bool:
+    """Tell whether a payload was written by newer code than this, so that it must wait for a newer worker."""
+    try:
+        return _Envelope.model_validate_json(payload).version > VERSION
+    except ValidationError:
+        return False
+
+
+class StoreItem(Frozen):
+    """One memory in its envelope.
+
+    Attributes:
+        id: deterministic (memcore.ids.memory_id), so that a redelivery writes nothing new.
+        created_at: when the memory was made; an import may carry an old one.
+        sent_at: when the client sent it; a removal after this time wins over a late redelivery.
+        session_id: the session that ends a session-level memory.
+        project_id: the project that ends a project-level memory.
+        task_id: the task that ends a working memory.
+    """
+
+    id: NotBlankStr
+    agent_id: Key
+    request: MemoryStoreRequest
+    created_at: AwareDatetime
+    sent_at: AwareDatetime
+    session_id: Key | None = None
+    project_id: Key | None = None
+    task_id: Key | None = None
+
+    @model_validator(mode="after")
+    def _ordered_times(self) -> Self:
+        if self.request.expires_at is not None and self.request.expires_at < self.created_at:
+            raise ValueError("expires_at: lies before created_at")
+        return self
+
+
+class StorePayload(Frozen):
+    """Memories to write, of any agents of one company."""
+
+    version: Literal[1] = 1
+    company: Key
+    items: tuple[StoreItem, ...] = Field(min_length=1, max_length=MAX_STORE_ITEMS)
+
+
+class MaintenancePayload(Frozen):
+    """One run of an agent's maintenance, or the undo of one.
+
+    Attributes:
+        run_id: the run row that this message rings for; the row is the truth.
+        planned_at: the slot the run was planned for; with agent and kind it names the run.
+        undo_of: the run to undo, for kind "undo".
+        allow_large: a person has released the brake for this run.
+    """
+
+    version: Literal[1] = 1
+    company: Key
+    agent_id: Key
+    run_id: NotBlankStr
+    kind: Literal["maintenance", "undo"] = "maintenance"
+    origin: Literal["scheduled", "manual"] = "scheduled"
+    planned_at: AwareDatetime
+    undo_of: NotBlankStr | None = None
+    allow_large: bool = False

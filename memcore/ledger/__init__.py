@@ -1,0 +1,75 @@
+"""The ledger: what must happen and what has happened, as rows; the broker is only a bell.
+
+Behind :class:`Ledger`: agents and when they are due, runs and who holds them, the journal of everything that was put in
+and taken out, the kill switch, and the jobs that were given up. SQLite in two files for one machine, PostgreSQL for
+many. The names below load their modules when they are first asked for: migrations are not every process's business.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memcore.ledger.agent import Agent, AgentSpec
+    from memcore.ledger.agents import Agents
+    from memcore.ledger.attempts import Attempts
+    from memcore.ledger.booking import Booking, Tally, Trace
+    from memcore.ledger.dead_letters import DeadLetter, DeadLetters
+    from memcore.ledger.journal import Journal
+    from memcore.ledger.ledger import Ledger
+    from memcore.ledger.run import NewRun, Run, RunState, RunStep
+    from memcore.ledger.runs import Runs
+    from memcore.ledger.slots import next_slot
+    from memcore.ledger.switches import Switches
+    from memcore.ledger.ticks import Tick, Ticks
+    from memcore.ledger.urls import LedgerUrls
+
+__all__ = [
+    "Agent",
+    "AgentSpec",
+    "Agents",
+    "Attempts",
+    "Booking",
+    "DeadLetter",
+    "DeadLetters",
+    "Journal",
+    "Ledger",
+    "LedgerUrls",
+    "NewRun",
+    "Run",
+    "RunState",
+    "RunStep",
+    "Runs",
+    "Switches",
+    "Tally",
+    "Tick",
+    "Ticks",
+    "Trace",
+    "next_slot",
+]
+
+_MODULE_OF = {
+    name: f"memcore.ledger.{module}"
+    for module, names in {
+        "agent": ("Agent", "AgentSpec"),
+        "agents": ("Agents",),
+        "attempts": ("Attempts",),
+        "booking": ("Booking", "Tally", "Trace"),
+        "dead_letters": ("DeadLetter", "DeadLetters"),
+        "journal": ("Journal",),
+        "ledger": ("Ledger",),
+        "run": ("NewRun", "Run", "RunState", "RunStep"),
+        "runs": ("Runs",),
+        "slots": ("next_slot",),
+        "switches": ("Switches",),
+        "ticks": ("Tick", "Ticks"),
+        "urls": ("LedgerUrls",),
+    }.items()
+    for name in names
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULE_OF:
+        return getattr(import_module(_MODULE_OF[name]), name)
+    msg = f"module 'memcore.ledger' has no attribute {name!r}"
+    raise AttributeError(msg)

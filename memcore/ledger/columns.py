@@ -1,0 +1,41 @@
+"""Column types that read back the same on SQLite and PostgreSQL."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import JSON, DateTime, Dialect
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.types import TypeDecorator
+
+
+class Moment(TypeDecorator[datetime]):
+    """A point in time with microseconds: stored in UTC, read back aware; a time without a zone is refused."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Turn an aware time into UTC."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("a time without a zone cannot be stored")
+        value = value.astimezone(UTC)
+        # SQLite keeps times as text; leaving the zone out keeps them all one length, so that they sort as times do.
+        return value.replace(tzinfo=None) if dialect.name == "sqlite" else value
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Return the time aware, in UTC."""
+        del dialect
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def document() -> JSON:
+    """Return the type of a small JSON object: binary on PostgreSQL, text on SQLite."""
+    return JSON().with_variant(JSONB(), "postgresql")
+
+
+#: What a row is made of before it is a value object.
+Row = dict[str, Any]

@@ -1,0 +1,22 @@
+"""Insert that leaves alone what is already there, in whichever dialect answers."""
+
+from typing import Any
+
+from sqlalchemy import Connection, Table
+from sqlalchemy.dialects import postgresql, sqlite
+
+
+def insert_for(connection: Connection, table: Table) -> "postgresql.Insert | sqlite.Insert":
+    """Return the dialect's own insert, which knows ON CONFLICT."""
+    return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
+
+
+def insert_new(connection: Connection, table: Table, rows: list[dict[str, Any]], *, key: str) -> frozenset[str]:
+    """Insert the rows that break no unique constraint and return the ``key`` column of those inserted.
+
+    Pass rows in one order everywhere (sorted by key): two writers that lock in different orders deadlock on PostgreSQL.
+    """
+    if not rows:
+        return frozenset()
+    statement = insert_for(connection, table).on_conflict_do_nothing().returning(table.c[key])
+    return frozenset(connection.execute(statement, rows).scalars())

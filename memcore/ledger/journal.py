@@ -1,0 +1,223 @@
+"""The journal: what every run put in and took out, in full, before the store is touched."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, Connection, func, select, update
+from sqlalchemy.exc import IntegrityError
+
+from memcore.clock import Clock
+from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.ledger import booking_rows, holds, tombstones, traces
+from memcore.ledger.agent import checked_time
+from memcore.ledger.booking import Booking, Tally, Trace
+from memcore.ledger.engine import Database
+from memcore.ledger.insert import insert_for
+from memcore.ledger.journal_tables import KEPT, OPEN, booking_records, bookings
+
+#: Bookings whose content is dropped in one transaction: short enough that no run waits for it.
+_BOOKINGS_PER_EXPIRY = 100
+
+
+class Journal:
+    """Redo log and undo log of all runs; every method is one short transaction.
+
+    Args:
+        database: the journal.
+        clock: what time it is.
+    """
+
+    def __init__(self, database: Database, *, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def prepare(self, booking: Booking) -> None:
+        """Commit the decision with every memory in full, bury the outgoing ids and raise the incoming ones.
+
+        Preparing the same booking again changes nothing.
+
+        Raises:
+            MemoryInputError: the booking exists with other memories (what is not journaled must not be deleted), the
+                run has another booking with this seq, or a record cannot be written without loss.
+        """
+        now = self._clock()
+        with self._database.write() as connection:
+            statement = insert_for(connection, bookings).on_conflict_do_nothing(index_elements=["booking_id"])
+            try:
+                new = connection.execute(
+                    statement.values(**booking_rows.header(booking), prepared_at=now).returning(bookings.c.booking_id)
+                ).scalar_one_or_none()
+            except IntegrityError:
+                raise MemoryInputError("seq", f"the run has another booking with seq {booking.seq}") from None
+            if new is None:
+                if booking_rows.record_ids(connection, booking.booking_id) != booking_rows.ids_by_kind(booking):
+                    raise MemoryInputError("booking_id", "is prepared already, with other memories")
+                return
+            booking_rows.insert_records(connection, booking)
+            tombstones.bury(connection, booking.outgoing_ids, booking_id=booking.booking_id, at=now)
+            tombstones.raise_up(connection, booking.incoming_ids)
+
+    def settle(
+        self,
+        booking_id: str,
+        *,
+        missing_in: Collection[str] = frozenset(),
+        missing_out: Collection[str] = frozenset(),
+    ) -> None:
+        """Note that the booking is carried out; settling it again changes nothing.
+
+        Args:
+            booking_id: a booking that was prepared.
+            missing_in: incoming ids that were not stored after all; they do not count.
+            missing_out: outgoing ids that were not removed after all; they do not count.
+
+        Raises:
+            MemoryNotFoundError: the id names no booking.
+        """
+        incoming = booking_records.c.kind != "removed"
+        with self._database.write() as connection:
+            query = update(bookings).where(bookings.c.booking_id == booking_id, OPEN)
+            if not connection.execute(query.values(state="done", settled_at=self._clock())).rowcount:
+                known = select(bookings.c.booking_id).where(bookings.c.booking_id == booking_id)
+                if connection.execute(known).scalar_one_or_none() is None:
+                    raise MemoryNotFoundError(f"booking_id: {booking_id!r} names no booking")
+                return
+            _void(connection, booking_id, missing_in, incoming)
+            _void(connection, booking_id, missing_out, ~incoming)
+
+    def open_bookings(self, run_id: str) -> tuple[Booking, ...]:
+        """Return the run's bookings that are decided and not yet carried out, in order."""
+        return self._loaded((bookings.c.run_id == run_id) & OPEN)
+
+    def open_of(self, company: str, agent_id: str) -> tuple[Booking, ...]:
+        """Return the agent's open bookings of any run: a run that failed leaves them behind."""
+        return self._loaded((bookings.c.company == company) & (bookings.c.agent_id == agent_id) & OPEN)
+
+    def bookings(self, run_id: str, *, newest_first: bool = False) -> Iterator[Booking]:
+        """Yield the run's bookings in order, or in reverse, one in memory at a time, with the memories that count.
+
+        Raises:
+            MemoryNotFoundError: the content of one has expired.
+        """
+        order = bookings.c.seq.desc() if newest_first else bookings.c.seq
+        query = select(bookings.c.booking_id).where(bookings.c.run_id == run_id).order_by(order)
+        with self._database.read() as connection:
+            found = connection.execute(query).scalars().all()
+        for booking_id in found:
+            yield from self._loaded(bookings.c.booking_id == booking_id)
+
+    def next_seq(self, run_id: str) -> int:
+        """Return the place of the run's next booking, from 0."""
+        query = select(func.coalesce(func.max(bookings.c.seq) + 1, 0)).where(bookings.c.run_id == run_id)
+        with self._database.read() as connection:
+            return int(connection.execute(query).scalar_one())
+
+    def buried(self, sent: Mapping[str, datetime]) -> frozenset[str]:
+        """Return those of the ids that were removed at or after they were sent: late redeliveries, to be skipped."""
+        with self._database.read() as connection:
+            return tombstones.buried(connection, sent)
+
+    def hold(self, company: str, agent_id: str, ids: Collection[str], *, until: datetime) -> None:
+        """Keep these memories from the next runs until a time."""
+        checked_time("until", until)
+        with self._database.write() as connection:
+            holds.hold(connection, company, agent_id, ids, until=until, now=self._clock())
+
+    def held(self, company: str, agent_id: str) -> frozenset[str]:
+        """Return the agent's memories that runs leave alone now."""
+        with self._database.read() as connection:
+            return holds.held(connection, company, agent_id, now=self._clock())
+
+    def tally(self, company: str, agent_id: str) -> Tally:
+        """Count what the agent's bookings that are done created, restored and removed, id by id."""
+        query = (
+            select(booking_records.c.kind, booking_records.c.memory_id, func.count())
+            .join(bookings, bookings.c.booking_id == booking_records.c.booking_id)
+            .where(bookings.c.company == company, bookings.c.agent_id == agent_id, ~OPEN)
+            .where(booking_records.c.void.is_(False))
+            .group_by(booking_records.c.kind, booking_records.c.memory_id)
+        )
+        counts: dict[str, Counter[str]] = {"created": Counter(), "restored": Counter(), "removed": Counter()}
+        with self._database.read() as connection:
+            for kind, memory_id, count in connection.execute(query):
+                counts[kind][memory_id] = count
+        return Tally(**counts)
+
+    def trace(self, memory_id: str) -> tuple[Trace, ...]:
+        """Return what runs did to a memory, oldest first; expired content leaves its trace."""
+        query = (
+            select(booking_records.c.kind, booking_records.c.void, bookings)
+            .join(bookings, bookings.c.booking_id == booking_records.c.booking_id)
+            .where(booking_records.c.memory_id == memory_id)
+            .order_by(bookings.c.prepared_at, bookings.c.seq)
+        )
+        with self._database.read() as connection:
+            rows = connection.execute(query).mappings().all()
+        return tuple(
+            Trace(
+                memory_id=memory_id,
+                booking_id=row["booking_id"],
+                run_id=row["run_id"],
+                kind=row["kind"],
+                reason=row["reason"],
+                at=row["prepared_at"],
+                counted=row["state"] == "done" and not row["void"],
+            )
+            for row in rows
+        )
+
+    def expire(self, before: datetime) -> int:
+        """Drop the content of bookings that were carried out before a time and return how many; their ids stay."""
+        checked_time("before", before)
+        total = 0
+        while dropped := self._expire_some(before):
+            total += dropped
+        return total
+
+    def undoable(self, run_id: str) -> bool:
+        """Say whether the run has bookings, all of them carried out and still held in full."""
+        query = select(bookings.c.state, bookings.c.expired_at).where(bookings.c.run_id == run_id)
+        with self._database.read() as connection:
+            found = connection.execute(query).all()
+        return bool(found) and all(state == "done" and expired_at is None for state, expired_at in found)
+
+    def removed_by_run(self, run_id: str, ids: Collection[str]) -> frozenset[str]:
+        """Return those of the ids that bookings of the run, carried out, have removed."""
+        with self._database.read() as connection:
+            return traces.removed_by_run(connection, run_id, ids)
+
+    def overtaken(self, booking_id: str, ids: Collection[str], *, not_by: Collection[str]) -> frozenset[str]:
+        """Return those of the ids that a later booking moved again, of any run but those named."""
+        with self._database.read() as connection:
+            return traces.overtaken(connection, booking_id, ids, not_by=not_by)
+
+    def totals(self, run_id: str) -> Counter[tuple[str, str]]:
+        """Count the run's moves that are carried out, by the booking's reason and the record's kind."""
+        with self._database.read() as connection:
+            return traces.totals(connection, run_id)
+
+    def _loaded(self, which: ColumnElement[bool]) -> tuple[Booking, ...]:
+        query = select(bookings).where(which).order_by(bookings.c.prepared_at, bookings.c.run_id, bookings.c.seq)
+        with self._database.read() as connection:
+            rows = connection.execute(query).mappings().all()
+            return tuple(booking_rows.load(connection, row) for row in rows)
+
+    def _expire_some(self, before: datetime) -> int:
+        old = select(bookings.c.booking_id).where(KEPT, bookings.c.settled_at < before)
+        content = dict.fromkeys(("body", "dense", "sparse_indices", "sparse_values"))
+        with self._database.write() as connection:
+            found = connection.execute(old.limit(_BOOKINGS_PER_EXPIRY).with_for_update()).scalars().all()
+            if not found:
+                return 0
+            records = booking_records.c.booking_id.in_(found)
+            connection.execute(update(booking_records).where(records).values(**content))
+            these = bookings.c.booking_id.in_(found)
+            connection.execute(update(bookings).where(these).values(expired_at=self._clock()))
+            return len(found)
+
+
+def _void(connection: Connection, booking_id: str, ids: Collection[str], side: ColumnElement[bool]) -> None:
+    for part in tombstones.parts(sorted(ids)):
+        mine = (booking_records.c.booking_id == booking_id) & booking_records.c.memory_id.in_(part)
+        connection.execute(update(booking_records).where(mine, side).values(void=True))

@@ -1,0 +1,55 @@
+"""The ledger: agents, runs, journal and switches behind one name."""
+
+from typing import Self
+
+from memcore.clock import Clock, utc_now
+from memcore.ledger.agents import Agents
+from memcore.ledger.attempts import Attempts
+from memcore.ledger.dead_letters import DeadLetters
+from memcore.ledger.engine import Database
+from memcore.ledger.journal import Journal
+from memcore.ledger.runs import Runs
+from memcore.ledger.switches import Switches
+from memcore.ledger.ticks import Ticks
+from memcore.ledger.urls import LedgerUrls
+
+
+class Ledger:
+    """What must happen and what has happened; open it with :meth:`open` after :func:`memcore.ledger.migrate.migrate`.
+
+    It may be opened before a fork and used after it, and by any number of threads.
+
+    Attributes:
+        agents: who is known, and who is due.
+        runs: what is planned, and who holds it.
+        journal: what was put in and taken out.
+        switches: who is paused.
+        ticks: when the scheduler last looked for due agents.
+        dead_letters: which jobs were given up.
+        attempts: which jobs came back from a dead worker, and how often they were started since.
+    """
+
+    def __init__(self, *, ledger: Database, journal: Database, clock: Clock) -> None:
+        self._databases = (ledger, journal)
+        self.agents = Agents(ledger, clock=clock)
+        self.runs = Runs(ledger, clock=clock)
+        self.switches = Switches(ledger, clock=clock)
+        self.ticks = Ticks(ledger, clock=clock)
+        self.dead_letters = DeadLetters(ledger, clock=clock)
+        self.attempts = Attempts(ledger, clock=clock)
+        self.journal = Journal(journal, clock=clock)
+
+    @classmethod
+    def open(cls, urls: LedgerUrls, *, clock: Clock = utc_now) -> Self:
+        """Return the ledger at these URLs; nothing is connected to before the first call.
+
+        Raises:
+            MemoryConfigError: a URL is neither SQLite's nor PostgreSQL's.
+        """
+        ledger = Database(urls.ledger, name="ledger")
+        return cls(ledger=ledger, journal=Database(urls.journal, name="journal"), clock=clock)
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        for database in self._databases:
+            database.close()

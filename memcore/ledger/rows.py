@@ -1,0 +1,82 @@
+"""Memory records to and from the journal's columns, without the loss of a bit."""
+
+import json
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from memcore.backends.record import Lineage, MemoryRecord, Vectors
+from memcore.embedding.sparse_vector import SparseVector
+from memcore.errors import MemoryInputError, MemoryRetrievalError
+from memcore.models import MemoryEntry
+
+#: The form of the body; a reader refuses a newer one rather than guess.
+_VERSION = 1
+
+# Little-endian whatever the machine, so that a journal can move to another one.
+_DENSE = np.dtype("<f4")
+_INDEX = np.dtype("<u4")
+# Sparse weights are Python floats: in 32 bits they would come back changed.
+_WEIGHT = np.dtype("<f8")
+
+
+class RecordRow(NamedTuple):
+    """One record's columns; ``body`` is JSON in ASCII, the vectors are raw little-endian numbers."""
+
+    body: bytes
+    dense: bytes | None
+    sparse_indices: bytes | None
+    sparse_values: bytes | None
+
+
+def encode(record: MemoryRecord) -> RecordRow:
+    """Return the record's columns; MemoryInputError when something in it could not be read back as it is."""
+    body = {
+        "version": _VERSION,
+        "entry": record.entry.model_dump(mode="json"),
+        "lineage": asdict(record.lineage),
+        "extra": record.extra,
+    }
+    try:
+        # The standard library, not orjson: it writes NaN, lone surrogates and integers of any size so that they return.
+        text = json.dumps(body, ensure_ascii=True, separators=(",", ":"))
+    except (TypeError, ValueError):
+        raise MemoryInputError("extra", "must be made of JSON values alone") from None
+    if record.vectors is None:
+        return RecordRow(text.encode("ascii"), None, None, None)
+    dense, sparse = record.vectors.dense, record.vectors.sparse
+    if dense.ndim != 1 or dense.dtype != np.float32:
+        raise MemoryInputError("vectors.dense", f"is {dense.dtype} of {dense.ndim} dimensions; it must be float32 of 1")
+    return RecordRow(
+        body=text.encode("ascii"),
+        dense=dense.astype(_DENSE).tobytes(),
+        sparse_indices=None if sparse is None else np.array(sparse.indices, dtype=_INDEX).tobytes(),
+        sparse_values=None if sparse is None else np.array(sparse.values, dtype=_WEIGHT).tobytes(),
+    )
+
+
+def decode(row: RecordRow) -> MemoryRecord:
+    """Return the record that was encoded; MemoryRetrievalError when a newer release wrote it."""
+    body: dict[str, Any] = json.loads(row.body)
+    if body["version"] != _VERSION:
+        raise MemoryRetrievalError(f"the journal holds form {body['version']}; this release reads form {_VERSION}")
+    lineage = body["lineage"]
+    return MemoryRecord(
+        entry=MemoryEntry.model_validate(body["entry"]),
+        lineage=Lineage(**{**lineage, "summary_of": tuple(lineage["summary_of"])}),
+        vectors=_vectors(row),
+        extra=body["extra"],
+    )
+
+
+def _vectors(row: RecordRow) -> Vectors | None:
+    if row.dense is None:
+        return None
+    sparse = None
+    if row.sparse_indices is not None and row.sparse_values is not None:
+        sparse = SparseVector(
+            indices=tuple(np.frombuffer(row.sparse_indices, dtype=_INDEX).tolist()),
+            values=tuple(np.frombuffer(row.sparse_values, dtype=_WEIGHT).tolist()),
+        )
+    return Vectors(dense=np.frombuffer(row.dense, dtype=_DENSE).astype(np.float32), sparse=sparse)

@@ -1,0 +1,115 @@
+"""One run of an agent's maintenance, or the undo of one: its states, its steps, its row."""
+
+from datetime import UTC
+from enum import StrEnum
+from typing import Any, Literal, Self
+
+from pydantic import AwareDatetime, Field, ModelWrapValidatorHandler, ValidationError, model_validator
+
+from memcore import ids
+from memcore.errors import MemoryInputError
+from memcore.frozen import Frozen, NotBlankStr
+from memcore.models import Key
+
+RunKind = Literal["maintenance", "undo"]
+RunOrigin = Literal["scheduled", "manual"]
+
+
+class RunState(StrEnum):
+    """Where a run is.
+
+    ::
+
+        queued --claim--> running --finish--> done | skipped | failed
+          ^                 |  |
+          +---give_back-----+  +--finish--> held --release--> queued
+    """
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    HELD = "held"
+    DONE = "done"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+class RunStep(StrEnum):
+    """What a run does next."""
+
+    RETENTION = "retention"
+    CONSOLIDATION = "consolidation"
+    ENFORCEMENT = "enforcement"
+    UNDO = "undo"
+    FINISHED = "finished"
+
+
+def _run_id(fields: dict[str, Any]) -> str:
+    # In UTC, so that one instant written in two zones is one run.
+    planned_at = fields["planned_at"].astimezone(UTC).isoformat()
+    return ids.run_id(company=fields["company"], agent_id=fields["agent_id"], job=fields["kind"], planned_at=planned_at)
+
+
+class NewRun(Frozen):
+    """A run to create.
+
+    Attributes:
+        planned_at: the slot, or the time a person asked.
+        undo_of: the run to undo; needed for kind "undo", refused otherwise.
+        allow_large: a person has released the brake.
+        run_id: left out, it is made from company, agent, kind and slot (memcore.ids.run_id).
+
+    Raises:
+        MemoryInputError: a value breaks its limit; the message names the field.
+    """
+
+    company: Key
+    agent_id: Key
+    kind: RunKind = "maintenance"
+    origin: RunOrigin = "scheduled"
+    planned_at: AwareDatetime
+    undo_of: NotBlankStr | None = None
+    allow_large: bool = False
+    run_id: NotBlankStr = Field(default_factory=_run_id)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _one_sentence(cls, value: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            run = handler(value)
+        except ValidationError as error:
+            raise MemoryInputError.of(error) from None
+        if (run.kind == "undo") != (run.undo_of is not None):
+            raise MemoryInputError("undo_of", "names the run to undo for kind undo, and only then")
+        return run
+
+
+class Run(Frozen):
+    """A run's row.
+
+    Attributes:
+        step: what it does next; what lies before is done and saved.
+        attempt: how often it was claimed, without the claims that were given back.
+        token: the fencing token of the worker that holds it; None when nobody does.
+        lease_until: when another worker may take it over.
+        counts: small figures per step.
+        reason: why it is held, skipped, failed or queued again.
+    """
+
+    run_id: str
+    company: str
+    agent_id: str
+    kind: RunKind
+    origin: RunOrigin
+    state: RunState
+    step: RunStep
+    planned_at: AwareDatetime
+    undo_of: str | None = None
+    allow_large: bool = False
+    attempt: int = 0
+    token: str | None = None
+    lease_until: AwareDatetime | None = None
+    counts: dict[str, int] = Field(default_factory=dict)
+    reason: str | None = None
+    created_at: AwareDatetime
+    started_at: AwareDatetime | None = None
+    finished_at: AwareDatetime | None = None

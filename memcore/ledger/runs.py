@@ -1,0 +1,200 @@
+"""Runs: one row per planned maintenance or undo, held by one worker at a time."""
+
+from collections.abc import Collection
+from datetime import timedelta
+from typing import Any, NoReturn
+
+from sqlalchemy import ColumnElement, Connection, func, literal, select, update
+from sqlalchemy.exc import IntegrityError
+
+from memcore import ids
+from memcore.clock import Clock
+from memcore.errors import LeaseLostError, MemoryInputError, MemoryNotFoundError
+from memcore.ledger.columns import Moment
+from memcore.ledger.engine import Database
+from memcore.ledger.insert import insert_new
+from memcore.ledger.ledger_tables import ACTIVE, agents, runs
+from memcore.ledger.run import NewRun, Run, RunState, RunStep
+from memcore.ledger.run_rows import new_row, run_of
+
+#: How a claimed run may end; a held one can be released later.
+_ENDS = frozenset({RunState.DONE, RunState.SKIPPED, RunState.FAILED, RunState.HELD})
+
+
+class Runs:
+    """The runs table; every method is one short transaction.
+
+    Args:
+        database: the ledger.
+        clock: what time it is.
+    """
+
+    def __init__(self, database: Database, *, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def create(self, run: NewRun) -> Run | None:
+        """Queue a run; None when the id, or its slot, exists already, or the agent has an active run."""
+        row = new_row(run, now=self._clock())
+        with self._database.write() as connection:
+            return run_of(row) if insert_new(connection, runs, [row], key="run_id") else None
+
+    def claim(self, run_id: str, *, lease: timedelta) -> Run | None:
+        """Take a queued run, or one whose lease has run out, under a fresh token; None when it is not free."""
+        now = self._clock()
+        free = (runs.c.state == RunState.QUEUED) | ((runs.c.state == RunState.RUNNING) & (runs.c.lease_until <= now))
+        values = {
+            "state": RunState.RUNNING.value,
+            "attempt": runs.c.attempt + 1,
+            "token": ids.new_id(),
+            "lease_until": now + lease,
+            "reason": None,
+        }
+        with self._database.write() as connection:
+            query = update(runs).where(runs.c.run_id == run_id, free).values(**values)
+            query = query.values(started_at=_first(runs.c.started_at, now))
+            row = connection.execute(query.returning(runs)).mappings().one_or_none()
+        return run_of(row) if row else None
+
+    def renew(self, run_id: str, token: str, *, lease: timedelta) -> Run:
+        """Keep the run for another lease; LeaseLostError when someone else has it."""
+        return self._held(run_id, token, {"lease_until": self._clock() + lease})
+
+    def advance(self, run_id: str, token: str, *, step: RunStep, counts: dict[str, int]) -> Run:
+        """Save that the steps before ``step`` are done, and set these counts; doing it twice changes nothing."""
+        return self._held(run_id, token, {"step": step.value}, counts=counts)
+
+    def finish(
+        self, run_id: str, token: str, *, state: RunState, counts: dict[str, int], reason: str | None = None
+    ) -> Run:
+        """End the run as done, skipped, failed or held, and let go of it; LeaseLostError when someone else has it."""
+        if state not in _ENDS:
+            raise MemoryInputError("state", f"{state} does not end a run; use done, skipped, failed or held")
+        now = self._clock()
+        values: dict[str, Any] = {"state": state.value, "token": None, "lease_until": None, "reason": reason}
+        if state is not RunState.HELD:
+            values["finished_at"] = now
+        if state is RunState.DONE:
+            values["step"] = RunStep.FINISHED.value
+        with self._database.write() as connection:
+            run = _change(connection, run_id, token, values, counts=counts)
+            if state in {RunState.DONE, RunState.SKIPPED} and run.kind == "maintenance":
+                agent = (agents.c.company == run.company) & (agents.c.agent_id == run.agent_id)
+                connection.execute(update(agents).where(agent).values(last_run_at=now))
+        return run
+
+    def give_back(self, run_id: str, token: str, *, reason: str) -> Run:
+        """Queue the run again without using up the attempt; LeaseLostError when someone else has it."""
+        values = {
+            "state": RunState.QUEUED.value,
+            "attempt": runs.c.attempt - 1,
+            "token": None,
+            "lease_until": None,
+            "reason": reason,
+            "rung_at": self._clock(),
+        }
+        return self._held(run_id, token, values)
+
+    def release(self, run_id: str) -> Run:
+        """Queue a held run again and let it remove much.
+
+        Raises:
+            MemoryNotFoundError: the id names no run.
+            MemoryInputError: the run is not held, or its agent has another active run.
+        """
+        values = {"state": RunState.QUEUED.value, "allow_large": True, "reason": None, "rung_at": self._clock()}
+        with self._database.write() as connection:
+            query = update(runs).where(runs.c.run_id == run_id, runs.c.state == RunState.HELD).values(**values)
+            try:
+                row = connection.execute(query.returning(runs)).mappings().one_or_none()
+            except IntegrityError:
+                raise MemoryInputError("run_id", "its agent has an active run; wait until that has ended") from None
+            if row is None:
+                found = _found(connection, run_id)
+                raise MemoryInputError("run_id", f"the run is {found.state}; only a held run can be released")
+        return run_of(row)
+
+    def rung(self, run_ids: Collection[str]) -> None:
+        """Note that the bell was rung again for these runs, so that the next sweeps leave them for a while."""
+        if not run_ids:
+            return
+        query = update(runs).where(runs.c.run_id.in_(run_ids), ACTIVE)
+        with self._database.write() as connection:
+            connection.execute(query.values(rung_at=self._clock()))
+
+    def get(self, run_id: str) -> Run | None:
+        """Return the run, or None when the id names none."""
+        with self._database.read() as connection:
+            row = connection.execute(select(runs).where(runs.c.run_id == run_id)).mappings().one_or_none()
+        return run_of(row) if row else None
+
+    def list(
+        self, company: str, *, agent_id: str | None = None, state: RunState | None = None, limit: int = 50
+    ) -> tuple[Run, ...]:
+        """Return a company's runs, the newest first."""
+        query = select(runs).where(runs.c.company == company)
+        if agent_id is not None:
+            query = query.where(runs.c.agent_id == agent_id)
+        if state is not None:
+            query = query.where(runs.c.state == state)
+        query = query.order_by(runs.c.created_at.desc(), runs.c.run_id).limit(limit)
+        with self._database.read() as connection:
+            return tuple(run_of(row) for row in connection.execute(query).mappings())
+
+    def active(self, company: str, agent_id: str) -> Run | None:
+        """Return the agent's queued or running run, if it has one."""
+        query = select(runs).where(runs.c.company == company, runs.c.agent_id == agent_id, ACTIVE)
+        with self._database.read() as connection:
+            row = connection.execute(query).mappings().one_or_none()
+        return run_of(row) if row else None
+
+    def stale(self, *, queued_for: timedelta, limit: int) -> "tuple[Run, ...]":
+        """Return runs whose bell may be lost: queued longer than that, or running under a lease that has run out.
+
+        An orphan is rung for once when its lease ends, then no more often than a queued run: while no worker is there
+        to take it, a bell for every sweep would only pile up messages that the next worker must wade through.
+        """
+        now = self._clock()
+        unheard_since = runs.c.rung_at <= now - queued_for
+        unheard = (runs.c.state == RunState.QUEUED) & unheard_since
+        ended = (runs.c.state == RunState.RUNNING) & (runs.c.lease_until <= now)
+        orphaned = ended & ((runs.c.rung_at <= runs.c.lease_until) | unheard_since)
+        query = select(runs).where(ACTIVE, unheard | orphaned).order_by(runs.c.rung_at, runs.c.run_id).limit(limit)
+        with self._database.read() as connection:
+            return tuple(run_of(row) for row in connection.execute(query).mappings())
+
+    def _held(self, run_id: str, token: str, values: dict[str, Any], *, counts: dict[str, int] | None = None) -> Run:
+        with self._database.write() as connection:
+            return _change(connection, run_id, token, values, counts=counts)
+
+
+def _change(
+    connection: Connection, run_id: str, token: str, values: dict[str, Any], *, counts: dict[str, int] | None
+) -> Run:
+    mine: ColumnElement[bool] = (runs.c.run_id == run_id) & (runs.c.token == token) & (runs.c.state == RunState.RUNNING)
+    if counts is not None:
+        saved = connection.execute(select(runs.c.counts).where(mine).with_for_update()).scalar_one_or_none()
+        if saved is None:
+            _lost(connection, run_id)
+        values = {**values, "counts": {**saved, **counts}}
+    query = update(runs).where(mine).values(**values)
+    row = connection.execute(query.returning(runs)).mappings().one_or_none()
+    if row is None:
+        _lost(connection, run_id)
+    return run_of(row)
+
+
+def _lost(connection: Connection, run_id: str) -> NoReturn:
+    found = _found(connection, run_id)
+    raise LeaseLostError(f"run {run_id} is {found.state} and no longer held with this token; stop without writing")
+
+
+def _found(connection: Connection, run_id: str) -> Run:
+    row = connection.execute(select(runs).where(runs.c.run_id == run_id)).mappings().one_or_none()
+    if row is None:
+        raise MemoryNotFoundError(f"run_id: {run_id!r} names no run")
+    return run_of(row)
+
+
+def _first(column: ColumnElement[Any], value: Any) -> ColumnElement[Any]:
+    return func.coalesce(column, literal(value, Moment()))

@@ -1,0 +1,46 @@
+"""When the scheduler last looked for due agents: the one sign that beat, broker and worker do their part together."""
+
+from datetime import datetime
+
+from sqlalchemy import select
+
+from memcore.clock import Clock
+from memcore.frozen import Frozen
+from memcore.ledger.agent import checked_key
+from memcore.ledger.engine import Database
+from memcore.ledger.insert import insert_for
+from memcore.ledger.ledger_tables import ticks
+
+
+class Tick(Frozen):
+    """A company's last tick: when it ended, and how many runs it sent."""
+
+    ended_at: datetime
+    sent: int
+
+
+class Ticks:
+    """The ticks table, one row a company; every method is one short transaction.
+
+    Args:
+        database: the ledger.
+        clock: what time it is.
+    """
+
+    def __init__(self, database: Database, *, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def note(self, company: str, *, sent: int) -> None:
+        """Note that a tick has just ended; of two that end at once either may stand."""
+        new = {"ended_at": self._clock(), "sent": sent}
+        with self._database.write() as connection:
+            statement = insert_for(connection, ticks).values(company=checked_key("company", company), **new)
+            connection.execute(statement.on_conflict_do_update(index_elements=["company"], set_=new))
+
+    def last(self, company: str) -> Tick | None:
+        """Return the company's last tick; None when there was none."""
+        query = select(ticks.c.ended_at, ticks.c.sent).where(ticks.c.company == company)
+        with self._database.read() as connection:
+            row = connection.execute(query).mappings().one_or_none()
+        return Tick.model_validate(dict(row)) if row else None

@@ -1,0 +1,28 @@
+"""A run's figures, counted from the journal, so that no crash can make them wrong."""
+
+from memcore.ledger.journal import Journal
+from memcore.ledger.run import Run
+
+_NIGHT = {
+    "retention": ("retention", "removed"),
+    "expired": ("expired", "removed"),
+    "consolidated": ("consolidated", "removed"),
+    "summaries": ("consolidated", "created"),
+    "enforced": ("enforced", "removed"),
+}
+
+_UNDO = {"restored": ("undone", "restored"), "removed": ("undone", "removed")}
+
+
+def run_counts(journal: Journal, run: Run) -> dict[str, int]:
+    """Return what the run has done so far.
+
+    Of a night: ``retention`` (too old), ``expired``, ``consolidated``, ``summaries``, ``enforced``. Of an undo:
+    ``restored``, ``removed``, and ``skipped``: moves of the undone run that it left as they are.
+    """
+    moved = journal.totals(run.run_id)
+    names = _UNDO if run.kind == "undo" else _NIGHT
+    counts = {name: moved[key] for name, key in names.items()}
+    if run.undo_of is not None:
+        counts["skipped"] = journal.totals(run.undo_of).total() - moved.total()
+    return counts

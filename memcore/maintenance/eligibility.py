@@ -1,0 +1,61 @@
+"""Which memories consolidation may touch at all, whatever the strategy."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from memcore.backends.record import MemoryRecord
+from memcore.backends.where import Where
+from memcore.models import MemoryCategory, MemoryLevel
+
+#: Tag that every summary carries.
+CONSOLIDATED_TAG = "consolidated"
+
+#: Tags that keep a memory as it is. A summary of summaries would lose most of each (``consolidated``); distillations
+#: are read whole by later steps; superseded entries are evidence; core and pinned ones were chosen by someone.
+PROTECTED_FROM_CONSOLIDATION = ("distillation", CONSOLIDATED_TAG, "superseded", "core", "pinned")
+
+#: Working memory ends with its task and is never summarised, so it is not here.
+CONSOLIDATED_CATEGORIES = tuple(category for category in MemoryCategory if category is not MemoryCategory.WORKING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eligibility:
+    """Decide what consolidation may take at a moment.
+
+    Attributes:
+        now: the moment.
+        min_age_days: younger memories are left alone.
+        level: the agent's level. Ending a session removes a session-level agent's memories of it, so one that still
+            names a session belongs to an open one and is left alone; at other levels the least age stands for that.
+        cutoffs: what retention would remove is not summarised first.
+        held: ids that an undo has just brought back.
+    """
+
+    now: datetime
+    min_age_days: int
+    level: MemoryLevel
+    cutoffs: Mapping[MemoryCategory, datetime]
+    held: frozenset[str]
+
+    def where(self, agent_id: str, category: MemoryCategory) -> Where | None:
+        """Return the filter for one category, or None when nothing of it can be taken."""
+        newest = self.now - timedelta(days=self.min_age_days)
+        oldest = self.cutoffs.get(category)
+        if category is MemoryCategory.WORKING or (oldest is not None and oldest >= newest):
+            return None
+        return Where(
+            agent_id=agent_id,
+            categories=frozenset({category}),
+            without_tags=PROTECTED_FROM_CONSOLIDATION,
+            created_before=newest,
+            created_since=oldest,
+            without_ids=self.held,
+        )
+
+    def allows(self, record: MemoryRecord) -> bool:
+        """Return whether a match may be taken, by what the store cannot filter."""
+        expires_at = record.entry.expires_at
+        if expires_at is not None and expires_at <= self.now:
+            return False
+        return self.level is not MemoryLevel.SESSION or record.lineage.session_id is None

@@ -1,0 +1,25 @@
+"""The names under which maintenance logs; ids and counts stand beside them in ``extra``, memory text never does."""
+
+from enum import StrEnum
+
+
+class MaintenanceEvent(StrEnum):
+    """A log event of maintenance."""
+
+    STARTED = "consolidation.maintenance.start"
+    COMPLETED = "consolidation.maintenance.complete"
+    FAILED = "consolidation.maintenance.failed"
+    #: A run that would remove more than the brake allows waits for a person.
+    HELD = "consolidation.maintenance.held"
+    #: The kill switch is on or cannot be read, or a model is missing: the run is looked at again later.
+    SKIPPED = "consolidation.run.skipped"
+    RETENTION_COMPLETED = "consolidation.retention.complete"
+    RETENTION_FAILED = "consolidation.retention.failed"
+    STRATEGY_COMPLETED = "consolidation.strategy.complete"
+    ENFORCED = "consolidation.max_memories.enforced"
+    #: A booking that an earlier attempt had decided was carried out.
+    BOOKING_RESUMED = "consolidation.booking.resumed"
+    #: The ledger could not be reached to renew the lease; the next beat tries again.
+    LEASE_UNCERTAIN = "consolidation.lease.uncertain"
+    LEASE_LOST = "consolidation.lease.lost"
+    UNDO_COMPLETED = "consolidation.undo.complete"

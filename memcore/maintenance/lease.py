@@ -1,0 +1,117 @@
+"""A run's lease: renewed in the background, and asked before every write."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from types import TracebackType
+from typing import Self
+
+from memcore.errors import LeaseLostError
+from memcore.ledger.runs import Runs
+from memcore.maintenance.events import MaintenanceEvent
+
+#: How long a worker owns a run after its last sign of life: a dead one frees its agent within a minute.
+LEASE_LENGTH = timedelta(seconds=45)
+
+#: How often the lease is renewed: three renewals may fail before it ends.
+LEASE_RENEWAL = timedelta(seconds=10)
+
+_log = logging.getLogger(__name__)
+
+
+class Lease:
+    """Hold a claimed run while the block runs; a thread renews the lease.
+
+    The holder counts the lease's seconds on its own steady clock from before the renewal was sent, so it gives up
+    before anyone else may begin, whatever the database's answer took.
+
+    Args:
+        runs: where the lease is kept.
+        run_id: the run.
+        token: the fencing token that the claim returned.
+        since: reading of ``monotonic`` taken before the claim.
+        length: how long a renewal holds.
+        renewal: time between renewals.
+        monotonic: seconds on a clock that never goes back.
+    """
+
+    def __init__(
+        self,
+        runs: Runs,
+        run_id: str,
+        token: str,
+        *,
+        since: float,
+        length: timedelta = LEASE_LENGTH,
+        renewal: timedelta = LEASE_RENEWAL,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._runs = runs
+        self._run_id = run_id
+        self._token = token
+        self._length = length
+        self._renewal_seconds = renewal.total_seconds()
+        self._monotonic = monotonic
+        self._ends = since + length.total_seconds()
+        self._lost = False
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name=f"lease-{run_id}", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Begin to renew."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop renewing; the lease itself stands until the run is finished, given back or left to end."""
+        self._stop.set()
+        self._thread.join()
+
+    @property
+    def token(self) -> str:
+        """The fencing token."""
+        return self._token
+
+    def check(self) -> None:
+        """Return if the lease still holds by this process's own clock. Raises LeaseLostError; costs nothing."""
+        if self._lost or self._monotonic() >= self._ends:
+            raise LeaseLostError(f"run {self._run_id}: the lease has ended or belongs to another worker")
+
+    def confirm(self) -> None:
+        """Renew now, so that the database itself says whose run it is. Raises LeaseLostError."""
+        self.check()
+        self._renew()
+
+    def yield_up(self, *, after: timedelta) -> None:
+        """Let the lease end after the wait that a retry should keep; until then nobody takes the run.
+
+        Raises:
+            LeaseLostError: another worker has it already.
+        """
+        self._runs.renew(self._run_id, self._token, lease=after)
+
+    def _renew(self) -> None:
+        asked = self._monotonic()
+        try:
+            self._runs.renew(self._run_id, self._token, lease=self._length)
+        except LeaseLostError:
+            self._lost = True
+            raise
+        self._ends = asked + self._length.total_seconds()
+
+    def _beat(self) -> None:
+        while not self._stop.wait(self._renewal_seconds):
+            try:
+                self._renew()
+            except LeaseLostError:
+                _log.warning(MaintenanceEvent.LEASE_LOST, extra={"run_id": self._run_id})
+                return
+            except Exception as error:  # noqa: BLE001  # a busy database must not end the beat: the lease outlasts it
+                _log.warning(
+                    MaintenanceEvent.LEASE_UNCERTAIN,
+                    extra={"run_id": self._run_id, "error_type": type(error).__name__},
+                )

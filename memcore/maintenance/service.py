@@ -1,0 +1,243 @@
+"""One run from claim to outcome: retention, then consolidation, then enforcement, or the undo of a run."""
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from memcore.backends.protocol import BatchBackend
+from memcore.clock import Clock, utc_now
+from memcore.config.consolidation import ConsolidationConfig
+from memcore.errors import (
+    LeaseLostError,
+    MaintenancePausedError,
+    MemoryConfigError,
+    MemoryError,  # noqa: A004  # the reference fixes the name
+)
+from memcore.jobs.outcomes import Dead, Done, Outcome, Retry, Skipped, Snooze
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.run import Run, RunState, RunStep
+from memcore.maintenance.attempt import Attempt, View
+from memcore.maintenance.bookkeeper import Bookkeeper
+from memcore.maintenance.cleanup import apply_retention
+from memcore.maintenance.consolidation import apply_consolidation
+from memcore.maintenance.counts import run_counts
+from memcore.maintenance.enforcement import apply_enforcement
+from memcore.maintenance.events import MaintenanceEvent
+from memcore.maintenance.guard import Guard
+from memcore.maintenance.lease import LEASE_LENGTH, Lease
+from memcore.maintenance.plan import MaintenancePlan, make_plan
+from memcore.maintenance.strategy import ConsolidationStrategy, build_consolidation_strategy
+from memcore.maintenance.switch import KillSwitch
+from memcore.maintenance.terms import Terms
+from memcore.maintenance.undo import apply_undo
+from memcore.maintenance.value import ValueFunction, recency_and_confidence
+from memcore.models import MemoryLevel
+
+#: Attempts at a run before it counts as failed: one that kills its worker again and again must not block its agent.
+MAX_ATTEMPTS = 10
+
+#: Wait before a paused run is looked at again: a person who resumes waits no longer than this.
+PAUSE_DELAY = timedelta(minutes=1)
+
+#: Wait before a run whose language model is missing is looked at again: someone has to connect one first.
+MODEL_DELAY = timedelta(hours=1)
+
+#: Wait after the first failed attempt; each further one waits twice as long.
+FIRST_RETRY_DELAY = timedelta(seconds=5)
+
+#: Longest wait between two attempts.
+MAX_RETRY_DELAY = timedelta(minutes=10)
+
+_log = logging.getLogger(__name__)
+
+
+class MaintenanceService:
+    """Maintain the agents of one company.
+
+    Args:
+        backend: where the memories live.
+        ledger: runs, journal, agents, switches. Its calls block for milliseconds; a worker runs one night at a time.
+        policy: the company's decisions; an agent's own settings are read from the ledger.
+        company: whose agents.
+        level: how long memories live unless an agent says otherwise.
+        clock: the time.
+        build_strategy: makes the consolidation strategy from the policy; a pair of one's own goes here.
+        value: what a memory is worth when an agent has too many.
+        monotonic: seconds on a clock that never goes back, for the lease.
+    """
+
+    def __init__(
+        self,
+        backend: BatchBackend,
+        ledger: Ledger,
+        policy: ConsolidationConfig,
+        *,
+        company: str,
+        level: MemoryLevel,
+        clock: Clock = utc_now,
+        build_strategy: Callable[[ConsolidationConfig], ConsolidationStrategy | None] = build_consolidation_strategy,
+        value: ValueFunction = recency_and_confidence,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._backend = backend
+        self._ledger = ledger
+        self._policy = policy
+        self._company = company
+        self._level = level
+        self._clock = clock
+        self._build_strategy = build_strategy
+        self._value = value
+        self._monotonic = monotonic
+
+    async def plan(self, agent_id: str) -> MaintenancePlan:
+        """Return what a night would do to the agent now; nothing is written.
+
+        Raises:
+            MemoryConfigError: the configured strategy needs a language model that is not connected.
+            MemoryRetrievalError, MemoryConnectionError: the store or the ledger cannot be read.
+        """
+        return await make_plan(self._view(agent_id), self._build_strategy(self._policy), self._value)
+
+    async def run(self, run_id: str) -> Outcome:
+        """Carry a run to its end or its next stop; whatever happens, calling it again goes on where it stopped.
+
+        Returns:
+            Done: finished; the facts are its counts.
+            Skipped: finished already, held by another worker, or held back for a person to release.
+            Snooze: paused, or a model is missing; the run waits in the queue.
+            Retry: something passing failed; the next attempt finishes what this one decided.
+            Dead: it cannot work as it stands; the reason is one sentence.
+        """
+        found = self._ledger.runs.get(run_id)
+        if found is None:
+            return Dead(reason=f"run {run_id} is unknown")
+        if found.company != self._company:
+            return Dead(reason=f"run {run_id} belongs to another company")
+        since = self._monotonic()
+        run = self._ledger.runs.claim(run_id, lease=LEASE_LENGTH)
+        if run is None or run.token is None:
+            return Skipped(reason=f"run {run_id} is {found.state} and not free to be taken")
+        lease = Lease(self._ledger.runs, run_id, run.token, since=since, monotonic=self._monotonic)
+        try:
+            with lease:
+                return await self._attempt(run, lease)
+        except LeaseLostError as error:
+            return Skipped(reason=str(error))
+        except Exception as error:  # noqa: BLE001  # raised again by _stopped, once the run is free for another attempt
+            return self._stopped(run, lease, error)
+
+    def _stopped(self, run: Run, lease: Lease, error: Exception) -> Outcome:
+        """Leave the run so that the next attempt can begin once the wait is over, and say how it goes on."""
+        try:
+            if isinstance(error, MaintenancePausedError):
+                return self._snooze(run, lease, str(error), PAUSE_DELAY)
+            if isinstance(error, MemoryError) and not error.is_retryable:
+                return self._fail(run, lease, str(error))
+            delay = min(FIRST_RETRY_DELAY * 2 ** (run.attempt - 1), MAX_RETRY_DELAY)
+            lease.yield_up(after=delay)
+        except LeaseLostError as lost:
+            return Skipped(reason=str(lost))
+        except MemoryError as second:
+            # The ledger cannot be reached: the lease ends by itself, and the row is as free as if it had been told.
+            return Retry(reason=str(second), delay=LEASE_LENGTH)
+        if not isinstance(error, MemoryError):
+            raise error
+        return Retry(reason=str(error), delay=delay)
+
+    async def _attempt(self, run: Run, lease: Lease) -> Outcome:
+        if run.attempt > MAX_ATTEMPTS:
+            return self._fail(run, lease, f"was attempted {MAX_ATTEMPTS} times without reaching its end")
+        is_undo = run.kind == "undo"
+        guard = Guard(lease, None if is_undo else self._switch(run.agent_id))
+        guard.enter()
+        _log.info(MaintenanceEvent.STARTED, extra=_about(run))
+        books = Bookkeeper(self._backend, self._ledger.journal, guard, run)
+        await books.begin()
+        attempt = Attempt(run=run, view=self._view(run.agent_id), books=books)
+        if is_undo:
+            await apply_undo(attempt, self._ledger)
+        else:
+            stop = await self._night(attempt, lease)
+            if stop is not None:
+                return stop
+        # A zombie may have written a booking down after begin() looked; it is a decision like any other.
+        await books.begin()
+        return self._done(run, lease)
+
+    async def _night(self, attempt: Attempt, lease: Lease) -> Outcome | None:
+        """Run the steps that are left; None when all are done."""
+        run = attempt.run
+        try:
+            strategy, missing = self._build_strategy(self._policy), None
+        except MemoryConfigError as error:
+            strategy, missing = None, str(error)
+        if run.step is RunStep.RETENTION:
+            if not (run.allow_large or "planned" in run.counts):
+                plan = await make_plan(attempt.view, strategy, self._value)
+                if plan.is_held:
+                    return self._hold(run, lease, plan)
+                # Saved before the first removal: a later attempt sees less and would judge another share.
+                self._advance(run, lease, RunStep.RETENTION, planned=plan.removed)
+            await apply_retention(attempt)
+            self._advance(run, lease, RunStep.CONSOLIDATION)
+        if run.step in {RunStep.RETENTION, RunStep.CONSOLIDATION}:
+            if missing is not None:
+                return self._snooze(run, lease, missing, MODEL_DELAY)
+            if strategy is not None:
+                await apply_consolidation(attempt, strategy)
+            self._advance(run, lease, RunStep.ENFORCEMENT)
+        await apply_enforcement(attempt, self._value)
+        return None
+
+    def _advance(self, run: Run, lease: Lease, step: RunStep, **counts: int) -> None:
+        counts |= run_counts(self._ledger.journal, run)
+        self._ledger.runs.advance(run.run_id, lease.token, step=step, counts=counts)
+
+    def _done(self, run: Run, lease: Lease) -> Outcome:
+        counts = run_counts(self._ledger.journal, run)
+        self._ledger.runs.finish(run.run_id, lease.token, state=RunState.DONE, counts=counts)
+        _log.info(MaintenanceEvent.COMPLETED, extra={**_about(run), **counts})
+        return Done(facts=counts)
+
+    def _fail(self, run: Run, lease: Lease, reason: str) -> Outcome:
+        counts = run_counts(self._ledger.journal, run)
+        self._ledger.runs.finish(run.run_id, lease.token, state=RunState.FAILED, counts=counts, reason=reason)
+        _log.error(MaintenanceEvent.FAILED, extra={**_about(run), "reason": reason})
+        return Dead(reason=reason)
+
+    def _hold(self, run: Run, lease: Lease, plan: MaintenancePlan) -> Outcome:
+        counts = {"planned": plan.removed}
+        self._ledger.runs.finish(run.run_id, lease.token, state=RunState.HELD, counts=counts, reason=plan.reason)
+        _log.warning(MaintenanceEvent.HELD, extra={**_about(run), **counts, "live": plan.live})
+        return Skipped(reason=plan.reason)
+
+    def _snooze(self, run: Run, lease: Lease, reason: str, delay: timedelta) -> Outcome:
+        self._ledger.runs.give_back(run.run_id, lease.token, reason=reason)
+        _log.info(MaintenanceEvent.SKIPPED, extra={**_about(run), "reason": reason})
+        return Snooze(reason=reason, delay=delay)
+
+    def _switch(self, agent_id: str) -> KillSwitch:
+        return KillSwitch(
+            self._ledger.switches,
+            self._ledger.agents,
+            is_enabled=lambda: self._policy.enabled,
+            company=self._company,
+            agent_id=agent_id,
+        )
+
+    def _view(self, agent_id: str) -> View:
+        agent = self._ledger.agents.get(self._company, agent_id)
+        return View(
+            company=self._company,
+            agent_id=agent_id,
+            backend=self._backend,
+            policy=self._policy,
+            terms=Terms.of(agent, self._policy, level=self._level),
+            now=self._clock(),
+            held=self._ledger.journal.held(self._company, agent_id),
+        )
+
+
+def _about(run: Run) -> dict[str, str | int]:
+    return {"run_id": run.run_id, "agent_id": run.agent_id, "kind": run.kind, "attempt": run.attempt}

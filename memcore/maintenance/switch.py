@@ -1,0 +1,51 @@
+"""The kill switch: three switches that each stop all of maintenance, read anew at every look."""
+
+import builtins
+from collections.abc import Callable
+
+from memcore.errors import MaintenancePausedError
+from memcore.ledger.agents import Agents
+from memcore.ledger.switches import Switches
+
+
+class KillSwitch:
+    """Tell whether an agent may be maintained now.
+
+    Args:
+        switches: the company's switch.
+        agents: the agent's switch.
+        is_enabled: the policy's ``consolidation.enabled``, asked each time.
+        company: whose agent.
+        agent_id: which agent.
+    """
+
+    def __init__(
+        self, switches: Switches, agents: Agents, *, is_enabled: Callable[[], bool], company: str, agent_id: str
+    ) -> None:
+        self._switches = switches
+        self._agents = agents
+        self._is_enabled = is_enabled
+        self._company = company
+        self._agent_id = agent_id
+
+    def check(self) -> None:
+        """Return if nothing pauses the agent. Raises MaintenancePausedError, also when a switch cannot be read."""
+        reason = self._reason()
+        if reason is not None:
+            raise MaintenancePausedError(reason)
+
+    def _reason(self) -> str | None:
+        try:
+            if not self._is_enabled():
+                return "maintenance is off: consolidation.enabled is false"
+            if self._switches.paused(self._company):
+                return "maintenance is paused for all agents"
+            agent = self._agents.get(self._company, self._agent_id)
+        except (builtins.MemoryError, RecursionError):
+            raise
+        except Exception as error:
+            # An operator who has paused must be obeyed even when the ledger is in trouble: not knowing means no.
+            raise MaintenancePausedError(
+                f"the kill switch cannot be read ({type(error).__name__}), so maintenance does not run"
+            ) from error
+        return "maintenance is paused for this agent" if agent is not None and agent.paused else None

@@ -1,0 +1,126 @@
+"""Undoing a run: its bookings are reversed, the last first, as bookings of the run that undoes it.
+
+So an undo is as safe as a night, and can itself be undone. What later runs, or agents, have changed since is left as
+it is and reported.
+"""
+
+import logging
+from collections import Counter
+from datetime import timedelta
+
+from memcore.backends.protocol import BatchBackend
+from memcore.backends.record import MemoryRecord
+from memcore.errors import MemoryInputError
+from memcore.frozen import Frozen
+from memcore.ledger.booking import Booking
+from memcore.ledger.journal import Journal
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.run import Run, RunState
+from memcore.maintenance.attempt import Attempt
+from memcore.maintenance.events import MaintenanceEvent
+
+_log = logging.getLogger(__name__)
+
+
+class UndoReport(Frozen):
+    """What an undo left as it is.
+
+    Attributes:
+        not_restored: ids that the run had removed and that were not brought back: a memory stands there now, or a
+            later run has decided about them.
+        not_removed: ids that the run had brought in and that stay: they were changed, or are gone already.
+    """
+
+    not_restored: tuple[str, ...]
+    not_removed: tuple[str, ...]
+
+
+def undo_report(journal: Journal, undo: Run) -> UndoReport:
+    """Compare a finished undo with the run that it undid.
+
+    Raises:
+        MemoryInputError: the run is no undo.
+        MemoryNotFoundError: the journal of one of them has expired.
+    """
+    if undo.undo_of is None:
+        raise MemoryInputError("run_id", "names no undo")
+    missing_in, missing_out = Counter[str](), Counter[str]()
+    for booking in journal.bookings(undo.undo_of):
+        missing_in.update(booking.outgoing_ids)
+        missing_out.update(booking.incoming_ids)
+    for booking in journal.bookings(undo.run_id):
+        missing_in.subtract(booking.incoming_ids)
+        missing_out.subtract(booking.outgoing_ids)
+    return UndoReport(not_restored=tuple(sorted(+missing_in)), not_removed=tuple(sorted(+missing_out)))
+
+
+async def apply_undo(attempt: Attempt, ledger: Ledger) -> None:
+    """Reverse every booking of the run named by ``undo_of``, and hold what comes back from the next nights.
+
+    Raises:
+        MemoryInputError: the run cannot be undone; the message says why.
+    """
+    target = _target(attempt.run, ledger)
+    journal = ledger.journal
+    start = journal.next_seq(attempt.run.run_id)
+    # A reversal has the place of what it reverses, counted from the end: after a crash the journal itself says how
+    # far the undo came, and no booking is reversed twice.
+    for place, booking in enumerate(journal.bookings(target.run_id, newest_first=True)):
+        if place >= start:
+            await _reverse(attempt, journal, booking, place)
+    moved = journal.totals(attempt.run.run_id)
+    _log.info(
+        MaintenanceEvent.UNDO_COMPLETED,
+        extra={
+            "agent_id": attempt.run.agent_id,
+            "run_id": attempt.run.run_id,
+            "undo_of": target.run_id,
+            "restored": moved["undone", "restored"],
+            "removed": moved["undone", "removed"],
+        },
+    )
+
+
+def _target(run: Run, ledger: Ledger) -> Run:
+    target = None if run.undo_of is None else ledger.runs.get(run.undo_of)
+    if target is None or (target.company, target.agent_id) != (run.company, run.agent_id):
+        raise MemoryInputError("undo_of", "names no run of this agent")
+    if target.state in {RunState.QUEUED, RunState.RUNNING}:
+        raise MemoryInputError("undo_of", f"names a run that is {target.state}; wait until it has ended")
+    if ledger.journal.next_seq(target.run_id) and not ledger.journal.undoable(target.run_id):
+        raise MemoryInputError("undo_of", "names a run whose journal has expired; it can no longer be undone")
+    return target
+
+
+async def _reverse(attempt: Attempt, journal: Journal, booking: Booking, place: int) -> None:
+    run, view = attempt.run, attempt.view
+    overtaken = journal.overtaken(
+        booking.booking_id,
+        booking.incoming_ids | booking.outgoing_ids,
+        not_by={booking.run_id, run.run_id},
+    )
+    back = await _absent(view.backend, booking, but_not=overtaken)
+    if back:
+        until = view.now + timedelta(days=view.policy.restored_hold_days)
+        journal.hold(run.company, run.agent_id, [record.entry.id for record in back], until=until)
+    came = {record.entry.id: record for record in booking.incoming if record.entry.id not in overtaken}
+    await attempt.books.exchange(
+        incoming=back,
+        outgoing_ids=frozenset(came),
+        may_go=lambda record: _is_untouched(record, came[record.entry.id]),
+        seq=place,
+    )
+
+
+async def _absent(backend: BatchBackend, booking: Booking, *, but_not: frozenset[str]) -> tuple[MemoryRecord, ...]:
+    ids = [record.entry.id for record in booking.outgoing if record.entry.id not in but_not]
+    there = {record.entry.id for record in await backend.get_many(booking.agent_id, ids)} if ids else set[str]()
+    return tuple(record for record in booking.outgoing if record.entry.id in ids and record.entry.id not in there)
+
+
+def _is_untouched(now: MemoryRecord, then: MemoryRecord) -> bool:
+    # Not updated_at: a backend may write one of its own when it stores.
+    return all(
+        getattr(now.entry, name) == getattr(then.entry, name)
+        for name in ("content", "metadata", "category", "namespace", "created_at", "expires_at")
+    )

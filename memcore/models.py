@@ -1,0 +1,154 @@
+"""What a memory is: the enums and value objects that every room shares.
+
+Names, fields, defaults and bounds are those of the reference (memory-api-reference, Models).
+"""
+
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, model_validator
+
+from memcore.frozen import Frozen, NoNul, NotBlankStr, NotBlankText, Tags
+
+#: Longest agent id, namespace, source or tag, in characters; they are index keys, not prose.
+MAX_KEY_CHARS = 256
+
+#: Longest memory, in UTF-8 bytes (64 KiB); a longer text is a document, not a memory.
+MAX_CONTENT_BYTES = 65_536
+
+#: Most tags on one memory.
+MAX_TAGS = 64
+
+#: A name by which things are found: an agent, a company, a session.
+Key = Annotated[NotBlankStr, StringConstraints(max_length=MAX_KEY_CHARS), NoNul]
+
+
+def _bounded(text: str) -> str:
+    # Bytes, not characters: the broker and the store pay per byte.
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise ValueError("must be valid Unicode text") from None
+    if size > MAX_CONTENT_BYTES:
+        raise ValueError(f"has {size} bytes; the limit is {MAX_CONTENT_BYTES}")
+    return text
+
+
+def _short(tags: tuple[str, ...]) -> tuple[str, ...]:
+    for tag in tags:
+        if len(tag) > MAX_KEY_CHARS:
+            raise ValueError(f"a tag has {len(tag)} characters; the limit is {MAX_KEY_CHARS}")
+    return tags
+
+
+class MemoryCategory(StrEnum):
+    """What kind of memory it is."""
+
+    WORKING = "working"
+    EPISODIC = "episodic"
+    SEMANTIC = "semantic"
+    PROCEDURAL = "procedural"
+    SOCIAL = "social"
+
+
+class MemoryLevel(StrEnum):
+    """How long an agent's memories live."""
+
+    PERSISTENT = "persistent"
+    PROJECT = "project"
+    SESSION = "session"
+    NONE = "none"
+
+
+class ConsolidationInterval(StrEnum):
+    """How often an agent's maintenance is due."""
+
+    HOURLY = "hourly"
+    DAILY = "daily"
+    WEEKLY = "weekly"
+    NEVER = "never"
+
+
+class MemoryMetadata(Frozen):
+    """What is known about a memory beside its text.
+
+    Attributes:
+        source: where it comes from (a task, a conversation, "consolidation"); None when unknown.
+        confidence: 0.0 to 1.0.
+        tags: labels to filter by, each once.
+    """
+
+    source: NotBlankStr | None = Field(default=None, max_length=MAX_KEY_CHARS)
+    confidence: float = Field(default=1.0, ge=0.0, le=1.0)
+    tags: Annotated[Tags, AfterValidator(_short)] = Field(default=(), max_length=MAX_TAGS)
+
+
+class MemoryStoreRequest(Frozen):
+    """A memory to store; the backend's arm, the client, gives it its id and its time.
+
+    Attributes:
+        category: what kind of memory it is.
+        namespace: routing key inside an agent.
+        content: the text, kept exactly as given.
+        metadata: source, confidence, tags.
+        expires_at: when retention may remove it whatever its age; None for never.
+    """
+
+    category: MemoryCategory
+    namespace: NotBlankStr = Field(default="default", max_length=MAX_KEY_CHARS)
+    content: Annotated[NotBlankText, AfterValidator(_bounded)]
+    metadata: MemoryMetadata = MemoryMetadata()
+    expires_at: AwareDatetime | None = None
+
+
+class MemoryEntry(Frozen):
+    """A memory as a backend returns it.
+
+    Attributes:
+        relevance_score: 0.0 to 1.0 when the entry answers a text query, else None.
+    """
+
+    id: NotBlankStr
+    agent_id: NotBlankStr
+    namespace: NotBlankStr = "default"
+    category: MemoryCategory
+    content: NotBlankText
+    metadata: MemoryMetadata = MemoryMetadata()
+    created_at: AwareDatetime
+    updated_at: AwareDatetime | None = None
+    expires_at: AwareDatetime | None = None
+    relevance_score: float | None = Field(default=None, ge=0.0, le=1.0)
+
+    @model_validator(mode="after")
+    def _ordered_times(self) -> Self:
+        for name in ("updated_at", "expires_at"):
+            at = getattr(self, name)
+            if at is not None and at < self.created_at:
+                raise ValueError(f"{name}: lies before created_at")
+        return self
+
+
+class MemoryQuery(Frozen):
+    """What to look for; without ``text`` the filters alone decide and the newest come first.
+
+    Attributes:
+        tags: all of them must be present.
+        since: inclusive.
+        until: exclusive; must lie after since.
+        limit: 1 to 1000.
+    """
+
+    text: NotBlankStr | None = None
+    namespaces: frozenset[NotBlankStr] | None = None
+    categories: frozenset[MemoryCategory] | None = None
+    tags: Tags = ()
+    min_relevance: float = Field(default=0.0, ge=0.0, le=1.0)
+    limit: int = Field(default=10, ge=1, le=1000)
+    since: AwareDatetime | None = None
+    until: AwareDatetime | None = None
+
+    @model_validator(mode="after")
+    def _ordered_range(self) -> Self:
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise ValueError("since: must lie before until")
+        return self

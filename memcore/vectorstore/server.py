@@ -1,0 +1,151 @@
+"""The store server's process: ``python -m memcore.vectorstore.server --data DIR --port N --api-key-file FILE``.
+
+It owns the data folder alone, binds to loopback, prints ``store.ready url=... pid=...`` when it answers, and ends with
+exit code 0 after SIGTERM or SIGINT: it stops accepting, finishes what it has begun, writes everything to disk and lets
+go. Exit code 2 says that it could not start, in one sentence on standard error.
+
+Durability: see ``memcore.vectorstore.upkeep``. One thread does everything but syncing: the engine keeps the
+interpreter's lock in every call, so a vacuum of a large collection (about a second at 50,000 points, only after ten
+quiet seconds) delays every answer, the health answer too.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Generator, Sequence
+from ipaddress import ip_address
+from pathlib import Path
+
+import uvicorn
+
+from memcore.errors import MemoryConfigError
+from memcore.vectorstore.app import build_app
+from memcore.vectorstore.ownership import Ownership
+from memcore.vectorstore.store import Store
+
+#: Exit code of a server that could not start.
+EXIT_CANNOT_START = 2
+
+#: Seconds that requests under way get at shutdown before their connections are closed.
+_GRACE_SECONDS = 20
+
+#: Connections that wait to be accepted while an engine call runs.
+_BACKLOG = 512
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the server until a signal ends it; return the exit code."""
+    options = _options(arguments)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    try:
+        with Ownership(options.data), _bound(options.host, options.port) as listener:
+            api_key = _api_key(options)
+            with asyncio.Runner(loop_factory=_loop) as runner:
+                runner.run(_serve(options.data, listener, api_key))
+    except MemoryConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_CANNOT_START
+    return 0
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m memcore.vectorstore.server", description="Serve a folder of vectors over Qdrant's REST calls."
+    )
+    parser.add_argument("--data", type=Path, required=True, help="the data folder; this process becomes its only owner")
+    parser.add_argument("--host", default="127.0.0.1", help="the address to bind to (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=0, help="the port; 0 takes a free one and the ready line names it")
+    key = parser.add_mutually_exclusive_group(required=True)
+    key.add_argument("--api-key-file", type=Path, help="a file that holds the API key")
+    key.add_argument("--without-api-key", action="store_true", help="let every program on this machine read and write")
+    return parser.parse_args(arguments)
+
+
+def _api_key(options: argparse.Namespace) -> str | None:
+    if options.without_api_key:
+        if not ip_address(options.host).is_loopback:
+            raise MemoryConfigError(f"--without-api-key is for loopback addresses, not for {options.host}.")
+        return None
+    try:
+        key = options.api_key_file.read_text().strip()
+    except OSError as error:
+        raise MemoryConfigError(f"--api-key-file {options.api_key_file} cannot be read: {error.strerror}.") from error
+    if not key:
+        raise MemoryConfigError(f"--api-key-file {options.api_key_file} is empty.")
+    return str(key)
+
+
+@contextlib.contextmanager
+def _bound(host: str, port: int) -> Generator[socket.socket]:
+    """Bind before anything is opened: a taken port is told at once."""
+    try:
+        family = socket.AF_INET6 if ip_address(host).version == 6 else socket.AF_INET  # noqa: PLR2004  # IPv6
+        listener = socket.socket(family, socket.SOCK_STREAM)
+    except ValueError:
+        raise MemoryConfigError(f"--host {host} is no IP address.") from None
+    with listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError as error:
+            raise MemoryConfigError(f"cannot bind to {host} port {port}: {error.strerror}.") from error
+        yield listener
+
+
+async def _serve(data: Path, listener: socket.socket, api_key: str | None) -> None:
+    store = Store(data, monotonic=time.monotonic)
+    app = build_app(store, api_key=api_key, monotonic=time.monotonic)
+    config = uvicorn.Config(
+        app,
+        http="httptools",
+        lifespan="on",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+    listener.listen(_BACKLOG)
+    await _Server(config, listener).serve(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn, ending with exit code 0 after a signal and saying when it is ready."""
+
+    def __init__(self, config: uvicorn.Config, listener: socket.socket) -> None:
+        super().__init__(config)
+        self._address = listener.getsockname()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        # the original raises the signal again at the end, which would turn a clean stop into a death by signal
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        if self.started:
+            host, port = self._address[:2]
+            host = f"[{host}]" if ":" in host else host
+            sys.stdout.write(f"store.ready url=http://{host}:{port} pid={os.getpid()}\n")
+            sys.stdout.flush()
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop  # noqa: PLC0415  # it does not exist on Windows
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

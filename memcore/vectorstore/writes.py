@@ -1,0 +1,244 @@
+"""Changes to points, from the bodies of Qdrant's REST calls to the engine's operations.
+
+Everything is checked before the first operation is returned, so a bad request changes nothing. Points go to the engine
+in chunks, because one engine call stops the whole process while it runs.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import qdrant_edge as edge
+from pydantic import TypeAdapter
+from qdrant_client.http import models as rest
+
+from memcore.vectorstore.filters import engine_filter
+from memcore.vectorstore.queries import refuse_shard_key
+from memcore.vectorstore.refusal import BadRequestError, NotSupportedError, engine_errors
+from memcore.vectorstore.shape import UNNAMED, Shape
+from memcore.vectorstore.sparse_removal import SparseRemoval
+from memcore.vectorstore.vectors import point_id, vector_struct
+
+#: Points in one engine call: about 6 ms at 256 dimensions, which is how long a search may have to wait behind it.
+CHUNK_POINTS = 256
+
+#: One step of a change: an operation of the engine, or one that is worked out when its turn comes.
+Operation = edge.UpdateOperation | SparseRemoval
+
+_MODES = {
+    None: edge.UpdateMode.Upsert,
+    "upsert": edge.UpdateMode.Upsert,
+    "insert_only": edge.UpdateMode.InsertOnly,
+    "update_only": edge.UpdateMode.UpdateOnly,
+}
+
+T = TypeVar("T")
+
+_FILTER: TypeAdapter[rest.Filter | None] = TypeAdapter(rest.Filter | None)
+_SELECTOR: TypeAdapter[rest.FilterSelector | rest.PointIdsList] = TypeAdapter(rest.FilterSelector | rest.PointIdsList)
+
+
+async def upsert(body: dict[str, Any], shape: Shape) -> list[Operation]:
+    """Read ``PUT /points``: a list of points or a batch of columns, with an update mode and an update filter."""
+    _only(body, {"points", "batch", "shard_key", "update_filter", "update_mode"})
+    refuse_shard_key(body.get("shard_key"))
+    mode = body.get("update_mode")
+    if mode is not None and mode not in _MODES:
+        raise BadRequestError("Format error in JSON body: update_mode: upsert, insert_only or update_only is expected")
+    if ("points" in body) == ("batch" in body):
+        raise BadRequestError("Format error in JSON body: either points or batch is expected")
+    condition = _FILTER.validate_python(body.get("update_filter"))
+    rows = _some(_list(body["points"], "points") if "points" in body else _rows(body["batch"]))
+    operations: list[Operation] = []
+    for start in range(0, len(rows), CHUNK_POINTS):
+        points = [_point(row, shape) for row in rows[start : start + CHUNK_POINTS]]
+        with engine_errors():
+            operations.append(edge.UpdateOperation.upsert_points(points, engine_filter(condition), _MODES[mode]))
+        await asyncio.sleep(0)
+    return operations
+
+
+async def update_vectors(body: dict[str, Any], shape: Shape) -> list[Operation]:
+    """Read ``PUT /points/vectors``: new vectors for points that exist; those not named are kept."""
+    _only(body, {"points", "shard_key", "update_filter"})
+    refuse_shard_key(body.get("shard_key"))
+    condition = _FILTER.validate_python(body.get("update_filter"))
+    rows = _some(_list(body.get("points"), "points"))
+    operations: list[Operation] = []
+    for start in range(0, len(rows), CHUNK_POINTS):
+        vectors = []
+        for row in rows[start : start + CHUNK_POINTS]:
+            _only(row, {"id", "vector"})
+            vectors.append(edge.PointVectors(point_id(row.get("id")), vector_struct(row.get("vector"), shape)))
+        with engine_errors():
+            operations.append(edge.UpdateOperation.update_vectors(vectors, engine_filter(condition)))
+        await asyncio.sleep(0)
+    return operations
+
+
+async def delete_vectors(body: dict[str, Any], shape: Shape) -> list[Operation]:
+    """Read ``POST /points/vectors/delete``: take named vectors from points."""
+    given = rest.DeleteVectors.model_validate(body)
+    refuse_shard_key(given.shard_key)
+    for name in given.vector:
+        if name not in shape.dense and name not in shape.sparse:
+            raise BadRequestError(f"Wrong input: Not existing vector name error: {name}")
+    sparse = tuple(name for name in given.vector if name in shape.sparse)
+    operations: list[Operation] = []
+    if given.points is not None:
+        ids = _ids(given.points)
+        operations.append(SparseRemoval(names=sparse, where=edge.Filter(must=[edge.HasIdCondition(set(ids))])))
+        operations.append(edge.UpdateOperation.delete_vectors(ids, given.vector))
+    if given.filter is not None:
+        where = _filter(given.filter)
+        operations.append(SparseRemoval(names=sparse, where=where))
+        operations.append(edge.UpdateOperation.delete_vectors_by_filter(where, given.vector))
+    return _some(operations)
+
+
+def delete(body: dict[str, Any]) -> list[Operation]:
+    """Read ``POST /points/delete``: by ids or by filter; ids that name nothing are no error."""
+    given = _SELECTOR.validate_python(body)
+    refuse_shard_key(given.shard_key)
+    if isinstance(given, rest.PointIdsList):
+        return [edge.UpdateOperation.delete_points(_ids(given.points))]
+    return [edge.UpdateOperation.delete_points_by_filter(_filter(given.filter))]
+
+
+def set_payload(body: dict[str, Any]) -> list[Operation]:
+    """Read ``POST /points/payload``: merge keys into the payloads of points, at ``key`` when it is given."""
+    given = rest.SetPayload.model_validate(body)
+    refuse_shard_key(given.shard_key)
+    operations: list[Operation] = []
+    if given.points is not None:
+        operations.append(edge.UpdateOperation.set_payload(_ids(given.points), given.payload, given.key))
+    if given.filter is not None:
+        operations.append(edge.UpdateOperation.set_payload_by_filter(_filter(given.filter), given.payload, given.key))
+    return _some(operations)
+
+
+def overwrite_payload(body: dict[str, Any]) -> list[Operation]:
+    """Read ``PUT /points/payload``: replace whole payloads."""
+    given = rest.SetPayload.model_validate(body)
+    refuse_shard_key(given.shard_key)
+    if given.key is not None:
+        # the engine would overwrite the whole payload and leave nothing but the part
+        raise NotSupportedError("overwrite payload with key")
+    operations: list[Operation] = []
+    if given.points is not None:
+        operations.append(edge.UpdateOperation.overwrite_payload(_ids(given.points), given.payload))
+    if given.filter is not None:
+        operations.append(edge.UpdateOperation.overwrite_payload_by_filter(_filter(given.filter), given.payload))
+    return _some(operations)
+
+
+def delete_payload(body: dict[str, Any]) -> list[Operation]:
+    """Read ``POST /points/payload/delete``: take keys out of payloads."""
+    given = rest.DeletePayload.model_validate(body)
+    refuse_shard_key(given.shard_key)
+    operations: list[Operation] = []
+    if given.points is not None:
+        operations.append(edge.UpdateOperation.delete_payload(_ids(given.points), given.keys))
+    if given.filter is not None:
+        operations.append(edge.UpdateOperation.delete_payload_by_filter(_filter(given.filter), given.keys))
+    return _some(operations)
+
+
+def clear_payload(body: dict[str, Any]) -> list[Operation]:
+    """Read ``POST /points/payload/clear``: empty payloads."""
+    given = _SELECTOR.validate_python(body)
+    refuse_shard_key(given.shard_key)
+    if isinstance(given, rest.PointIdsList):
+        return [edge.UpdateOperation.clear_payload(_ids(given.points))]
+    return [edge.UpdateOperation.clear_payload_by_filter(_filter(given.filter))]
+
+
+#: The operations of a batch by name, those that need the collection's shape and those that do not.
+_WITH_VECTORS: dict[str, Callable[[dict[str, Any], Shape], Awaitable[list[Operation]]]] = {
+    "upsert": upsert,
+    "update_vectors": update_vectors,
+    "delete_vectors": delete_vectors,
+}
+_WITHOUT_VECTORS: dict[str, Callable[[dict[str, Any]], list[Operation]]] = {
+    "delete": delete,
+    "set_payload": set_payload,
+    "overwrite_payload": overwrite_payload,
+    "delete_payload": delete_payload,
+    "clear_payload": clear_payload,
+}
+
+
+async def batch(body: dict[str, Any], shape: Shape) -> list[list[Operation]]:
+    """Read ``POST /points/batch``: several of the above in order; one list of operations for each."""
+    _only(body, {"operations"})
+    operations = []
+    for one in _list(body.get("operations"), "operations"):
+        if type(one) is not dict or len(one) != 1:
+            raise BadRequestError("Format error in JSON body: operations: objects with one operation are expected")
+        ((kind, content),) = one.items()
+        if kind in _WITH_VECTORS:
+            operations.append(await _WITH_VECTORS[kind](content, shape))
+        elif kind in _WITHOUT_VECTORS:
+            operations.append(_WITHOUT_VECTORS[kind](content))
+        else:
+            raise BadRequestError(f"Format error in JSON body: operations: {kind} is unknown")
+    return operations
+
+
+def _point(row: Any, shape: Shape) -> edge.Point:
+    _only(row, {"id", "vector", "payload"})
+    payload = row.get("payload")
+    if payload is not None and type(payload) is not dict:
+        raise BadRequestError("Format error in JSON body: payload: an object is expected")
+    with engine_errors():
+        return edge.Point(id=point_id(row.get("id")), vector=vector_struct(row.get("vector"), shape), payload=payload)
+
+
+def _rows(given: Any) -> list[dict[str, Any]]:
+    """Turn a batch of columns into rows; columns of different lengths are refused."""
+    _only(given, {"ids", "vectors", "payloads"})
+    ids, vectors, payloads = _list(given.get("ids"), "ids"), given.get("vectors"), given.get("payloads")
+    columns: Mapping[str, Any] = vectors if type(vectors) is dict else {UNNAMED: vectors}
+    lengths = {len(_list(column, "vectors")) for column in columns.values()}
+    if payloads is not None:
+        lengths.add(len(_list(payloads, "payloads")))
+    if lengths - {len(ids)}:
+        raise BadRequestError("Format error in JSON body: batch: as many vectors and payloads as ids are expected")
+    return [
+        {
+            "id": one,
+            "vector": {name: column[row] for name, column in columns.items()},
+            "payload": None if payloads is None else payloads[row],
+        }
+        for row, one in enumerate(ids)
+    ]
+
+
+def _only(given: Any, known: set[str]) -> None:
+    if type(given) is not dict:
+        raise BadRequestError("Format error in JSON body: an object is expected")
+    if unknown := given.keys() - known:
+        raise BadRequestError(f"Format error in JSON body: unknown field `{min(unknown)}`")
+
+
+def _list(given: Any, field: str) -> list[Any]:
+    if type(given) is not list:
+        raise BadRequestError(f"Format error in JSON body: {field}: a list is expected")
+    return given
+
+
+def _ids(given: Sequence[Any]) -> list[Any]:
+    if not given:
+        raise BadRequestError("Wrong input: Empty update request")
+    return [point_id(one) for one in given]
+
+
+def _filter(given: rest.Filter) -> edge.Filter:
+    translated = engine_filter(given)
+    return edge.Filter() if translated is None else translated
+
+
+def _some(given: list[T]) -> list[T]:
+    if not given:
+        raise BadRequestError("Wrong input: Empty update request")
+    return given
