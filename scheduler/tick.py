@@ -1,0 +1,49 @@
+"""Tick: claim the agents that are due, commit, then ring for each; its cost grows with the due, not with the known."""
+
+from datetime import timedelta
+
+from memcore.jobs.names import TaskName
+from memcore.jobs.outcomes import Done, Outcome, Skipped
+from memcore.jobs.queues import Queue
+from tasks.crew import Crew
+from tasks.job import Job, Limits
+
+#: Agents claimed in one transaction, and rung for in one round trip; the write lock is held for a tenth of a second.
+CLAIM_BATCH = 1_000
+
+#: Agents claimed in one tick at most, some five seconds of work: after a long downtime the backlog spreads over several
+#: ticks, and none comes near its time limit.
+CLAIM_CAP = 20_000
+
+
+def tick(_payload: str, crew: Crew) -> Outcome:
+    """Send the due agents into the night, oldest due first; any number of ticks may run at once."""
+    outcome = _send(crew)
+    # At the end, and while all is paused too: whoever looks wants to know that ticks come and go.
+    crew.ledger.ticks.note(crew.company, sent=outcome.facts["sent"] if isinstance(outcome, Done) else 0)
+    return outcome
+
+
+def _send(crew: Crew) -> Done | Skipped:
+    if crew.ledger.switches.paused(crew.company):
+        # The due stay due: queued now, their runs would only be rung for again and again until somebody resumes.
+        return Skipped(reason="maintenance is paused")
+    interval = crew.policy.memory.consolidation.interval
+    sent = 0
+    while sent < CLAIM_CAP:
+        runs = crew.ledger.agents.claim_due(crew.company, interval=interval, limit=CLAIM_BATCH)
+        if runs:  # committed by now: a message lost from here on is found by the sweep
+            crew.bell.ring_many(runs)
+        sent += len(runs)
+        if len(runs) < CLAIM_BATCH:
+            break
+    return Done(facts={"sent": sent})
+
+
+TICK = Job(
+    name=TaskName.TICK,
+    queue=Queue.CONTROL,
+    limits=Limits(soft=timedelta(seconds=50), hard=timedelta(seconds=55), attempts=1),
+    is_repeated=True,
+    run=tick,
+)

@@ -1,0 +1,97 @@
+"""The Celery app: assembled from settings, the jobs of tasks/ and scheduler/, and one group's way of running."""
+
+from functools import cache
+from importlib import import_module
+
+from celery import Celery
+
+from memcore.backends.factory import create_configured_embedder
+from memcore.client.broker_queues import broker_queues
+from memcore.clock import Clock, utc_now
+from memcore.config.loader import load_policy
+from memcore.config.policy import Policy
+from memcore.config.settings import Settings
+from memcore.jobs.queues import Queue
+from tasks import JOBS
+from tasks.job import Job
+from workers import transport
+from workers.bell import BrokerBell
+from workers.broker import broker_conf
+from workers.crew import CrewOnDuty, WorkerCrew
+from workers.groups import STORE, WorkerGroup
+from workers.lifecycle import watch_pool, watch_pulse
+from workers.task import build_task
+
+#: How long a stopping worker lets running jobs finish, in seconds, before it gives them back to the broker.
+SOFT_SHUTDOWN_SECONDS = 15
+
+#: How long a child may take to open its connections, in seconds; the default of 4 kills children on a busy machine.
+CHILD_START_SECONDS = 120
+
+#: How long a job's outcome can be asked for, in seconds (one hour).
+RESULT_SECONDS = 3_600
+
+
+def create_app(settings: Settings, *, group: WorkerGroup = STORE, clock: Clock = utc_now) -> Celery:
+    """Return the app for one group of workers; nothing is connected yet.
+
+    Raises:
+        MemoryConfigError: the policy file is invalid.
+    """
+    transport.register()
+    policy = load_policy(settings.policy_path) if settings.policy_path else Policy()
+    app = Celery("memtend", set_as_current=False)
+    _configure(app, settings, group)
+    bell = BrokerBell(app)
+    # Loaded once, wherever that is asked first: a prefork parent does so for all its children.
+    embedder = cache(lambda: create_configured_embedder(settings, policy))
+    crew = CrewOnDuty(lambda: WorkerCrew(settings, policy, bell, embedder=embedder(), clock=clock))
+    for job in all_jobs():
+        build_task(app, job, crew)
+    watch_pool(crew, group, share=embedder)
+    watch_pulse(app, settings, group)
+    app.conf.beat_schedule = import_module("scheduler").schedule(settings)
+    return app
+
+
+def all_jobs() -> tuple[Job, ...]:
+    """Return every job of tasks/ and scheduler/; the scheduler is loaded by name, so workers do not import its room."""
+    scheduler_jobs: tuple[Job, ...] = import_module("scheduler").JOBS
+    return JOBS + scheduler_jobs
+
+
+def _configure(app: Celery, settings: Settings, group: WorkerGroup) -> None:
+    app.conf.update(
+        **broker_conf(settings, group),
+        broker_connection_retry_on_startup=True,
+        task_serializer="json",
+        result_serializer="json",
+        accept_content=["json"],
+        task_queues=broker_queues(Queue),
+        task_default_queue=str(Queue.STORE),
+        task_create_missing_queues=False,
+        task_acks_late=True,
+        # A child that dies or is killed at the hard limit gives its message back like a whole worker that dies, and
+        # the ledger counts both alike (workers/trial.py); Celery's own retries would count beside it, and end in
+        # silence.
+        task_reject_on_worker_lost=True,
+        task_retry_on_worker_lost=False,
+        task_acks_on_timeout=False,
+        task_ignore_result=False,
+        task_store_errors_even_if_ignored=False,
+        task_track_started=False,
+        result_expires=RESULT_SECONDS,
+        worker_consumer="workers.patience:PatientConsumer",
+        worker_prefetch_multiplier=group.prefetch,
+        worker_max_tasks_per_child=group.recycle_after,
+        worker_proc_alive_timeout=CHILD_START_SECONDS,
+        worker_soft_shutdown_timeout=SOFT_SHUTDOWN_SECONDS,
+        worker_enable_soft_shutdown_on_idle=False,
+        worker_hijack_root_logger=False,
+        worker_redirect_stdouts=False,
+        worker_send_task_events=settings.send_events,
+        worker_disable_rate_limits=True,
+        beat_max_loop_interval=5,
+        timezone="UTC",
+        enable_utc=True,
+    )

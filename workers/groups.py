@@ -1,0 +1,88 @@
+"""The groups of workers: which queues each takes, on what kind of pool, and how soon its lost jobs come back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Literal
+
+from memcore.errors import MemoryInputError
+from memcore.jobs.queues import STORE_SHARDS, Queue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerGroup:
+    """How one kind of worker runs.
+
+    Attributes:
+        pool: threads wait together on the write desk; prefork isolates long work and enforces hard limits.
+        concurrency: jobs at a time.
+        prefetch: jobs fetched ahead, for each slot.
+        at_most: most messages that a worker holds of a queue, for queues whose jobs are heavy.
+        visibility: how long a fetched job may go unacknowledged before another worker gets it; above every hard limit.
+        opens_early: whether the crew comes when the worker starts, rather than with the first job (threads).
+        recycle_after: jobs after which a child process is replaced (prefork), against slow leaks; None for never.
+    """
+
+    name: str
+    queues: tuple[Queue, ...]
+    pool: Literal["threads", "prefork"]
+    concurrency: int
+    prefetch: int
+    visibility: timedelta
+    at_most: Mapping[Queue, int] = field(default_factory=dict)
+    opens_early: bool = True
+    recycle_after: int | None = None
+
+
+#: Bulk jobs in a store worker's hands: a quarter of its threads, so that engines' stores always find one free.
+BULK_IN_HAND = 16
+
+#: Engines' memories on their way to the store. Threads, because each job only waits for its batch.
+STORE = WorkerGroup(
+    name="store",
+    queues=(Queue.STORE, *STORE_SHARDS, Queue.STORE_BULK),
+    pool="threads",
+    concurrency=64,
+    prefetch=1,
+    at_most={Queue.STORE_BULK: BULK_IN_HAND},
+    # Living workers renew what they hold: this is how long the memories that a killed one held must wait.
+    visibility=timedelta(seconds=30),
+)
+
+#: The agents' nights, and the scheduler's short jobs.
+NIGHT = WorkerGroup(
+    name="night",
+    queues=(Queue.MAINTENANCE, Queue.CONTROL),
+    pool="prefork",
+    concurrency=2,
+    prefetch=1,
+    visibility=timedelta(minutes=65),
+    recycle_after=200,
+)
+
+#: Everything that waits for a model: threads, because it only waits.
+LLM = WorkerGroup(
+    name="llm",
+    queues=(Queue.DISTILL, Queue.SYNTHESIS),
+    pool="threads",
+    concurrency=8,
+    prefetch=1,
+    visibility=timedelta(minutes=65),
+    # Most installations have no model most of the time, and its crew takes 100 MB.
+    opens_early=False,
+)
+
+#: Every group of the embedded stack.
+GROUPS = {group.name: group for group in (STORE, NIGHT, LLM)}
+
+
+def group(name: str) -> WorkerGroup:
+    """Return the group with this name.
+
+    Raises:
+        MemoryInputError: naming the known groups.
+    """
+    try:
+        return GROUPS[name]
+    except KeyError:
+        raise MemoryInputError("group", f"{name!r} is not one of {', '.join(GROUPS)}") from None

@@ -1,0 +1,49 @@
+"""Logs: an event's name and its fields, as text for people or as JSON lines for machines; never a memory's text."""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+from memcore.config.settings import Settings
+
+#: What every log record has by itself; all else on it is a field that somebody passed as ``extra``.
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "data"}
+
+
+class FieldsFormatter(logging.Formatter):
+    """Write ``time level event key=value ...``, or the same as one JSON object."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        """Choose the form."""
+        super().__init__()
+        self._as_json = as_json
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one line; a traceback follows as text, or as a field of the JSON object."""
+        fields = {key: value for key, value in vars(record).items() if key not in _OWN}
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        trace = self.formatException(record.exc_info) if record.exc_info else None
+        if self._as_json:
+            line = {"at": at, "level": record.levelname.lower(), "event": record.getMessage(), **fields}
+            return json.dumps(line | ({"trace": trace} if trace else {}), default=str)
+        told = "".join(f" {key}={value}" for key, value in fields.items())
+        return f"{at} {record.levelname.lower()} {record.getMessage()}{told}" + (f"\n{trace}" if trace else "")
+
+
+def set_up_logs(settings: Settings) -> None:
+    """Send all logs of this process to standard error in the form that the settings name."""
+    _send_to_stderr(settings.log_level, as_json=settings.log_format == "json")
+
+
+def set_up_plain_logs() -> None:
+    """Send the logs of a process that has no settings yet to standard error, as text."""
+    _send_to_stderr("INFO", as_json=False)
+
+
+def _send_to_stderr(level: str, *, as_json: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(FieldsFormatter(as_json=as_json))
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    # It tells every request to the store: a thousand lines for a thousand memories.
+    logging.getLogger("httpx").setLevel(logging.WARNING)

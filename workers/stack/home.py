@@ -1,0 +1,125 @@
+"""The data folder of a stack: where its data, its logs, its passwords and its policy lie."""
+
+import secrets
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import Field, SecretStr
+
+from memcore.config.settings import Settings
+from memcore.frozen import Frozen
+
+#: Bytes of randomness in each generated password.
+_PASSWORD_BYTES = 24
+
+#: What `memtend up` writes into a new folder: the reference's defaults, but memories that stay (SPEC M6).
+STARTER_POLICY = """\
+# What memtend may do with memories; `memtend config show` prints every value and where it comes from.
+memory:
+  level: persistent
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The folders below one data folder."""
+
+    path: Path
+
+    @property
+    def data(self) -> Path:
+        """What must survive."""
+        return self.path / "data"
+
+    @property
+    def logs(self) -> Path:
+        """One log a part."""
+        return self.path / "logs"
+
+    @property
+    def run(self) -> Path:
+        """What is true only while the stack runs."""
+        return self.path / "run"
+
+    @property
+    def policy(self) -> Path:
+        """The policy that a person writes."""
+        return self.path / "policy.yaml"
+
+    def furnish(self) -> None:
+        """Create what is missing; only the owner may look inside."""
+        for folder in (self.path, self.data, self.logs, self.run, self.data / "broker", self.data / "vectors"):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not self.policy.exists():
+            self.policy.write_text(STARTER_POLICY, encoding="utf-8")
+
+
+class Doors(Frozen):
+    """Where the parts of a stack listen, and their passwords; kept from start to start while the ports are free."""
+
+    broker_port: int
+    store_port: int
+    flower_port: int
+    broker_password: str = Field(repr=False)
+    store_key: str = Field(repr=False)
+    flower_password: str = Field(repr=False)
+
+    def settings(self, home: Home, *, tick_seconds: float, sweep_seconds: float) -> Settings:
+        """Return the settings by which every process of the stack, and every engine beside it, finds the parts."""
+        broker = f"redis://:{self.broker_password}@127.0.0.1:{self.broker_port}"
+        return Settings(
+            broker_url=f"{broker}/0",
+            result_url=f"{broker}/1",
+            database_url=f"sqlite:///{home.data}/ledger.db",
+            journal_url=f"sqlite:///{home.data}/journal.db",
+            history_url=f"sqlite:///{home.data}/history.db",
+            qdrant_url=f"http://127.0.0.1:{self.store_port}",
+            qdrant_api_key=SecretStr(self.store_key),
+            flower_url=f"http://memtend:{self.flower_password}@127.0.0.1:{self.flower_port}",
+            policy_path=home.policy,
+            home=home.path,
+            tick_seconds=tick_seconds,
+            sweep_seconds=sweep_seconds,
+        )
+
+
+def open_doors(home: Home) -> Doors:
+    """Return the doors of the last start while their ports are free, else new ones; they are kept, owner-only."""
+    kept = home.run / "doors.json"
+    try:
+        doors = Doors.model_validate_json(kept.read_bytes())
+        if all(map(_is_free, (doors.broker_port, doors.store_port, doors.flower_port))):
+            return doors
+    except (OSError, ValueError):
+        pass  # the first start, or a file from another version: new doors are as good
+    broker, store, flower = _free_ports(3)
+    doors = Doors(
+        broker_port=broker,
+        store_port=store,
+        flower_port=flower,
+        broker_password=secrets.token_hex(_PASSWORD_BYTES),
+        store_key=secrets.token_hex(_PASSWORD_BYTES),
+        flower_password=secrets.token_hex(_PASSWORD_BYTES),
+    )
+    kept.touch(mode=0o600)
+    kept.write_text(doors.model_dump_json(), encoding="utf-8")
+    return doors
+
+
+def _is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
+def _free_ports(count: int) -> list[int]:
+    # All are held open together, so that no two are the same.
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()

@@ -1,0 +1,76 @@
+"""Which parts a stack has, in the order in which they start."""
+
+import sys
+from datetime import timedelta
+
+from workers.groups import GROUPS, STORE
+from workers.heartbeat import Heartbeat
+from workers.stack.broker import broker_binary, write_broker_config
+from workers.stack.home import Doors, Home
+from workers.stack.part import Part
+from workers.stack.ready import broker_answers, file_appears, http_answers
+
+
+def infrastructure(home: Home, doors: Doors) -> tuple[Part, ...]:
+    """Return the broker and the store server: what must answer before anything else starts."""
+    key_file = home.run / "store.key"
+    key_file.touch(mode=0o600)
+    key_file.write_text(doors.store_key, encoding="utf-8")
+    return (
+        Part(
+            name="broker",
+            argv=(str(broker_binary()), str(write_broker_config(home, doors))),
+            is_ready=broker_answers(doors.broker_port, doors.broker_password),
+        ),
+        Part(
+            name="store-server",
+            argv=(
+                *_python("memcore.vectorstore.server"),
+                f"--data={home.data / 'vectors'}",
+                f"--port={doors.store_port}",
+                f"--api-key-file={key_file}",
+            ),
+            is_ready=http_answers(doors.store_port, "/readyz"),
+        ),
+    )
+
+
+def crews(home: Home) -> tuple[Part, ...]:
+    """Return one worker for each group, and beat."""
+    workers = tuple(
+        Part(
+            name=f"worker-{name}",
+            argv=(*_python("workers.run"), f"--group={name}"),
+            is_ready=file_appears(Heartbeat.of(home.path, f"worker-{name}").path),
+            is_well=Heartbeat.of(home.path, f"worker-{name}").is_fresh,
+            is_beside=name != STORE.name,
+            # For children SIGTERM then means: finish what runs, give back the rest. Threads cannot be ended: Celery
+            # slept its whole soft shutdown and then fell over the first of them, so they finish what they hold.
+            env={"REMAP_SIGTERM": "SIGQUIT"} if group.pool == "prefork" else {},
+            # Longer than the soft shutdown, so that a worker can give back what it holds.
+            stop_limit=timedelta(seconds=40),
+        )
+        for name, group in GROUPS.items()
+    )
+    beat = Part(
+        name="beat",
+        argv=_python("workers.beat"),
+        is_ready=file_appears(Heartbeat.of(home.path, "beat").path),
+        is_well=Heartbeat.of(home.path, "beat").is_fresh,
+        is_beside=True,
+    )
+    return (*workers, beat)
+
+
+def flower(doors: Doors) -> Part:
+    """Return Flower, which shows jobs and workers to people."""
+    return Part(
+        name="flower",
+        argv=_python("ops.flower"),
+        is_ready=http_answers(doors.flower_port, "/healthcheck"),
+        is_beside=True,
+    )
+
+
+def _python(module: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", module)

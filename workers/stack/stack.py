@@ -1,0 +1,86 @@
+"""The embedded stack as one object: open it on a data folder, watch it until somebody asks it to stop."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from memcore.config.loader import load_policy
+from memcore.config.settings import PREFIX, SWEEP_SECONDS, TICK_SECONDS, Settings
+from memcore.config.stack_file import stack_path
+from memcore.ledger.migrate import migrate, migrate_history
+from workers.stack.home import Home, open_doors
+from workers.stack.parts import crews, flower, infrastructure
+from workers.stack.supervisor import Supervisor, take_over
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """A started stack: its settings for clients, its supervisor to watch and stop it."""
+
+    settings: Settings
+    supervisor: Supervisor
+    lock: int
+
+    def stop(self) -> None:
+        """Stop every part and give the data folder back."""
+        self.supervisor.stop()
+        stack_path(self.settings.home).unlink(missing_ok=True)
+        os.close(self.lock)
+
+
+def start_stack(
+    path: Path,
+    environ: Mapping[str, str],
+    *,
+    prepare: Callable[[Supervisor], None] = lambda _: None,
+    tick_seconds: float = TICK_SECONDS,
+    sweep_seconds: float = SWEEP_SECONDS,
+) -> Stack:
+    """Start every part on a data folder and return once all are ready.
+
+    Args:
+        path: the data folder; created when missing.
+        environ: what the parts inherit, without memtend's own variables: the folder's file tells them everything.
+        prepare: called with the supervisor before anything starts, to install signal handlers.
+        tick_seconds: pause between two looks for agents that are due.
+        sweep_seconds: pause between two looks for lost runs.
+
+    Raises:
+        MemoryConfigError: the policy is invalid, or a stack runs there already.
+        MemoryConnectionError: a part did not become ready.
+    """
+    home = Home(path)
+    home.furnish()
+    load_policy(home.policy)
+    lock = take_over(path)
+    doors = open_doors(home)
+    settings = doors.settings(home, tick_seconds=tick_seconds, sweep_seconds=sweep_seconds)
+    migrate(settings.ledger_urls)
+    migrate_history(settings.history_url)
+    settings.save_stack()
+    supervisor = Supervisor(
+        path, (*infrastructure(home, doors), *crews(home), flower(doors)), _parts_env(path, environ)
+    )
+    prepare(supervisor)
+    stack = Stack(settings=settings, supervisor=supervisor, lock=lock)
+    try:
+        supervisor.start()
+    except BaseException:
+        stack.stop()
+        raise
+    return stack
+
+
+def _parts_env(path: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    inherited = {name: value for name, value in environ.items() if not name.startswith(PREFIX)}
+    return {
+        **inherited,
+        "MEMTEND_HOME": str(path),
+        # One thread a process: on two cores more threads in the numeric libraries only get in each other's way.
+        "OMP_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        # glibc gives each of a worker's 64 threads an arena that it never gives back; two are enough behind one lock.
+        "MALLOC_ARENA_MAX": "2",
+        "PYTHONUNBUFFERED": "1",
+    }

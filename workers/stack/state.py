@@ -1,0 +1,68 @@
+"""What the supervisor tells the world: which parts run, since when, and how often they fell."""
+
+import json
+import os
+from pathlib import Path
+
+import psutil
+from pydantic import AwareDatetime
+
+from memcore.frozen import Frozen
+
+
+class PartState(Frozen):
+    """One part, as the supervisor last saw it."""
+
+    name: str
+    pid: int | None
+    born: float
+    ready: bool
+    restarts: int
+    resident_bytes: int
+
+
+class StackState(Frozen):
+    """The whole stack, as its supervisor last wrote it."""
+
+    supervisor_pid: int
+    supervisor_born: float
+    started_at: AwareDatetime
+    seen_at: AwareDatetime
+    peak_resident_bytes: int
+    parts: tuple[PartState, ...]
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the supervisor that wrote this still runs; another process with its pid does not count."""
+        return same_process(self.supervisor_pid, self.supervisor_born)
+
+
+def state_path(home: Path) -> Path:
+    """Return where the supervisor of a data folder writes its state."""
+    return home / "run" / "state.json"
+
+
+def write_state(home: Path, state: StackState) -> None:
+    """Write the state so that readers see the old one or the new one, whole."""
+    path = state_path(home)
+    draft = path.with_suffix(f".{os.getpid()}")
+    draft.write_text(state.model_dump_json(indent=1), encoding="utf-8")
+    draft.replace(path)
+
+
+def read_state(home: Path) -> StackState | None:
+    """Return the state last written, or None when there is none that can be read."""
+    try:
+        return StackState.model_validate(json.loads(state_path(home).read_bytes()))
+    except (OSError, ValueError):
+        return None
+
+
+def same_process(pid: int, born: float) -> bool:
+    """Return whether the process that had this pid and was created at this time still runs."""
+    try:
+        process = psutil.Process(pid)
+        # Half a second: the system rounds creation times.
+        return abs(process.create_time() - born) < 0.5 and process.status() != psutil.STATUS_ZOMBIE  # noqa: PLR2004
+    except psutil.Error:
+        return False

@@ -1,0 +1,217 @@
+"""The supervisor: starts the parts in order, starts again what dies, stops them in reverse.
+
+A part that dies is started again after a wait that doubles with each death in a row and is forgotten once the part has
+been well for a while. Asked to stop (SIGINT, SIGTERM), it tells the parts, those started last first, so that workers
+finish what they hold while broker and store still answer.
+"""
+
+import fcntl
+import logging
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from types import FrameType
+
+import psutil
+
+from memcore.clock import Clock, utc_now
+from memcore.errors import MemoryConfigError, MemoryConnectionError
+from workers.stack.part import Part
+from workers.stack.process import PartProcess
+from workers.stack.state import PartState, StackState, read_state, same_process, write_state
+
+#: Pause between two looks at the parts, in seconds.
+LOOK_SECONDS = 0.1
+
+#: Pause between two writings of the state, in seconds.
+STATE_SECONDS = 1.0
+
+#: First wait before a dead part starts again.
+FIRST_WAIT = timedelta(seconds=0.2)
+
+#: Longest wait before a dead part starts again.
+LONGEST_WAIT = timedelta(seconds=30)
+
+#: A part that has been up this long has recovered: its next death is a first one again.
+WELL_AFTER = timedelta(seconds=20)
+
+#: Exit code by which a part says that its configuration is wrong and starting it again is useless.
+EXIT_CONFIG = 2
+
+log = logging.getLogger("memtend.stack")
+
+
+class Supervisor:
+    """Runs the parts of one data folder.
+
+    Args:
+        home: the data folder.
+        parts: in the order in which they are started.
+        env: the environment of every part.
+    """
+
+    def __init__(self, home: Path, parts: Sequence[Part], env: Mapping[str, str], *, clock: Clock = utc_now) -> None:
+        self._home = home
+        self._env = dict(env)
+        self._clock = clock
+        self._members = [PartProcess(part, home / "logs" / f"{part.name}.log") for part in parts]
+        self._revive_at: dict[str, float] = {}
+        self._falls: dict[str, int] = {}
+        self._up_since: dict[str, float] = {}
+        self._stopping = False
+        self._started_at = clock()
+        self._peak = 0
+        self._state_due = 0.0
+
+    def start(self) -> None:
+        """Start every part and wait until it is ready: each after those before it, unless it may start beside them.
+
+        Raises:
+            MemoryConnectionError: a part did not become ready; names it and its log. What was started is stopped.
+        """
+        for stage in self._stages():
+            for member in stage:
+                self._launch(member)
+            self._await_ready(stage)
+
+    def _stages(self) -> list[list[PartProcess]]:
+        stages: list[list[PartProcess]] = []
+        for member in self._members:
+            if member.part.is_beside and stages:
+                stages[-1].append(member)
+            else:
+                stages.append([member])
+        return stages
+
+    def _await_ready(self, starting: Sequence[PartProcess]) -> None:
+        begun = time.monotonic()
+        while not self._stopping and (late := [member for member in starting if not member.look()]):
+            for member in late:
+                code, limit = member.died(), member.part.start_limit.total_seconds()
+                if code is not None or time.monotonic() - begun > limit:
+                    why = f"ended with exit code {code}" if code is not None else "was not ready in time"
+                    self.stop()
+                    msg = f"{member.part.name} {why}; its log is {member.log}"
+                    raise MemoryConnectionError(msg)
+            time.sleep(LOOK_SECONDS)
+        self._write_state()
+
+    def watch(self) -> None:
+        """Keep the parts alive until somebody asks to stop."""
+        while not self._stopping:
+            for member in self._members:
+                self._tend(member)
+            if time.monotonic() >= self._state_due:
+                self._write_state()
+            time.sleep(LOOK_SECONDS)
+
+    def ask_to_stop(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
+        """Make ``watch`` return; safe to call from a signal handler."""
+        self._stopping = True
+
+    def stop(self) -> None:
+        """Stop every part, those started last first, each with its own grace; kill what stays."""
+        self._stopping = True
+        for stage in reversed(self._stages()):
+            asked_at = time.monotonic()
+            for member in stage:
+                member.ask_to_stop()
+            for member in stage:
+                self._await_end(member, asked_at)
+        self._write_state()
+
+    @staticmethod
+    def _await_end(member: PartProcess, asked_at: float) -> None:
+        while member.process is not None and member.died() is None:
+            if time.monotonic() - asked_at > member.part.stop_limit.total_seconds():
+                log.warning("stack.part.killed", extra={"part": member.part.name})
+                break
+            time.sleep(LOOK_SECONDS / 5)
+        member.clear_away()
+
+    @property
+    def peak_resident_bytes(self) -> int:
+        """Most memory that all parts and their children held together, as sampled each second."""
+        return self._peak
+
+    def _launch(self, member: PartProcess) -> None:
+        ready_file = self._home / "run" / f"{member.part.name}.ready"
+        ready_file.unlink(missing_ok=True)
+        member.start(self._env)
+        self._up_since[member.part.name] = time.monotonic()
+        # At once: if we are killed now, the next supervisor must know what to end.
+        self._write_state()
+        log.info("stack.part.started", extra={"part": member.part.name, "pid": member.pid})
+
+    def _tend(self, member: PartProcess) -> None:
+        name, code = member.part.name, member.died()
+        if code is None:
+            member.look()
+            if time.monotonic() - self._up_since[name] > WELL_AFTER.total_seconds():
+                self._falls.pop(name, None)
+            return
+        if name not in self._revive_at:
+            member.clear_away()
+            falls = self._falls[name] = self._falls.get(name, 0) + 1
+            wait = LONGEST_WAIT if code == EXIT_CONFIG else min(FIRST_WAIT * 2 ** (falls - 1), LONGEST_WAIT)
+            self._revive_at[name] = time.monotonic() + wait.total_seconds()
+            log.warning(
+                "stack.part.died", extra={"part": name, "exit_code": code, "wait_seconds": wait.total_seconds()}
+            )
+        elif time.monotonic() >= self._revive_at[name]:
+            del self._revive_at[name]
+            member.restarts += 1
+            self._launch(member)
+
+    def _write_state(self) -> None:
+        resident = {member.part.name: member.resident_bytes() for member in self._members}
+        self._peak = max(self._peak, sum(resident.values()))
+        self._state_due = time.monotonic() + STATE_SECONDS
+        write_state(
+            self._home,
+            StackState(
+                supervisor_pid=os.getpid(),
+                supervisor_born=psutil.Process().create_time(),
+                started_at=self._started_at,
+                seen_at=self._clock(),
+                peak_resident_bytes=self._peak,
+                parts=tuple(
+                    PartState(
+                        name=member.part.name,
+                        pid=member.pid if member.died() is None else None,
+                        born=member.born,
+                        ready=member.is_well,
+                        restarts=member.restarts,
+                        resident_bytes=resident[member.part.name],
+                    )
+                    for member in self._members
+                ),
+            ),
+        )
+
+
+def take_over(home: Path) -> int:
+    """Make this process the one supervisor of a data folder; return the handle that keeps it so.
+
+    Parts that a killed supervisor left behind are ended first, by their pid and creation time.
+
+    Raises:
+        MemoryConfigError: another supervisor runs there.
+    """
+    handle = os.open(home / "run" / "supervisor.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        msg = f"a stack runs at {home} already: stop it first, or choose another --home"
+        raise MemoryConfigError(msg) from None
+    left = read_state(home)
+    for part in left.parts if left else ():
+        if part.pid is not None and same_process(part.pid, part.born):
+            log.warning("stack.part.left_behind", extra={"part": part.name, "pid": part.pid})
+            os.killpg(part.pid, signal.SIGKILL)
+            psutil.wait_procs([psutil.Process(part.pid)] if psutil.pid_exists(part.pid) else [], timeout=5)
+    return handle

@@ -1,0 +1,8 @@
+"""A Redis transport for kombu that is at least once: no message is lost between the queue and ``unacked``.
+
+Call ``register()`` once, then use ``reliable_url(url)`` as ``broker_url``. The result backend keeps ``redis://``.
+"""
+
+from workers.transport.scheme import SCHEME, SENTINEL_SCHEME, TLS_SCHEME, register, reliable_url
+
+__all__ = ["SCHEME", "SENTINEL_SCHEME", "TLS_SCHEME", "register", "reliable_url"]

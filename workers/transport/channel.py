@@ -1,0 +1,355 @@
+"""The channel: takes messages in turns, rings bells while there are none, and closes whatever the broker does."""
+
+import logging
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from queue import Empty
+from time import monotonic
+from types import MappingProxyType
+from typing import Any, Literal
+
+from kombu.transport import redis, virtual
+from kombu.transport.redis import _socket_readable
+from kombu.utils.encoding import bytes_to_str
+from kombu.utils.json import loads
+from redis import Redis
+from redis.exceptions import NoScriptError, ResponseError
+
+from workers.transport.bell import Bell
+from workers.transport.qos import ReliableQoS
+from workers.transport.script import TURN, Script
+
+#: Seconds after which a channel stops handing over a batch and sends acknowledgements first. A solo worker runs jobs
+#: inside the hand-over: without this the first job of a batch would be acknowledged only after the last.
+SLICE_SECONDS = 0.02
+
+#: Seconds between turns while every bell waits: bells watch the ordinary lists only, this finds messages sent with a
+#: priority.
+POLL_SECONDS = 1.0
+
+#: Seconds that closing or cancelling waits for the answer to a turn under way; without it the visibility timeout
+#: brings its messages back.
+SETTLE_SECONDS = 2.0
+
+#: What is consumed under an event loop: kombu's name for the socket of a channel that brings messages.
+FETCH = "BRPOP"
+
+_logger = logging.getLogger(__name__)
+
+
+class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
+    """A Redis channel that loses nothing when a connection, a worker or the broker dies between any two steps.
+
+    Lists, ``unacked`` and ``unacked_index`` look as kombu's own transport writes them, so both may work side by side.
+    """
+
+    QoS = ReliableQoS
+
+    #: Seconds; kombu's 300 would let a dead holder stop redelivery that long for stock workers sharing the database.
+    unacked_mutex_expire = 15
+
+    #: Sweeps for overdue messages: every one that the timer asks for.
+    unacked_restore_throttle = 1
+
+    #: Transport option: whether a living worker keeps its messages from being redelivered, however long its jobs take.
+    renew_visibility = True
+
+    #: Transport option: the list to which messages go that are no kombu messages at all; kombu would lose them and
+    #: restart.
+    unreadable_key = "unreadable"
+
+    #: Transport option: the most unacknowledged messages that a worker holds of these queues, by name; a long queue of
+    #: heavy jobs must not take every slot of a worker that serves light ones too.
+    queue_limits: Mapping[str, int] = MappingProxyType({})
+
+    from_transport_options = (
+        *redis.Channel.from_transport_options,
+        "renew_visibility",
+        "unreadable_key",
+        "queue_limits",
+    )
+
+    def __init__(self, connection: Any, **kwargs: Any) -> None:
+        """Open the channel and check that the broker answers; ``connection`` is the transport that owns it."""
+        self._owner_pid = os.getpid()
+        self._bells: dict[str, Bell] = {}
+        self._inbox: deque[tuple[str, bytes]] = deque()
+        self._unregistered_queues: set[str] = set()
+        self._qos: ReliableQoS | None = None
+        self._asked: tuple[tuple[str, ...], int] = ((), 0)
+        self._is_dry = False
+        self._is_script_known = False
+        super().__init__(connection, **kwargs)
+        # Built now: without its connection a channel can build no client, and late acknowledgements need one.
+        self._commands = self._create_client()
+        self.handlers["LISTEN"] = partial(self._watch, self._receive)
+
+    @property
+    def qos(self) -> ReliableQoS:
+        """What was delivered and not acknowledged."""
+        if self._qos is None:
+            self._qos = ReliableQoS(self)
+        return self._qos
+
+    @property
+    def in_event_loop(self) -> bool:
+        """Whether an event loop drives this channel (every Celery pool but eventlet and gevent)."""
+        return bool(self.connection is not None and self.connection.in_event_loop)
+
+    @property
+    def holds_acks(self) -> bool:
+        """Whether a next turn is certain, so that acknowledgements may wait for it."""
+        return self.in_event_loop and not self._closing and bool(self._queue_cycle.items)
+
+    def conn_or_acquire(self, client: Any = None) -> Any:
+        """Lend the one client of this channel; kombu builds a new one for every call, a fifth of a worker's time."""
+        return _lent(client or self._commands)
+
+    def run(self, script: Script, keys: tuple[str, ...], args: tuple[Any, ...]) -> Any:
+        """Run a script and wait for its reply, apart from the turn that may be under way."""
+        prefixed = [self.global_keyprefix + key for key in keys]
+        # Past kombu's prefixing client, which would prefix none of EVAL's keys.
+        execute: Any = Redis.execute_command
+        return execute(self._commands, "EVAL", script.text, len(prefixed), *prefixed, *args)
+
+    def fetch_unacked(self, tag: str) -> Any:
+        """Read the entry of one unacknowledged message."""
+        entry: Any = self._commands.hget(self.unacked_key, tag)
+        return entry
+
+    def route_again(self, payload: Any, exchange: str, routing_key: str, pushes: Any) -> None:
+        """Work out the lists of a message to be redelivered, and mark it so."""
+        self._do_restore_message(payload, exchange, routing_key, pushes)
+
+    def basic_consume(self, queue: str, no_ack: bool, *args: Any, **kwargs: Any) -> Any:
+        """Start consuming; messages of a ``no_ack`` queue are not registered as unacknowledged."""
+        (self._unregistered_queues.add if no_ack else self._unregistered_queues.discard)(queue)
+        self._is_dry = False
+        return super().basic_consume(queue, no_ack, *args, **kwargs)
+
+    def basic_get(self, queue: str, no_ack: bool = False, **_: Any) -> Any:
+        """Take one message now, or None."""
+        keys = (self.unacked_key, self.unacked_index_key, self.unreadable_key, *self._lists((queue,)))
+        reply = self.run(TURN, keys, (1, 1, 1, 0 if no_ack else 1, 1))
+        with self.conn_or_acquire() as client:
+            self._maybe_update_queues_expire(client, queue)
+        if len(reply) == 1:
+            return None
+        message: Any = self.Message(loads(bytes_to_str(reply[2])), channel=self)
+        if not no_ack:
+            self.qos.registered.add(message.delivery_tag)
+            self.qos.append(message, message.delivery_tag)
+        return message
+
+    def advance(self, poller: Any) -> None:
+        """Send the next turn if there is something to say or to ask for, else wait at the bells."""
+        if self._in_poll:
+            return
+        queues = tuple(self._queue_cycle.consume(len(self._queue_cycle.items)))
+        wanted = self.qos.window(waiting=len(self._inbox)) if queues else 0
+        is_poll_due = monotonic() - (self._brpop_sent_at or 0) >= POLL_SECONDS
+        if self.qos.acks or self._inbox or (wanted and (not self._is_dry or is_poll_due)):
+            poller.attach(self, self.client, FETCH)
+            self._watch(self._send_turn, queues, 0 if self._inbox else wanted)
+        if wanted and self._is_dry:
+            for queue in queues:
+                bell = self._bell(queue)
+                # A queue at its limit would ring for messages that nobody may take.
+                if self._room(queue, wanted) and bell.armed_at is None:
+                    poller.attach(self, bell, f"BELL {queue}")
+                    self._watch(bell.arm)
+
+    def drop_silent_bells(self) -> None:
+        """Disconnect bells whose server went silent; the event loop connects them again."""
+        for bell in self._bells.values():
+            sock = bell.connection._sock  # noqa: SLF001  # as kombu's own check reads it
+            if bell.is_overdue(grace_seconds=self.health_check_interval or 0) and not _socket_readable(sock):
+                _logger.warning("transport.bell.silent queue=%s", bell.key)
+                bell.connection.disconnect()
+
+    def close(self) -> None:
+        """Give back what was not acknowledged and close; never raises, so that a worker survives its broker.
+
+        After a lost connection nothing is given back: jobs still run and acknowledge by themselves, and the visibility
+        timeout brings back the rest. Giving back at once would run those jobs twice.
+        """
+        if self.closed:
+            return
+        was_lost = self.connection.is_lost or (self.in_event_loop and bool(self._consumers))
+        self._closing = True
+        self._guarded(self._abandon_turn if was_lost else self._settle)
+        self._guarded(self.qos.flush)
+        if was_lost:
+            self.qos.forget()
+            self.auto_delete_queues.clear()
+        for bell in self._bells.values():
+            self._guarded(bell.close)
+        if not self._guarded(super().close) and not self.closed:
+            # Only the deletion of temporary queues speaks to the broker: without it the second try stays local.
+            self.auto_delete_queues.clear()
+            self._guarded(super().close)
+            self._guarded(partial(virtual.Channel.close, self))
+
+    def _basic_cancel(self, consumer_tag: str) -> Any:
+        result = super()._basic_cancel(consumer_tag)
+        if not self._queue_cycle.items and not self.connection.is_lost:
+            self._settle()
+            self.qos.flush()
+        return result
+
+    def _update_queue_cycle(self) -> None:
+        super()._update_queue_cycle()
+        for queue in set(self._bells) - set(self._queue_cycle.items):
+            self._bells.pop(queue).close()
+            self.handlers.pop(f"BELL {queue}", None)
+
+    def _bell(self, queue: str) -> Bell:
+        if queue not in self._bells:
+            # Outside the pool on purpose: its default limit of ten connections would limit the queues of a worker.
+            connection = self.async_pool.connection_class(**self.async_pool.connection_kwargs)
+            self._bells[queue] = Bell(connection=connection, key=self.global_keyprefix + queue)
+            self.handlers[f"BELL {queue}"] = partial(self._hear, self._bells[queue])
+        return self._bells[queue]
+
+    def _hear(self, bell: Bell) -> None:
+        try:
+            if self._watch(bell.listen):
+                self._is_dry = False
+        except ResponseError as problem:
+            # A full server refuses to move even onto the same place; polling goes on finding messages.
+            _logger.warning("transport.bell.refused queue=%s reason=%s", bell.key, problem)
+            bell.armed_at = monotonic()
+        raise Empty
+
+    def _lists(self, queues: tuple[str, ...]) -> list[str]:
+        return [self._q_for_pri(queue, step) for step in self.priority_steps for queue in queues]
+
+    def _room(self, queue: str, wanted: int) -> int:
+        limit = self.queue_limits.get(queue)
+        if limit is None:
+            return wanted
+        waiting = sum(name == queue for name, _ in self._inbox)
+        return min(wanted, max(0, limit - waiting - self.qos.held_of(queue)))
+
+    def _send_turn(self, queues: tuple[str, ...], wanted: int) -> None:
+        is_fair = self.queue_order_strategy == "round_robin"
+        flags = [0 if queue in self._unregistered_queues else 1 for queue in queues]
+        keys = [self.unacked_key, self.unacked_index_key, self.unreadable_key, *self._lists(queues)]
+        keys = [self.global_keyprefix + key for key in keys]
+        command = ("EVALSHA", TURN.digest) if self._is_script_known else ("EVAL", TURN.text)
+        connection = self.client.connection
+        self._asked = (queues, wanted)
+        self._in_poll = connection
+        self._brpop_sent_at = monotonic()
+        most = [self._room(queue, wanted) for queue in queues]
+        arguments = (wanted, len(queues), int(is_fair), *flags, *most, *self.qos.acks.send())
+        connection.send_command(*command, len(keys), *keys, *arguments)
+
+    def _brpop_read(self, **_: Any) -> Literal[True]:
+        """Read the answer to the turn and hand its messages over (kombu calls it by this name)."""
+        if self._in_poll:
+            self._watch(self._read_turn)
+        if not self._inbox:
+            raise Empty
+        self._hand_over()
+        return True
+
+    def _read_turn(self) -> None:
+        try:
+            unreadable, *taken = self.client.connection.read_response()
+        except NoScriptError:
+            # Somebody flushed the server's scripts: nothing of the turn happened.
+            self._abandon_turn()
+            self._is_script_known = self._is_dry = False
+            raise Empty from None
+        except BaseException:
+            self._abandon_turn()
+            raise
+        self._in_poll = None
+        self._is_script_known = True
+        self.qos.acks.confirm()
+        queues, wanted = self._asked
+        if wanted:
+            self._is_dry = len(taken) // 2 + unreadable < wanted
+        for slot, raw in zip(taken[::2], taken[1::2], strict=True):
+            self._inbox.append((queues[slot - 1], raw))
+            self._queue_cycle.rotate(queues[slot - 1])
+        if unreadable:
+            _logger.error("transport.message.unreadable count=%d list=%s", unreadable, self.unreadable_key)
+        self._flush_brpop_reauth()
+
+    def _abandon_turn(self) -> None:
+        self._in_poll = None
+        self.qos.acks.recall()
+
+    def _hand_over(self) -> None:
+        until = monotonic() + SLICE_SECONDS
+        while self._inbox and not self._closing:
+            queue, raw = self._inbox.popleft()
+            payload = loads(bytes_to_str(raw))
+            if queue not in self._unregistered_queues:
+                tag = payload["properties"]["delivery_tag"]
+                self.qos.registered.add(tag)
+                if queue in self.queue_limits:
+                    self.qos.limited[tag] = queue
+            self.connection._deliver(payload, queue)  # noqa: SLF001  # the transport's way in, as kombu's own channel uses it
+            if monotonic() >= until:
+                break
+
+    def _settle(self) -> None:
+        """Read the answer under way and put messages that nobody will handle back in their places, in order."""
+        if self._in_poll:
+            self._in_poll._sock.settimeout(SETTLE_SECONDS)  # noqa: SLF001  # as Celery bounds the same socket
+            with suppress(Empty):
+                self._read_turn()
+        while self._inbox:
+            queue, raw = self._inbox.pop()
+            if queue in self._unregistered_queues:
+                self._commands.rpush(queue, raw)
+            else:
+                self.qos.restore_by_tag(loads(bytes_to_str(raw))["properties"]["delivery_tag"])
+
+    def _watch(self, step: Callable[..., Any], *args: Any) -> Any:
+        """Run one step that speaks to the broker; a lost connection is remembered, because closing then differs."""
+        try:
+            return step(*args)
+        except self.connection_errors:
+            self._lose()
+            raise
+
+    def _lose(self) -> None:
+        self._abandon_turn()
+        self._is_dry = self._is_script_known = False
+        if self.connection is not None:
+            self.connection.is_lost = True
+        client = self.__dict__.get("client")
+        if client is not None and client.connection is not None:
+            client.connection.disconnect()
+
+    def _guarded(self, step: Callable[[], Any]) -> bool:
+        try:
+            step()
+        except Exception as problem:  # noqa: BLE001  # an error that leaves close() ends the worker (celery: "Unrecoverable error")
+            _logger.info("transport.close.step_failed reason=%s", type(problem).__name__)
+            return False
+        return True
+
+    def _poll_error(self, type: str, **_: Any) -> None:  # noqa: A002  # kombu's signature
+        self.handlers[type]()
+
+    def _on_connection_disconnect(self, connection: Any) -> None:
+        if os.getpid() != self._owner_pid:
+            # A forked child shares the parent's poller: taking a socket out here would deafen the parent.
+            return
+        for bell in self._bells.values():
+            if bell.connection is connection:
+                bell.armed_at = None
+        super()._on_connection_disconnect(connection)
+
+
+@contextmanager
+def _lent(client: Any) -> Iterator[Any]:
+    yield client

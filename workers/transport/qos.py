@@ -1,0 +1,177 @@
+"""What a channel was given and has not acknowledged: the client's half of at-least-once."""
+
+import logging
+import os
+from typing import Any
+
+from kombu.transport import redis
+from kombu.transport.virtual.base import QoS as VirtualQoS
+from kombu.utils.encoding import bytes_to_str
+from kombu.utils.json import loads
+
+from workers.transport.acks import Acks
+from workers.transport.script import OVERDUE, RENEW, RESTORE, TURN
+
+#: Messages that one turn may take. 64 cost the server about a millisecond (0.016 each, measured); more would delay
+#: other clients.
+BATCH_SIZE = 64
+
+#: Overdue messages that one sweep restores when ``unacked_restore_limit`` is not set: a sweep blocks the worker's
+#: event loop meanwhile.
+SWEEP_SIZE = 256
+
+#: ``RESTORE``'s idle time for a message that its own holder gives back.
+WHATEVER_IDLE = -1
+
+_logger = logging.getLogger(__name__)
+
+
+class _Pushes:
+    """Stands where kombu expects a pipeline and notes which list gets which payload."""
+
+    def __init__(self) -> None:
+        self.payloads: dict[str, str] = {}
+
+    def rpush(self, key: str, payload: str) -> None:
+        self.payloads[key] = payload
+
+    lpush = rpush
+
+
+class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
+    """Registers nothing itself (the pop did), groups acknowledgements, restores without a mutex and without failing."""
+
+    _delivered: Any
+    _dirty: Any
+
+    def __init__(self, channel: Any, prefetch_count: int = 0) -> None:
+        """Follow kombu's signature: the channel owns this object."""
+        super().__init__(channel, prefetch_count)
+        self.acks = Acks()
+        #: Tags that the pop registered and whose messages are not yet delivered.
+        self.registered: set[str] = set()
+        #: The queues of messages in hand, by tag, where the channel limits their number.
+        self.limited: dict[str, str] = {}
+        self._owner_pid = os.getpid()
+
+    def held_of(self, queue: str) -> int:
+        """Say how many messages of a limited queue are delivered and not acknowledged."""
+        # A copy first: threads of the pool acknowledge meanwhile.
+        return tuple(self.limited.values()).count(queue)
+
+    def window(self, *, waiting: int) -> int:
+        """Say how many messages the next turn may take; ``waiting`` of them arrived and are not delivered yet.
+
+        One at a time without an event loop, as a plain consumer expects, and where Celery replaced ``can_consume``
+        (``worker_disable_prefetch``), whose limit cannot be read.
+        """
+        if not self.can_consume():
+            return 0
+        if not self.channel.in_event_loop or "can_consume" in vars(self):
+            return 0 if waiting else 1
+        if not self.prefetch_count:
+            return BATCH_SIZE
+        free: int = self.prefetch_count - (len(self._delivered) - len(self._dirty)) - waiting
+        return max(0, min(BATCH_SIZE, free))
+
+    def append(self, message: Any, delivery_tag: str) -> None:
+        """Remember a delivered message; only what no pop registered (a broadcast) is written to the broker here."""
+        if delivery_tag in self.registered:
+            self.registered.discard(delivery_tag)
+            VirtualQoS.append(self, message, delivery_tag)
+        else:
+            super().append(message, delivery_tag)
+
+    def ack(self, delivery_tag: str) -> None:
+        """Acknowledge with the next turn where an event loop will take one, at once everywhere else.
+
+        Works on a closed channel too: a job that outlives its connection is still acknowledged, not run twice.
+        """
+        self.acks.add(delivery_tag)
+        self.limited.pop(delivery_tag, None)
+        if not self.channel.holds_acks:
+            self.flush()
+        VirtualQoS.ack(self, delivery_tag)
+
+    def reject(self, delivery_tag: str, requeue: bool = False) -> None:
+        """Give the message back to the queue's far end, or drop it."""
+        if requeue:
+            self.restore_by_tag(delivery_tag, leftmost=True)
+            self.limited.pop(delivery_tag, None)
+            VirtualQoS.ack(self, delivery_tag)
+        else:
+            self.ack(delivery_tag)
+
+    def flush(self) -> None:
+        """Tell the broker every waiting acknowledgement now; on failure they keep waiting and the error is raised."""
+        while self.acks:
+            tags = self.acks.send()
+            try:
+                self.channel.run(
+                    TURN, (self.unacked_key, self.unacked_index_key, self.channel.unreadable_key), (0, 0, 0, *tags)
+                )
+            except BaseException:
+                self.acks.recall()
+                raise
+            self.acks.confirm()
+
+    def renew(self) -> None:
+        """Keep the messages in hand from being redelivered while this process lives."""
+        tags = tuple(self._delivered)
+        if tags:
+            self.channel.run(RENEW, (self.unacked_index_key,), tags)
+
+    def restore_visible(self, start: int = 0, num: int | None = None, interval: int = 1) -> None:  # noqa: ARG002  # kombu's signature
+        """Give back what some worker took and did not renew for the visibility timeout: that worker is dead."""
+        self._vrestore_count += 1
+        if (self._vrestore_count - 1) % (interval or 1):
+            return
+        keys = (self.unacked_key, self.unacked_index_key)
+        overdue = self.channel.run(OVERDUE, keys, (self.visibility_timeout, num or SWEEP_SIZE))
+        for tag, entry in zip(overdue[::2], overdue[1::2], strict=True):
+            self._restore(bytes_to_str(tag), entry, idle_seconds=self.visibility_timeout, leftmost=False)
+
+    def restore_by_tag(self, tag: str, client: Any = None, leftmost: bool = False) -> None:  # noqa: ARG002  # kombu's signature
+        """Give one message back at once, unless it was acknowledged or restored meanwhile."""
+        entry = self.channel.fetch_unacked(tag)
+        if entry is not None:
+            self._restore(tag, entry, idle_seconds=WHATEVER_IDLE, leftmost=leftmost)
+
+    def restore_unacked(self, client: Any = None) -> None:  # noqa: ARG002  # kombu's signature
+        """Give back every unacknowledged message; the oldest will be the next one taken."""
+        for tag in reversed(tuple(self._delivered)):
+            self.restore_by_tag(tag)
+        self._delivered.clear()
+
+    def restore_unacked_once(self, stderr: Any = None) -> None:
+        """Give back what is left at close and at exit, and never raise: what fails here, the sweep redelivers."""
+        if os.getpid() != self._owner_pid:
+            self._on_collect.cancel()
+            return
+        try:
+            super().restore_unacked_once(stderr)
+        except Exception as problem:  # noqa: BLE001  # kombu calls this in teardown, where an error ends the worker
+            _logger.warning(
+                "transport.restore.postponed unacked=%d reason=%s", len(self._delivered), type(problem).__name__
+            )
+            self.forget()
+
+    def forget(self) -> None:
+        """Leave the unacknowledged messages where they are: jobs may still run, and the sweep redelivers the rest."""
+        self._on_collect.cancel()
+        self._delivered.clear()
+        self._delivered.restored = True
+
+    def _restore(self, tag: str, entry: bytes, *, idle_seconds: float, leftmost: bool) -> None:
+        payload, exchange, routing_key = loads(bytes_to_str(entry))
+        pushes = _Pushes()
+        self.channel.route_again(payload, exchange, routing_key, pushes)
+        if not pushes.payloads:
+            # Stock kombu removes the message here and pushes it nowhere.
+            _logger.error("transport.restore.unroutable tag=%s", tag)
+            self.channel.run(RENEW, (self.unacked_index_key,), (tag,))
+            return
+        keys = (self.unacked_key, self.unacked_index_key, *pushes.payloads)
+        self.channel.run(
+            RESTORE, keys, (tag, idle_seconds, "LPUSH" if leftmost else "RPUSH", *pushes.payloads.values())
+        )
