@@ -1,0 +1,69 @@
+"""``memtend``: every command, and one sentence instead of a traceback when something is wrong."""
+
+import sys
+from importlib import import_module
+
+import typer
+
+from memcore.errors import MemoryConfigError, MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
+
+#: Exit code for input or configuration that breaks a limit; nothing was written.
+EXIT_INPUT = 2
+
+#: Exit code for everything else that went wrong.
+EXIT_FAILED = 1
+
+#: The room of each command. Only the one that is asked for is imported: all together take a second.
+ROOMS = {
+    "up": "up",
+    "worker": "worker",
+    "beat": "worker",
+    "migrate": "migrate",
+    "status": "status",
+    "doctor": "doctor",
+    "store": "memories",
+    "search": "memories",
+    "maintain": "maintain",
+    "pause": "switch",
+    "resume": "switch",
+    "import": "transfer",
+    "export": "transfer",
+    "agents": "agents",
+    "runs": "runs",
+    "dead": "dead",
+    "config": "config",
+}
+
+
+def build(command: str | None = None) -> typer.Typer:
+    """Return the command line with the room of one command, or with all rooms for anything else."""
+    app = typer.Typer(
+        name="memtend",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    # The callback keeps the command's name on the line even when it is the only command.
+    app.callback()(_nothing)
+    for room in dict.fromkeys([ROOMS[command]] if command in ROOMS else ROOMS.values()):
+        import_module(f"ops.cli.{room}").add_to(app)
+    return app
+
+
+def run() -> None:
+    """Run the command line; the entry point of the ``memtend`` script."""
+    try:
+        build(sys.argv[1] if len(sys.argv) > 1 else None)(standalone_mode=True)
+    except (MemoryInputError, MemoryConfigError) as error:
+        sys.exit(_tell(error, EXIT_INPUT))
+    except MemoryError as error:
+        sys.exit(_tell(error, EXIT_FAILED))
+
+
+def _nothing() -> None:
+    """The night crew of an agent fleet: long-term memories, kept findable, small and safe."""
+
+
+def _tell(error: Exception, code: int) -> int:
+    sys.stderr.write(f"memtend: {error}\n")
+    return code

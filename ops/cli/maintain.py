@@ -1,0 +1,72 @@
+"""``memtend maintain``: one agent's night, now, beside its schedule; or what it would do."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from memcore.maintenance.service import MaintenanceService
+from ops.cli.console import AsJson, say, show_facts, show_json, show_rows
+from ops.cli.runs import facts_of
+from ops.cli.session import HomeOption, backend_of, client_of, ledger_of, policy_of, settings_of
+from ops.cli.waiting import await_run
+
+
+def maintain(
+    agent_id: Annotated[str, typer.Argument(help="Whose memories.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what the run would remove.")] = False,
+    allow_large: Annotated[
+        bool, typer.Option("--allow-large", help="Release the brake on runs that remove a large share.")
+    ] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the run has ended.")] = True,
+    home: HomeOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run an agent's maintenance now: retention, then consolidation, then the limit."""
+    if dry_run:
+        _show_plan(agent_id, home, as_json=as_json)
+        return
+    with client_of(home) as client:
+        receipt = client.maintain_now(agent_id, allow_large=allow_large)
+        wait = wait and not _is_paused(agent_id, home)
+        if wait:
+            await_run(client, receipt.job_id)
+    if wait:
+        with ledger_of(settings_of(home)) as ledger:
+            show_facts(facts_of(ledger.runs.get(receipt.job_id)), as_json=as_json)
+    else:
+        show_facts({"run_id": receipt.job_id}, as_json=as_json)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the command on the command line."""
+    app.command("maintain")(maintain)
+
+
+def _is_paused(agent_id: str, home: Path | None) -> bool:
+    settings = settings_of(home)
+    with ledger_of(settings) as ledger:
+        agent = ledger.agents.get(settings.company, agent_id)
+        if not (ledger.switches.paused(settings.company) or (agent and agent.paused)):
+            return False
+    sys.stderr.write("maintenance is paused: the run waits until it is resumed\n")
+    return True
+
+
+def _show_plan(agent_id: str, home: Path | None, *, as_json: bool) -> None:
+    settings = settings_of(home)
+    policy = policy_of(settings).memory
+    with ledger_of(settings) as ledger, backend_of(settings) as (backend, runner):
+        service = MaintenanceService(
+            backend, ledger, policy.consolidation, company=settings.company, level=policy.level
+        )
+        plan = runner.run(service.plan(agent_id))
+    if as_json:
+        told = {"removed": plan.removed, "summaries": plan.summaries, "is_held": plan.is_held}
+        show_json({**plan.model_dump(mode="json"), **told})
+        return
+    say(f"{plan.live} memories live; a run would remove {plan.removed} and make {plan.summaries} summaries")
+    if plan.is_held:
+        say(f"it would be held: {plan.reason}")
+    show_rows((dict(step) for step in plan.steps), columns=("step", "removed", "examples"), as_json=False)

@@ -1,0 +1,35 @@
+"""``memtend pause`` and ``memtend resume``: the kill switch of all maintenance."""
+
+import typer
+
+from memcore.ledger.run import RunState
+from ops.cli.console import say
+from ops.cli.ringing import ring
+from ops.cli.session import HomeOption, ledger_of, settings_of
+
+#: Waiting runs that are rung for at once; the sweep finds the others within minutes.
+RUNS_RUNG = 1_000
+
+
+def pause(home: HomeOption = None) -> None:
+    """Stop all maintenance now: nothing more is removed until it is resumed. Storing and searching go on."""
+    settings = settings_of(home)
+    with ledger_of(settings) as ledger:
+        ledger.switches.pause(settings.company)
+    say("maintenance is paused for all agents; `memtend resume` lets it go on")
+
+
+def resume(home: HomeOption = None) -> None:
+    """Let maintenance go on."""
+    settings = settings_of(home)
+    with ledger_of(settings) as ledger:
+        ledger.switches.resume(settings.company)
+        waiting = ledger.runs.list(settings.company, state=RunState.QUEUED, limit=RUNS_RUNG)
+    ring(settings, waiting)
+    say("maintenance goes on")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the commands on the command line."""
+    app.command("pause")(pause)
+    app.command("resume")(resume)

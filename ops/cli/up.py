@@ -1,0 +1,42 @@
+"""``memtend up``: start everything on this machine, watch it, stop it in order on Ctrl-C."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from memcore.config.endpoint import masked
+from memcore.config.home_folder import home_folder
+from ops.cli.console import say
+from workers.logs import set_up_plain_logs
+from workers.stack.stack import start_stack
+from workers.stack.supervisor import Supervisor
+
+
+def up(
+    home: Annotated[Path | None, typer.Option(help="Data folder; else MEMTEND_HOME, else ~/.memtend.")] = None,
+) -> None:
+    """Start the embedded stack (broker, store, workers, beat, Flower) and keep it alive until Ctrl-C."""
+    set_up_plain_logs()
+    path = home_folder(os.environ, home)
+    stack = start_stack(path, os.environ, prepare=_catch_signals)
+    say(f"memtend is up in {path}; stop with Ctrl-C")
+    say(f"Flower: {masked(stack.settings.flower_url or '')} (user memtend, password in {path}/run/doors.json)")
+    try:
+        stack.supervisor.watch()
+    finally:
+        say("stopping ...")
+        stack.stop()
+    say(f"stopped; the most memory in use together was {stack.supervisor.peak_resident_bytes / 2**20:.0f} MiB")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the command on the command line."""
+    app.command("up")(up)
+
+
+def _catch_signals(supervisor: Supervisor) -> None:
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, supervisor.ask_to_stop)

@@ -1,0 +1,38 @@
+"""Waiting for jobs that a command has sent."""
+
+from memcore.client import JobState, MemoryClient, StoreReceipt
+from memcore.errors import MemoryStoreError
+
+#: How long a command waits until stored memories can be found, in seconds.
+STORE_SECONDS = 60.0
+
+#: How long a command waits for a run, in seconds (one hour, the longest a run may take).
+RUN_SECONDS = 3_600.0
+
+
+def await_stored(client: MemoryClient, receipt: StoreReceipt, *, timeout_seconds: float = STORE_SECONDS) -> int:
+    """Wait until every job of the receipt has written its memories; return how many are in the store.
+
+    Raises:
+        MemoryStoreError: a job was given up, or did not finish in time.
+    """
+    return _await(client, receipt.job_ids, timeout_seconds)
+
+
+def await_run(client: MemoryClient, run_id: str, *, timeout_seconds: float = RUN_SECONDS) -> None:
+    """Wait until the run's job has ended; raises MemoryStoreError when it was given up or takes too long."""
+    _await(client, (run_id,), timeout_seconds)
+
+
+def _await(client: MemoryClient, job_ids: tuple[str, ...], timeout_seconds: float) -> int:
+    stored = 0
+    try:
+        for status in client.wait(job_ids, timeout_seconds=timeout_seconds):
+            if status.state is JobState.DEAD:
+                msg = f"job {status.job_id} was given up: {status.reason}"
+                raise MemoryStoreError(msg)
+            stored += status.facts.get("stored", 0)
+    except TimeoutError as error:
+        msg = f"{error}; they are still in the queue: see `memtend status`"
+        raise MemoryStoreError(msg) from None
+    return stored

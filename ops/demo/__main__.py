@@ -1,0 +1,88 @@
+"""The demo: ``python -m ops.demo`` starts a stack in a fresh folder, brings the fleet in, and shows its first night."""
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
+from ops.cli.console import say
+from ops.demo.fleet import agents, fleet, searches
+from ops.demo.fleet_night import UNTIL_LATER, FleetNight, fleet_night
+from ops.demo.report import show_balances, show_night, show_searches, show_undo
+from workers.stack.stack import Stack, start_stack
+
+#: Pause between two ticks in the demo, in seconds: nobody wants to wait ten for the night to begin.
+_TICK_SECONDS = 1.0
+
+#: The agent whose night the demo takes back.
+_UNDONE = "support"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the demo; return 0 when every account balances."""
+    parser = argparse.ArgumentParser(prog="python -m ops.demo", description=__doc__)
+    parser.add_argument("--home", type=Path, help="keep the data here; else a temporary folder that is removed")
+    home = parser.parse_args(argv).home
+    folder = home or Path(tempfile.mkdtemp(prefix="memtend-demo-"))
+    try:
+        return _demo(folder.absolute())
+    except MemoryError as error:
+        sys.stderr.write(f"memtend demo: {error}\n")
+        return 1
+    finally:
+        if home is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _demo(folder: Path) -> int:
+    begun = time.monotonic()
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(Path(__file__).parent / "policy.yaml", folder / "policy.yaml")
+    say(f"starting broker, store, workers, beat and Flower in {folder} ...")
+    stack = start_stack(folder, os.environ, tick_seconds=_TICK_SECONDS)
+    watcher = threading.Thread(target=stack.supervisor.watch, name="watch")
+    watcher.start()
+    try:
+        with fleet_night(stack.settings) as night:
+            is_balanced = _story(night)
+    finally:
+        stack.supervisor.ask_to_stop()
+        watcher.join()
+        stack.stop()
+    _epilogue(stack, time.monotonic() - begun)
+    return 0 if is_balanced else 1
+
+
+def _story(night: FleetNight) -> bool:
+    now = datetime.now(UTC)
+    team = agents()
+    night.register(team, not_before=now + UNTIL_LATER)
+    memories = list(fleet(now))
+    since = time.monotonic()
+    stored = night.bring_in(memories)
+    took = time.monotonic() - since
+    say(f"\n{len(memories)} memories of {len(stored)} agents came in through the queue in {took:.1f} s")
+    runs = night.night(stored, due=now)
+    say("\nThe first night, begun by beat: what each agent had, what was taken out and what was made")
+    show_night(runs, {agent_id: night.balance(agent_id, ids) for agent_id, ids in stored.items()})
+    show_searches(night, searches(now))
+    show_undo(night, runs[_UNDONE], stored[_UNDONE])
+    say("\nThe accounts: every id that client, journal and store hold")
+    return show_balances({agent_id: night.balance(agent_id, ids) for agent_id, ids in stored.items()})
+
+
+def _epilogue(stack: Stack, seconds: float) -> None:
+    peak = stack.supervisor.peak_resident_bytes / 2**20
+    say(f"\npeak resident memory of the whole stack: {peak:.0f} MiB (shared pages count once for each process)")
+    say(f"the demo took {seconds:.1f} s")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

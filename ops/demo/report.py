@@ -1,0 +1,71 @@
+"""What the demo prints: the night, the searches, the undo, the accounts."""
+
+from collections.abc import Iterable, Mapping
+
+from memcore.ledger.run import Run
+from ops.cli.console import say, show_rows
+from ops.demo.balance import Balance
+from ops.demo.fleet import FleetQuestion
+from ops.demo.fleet_night import FleetNight
+
+#: Results shown for each example search.
+_RESULTS = 3
+
+#: Characters of a memory's text in a line.
+_SHOWN_CHARS = 110
+
+
+def show_night(runs: Mapping[str, Run], balances: Mapping[str, Balance]) -> None:
+    """Print a row for each agent; a run that the brake holds says why below the table."""
+    show_rows(
+        (
+            {
+                "agent": agent_id,
+                "stored": balances[agent_id].stored.total(),
+                "created": balances[agent_id].tally.created.total(),
+                "expired": run.counts.get("expired", 0) + run.counts.get("retention", 0),
+                "consolidated": run.counts.get("consolidated", 0),
+                "enforced": run.counts.get("enforced", 0),
+                "live": balances[agent_id].live.total(),
+                "run": str(run.state),
+            }
+            for agent_id, run in runs.items()
+        ),
+        columns=("agent", "stored", "created", "expired", "consolidated", "enforced", "live", "run"),
+        as_json=False,
+    )
+    for agent_id, run in runs.items():
+        if run.reason:
+            say(f"{agent_id}: {run.state}: {run.reason}")
+
+
+def show_searches(night: FleetNight, questions: Iterable[FleetQuestion]) -> None:
+    """Print the best matches of each question, with their scores."""
+    for question in questions:
+        say(f"\n{question.agent_id} is asked: {question.text}")
+        for entry in night.search(question, limit=_RESULTS):
+            say(f"  {entry.relevance_score or 0.0:.3f}  {entry.created_at:%Y-%m-%d}  {_line(entry.content)}")
+
+
+def show_undo(night: FleetNight, run: Run, stored: Iterable[str]) -> None:
+    """Take a run back and print what returned and what went."""
+    before = night.balance(run.agent_id, stored).live.total()
+    undone = night.undo(run)
+    after = night.balance(run.agent_id, stored).live.total()
+    say(f"\nundo of {run.agent_id}'s night {run.run_id}:")
+    say(
+        f"  {undone.counts.get('restored', 0)} memories came back, {undone.counts.get('removed', 0)} summaries went, "
+        f"{undone.counts.get('skipped', 0)} were skipped: {before} live before, {after} after"
+    )
+
+
+def show_balances(balances: Mapping[str, Balance]) -> bool:
+    """Print each account; return whether all are exact."""
+    for agent_id, account in balances.items():
+        say(f"  {agent_id:<10} {account.equation()}")
+    return all(account.is_exact for account in balances.values())
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 3] + "..."

@@ -1,0 +1,55 @@
+"""Flower for this stack: ``python -m ops.flower``; behind a password, on loopback, without a word of any memory."""
+
+import os
+import sys
+from urllib.parse import urlsplit
+
+from memcore.config.address import Address
+from memcore.config.settings import Settings
+from memcore.errors import MemoryConfigError, MemoryError  # noqa: A004  # the reference fixes the name
+from workers.app import create_app
+from workers.logs import set_up_logs
+from workers.run import EXIT_CONFIG
+
+#: Jobs that Flower remembers; its own default of 100,000 grows without end (STACK, Settings).
+MAX_JOBS = 5_000
+
+
+def arguments_of(settings: Settings) -> list[str]:
+    """Return what Flower is started with.
+
+    Raises:
+        MemoryConfigError: the settings name no address with user and password for it.
+    """
+    url = urlsplit(settings.flower_url or "")
+    if not (url.hostname and url.port and url.username and url.password):
+        msg = "flower_url: must be http://USER:PASSWORD@HOST:PORT"
+        raise MemoryConfigError(msg)
+    return [
+        "flower",
+        f"--address={url.hostname}",
+        f"--port={url.port}",
+        f"--basic-auth={url.username}:{url.password}",
+        f"--max-tasks={MAX_JOBS}",
+        "--logging=warning",
+    ]
+
+
+def main() -> int:
+    """Run Flower until it is told to stop; return its exit code."""
+    try:
+        settings = Settings.load(os.environ)
+        set_up_logs(settings)
+        app = create_app(settings)
+        # Flower looks into queues by itself and knows kombu's own schemes only; it takes no jobs, so it loses none.
+        app.conf.update(broker_url=Address.of(settings.broker_url).url)
+        arguments = arguments_of(settings)
+    except MemoryError as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_CONFIG
+    app.start(argv=arguments)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
