@@ -1,0 +1,194 @@
+"""The same code on servers of one's own: workers and beat as single processes, told by MEMTEND_* variables alone."""
+
+import json
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from brokers import valkey_server
+from databases import postgres_server
+from fleets import Fleet, fleet
+from holdings import history_events, memory_ids
+from ledgers import postgres_database
+from rabbits import rabbitmq
+from servers import store_server
+from stacks import wait_until
+
+from memcore.client import MemoryClient
+from memcore.client.envelope import ImportRecord
+from memcore.ledger.agent import AgentSpec
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.run import RunState
+from memcore.models import MemoryCategory, MemoryStoreRequest
+from ops.demo.balance import Balance, balance
+from workers.heartbeat import STALE_SECONDS, Heartbeat
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(400)]
+
+AGENT = "keeper"
+
+#: Memories that a worker is killed over: thirty times what it holds at once.
+KILL_SIZE = 2_000
+
+
+@contextmanager
+def broker_of(kind: str, folder: Path) -> Iterator[str]:
+    if kind == "valkey":
+        with valkey_server(folder / "broker") as address:
+            yield address.url
+    else:
+        with rabbitmq() as url:
+            yield url
+
+
+@pytest.fixture(scope="module", params=["valkey", pytest.param("rabbitmq", marks=pytest.mark.service)])
+def installation(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Fleet]:
+    """A broker, PostgreSQL and a store server, migrated, with one worker of each kind and a beat."""
+    folder = tmp_path_factory.mktemp("distributed")
+    with (
+        broker_of(request.param, folder) as broker,
+        postgres_server() as server,
+        postgres_database(server) as database,
+        store_server(folder / "store") as store,
+        fleet(
+            folder / "home",
+            broker_url=broker,
+            # RabbitMQ keeps no results.
+            result_url=broker if request.param == "valkey" else f"db+{database}",
+            database_url=database,
+            qdrant_url=store.url,
+            qdrant_api_key=store.api_key,
+            tick_seconds="0.5",
+            sweep_seconds="1",
+        ) as made,
+    ):
+        made.memtend("migrate")
+        made.memtend("migrate")
+        made.start_all("worker-store", "worker-night", "beat")
+        yield made
+
+
+@pytest.fixture
+def ledger(installation: Fleet) -> Generator[Ledger]:
+    opened = Ledger.open(installation.settings.ledger_urls)
+    yield opened
+    opened.close()
+
+
+def fact(number: int) -> MemoryStoreRequest:
+    return MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content=f"fact number {number} of the day")
+
+
+def account(installation: Fleet, ledger: Ledger, stored: list[str]) -> Balance:
+    company = installation.settings.company
+    live = [one for one in memory_ids(installation.settings) if one in stored]
+    return balance(stored=stored, tally=ledger.journal.tally(company, AGENT), live=live)
+
+
+def test_a_memory_goes_the_whole_way_and_back(installation: Fleet, ledger: Ledger) -> None:
+    settings, now = installation.settings, datetime.now(UTC)
+    installation.memtend("store", AGENT, "the reserve key hangs behind the clock")
+    found = json.loads(installation.memtend("search", AGENT, "where is the reserve key", "--json"))
+    assert "the reserve key hangs behind the clock" in json.dumps(found)
+
+    ledger.agents.put(
+        AgentSpec(company=settings.company, agent_id=AGENT, retention_overrides={MemoryCategory.WORKING: 1})
+    )
+    ledger.agents.set_due(settings.company, AGENT, now + timedelta(hours=5))
+    with MemoryClient.from_settings(settings) as client:
+        receipt = client.import_many(
+            ImportRecord(
+                agent_id=AGENT,
+                category=MemoryCategory.WORKING,
+                content=f"note {number}",
+                created_at=now - timedelta(days=9 if number < 40 else 0),
+            )
+            for number in range(100)
+        )
+        assert {status.state for status in client.wait(receipt.job_ids, timeout_seconds=60)} == {"done"}
+        stored = list(receipt.memory_ids)
+        assert len(set(stored) & set(memory_ids(settings))) == 100
+
+        # Beat, the scheduler's tick and the night worker find the agent by themselves.
+        ledger.agents.set_due(settings.company, AGENT, datetime.now(UTC))
+        wait_until(
+            lambda: [run.state for run in ledger.runs.list(settings.company, agent_id=AGENT)] == [RunState.DONE],
+            what=f"the night: {installation.logs()}",
+        )
+        (night,) = ledger.runs.list(settings.company, agent_id=AGENT)
+        after = account(installation, ledger, stored)
+        assert (after.live.total(), after.is_exact) == (60, True), after.equation()
+
+        undo = client.undo(AGENT, night.run_id)
+        (status,) = client.wait([undo.job_id], timeout_seconds=60)
+        assert status.state == "done"
+    undone = account(installation, ledger, stored)
+    assert (undone.live.total(), undone.is_exact) == (100, True), undone.equation()
+
+
+def test_the_doctor_finds_everybody_but_the_worker_that_nobody_started(installation: Fleet) -> None:
+    def complaints() -> dict[str, str]:
+        answer = json.loads(installation.memtend("doctor", "--json", code=1))
+        return {each["check"]: each["seen"] for each in answer if not each["ok"]}
+
+    wait_until(lambda: complaints() == {"worker llm": "does not answer"}, what="a well installation")
+    status = json.loads(installation.memtend("status", "--json"))
+    assert set(status["queues"].values()) == {0}
+    assert status["parts"] == []
+
+
+def test_what_waits_is_counted_while_no_worker_takes_it(installation: Fleet) -> None:
+    assert installation.stop("worker-store") == 0
+    with MemoryClient.from_settings(installation.settings) as client:
+        client.store(AGENT, MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="to be kept for later"))
+    queues = json.loads(installation.memtend("status", "--json"))["queues"]
+    assert sum(count for queue, count in queues.items() if queue.startswith("memory.store")) == 1
+    installation.start_all("worker-store")
+    wait_until(
+        lambda: "kept for later" in installation.memtend("search", AGENT, "kept for later"), what="the waiting memory"
+    )
+
+
+def test_a_worker_that_hangs_is_not_well_although_it_runs(installation: Fleet) -> None:
+    process = installation.processes["worker-store"]
+    heartbeat = Heartbeat.of(installation.home, "worker-store")
+    process.send_signal(signal.SIGSTOP)
+    try:
+        long_ago = time.time() - 2 * STALE_SECONDS
+        os.utime(heartbeat.path, (long_ago, long_ago))
+        assert installation.health("worker-store") == 1
+        assert process.poll() is None
+    finally:
+        process.send_signal(signal.SIGCONT)
+    wait_until(lambda: installation.health("worker-store") == 0, what="a beat of the worker")
+    assert installation.health("beat") == 0
+
+
+@pytest.mark.service
+@pytest.mark.parametrize("installation", ["rabbitmq"], indirect=True)
+def test_what_a_killed_worker_held_on_rabbitmq_is_stored_by_its_successor(installation: Fleet) -> None:
+    # On Valkey the same is proved by test_kills.py, on the embedded stack.
+    settings = installation.settings
+    before = memory_ids(settings)
+    worker = installation.processes["worker-store"]
+    worker.send_signal(signal.SIGSTOP)
+    with MemoryClient.from_settings(settings) as client:
+        sent = [
+            client.store(f"agent-{number % 7}", fact(number), track=False).memory_ids[0] for number in range(KILL_SIZE)
+        ]
+    worker.send_signal(signal.SIGCONT)
+    wait_until(lambda: memory_ids(settings) != before, what="the first of them")
+    stored = (memory_ids(settings) - before).total()
+    installation.kill("worker-store")
+    assert stored < KILL_SIZE
+    installation.start_all("worker-store")
+    wait_until(lambda: memory_ids(settings) - before == Counter(sent), what=f"all of them: {installation.logs()}")
+    assert {key: count for key, count in history_events(settings).items() if key[0] in sent} == {
+        (memory_id, "ADD"): 1 for memory_id in sent
+    }

@@ -1,0 +1,44 @@
+"""A worker whose broker is gone lives, and is not well; it is again once the broker is back."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from brokers import valkey_server
+from fleets import fleet
+from stacks import wait_until
+
+from workers.heartbeat import STALE_SECONDS, Heartbeat
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(200)]
+
+
+def test_the_heartbeat_stops_with_the_broker_and_goes_on_with_it(tmp_path: Path) -> None:
+    with (
+        valkey_server(tmp_path / "broker") as broker,
+        # A group that opens neither store nor ledger before its first job.
+        fleet(
+            tmp_path / "home",
+            broker_url=broker.url,
+            database_url=f"sqlite:///{tmp_path / 'ledger.db'}",
+            qdrant_url="http://127.0.0.1:9",
+        ) as installation,
+    ):
+        part = "worker-llm"
+        heartbeat = Heartbeat.of(installation.home, part)
+        installation.start_all(part)
+        process = installation.processes[part]
+        broker.kill()
+        wait_until(lambda: "Trying again" in installation.logs()[f"{part}.log"], what="the worker to miss its broker")
+        long_ago = time.time() - 2 * STALE_SECONDS
+        os.utime(heartbeat.path, (long_ago, long_ago))
+        tries = installation.logs()[f"{part}.log"].count("Trying again")
+        wait_until(
+            lambda: installation.logs()[f"{part}.log"].count("Trying again") >= tries + 2, what="two more attempts"
+        )
+        assert installation.health(part) == 1
+        assert process.poll() is None
+        broker.start()
+        wait_until(lambda: installation.health(part) == 0, what="the worker to take jobs again")
+        assert installation.processes[part].poll() is None

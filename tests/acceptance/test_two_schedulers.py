@@ -1,0 +1,92 @@
+"""Two beats and two night workers on one ledger: every due agent has one night for each planned time, whoever dies."""
+
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from stacks import clean_environ, quick_stack, wait_until
+
+from memcore.config.settings import Settings
+from memcore.jobs.names import TaskName
+from memcore.ledger.agent import AgentSpec
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.run import RunState
+from memcore.models import ConsolidationInterval
+from workers.app import create_app
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+
+AGENTS = [f"agent-{number:02}" for number in range(40)]
+
+#: The stack's own beat: it does not tick while the test lasts, so that whatever ticks is ours.
+NEVER_SECONDS = 3_600.0
+
+
+@contextmanager
+def part(home: Path, *argv: str) -> Generator["subprocess.Popen[bytes]"]:
+    """Run a part beside the stack, with the stack's settings and a quick tick."""
+    environ = {**clean_environ(), "MEMTEND_HOME": str(home), "MEMTEND_TICK_SECONDS": "0.3"}
+    with (home / "logs" / "beside.log").open("ab") as log:
+        process = subprocess.Popen([sys.executable, "-m", *argv], stdout=log, stderr=log, env=environ)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def tickers(settings: Settings) -> int:
+    """Count the night workers that have taken ticks; two of them answer to one name."""
+    app = create_app(settings)
+    try:
+        answers = app.control.broadcast("stats", reply=True, timeout=3.0)
+    finally:
+        app.close()
+    return sum(bool(stats["total"].get(str(TaskName.TICK))) for answer in answers or () for stats in answer.values())
+
+
+def test_two_beats_and_two_schedulers_double_no_night(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with ExitStack() as opened:
+        settings = opened.enter_context(quick_stack(home, tick_seconds=NEVER_SECONDS, sweep_seconds=NEVER_SECONDS))
+        ledger = Ledger.open(settings.ledger_urls)
+        opened.callback(ledger.close)
+        for agent_id in AGENTS:
+            spec = AgentSpec(company=settings.company, agent_id=agent_id, interval=ConsolidationInterval.WEEKLY)
+            ledger.agents.put(spec)
+        night = opened.enter_context(part(home, "workers.run", "--group", "night"))
+        first = opened.enter_context(part(home, "workers.beat"))
+        second = opened.enter_context(part(home, "workers.beat"))
+        slots: set[datetime] = set()
+
+        def wave() -> None:
+            # an hour apart, as if the night workers had slept through them: catching up is one night, not many
+            slot = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=len(slots))
+            slots.add(slot)
+            for agent_id in AGENTS:
+                ledger.agents.set_due(settings.company, agent_id, slot)
+            wanted = len(slots) * len(AGENTS)
+            wait_until(lambda: done() == wanted, what=f"{wanted} nights, of which {done()} are done")
+
+        def done() -> int:
+            return len(ledger.runs.list(settings.company, state=RunState.DONE, limit=1_000))
+
+        wave()
+        wait_until(lambda: tickers(settings) == 2, what="both night workers to tick")
+        assert (night.poll(), first.poll(), second.poll()) == (None, None, None)
+        first.kill()
+        wave()
+        opened.enter_context(part(home, "workers.beat"))
+        second.kill()
+        wave()
+
+        runs = ledger.runs.list(settings.company, limit=1_000)
+        tick = ledger.ticks.last(settings.company)
+    assert {(run.agent_id, run.planned_at) for run in runs} == {(agent, slot) for agent in AGENTS for slot in slots}
+    assert len(runs) == len(AGENTS) * len(slots)
+    assert {(run.state, run.attempt, run.origin) for run in runs} == {(RunState.DONE, 1, "scheduled")}
+    assert tick is not None

@@ -1,0 +1,109 @@
+"""The embedded stack under measurement, and the connections to it."""
+
+import asyncio
+import os
+import shutil
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from qdrant_client import QdrantClient
+
+from memcore.backends.factory import WorkerBackend, create_worker_backend
+from memcore.config.loader import load_policy
+from memcore.config.policy import Policy
+from memcore.config.settings import Settings
+from workers.stack.stack import start_stack
+from workers.stack.state import read_state
+
+#: Seconds between two ticks of beat: no night may begin while we measure.
+_TICK_SECONDS = 3_600.0
+
+#: Seconds between two looks whether everything can be found: 3% of the shortest stretch, and cheap for the store.
+_LOOK_SECONDS = 0.03
+
+#: Seconds after which the memories are given up.
+_LIMIT_SECONDS = 300.0
+
+#: The id of no memory.
+_NOBODY = str(UUID(int=0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    """A running stack."""
+
+    settings: Settings
+    home: Path
+
+    @property
+    def collection(self) -> str:
+        """Where the stack's own company keeps its memories."""
+        return f"memtend_{self.settings.company}"
+
+    def pids(self) -> dict[str, int]:
+        """Return the process of each part."""
+        state = read_state(self.home)
+        return {part.name: part.pid for part in state.parts if part.pid is not None} if state else {}
+
+    def qdrant(self) -> QdrantClient:
+        """Return an ordinary client of the store server."""
+        key = self.settings.qdrant_api_key
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
+            return QdrantClient(
+                url=self.settings.qdrant_url,
+                api_key=key.get_secret_value() if key else None,
+                check_compatibility=False,
+                timeout=60,
+            )
+
+    def await_count(self, client: QdrantClient, count: int) -> None:
+        """Wait until the stack's collection holds that many memories, all of them on disk; raises TimeoutError."""
+        deadline = time.monotonic() + _LIMIT_SECONDS
+        while (found := client.count(self.collection, exact=True).count) < count:
+            if time.monotonic() > deadline:
+                msg = f"{found} of {count} memories had arrived after {_LIMIT_SECONDS:g} s"
+                raise TimeoutError(msg)
+            time.sleep(_LOOK_SECONDS)
+        # A write that changes nothing: its answer says that every write before it has been synced.
+        client.delete(self.collection, points_selector=[_NOBODY], wait=True)
+
+    @contextmanager
+    def backend(self, company: str) -> Iterator[tuple[WorkerBackend, asyncio.Runner]]:
+        """Connect to the memories of a company of its own, in this process."""
+        settings = self.settings.model_copy(update={"company": company})
+        backend = create_worker_backend(settings, policy_of(settings))
+        with asyncio.Runner() as runner:
+            runner.run(backend.connect())
+            try:
+                yield backend, runner
+            finally:
+                runner.run(backend.disconnect())
+
+
+def policy_of(settings: Settings) -> Policy:
+    """Return the policy that the settings name."""
+    return load_policy(settings.policy_path) if settings.policy_path else Policy()
+
+
+@contextmanager
+def open_house() -> Iterator[House]:
+    """Run a stack in a temporary folder for as long as the context is open."""
+    home = Path(tempfile.mkdtemp(prefix="memtend-bench-"))
+    stack = start_stack(home, os.environ, tick_seconds=_TICK_SECONDS)
+    watcher = threading.Thread(target=stack.supervisor.watch, name="watch")
+    watcher.start()
+    try:
+        yield House(settings=stack.settings, home=home)
+    finally:
+        stack.supervisor.ask_to_stop()
+        watcher.join()
+        stack.stop()
+        shutil.rmtree(home, ignore_errors=True)

@@ -1,0 +1,180 @@
+"""``python tests/benchmarks/run.py``: storing, searching, importing, memory, crowding and scheduling in one run.
+
+Every figure is repeated; the contenders of one figure take turns, so that the machine's other work meets all alike.
+CPU time is less moved by other work than wall time: trust ratios of it on a busy machine.
+"""
+
+import argparse
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from benchmarks.crowding import Crowding  # noqa: E402  # a script must find the tree first
+from benchmarks.enqueueing import OURS, RAW, enqueues  # noqa: E402  # a script must find the tree first
+from benchmarks.figure import Figure, Target  # noqa: E402
+from benchmarks.house import House, open_house  # noqa: E402
+from benchmarks.importing import imports  # noqa: E402
+from benchmarks.meter import Stretch  # noqa: E402
+from benchmarks.raw_limit import RawLimit  # noqa: E402
+from benchmarks.report import save, show  # noqa: E402
+from benchmarks.residence import residence  # noqa: E402
+from benchmarks.scheduling import scheduling  # noqa: E402
+from benchmarks.searching import Searching  # noqa: E402
+from benchmarks.stock_mem0 import stock_mem0  # noqa: E402
+from benchmarks.storing import Storing  # noqa: E402
+from benchmarks.texts import Texts  # noqa: E402
+
+from memcore.client import MemoryClient  # noqa: E402
+from memcore.embedding.bm25 import Bm25Encoder  # noqa: E402
+from memcore.embedding.factory import create_embedder  # noqa: E402
+
+_STORES = "stores, client to durable and found"
+_MANY = "bulk, store_many"
+_IMPORT = "bulk, import_many"
+_RAW = "raw limit: embed and upsert, no queue"
+_MEM0 = "mem0.Memory.add(infer=False), its own store"
+_CLIENT = "import memcore.client"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure, print, and write the JSON file that was asked for."""
+    options = _options(argv)
+    begun = time.monotonic()
+    foreign: list[float] = []
+    noise = [_spin()]
+    figures = imports(options.repeats + 2) + enqueues(options.repeats)
+    noise.append(_spin())
+    texts = Texts()
+    with open_house() as house:
+        figures += _stores(house, texts, options, foreign)
+        noise.append(_spin())
+        with closing(house.qdrant()) as qdrant:
+            searching = Searching(house, qdrant, create_embedder("static"), Bm25Encoder(), texts)
+            figures += searching.run(options.search, rounds=options.rounds)
+        figures += residence(house)
+        noise.append(_spin())
+        with closing(house.qdrant()) as qdrant, MemoryClient.from_settings(house.settings) as client:
+            crowd, crowd_targets = Crowding(house, client, qdrant, texts).run(options.crowd)
+    agenda, agenda_targets = scheduling(known=options.agents, due=options.due)
+    figures += crowd + agenda
+    noise.append(_spin())
+    spin = Figure(group="noise", name="the same 0.2 s of arithmetic", unit="ms", samples=noise)
+    figures.append(spin)
+    machine = _machine(foreign, time.monotonic() - begun)
+    targets = _targets({figure.name: figure for figure in figures}) + crowd_targets + agenda_targets
+    show(figures, targets, machine)
+    if options.json:
+        save(options.json, figures, targets, machine)
+    return 0
+
+
+def _options(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python tests/benchmarks/run.py", description=__doc__)
+    parser.add_argument("--json", type=Path, help="also write every sample to this file")
+    parser.add_argument("--repeats", type=int, default=5, help="measurements of each figure (default: %(default)s)")
+    parser.add_argument("--bulk", type=int, default=4_096, help="memories in one bulk measurement")
+    parser.add_argument("--single", type=int, default=600, help="memories stored one at a time")
+    parser.add_argument("--mem0", type=int, default=60, help="memories that stock mem0 adds in one measurement")
+    parser.add_argument("--search", type=int, nargs="+", default=[1_000, 20_000], help="memories of the searched agent")
+    parser.add_argument("--rounds", type=int, default=4, help="times that every question is asked")
+    parser.add_argument("--crowd", type=int, default=20_000, help="memories of the load that one store waits beside")
+    parser.add_argument("--agents", type=int, default=100_000, help="agents known to the scheduler")
+    parser.add_argument("--due", type=int, default=10_000, help="agents due at once, about")
+    return parser.parse_args(argv)
+
+
+def _stores(house: House, texts: Texts, options: argparse.Namespace, foreign: list[float]) -> list[Figure]:
+    embedder, encoder = create_embedder("static"), Bm25Encoder()
+    with (
+        closing(house.qdrant()) as qdrant,
+        MemoryClient.from_settings(house.settings) as client,
+        stock_mem0(embedder, texts) as mem0,
+    ):
+        storing = Storing(house, client, qdrant, texts)
+        raw = RawLimit(house, qdrant, embedder, encoder, texts)
+        contenders: dict[str, tuple[int, Callable[[int], Stretch]]] = {
+            "one at a time, 1 thread": (options.single, lambda n: storing.one_at_a_time(n, threads=1)),
+            "one at a time, 4 threads": (options.single, lambda n: storing.one_at_a_time(n, threads=4)),
+            _MANY: (options.bulk, storing.many),
+            _IMPORT: (options.bulk, storing.imported),
+            _RAW: (options.bulk, raw.run),
+            _MEM0: (options.mem0, mem0.run),
+        }
+        seen: dict[str, list[Stretch]] = {name: [] for name in contenders}
+        for turn in range(options.repeats + 1):
+            for name, (count, measure) in contenders.items():
+                # The first turn only warms up: connections, caches, imports that wait for the first job.
+                stretch = measure(count if turn else min(count, 256))
+                if turn:
+                    seen[name].append(stretch)
+                    foreign.append(stretch.foreign)
+    return [_figure(name, contenders[name][0], stretches) for name, stretches in seen.items()]
+
+
+def _figure(name: str, count: int, stretches: Sequence[Stretch]) -> Figure:
+    parts: dict[str, float] = {}
+    for stretch in stretches:
+        for part, seconds in stretch.parts.items():
+            parts[part] = parts.get(part, 0.0) + seconds * 1e3 / count / len(stretches)
+    return Figure(
+        group=_STORES,
+        name=name,
+        unit="memories/s",
+        samples=[count / stretch.wall for stretch in stretches],
+        cpu_ms=sum(stretch.cpu for stretch in stretches) * 1e3 / count / len(stretches),
+        note=", ".join(f"{part} {ms:.3f}" for part, ms in parts.items() if ms >= 0.005),
+    )
+
+
+def _targets(figures: dict[str, Figure]) -> list[Target]:
+    # Turn by turn: what stood side by side in time met the same machine.
+    bulk = [max(pair) for pair in zip(figures[_MANY].samples, figures[_IMPORT].samples, strict=True)]
+    raw, mem0 = figures[_RAW].samples, figures[_MEM0].samples
+    return [
+        Target(name="bulk against the raw limit", values=_ratios(bulk, raw), wanted=0.6),
+        Target(name="bulk against mem0", values=_ratios(bulk, mem0), wanted=20.0),
+        Target(
+            name="bulk enqueue against a raw pipeline",
+            values=_ratios(figures[OURS].samples, figures[RAW].samples),
+            wanted=0.25,
+        ),
+        Target(name="import memcore.client, ms", values=figures[_CLIENT].samples, wanted=300.0, at_most=True),
+    ]
+
+
+def _ratios(these: Sequence[float], those: Sequence[float]) -> list[float]:
+    return [this / that for this, that in zip(these, those, strict=True)]
+
+
+def _spin() -> float:
+    begun, total = time.perf_counter(), 0
+    for n in range(3_000_000):
+        total += n * n
+    return (time.perf_counter() - begun) * 1e3
+
+
+def _machine(foreign: Sequence[float], seconds: float) -> dict[str, Any]:
+    return {
+        "cores": psutil.cpu_count(),
+        "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "load": f"{os.getloadavg()[0]:.1f}",
+        "CPU that others took while we measured": f"{statistics.median(foreign):.0%}, at most {max(foreign):.0%}",
+        "the bench took": f"{seconds:.0f} s",
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

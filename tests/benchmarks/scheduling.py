@@ -1,0 +1,187 @@
+"""What a tick costs beside a hundred thousand agents: ``python tests/benchmarks/scheduling.py [known] [due]``.
+
+A real ledger (SQLite, and PostgreSQL where its wheel is installed), a real broker, the scheduler's own tick; the clock
+alone is moved, so that agents come due. Memory is the peak of a fresh process that does nothing but tick.
+"""
+
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from time import perf_counter, process_time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find the tree first
+from benchmarks.report import show  # noqa: E402
+from brokers import BrokerAddress, valkey_server  # noqa: E402
+from databases import postgres_server  # noqa: E402
+from ledgers import COMPANY, StoppedClock, postgres_database, sqlite_urls  # noqa: E402
+
+from memcore.config.policy import Policy  # noqa: E402
+from memcore.config.settings import Settings  # noqa: E402
+from memcore.jobs.outcomes import Done  # noqa: E402
+from memcore.jobs.queues import Queue  # noqa: E402
+from memcore.ledger import Ledger, LedgerUrls  # noqa: E402
+from memcore.ledger.migrate import migrate  # noqa: E402
+from scheduler.tick import tick  # noqa: E402
+from workers.app import create_app  # noqa: E402
+from workers.bell import BrokerBell  # noqa: E402
+
+if TYPE_CHECKING:
+    from tasks.crew import Crew
+
+#: Agents in the small fleet that the large one's memory is held against.
+FEW = 1_000
+
+#: Ticks with nobody due in one measurement.
+IDLE_TICKS = 30
+
+#: Agents made known in one call; bounds the memory of the bench itself.
+_PAGE = 10_000
+
+
+@dataclass(kw_only=True)
+class Samples:
+    """What one database gave."""
+
+    idle_ms: list[float] = field(default_factory=list)
+    idle_cpu_ms: float = 0.0
+    due_seconds: float = 0.0
+    due_cpu_seconds: float = 0.0
+    due_count: int = 0
+    few_mib: float = 0.0
+    many_mib: float = 0.0
+
+
+def scheduling(*, known: int, due: int) -> tuple[list[Figure], list[Target]]:
+    """Measure on each database that this machine has."""
+    figures: list[Figure] = []
+    targets: list[Target] = []
+    with tempfile.TemporaryDirectory(prefix="memtend-bench-") as folder, valkey_server(Path(folder)) as broker:
+        for name, urls in _databases(Path(folder)):
+            seen = _measure(urls, broker, Path(folder), known=known, due=due)
+            rows = (
+                (f"{known:,} known, none due", "ms", seen.idle_ms, f"{seen.idle_cpu_ms:.2f} ms of CPU here"),
+                (
+                    f"{seen.due_count:,} due, claimed and sent",
+                    "s",
+                    [seen.due_seconds],
+                    f"of {known:,}; {seen.due_cpu_seconds:.2f} s of CPU here",
+                ),
+                (f"peak of a ticking process, {FEW:,} known", "MiB RSS", [seen.few_mib], ""),
+                (f"peak of a ticking process, {known:,} known", "MiB RSS", [seen.many_mib], ""),
+            )
+            figures += [
+                Figure(group=f"scheduler on {name}", name=row, unit=unit, samples=samples, note=note)
+                for row, unit, samples, note in rows
+            ]
+            growth = seen.many_mib / seen.few_mib
+            targets += [
+                Target(name=f"{name}: a tick with none due, ms", values=seen.idle_ms, wanted=10.0, at_most=True),
+                Target(name=f"{name}: {seen.due_count:,} due, s", values=[seen.due_seconds], wanted=3.0, at_most=True),
+                Target(name=f"{name}: memory, many to few", values=[growth], wanted=1.05, at_most=True),
+            ]
+    return figures, targets
+
+
+def _databases(folder: Path) -> Iterator[tuple[str, LedgerUrls]]:
+    yield "SQLite", sqlite_urls(folder)
+    try:
+        with postgres_server() as server, postgres_database(server) as url:
+            yield "PostgreSQL", LedgerUrls(ledger=url, journal=url)
+    except pytest.skip.Exception as absent:
+        sys.stderr.write(f"PostgreSQL is left out: {absent}\n")
+
+
+def _measure(urls: LedgerUrls, broker: BrokerAddress, home: Path, *, known: int, due: int) -> Samples:
+    migrate(urls)
+    clock, seen = StoppedClock(), Samples()
+    with _crew(urls, broker, home, clock) as crew:
+        _register(crew, range(FEW))
+        seen.few_mib = _peak_of_a_child(urls)
+        _register(crew, range(FEW, known))
+        seen.many_mib = _peak_of_a_child(urls)
+        cpu = process_time()
+        for _ in range(IDLE_TICKS):
+            begun = perf_counter()
+            tick("{}", crew)
+            seen.idle_ms.append((perf_counter() - begun) * 1e3)
+        seen.idle_cpu_ms = (process_time() - cpu) * 1e3 / IDLE_TICKS
+        # Slots are spread evenly over the day: after its part of it, that part of the agents is due.
+        clock.advance(timedelta(days=due / known))
+        begun, cpu = perf_counter(), process_time()
+        outcome = tick("{}", crew)
+        seen.due_seconds, seen.due_cpu_seconds = perf_counter() - begun, process_time() - cpu
+    assert isinstance(outcome, Done)
+    seen.due_count = int(outcome.facts["sent"])
+    with broker.client() as redis:
+        assert redis.llen(str(Queue.MAINTENANCE)) == seen.due_count
+        redis.flushall()
+    return seen
+
+
+@contextmanager
+def _crew(urls: LedgerUrls, broker: BrokerAddress, home: Path, clock: StoppedClock) -> Iterator["Crew"]:
+    settings = Settings(
+        broker_url=broker.url,
+        database_url=urls.ledger,
+        journal_url=urls.journal,
+        qdrant_url="http://127.0.0.1:9",
+        home=home,
+        company=COMPANY,
+    )
+    with ExitStack() as opened:
+        ledger = opened.enter_context(closing(Ledger.open(urls, clock=clock)))
+        app = opened.enter_context(closing(create_app(settings)))
+        made = SimpleNamespace(company=COMPANY, ledger=ledger, policy=Policy(), bell=BrokerBell(app), clock=clock)
+        yield cast("Crew", made)
+
+
+def _register(crew: "Crew", numbers: range) -> None:
+    for start in range(numbers.start, numbers.stop, _PAGE):
+        names = [f"agent-{number}" for number in range(start, min(start + _PAGE, numbers.stop))]
+        crew.ledger.agents.register(COMPANY, names, interval=crew.policy.memory.consolidation.interval)
+
+
+def _peak_of_a_child(urls: LedgerUrls) -> float:
+    answer = subprocess.run(
+        [sys.executable, __file__, "ticking", urls.ledger, urls.journal], check=True, capture_output=True, text=True
+    )
+    return float(answer.stdout)
+
+
+def _ticking(ledger_url: str, journal_url: str) -> None:
+    """Tick as the child of a measurement, and print this process's peak in MiB."""
+    clock = StoppedClock()
+    with closing(Ledger.open(LedgerUrls(ledger=ledger_url, journal=journal_url), clock=clock)) as ledger:
+        made = SimpleNamespace(company=COMPANY, ledger=ledger, policy=Policy(), clock=clock)
+        for _ in range(IDLE_TICKS):
+            tick("{}", cast("Crew", made))
+    print(psutil.Process().memory_info().rss / 2**20)  # noqa: T201  # its answer
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure and print."""
+    if argv[:1] == ["ticking"]:
+        _ticking(*argv[1:])
+        return 0
+    known, due = (int(text) for text in (*argv, *("100000", "10000")[len(argv) :]))
+    figures, targets = scheduling(known=known, due=due)
+    show(figures, targets, {"idle ticks": IDLE_TICKS, "median ms": f"{statistics.median(figures[0].samples):.2f}"})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,63 @@
+"""Stock mem0 on its own default store: ``Memory.add(infer=False)`` with the same embedder, into Qdrant's local mode."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.meter import Stretch, measured
+from benchmarks.texts import Texts
+
+from memcore.backends.mem0 import sdk
+from memcore.embedding.protocol import Embedder
+
+
+class StockMem0:
+    """A mem0.Memory as its manual builds it; only the embedder and the folders are ours."""
+
+    def __init__(self, folder: Path, embedder: Embedder, texts: Texts) -> None:
+        memory_class = sdk._import_mem0(folder)
+        config = {
+            "embedder": {"provider": sdk._EMBEDDER_SLOT, "config": {"model_kwargs": {"embedder": embedder}}},
+            "llm": {"provider": sdk._LLM_SLOT, "config": {}},
+            "vector_store": {
+                "provider": "qdrant",
+                "config": {"path": str(folder / "qdrant"), "embedding_model_dims": embedder.dims},
+            },
+            "history_db_path": str(folder / "history.db"),
+        }
+        with sdk._our_classes():
+            self._memory = memory_class.from_config(config)
+        self._texts = texts
+        self._turn = 0
+        self._written = 0
+
+    def run(self, count: int) -> Stretch:
+        """Add that many fresh memories, one after the other."""
+        self._turn += 1
+        memories = self._texts.requests(count, mark=f"mem0 {self._turn}")
+        with measured(dict) as stretch:
+            for memory in memories:
+                self._memory.add(memory.content, agent_id="agent-0", infer=False)
+        found = self._memory.vector_store.client.count(self._memory.vector_store.collection_name).count
+        self._written += count
+        if found != self._written:
+            raise AssertionError(f"mem0 wrote {found} of {self._written}")
+        return stretch
+
+    def close(self) -> None:
+        """Close both databases."""
+        sdk.close_mem0(self._memory)
+
+
+@contextmanager
+def stock_mem0(embedder: Embedder, texts: Texts) -> Iterator[StockMem0]:
+    """Open a Memory in a temporary folder."""
+    folder = Path(tempfile.mkdtemp(prefix="memtend-bench-mem0-"))
+    peer = StockMem0(folder, embedder, texts)
+    try:
+        yield peer
+    finally:
+        peer.close()
+        shutil.rmtree(folder, ignore_errors=True)

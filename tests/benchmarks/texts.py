@@ -1,0 +1,38 @@
+"""The memories that every contender stores: the demo fleet's texts, told apart by a number."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from memcore.models import MemoryStoreRequest
+from ops.demo.fleet import evaluation, fleet
+
+#: Agents among whom the memories are dealt out, as a small fleet has them.
+AGENTS = 8
+
+
+class Texts:
+    """The fleet's memories, told once."""
+
+    def __init__(self) -> None:
+        self._told = [memory.request for memory in fleet(datetime.now(UTC))]
+
+    def requests(self, count: int, *, mark: str) -> list[MemoryStoreRequest]:
+        """Return that many memories of about 170 characters; another mark gives other memories."""
+        chosen = (self._told[n % len(self._told)] for n in range(count))
+        return [
+            MemoryStoreRequest(
+                category=request.category, content=f"{request.content} ({mark} {n})", metadata=request.metadata
+            )
+            for n, request in enumerate(chosen)
+        ]
+
+
+def by_agent(requests: list[MemoryStoreRequest]) -> Iterator[tuple[str, list[MemoryStoreRequest]]]:
+    """Deal the memories out among the agents."""
+    for n in range(AGENTS):
+        yield f"agent-{n}", requests[n::AGENTS]
+
+
+def questions() -> list[str]:
+    """Return what is asked: the evaluation set's questions."""
+    return [question.text for question in evaluation(datetime.now(UTC))]

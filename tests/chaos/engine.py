@@ -1,0 +1,74 @@
+"""One agent engine: ``python tests/chaos/engine.py``, a process that sends and never gives up.
+
+It sends at a steady pace, catches up after an outage, sends again what the broker did not take, and writes down each
+receipt before it goes on.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from chaos.errand import Errand, errands  # noqa: E402  # a script must find the tree first
+from chaos.receipt import Receipt  # noqa: E402
+
+from memcore.client import MemoryClient  # noqa: E402
+from memcore.config.settings import Settings  # noqa: E402
+from memcore.errors import MemoryConnectionError  # noqa: E402
+
+#: Seconds before a call that failed is made again.
+_AGAIN_SECONDS = 0.2
+
+
+def main(argv: Sequence[str]) -> int:
+    """Send everything, then end."""
+    options = _options(argv)
+    settings = Settings.load({}, options.home)
+    work = errands(options.seed, engine=options.engine, count=options.count, agents=options.agents.split(","))
+    pace = options.seconds / options.count
+    begun = time.monotonic()
+    with MemoryClient.from_settings(settings) as client, options.receipts.open("a", encoding="utf-8") as file:
+        for number, errand in enumerate(work):
+            time.sleep(max(0.0, begun + number * pace - time.monotonic()))
+            file.write(f"{_send(client, errand).line()}\n")
+            file.flush()
+    return 0
+
+
+def _send(client: MemoryClient, errand: Errand) -> Receipt:
+    sends = 1
+    while True:
+        try:
+            promised = errand.run(client)
+        except MemoryConnectionError:
+            sends += 1
+            time.sleep(_AGAIN_SECONDS)
+            continue
+        owners = [agent_id for agent_id, _, _ in errand.memories]
+        return Receipt(
+            call=errand.call,
+            jobs=len(promised.job_ids),
+            sends=sends,
+            at=time.time(),
+            memories=list(zip(owners, promised.memory_ids, strict=True)),
+        )
+
+
+def _options(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python tests/chaos/engine.py", description=__doc__)
+    parser.add_argument("--home", type=Path, required=True, help="data folder of the stack")
+    parser.add_argument("--receipts", type=Path, required=True, help="file that receipts are written to")
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--engine", type=int, required=True, help="which of the engines this is")
+    parser.add_argument("--count", type=int, required=True, help="calls to make")
+    parser.add_argument("--seconds", type=float, required=True, help="over how long they are spread")
+    parser.add_argument("--agents", required=True, help="whose memories, separated by commas")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,97 @@
+"""The evidence: what store, history, ledger, journal and broker hold when all is quiet, read past memtend's workers."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdings import history_events, store_client
+from redis import Redis
+from sqlalchemy import create_engine, text
+from stacks import StackAddress
+
+from memcore.backends.factory import mem0_place
+from memcore.config.settings import Settings
+from memcore.ledger.booking import Tally
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.run import Run
+from memcore.maintenance.counts import run_counts
+from workers.transport.channel import Channel
+
+#: Rows of one page of the store.
+_PAGE = 1_000
+
+#: More runs and letters than a storm can leave.
+_ALL = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What is there.
+
+    Attributes:
+        live: agent and text of each id in the store.
+        history: rows by id and event.
+        tallies: what bookings did, by agent.
+        runs: every run's row.
+        counted: what the journal says each finished run did.
+        open_bookings: decided and not carried out.
+        buried: ids that stand in the list of the removed.
+        dead: job ids of the dead letters.
+        unreadable: what the transport put aside.
+    """
+
+    live: Mapping[str, tuple[str, str]]
+    history: Counter[tuple[str, str]]
+    tallies: Mapping[str, Tally]
+    runs: Sequence[Run]
+    counted: Mapping[str, Mapping[str, int]]
+    open_bookings: Sequence[str]
+    buried: frozenset[str]
+    dead: Counter[str]
+    unreadable: frozenset[bytes]
+
+
+def gather(stack: StackAddress, ledger: Ledger) -> Evidence:
+    """Read everything once."""
+    settings = stack.settings
+    live = _live(settings)
+    runs = ledger.runs.list(settings.company, limit=_ALL)
+    agents = {agent_id for agent_id, _ in live.values()} | {run.agent_id for run in runs}
+    with Redis.from_url(settings.broker_url) as broker:
+        scrawls: list[Any] = broker.lrange(Channel.unreadable_key, 0, -1)
+    return Evidence(
+        live=live,
+        history=history_events(settings),
+        tallies={agent_id: ledger.journal.tally(settings.company, agent_id) for agent_id in agents},
+        runs=runs,
+        counted={run.run_id: run_counts(ledger.journal, run) for run in runs},
+        open_bookings=_column(settings.journal_url, "SELECT booking_id FROM bookings WHERE state = 'prepared'"),
+        buried=frozenset(_column(settings.journal_url, "SELECT memory_id FROM tombstones")),
+        dead=Counter(letter.job_id for letter in ledger.dead_letters.list(settings.company, limit=_ALL)),
+        unreadable=frozenset(scrawls),
+    )
+
+
+def _live(settings: Settings) -> dict[str, tuple[str, str]]:
+    found: dict[str, tuple[str, str]] = {}
+    with store_client(settings) as client:
+        offset = None
+        while True:
+            points, offset = client.scroll(
+                mem0_place(settings).collection, limit=_PAGE, offset=offset, with_payload=["agent_id", "data"]
+            )
+            for point in points:
+                payload = point.payload or {}
+                found[str(point.id)] = (str(payload.get("agent_id")), str(payload.get("data")))
+            if offset is None:
+                return found
+
+
+def _column(url: str, query: str) -> list[str]:
+    engine = create_engine(url)
+    try:
+        with engine.connect() as connection:
+            return [str(value) for value in connection.execute(text(query)).scalars()]
+    finally:
+        engine.dispose()

@@ -1,0 +1,37 @@
+"""What a storm's stack does differently, without a switch in production code: a file that Python imports before anything else.
+
+It adds a job that kills the process that runs it, as no job of memtend can; and for comparison it takes the one
+function out that turns the broker's URL into ours, so that kombu's own transport is used.
+"""  # noqa: E501  # one sentence
+
+import os
+from pathlib import Path
+
+#: The job that kills its worker.
+KILLER = "chaos.killer"
+
+_POISON = """\
+import os, signal
+from datetime import timedelta
+import tasks
+from memcore.jobs.queues import Queue
+from tasks.job import Job, Limits
+
+def kill(_payload, _crew):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+limits = Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempts=3)
+tasks.JOBS += (Job(name="chaos.killer", queue=Queue.STORE, limits=limits, run=kill),)
+"""
+
+_STOCK = """\
+from workers import transport
+transport.reliable_url = lambda url: url
+"""
+
+
+def hooked_environ(folder: Path, root: Path, *, is_stock: bool) -> dict[str, str]:
+    """Return the variables with which a stack has the job and, if asked for, the stock transport."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "sitecustomize.py").write_text(_POISON + (_STOCK if is_stock else ""), encoding="utf-8")
+    return {"PYTHONPATH": os.pathsep.join((str(folder), str(root)))}

@@ -1,0 +1,86 @@
+"""The nights: agents that the ledger says are due, again and again; beat, tick and workers do the rest."""
+
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import count, islice
+
+from chaos.post import Post
+
+from memcore.errors import MemoryConnectionError
+from memcore.ledger.agent import AgentSpec
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.run import NewRun, RunState
+from memcore.ledger.slots import first_due
+from memcore.models import ConsolidationInterval
+
+#: Agents made due at a time, and seconds until the next ones: what two children can do between two ticks.
+_AT_ONCE, _PAUSE_SECONDS = 5, 6.0
+
+#: The interval that every agent has: its own slots come so seldom that the storm's are the only ones.
+_INTERVAL = ConsolidationInterval.WEEKLY
+
+#: Time in which no agent may have a slot of its own: far longer than a storm.
+_FREE = timedelta(hours=3)
+
+#: Every third agent may have no more memories than this, so that enforcement has something to do.
+_LIMITED_EVERY, _LIMIT = 3, 120
+
+#: States in which a run is on its way.
+ACTIVE = frozenset({RunState.QUEUED, RunState.RUNNING})
+
+
+def agents_of(company: str, number: int, *, now: datetime) -> list[str]:
+    """Return ids of agents that have no slot of their own within the next hours."""
+    names = (f"agent-{place}" for place in count())
+    free = (name for name in names if (first_due(company, name, _INTERVAL, now) or now) > now + _FREE)
+    return list(islice(free, number))
+
+
+def register(ledger: Ledger, company: str, agents: Sequence[str]) -> None:
+    """Make the agents known before the storm."""
+    for place, agent_id in enumerate(agents):
+        limit = None if place % _LIMITED_EVERY else _LIMIT
+        ledger.agents.put(AgentSpec(company=company, agent_id=agent_id, interval=_INTERVAL, max_memories=limit))
+
+
+class NightWatch(Post):
+    """Make idle agents due at a time that is written down; each time must become one run that ends.
+
+    Attributes:
+        planned: agent and time, for each night that the ledger was told of.
+    """
+
+    def __init__(self, ledger: Ledger, company: str, agents: Sequence[str], *, dice: random.Random) -> None:
+        super().__init__()
+        self.planned: list[tuple[str, datetime]] = []
+        self._last: dict[str, str] = {}
+        self._ledger = ledger
+        self._company = company
+        self._agents = list(agents)
+        self._dice = dice
+
+    def work(self) -> None:
+        """Plan nights for agents whose last one has ended: a due agent with an active run would lose its slot."""
+        while not self.is_over.wait(_PAUSE_SECONDS):
+            try:
+                idle = [agent_id for agent_id in self._agents if self._is_idle(agent_id)]
+                for agent_id in self._dice.sample(idle, min(_AT_ONCE, len(idle))):
+                    self._plan(agent_id)
+            except MemoryConnectionError:
+                continue  # the ledger was locked for longer than anybody waits; nothing was written
+
+    def is_busy(self) -> bool:
+        """Whether a run is in a worker's hands now."""
+        return bool(self._ledger.runs.list(self._company, state=RunState.RUNNING, limit=1))
+
+    def _is_idle(self, agent_id: str) -> bool:
+        run_id = self._last.get(agent_id)
+        run = self._ledger.runs.get(run_id) if run_id else None
+        return run_id is None or (run is not None and run.state not in ACTIVE)
+
+    def _plan(self, agent_id: str) -> None:
+        at = datetime.now(UTC)
+        self._ledger.agents.set_due(self._company, agent_id, at)
+        self.planned.append((agent_id, at))
+        self._last[agent_id] = NewRun(company=self._company, agent_id=agent_id, planned_at=at).run_id

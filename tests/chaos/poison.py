@@ -1,0 +1,86 @@
+"""Poison: jobs that no worker can do, and messages that are no jobs; each must be kept aside once, and hurt nobody."""
+
+import json
+import random
+import time
+from collections.abc import Sequence
+
+from celery import Celery
+from chaos.hook import KILLER
+from chaos.post import Post
+from kombu.exceptions import OperationalError
+from redis import Redis
+from redis.exceptions import RedisError
+
+from memcore.config.settings import Settings
+from memcore.ids import new_id
+from memcore.jobs.names import TaskName
+from memcore.jobs.queues import Queue
+
+#: Mean pause between two doses, in seconds.
+_PAUSE_SECONDS = 8.0
+
+#: Seconds before a job that the broker did not take is sent again.
+_AGAIN_SECONDS = 0.5
+
+#: Payloads that can never be done: no JSON, no memories, another company's.
+_PAYLOADS = (
+    "this is no JSON",
+    '{"version": 1, "items": []}',
+    json.dumps({"version": 1, "company": "other", "items": [{}]}),
+)
+
+
+class Poisoner(Post):
+    """Slip a bad job among the good ones now and then.
+
+    Attributes:
+        job_ids: jobs that can never be done and must become dead letters.
+        killer_ids: jobs that kill their worker, and must become dead letters once they have killed enough of them.
+        unreadable: bytes that must lie on the list of what is no message.
+    """
+
+    def __init__(
+        self, settings: Settings, *, queues: Sequence[Queue], dice: random.Random, scrawls: bool, killers: int
+    ) -> None:
+        super().__init__()
+        self.job_ids: set[str] = set()
+        self.killer_ids: set[str] = set()
+        self.unreadable: set[bytes] = set()
+        self._settings = settings
+        self._queues = queues
+        self._dice = dice
+        self._scrawls = scrawls
+        self._killers = killers
+
+    def work(self) -> None:
+        """Send bad jobs until the storm is over."""
+        with Celery(set_as_current=False, broker=self._settings.broker_url) as engine:
+            for _ in range(self._killers):
+                self.killer_ids.add(self._send(engine, KILLER, "{}", queue=self._dice.choice(self._queues)))
+            while not self.is_over.wait(self._dice.uniform(0.0, 2 * _PAUSE_SECONDS)):
+                queue = self._dice.choice(self._queues)
+                if self._dice.randrange(3) or not self._scrawls:
+                    self.job_ids.add(self._send(engine, TaskName.STORE, self._dice.choice(_PAYLOADS), queue=queue))
+                else:
+                    self._scribble(queue)
+
+    @staticmethod
+    def _send(engine: Celery, name: str, payload: str, *, queue: Queue) -> str:
+        job_id = new_id()
+        while True:
+            try:
+                engine.send_task(str(name), (payload,), task_id=job_id, queue=str(queue), ignore_result=True)
+            except (OperationalError, RedisError, OSError):
+                time.sleep(_AGAIN_SECONDS)
+            else:
+                return job_id
+
+    def _scribble(self, queue: Queue) -> None:
+        scrawl = f"scrawl {new_id()}".encode()
+        try:
+            with Redis.from_url(self._settings.broker_url) as broker:
+                broker.lpush(str(queue), scrawl)
+        except RedisError:
+            return  # not counted: nothing depends on it
+        self.unreadable.add(scrawl)

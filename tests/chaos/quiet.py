@@ -1,0 +1,88 @@
+"""Quiet: nothing waits, nothing is in hand, every night that was planned has ended."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chaos.night import ACTIVE, NightWatch
+from holdings import jobs_in_hand, jobs_waiting
+from redis import Redis
+
+from memcore.config.settings import Settings
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.run import NewRun
+from workers.groups import NIGHT, STORE
+
+#: Seconds that the work left over may take: a dead worker's messages and its run come back within a minute, and may
+#: have to wait for others first.
+_LIMIT_SECONDS = 240.0
+
+#: Seconds between two looks.
+_LOOK_SECONDS = 0.25
+
+#: More runs than a storm can plan.
+_ALL = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quiet:
+    """How the storm's work came to its end.
+
+    Attributes:
+        seconds: from the last kill until nothing was left.
+        left: what was left when time ran out; empty when all is well.
+        redelivered: messages of dead night workers that were made overdue and delivered a second time.
+    """
+
+    seconds: float
+    left: Mapping[str, int]
+    redelivered: int
+
+
+def await_quiet(settings: Settings, ledger: Ledger, nights: NightWatch) -> Quiet:
+    """Wait until all work is done, then let the messages of dead night workers be delivered again, all at once.
+
+    By themselves they would come back after more than an hour, long after their runs were done by others: each of them
+    must then do nothing.
+    """
+    begun = time.monotonic()
+
+    def work() -> dict[str, int]:
+        rows = {run.run_id: run for run in ledger.runs.list(settings.company, limit=_ALL)}
+        planned = [
+            NewRun(company=settings.company, agent_id=agent, planned_at=at).run_id for agent, at in nights.planned
+        ]
+        return {
+            "jobs in the queues": jobs_waiting(settings),
+            "store jobs in hand": jobs_in_hand(settings, STORE.name),
+            "nights not begun": sum(run_id not in rows for run_id in planned),
+            "runs under way": sum(run.state in ACTIVE for run in rows.values()),
+        }
+
+    def late() -> dict[str, int]:
+        return {**work(), "night jobs in hand": jobs_in_hand(settings, NIGHT.name)}
+
+    left = _await(work)
+    redelivered = 0 if left else _age(settings)
+    left = left or _await(late)
+    return Quiet(seconds=time.monotonic() - begun, left=left, redelivered=redelivered)
+
+
+def _await(look: Callable[[], Mapping[str, int]]) -> dict[str, int]:
+    until = time.monotonic() + _LIMIT_SECONDS
+    while left := {what: number for what, number in look().items() if number}:
+        if time.monotonic() > until:
+            return left
+        time.sleep(_LOOK_SECONDS)
+    return {}
+
+
+def _age(settings: Settings) -> int:
+    index = f"unacked_index.{NIGHT.name}"
+    with Redis.from_url(settings.broker_url) as broker:
+        tags: list[Any] = broker.zrange(index, 0, -1)
+        for tag in tags:
+            # XX: one that was acknowledged meanwhile must not come back as a tag without a message.
+            broker.zadd(index, {tag: -NIGHT.visibility.total_seconds()}, xx=True, incr=True)
+        return len(tags)

@@ -1,0 +1,153 @@
+"""The reconciliation: every promise has its effect, once, and there is no effect that nobody asked for."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from datetime import datetime
+
+from chaos.evidence import Evidence
+from chaos.finding import Finding, finding
+from chaos.receipt import Promises
+
+from memcore.ledger.booking import Tally
+from memcore.ledger.run import RunState
+from ops.demo.balance import balance
+
+#: How a night may end: done, or held back for a person.
+_ENDED = frozenset({RunState.DONE, RunState.HELD})
+
+#: A count that is the plan's, not the journal's.
+_PLANNED = "planned"
+
+
+class Reconciliation:
+    """Hold the promises against the evidence.
+
+    Args:
+        promises: what the engines' receipts say.
+        planned: agent and time of each night.
+        poison: ids of jobs that must be dead letters, and of nothing else.
+        unreadable: what must have been put aside, and nothing else.
+        evidence: what is there.
+    """
+
+    def __init__(
+        self,
+        *,
+        promises: Promises,
+        planned: Collection[tuple[str, datetime]],
+        poison: Collection[str],
+        unreadable: Collection[bytes],
+        evidence: Evidence,
+    ) -> None:
+        self._promises = promises
+        self._planned = planned
+        self._poison = frozenset(poison)
+        self._unreadable = frozenset(unreadable)
+        self._evidence = evidence
+        self._stored = self._times_stored()
+
+    @property
+    def exact_agents(self) -> int:
+        """Agents whose account balances, as multisets of ids."""
+        return sum(self._is_exact(agent_id) for agent_id in self._agents)
+
+    @property
+    def agents(self) -> int:
+        """Agents with an account."""
+        return len(self._agents)
+
+    def findings(self) -> list[Finding]:
+        """Return all that is wrong; nothing is what a storm should leave."""
+        return [*self._memories(), *self._history(), *self._journal(), *self._runs(), *self._aside()]
+
+    @property
+    def _agents(self) -> set[str]:
+        return set(self._promises.ids) | {agent_id for agent_id, _ in self._evidence.live.values()}
+
+    def _tally(self, agent_id: str) -> Tally:
+        return self._evidence.tallies.get(agent_id) or Tally()
+
+    def _times_stored(self) -> Counter[str]:
+        """How often each id must have been stored from outside, for what is there and what bookings did."""
+        times: Counter[str] = Counter(self._evidence.live.keys())
+        for tally in self._evidence.tallies.values():
+            times.update(tally.removed)
+            times.subtract(tally.created)
+            times.subtract(tally.restored)
+        return times
+
+    def _memories(self) -> Iterator[Finding]:
+        promised = {memory_id for ids in self._promises.ids.values() for memory_id in ids}
+        lost = [memory_id for memory_id in promised if self._stored[memory_id] < 1]
+        twice = [
+            memory_id for memory_id in promised if self._stored[memory_id] > self._promises.resent.get(memory_id, 1)
+        ]
+        unasked = [memory_id for memory_id, times in self._stored.items() if times > 0 and memory_id not in promised]
+        gone = [memory_id for memory_id, times in self._stored.items() if times < 0]
+        texts = Counter(self._evidence.live.values())
+        yield from finding("lost", "memories that a receipt names", lost)
+        yield from finding("duplicated", "memories stored more often than sent", twice)
+        yield from finding("duplicated", "memories that no receipt and no run names", unasked)
+        yield from finding("lost", "memories that a run made and nobody removed", gone)
+        same = [memory_text for (_, memory_text), number in texts.items() if number > 1]
+        yield from finding("duplicated", "texts of one agent with two ids", same)
+        owners = {memory_id: agent_id for agent_id, ids in self._promises.ids.items() for memory_id in ids}
+        strayed = [key for key, (agent_id, _) in self._evidence.live.items() if owners.get(key, agent_id) != agent_id]
+        yield from finding("duplicated", "memories in another agent's hands", strayed)
+        unbalanced = sorted(agent_id for agent_id in self._agents if not self._is_exact(agent_id))
+        yield from finding("lost", "agents whose account does not balance", unbalanced)
+
+    def _is_exact(self, agent_id: str) -> bool:
+        mine = self._promises.ids.get(agent_id, set())
+        account = balance(
+            stored=mine,
+            tally=self._tally(agent_id),
+            live=[key for key, (owner, _) in self._evidence.live.items() if owner == agent_id],
+        )
+        # What an engine sent twice may have been removed in between, and is then stored twice.
+        anew = Counter({key: self._stored[key] - 1 for key in mine & self._promises.resent.keys()})
+        return account.into + anew == account.out
+
+    def _history(self) -> Iterator[Finding]:
+        events, live = self._evidence.history, self._evidence.live
+        removed: Counter[str] = Counter()
+        for tally in self._evidence.tallies.values():
+            removed.update(tally.removed)
+        ids = {memory_id for memory_id, _ in events} | live.keys() | removed.keys()
+        added = {memory_id: events[memory_id, "ADD"] - (memory_id in live) - removed[memory_id] for memory_id in ids}
+        deleted = {memory_id: events[memory_id, "DELETE"] - removed[memory_id] for memory_id in ids}
+        yield from finding("duplicated", "ADD rows too many", [key for key, more in added.items() if more > 0])
+        yield from finding("lost", "ADD rows missing", [key for key, more in added.items() if more < 0])
+        yield from finding("duplicated", "DELETE rows too many", [key for key, more in deleted.items() if more > 0])
+        yield from finding("lost", "DELETE rows missing", [key for key, more in deleted.items() if more < 0])
+
+    def _journal(self) -> Iterator[Finding]:
+        yield from finding("unsettled", "bookings decided and not carried out", self._evidence.open_bookings)
+        risen = [key for key in self._evidence.buried & self._evidence.live.keys() if key not in self._promises.resent]
+        yield from finding("duplicated", "memories in the store although buried", risen)
+        wrong = [
+            run.run_id
+            for run in self._evidence.runs
+            if run.state in _ENDED
+            and {**self._evidence.counted[run.run_id], _PLANNED: run.counts.get(_PLANNED, 0)}
+            != {**run.counts, _PLANNED: run.counts.get(_PLANNED, 0)}
+        ]
+        yield from finding("lost", "runs whose counts are not the journal's", wrong)
+
+    def _runs(self) -> Iterator[Finding]:
+        planned = Counter(self._planned)
+        rows = Counter((run.agent_id, run.planned_at) for run in self._evidence.runs)
+        yield from finding("lost", "nights without a run", list((planned - rows).elements()))
+        yield from finding("duplicated", "runs without a plan", list((rows - planned).elements()))
+        unfinished = [
+            f"{run.run_id} {run.state} {run.reason}" for run in self._evidence.runs if run.state not in _ENDED
+        ]
+        yield from finding("unsettled", "runs that did not end as they should", unfinished)
+
+    def _aside(self) -> Iterator[Finding]:
+        dead = self._evidence.dead
+        yield from finding("lost", "jobs given up although nothing was wrong with them", dead.keys() - self._poison)
+        yield from finding("lost", "poison jobs without their dead letter", self._poison - dead.keys())
+        unreadable = self._evidence.unreadable
+        yield from finding("lost", "unreadable messages that nobody sent", unreadable - self._unreadable)
+        yield from finding("lost", "unreadable messages not put aside", self._unreadable - unreadable)

@@ -1,0 +1,90 @@
+"""The report of a storm, for people: what was sent, what fell and how long, and what does not add up."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from chaos.fall import by_target, longest_down, longest_until
+from chaos.finding import Finding
+from chaos.reconciliation import Reconciliation
+from chaos.storm import Aftermath, Weather
+from chaos.strike import Target
+
+from tasks.store import STORE as STORE_JOB
+
+#: Width of the first column.
+_NAME = 14
+
+
+def lines(
+    weather: Weather, transport: str, after: Aftermath, account: Reconciliation, findings: Sequence[Finding]
+) -> Iterator[str]:
+    """Yield the report line by line."""
+    promises = after.promises
+    yield f"seed {weather.seed}, transport {transport}: {after.storm_seconds:.0f} s of storm"
+    calls = ", ".join(f"{number} {name}" for name, number in sorted(promises.calls.items()))
+    yield f"sent: {promises.jobs} store jobs with {promises.memories} memories ({calls})"
+    yield f"sent again because the broker was down: {len(promises.resent)} memories"
+    poison = after.poison
+    yield (
+        f"poison: {len(poison.job_ids)} jobs that cannot be done, {len(poison.unreadable)} unreadable messages, "
+        f"{len(poison.killer_ids)} jobs that kill their worker"
+    )
+    yield ""
+    yield from _falls(after)
+    yield ""
+    for sleep in after.sleeps:
+        end = "died in its sleep" if sleep.was_killed else "woke up and went on"
+        yield f"stopped: {sleep.target} for {sleep.seconds:.0f} s, {end}"
+    holds = ", ".join(f"{hold.name} {hold.seconds:.1f} s" for hold in after.holds)
+    yield f"locked: {holds or 'nothing'}"
+    yield from _nights(after)
+    yield f"quiet: {after.quiet.seconds:.0f} s after the storm" + "".join(
+        f"; left: {number} {what}" for what, number in after.quiet.left.items()
+    )
+    yield ""
+    live = len(after.evidence.live)
+    yield f"balance: exact for {account.exact_agents} of {account.agents} agents; {live} memories live"
+    yield from (found.sentence() for found in findings)
+    verdicts = Counter({"lost": 0, "duplicated": 0, "unsettled": sum(after.quiet.left.values())})
+    for found in findings:
+        verdicts[found.verdict] += found.count
+    yield ", ".join(f"{verdict} {number}" for verdict, number in verdicts.items())
+
+
+def own_deaths(after: Aftermath) -> Mapping[str, int]:
+    """Return how often parts died that nobody had killed."""
+    falls = by_target(after.falls)
+    falls[Target.STORE_WORKER] += len(after.poison.killer_ids) * STORE_JOB.limits.deaths
+    return {part: number - falls[part] for part, number in after.restarts.items() if number > falls[part]}
+
+
+def _falls(after: Aftermath) -> Iterator[str]:
+    falls = by_target(after.falls)
+    down, until = longest_down(after.falls), longest_until(after.falls, after.prober.moments)
+    yield f"{'killed':<{_NAME}}{'kills':>8}{'restarts':>10}{'to ready, s':>14}{'to next store, s':>18}"
+    for target in Target:
+        restarts = "" if target is Target.CHILD else str(after.restarts[target])
+        stores = f"{until[target]:.1f}" if target in until else ""
+        yield f"{target:<{_NAME}}{falls[target]:>8}{restarts:>10}{down.get(target, 0.0):>14.1f}{stores:>18}"
+    yield f"{'together':<{_NAME}}{falls.total():>8}{sum(after.restarts.values()):>10}"
+    deaths = ", ".join(f"{part} {number}" for part, number in own_deaths(after).items())
+    yield f"died without being killed: {deaths or 'nothing'}"
+    waits = sorted(end - begin for begin, end in after.prober.moments)
+    if waits:
+        middle = waits[len(waits) // 2]
+        yield f"a store under way waited {waits[-1]:.1f} s at most, {middle:.2f} s in the middle ({len(waits)} probes)"
+    if after.prober.lost:
+        yield f"probes whose end nobody heard of: {after.prober.lost}"
+
+
+def _nights(after: Aftermath) -> Iterator[str]:
+    runs = after.evidence.runs
+    states = Counter(str(run.state) for run in runs)
+    moved: Counter[str] = Counter()
+    for counts in after.evidence.counted.values():
+        moved.update(counts)
+    told = ", ".join(f"{number} {state}" for state, number in states.items())
+    yield f"nights: {len(after.nights.planned)} planned; {told}"
+    most = max((run.attempt for run in runs), default=0)
+    yield f"        {sum(run.attempt > 1 for run in runs)} were taken over, one was begun {most} times; {dict(moved)}"
+    yield f"        {after.quiet.redelivered} messages of dead workers delivered again when their runs had ended"

@@ -1,0 +1,79 @@
+"""``python tests/chaos/run.py``: let everything die under load, again and again, and account for every job.
+
+Exit code 0: nothing lost, nothing doubled, nothing left over. 1: something is; the data folder stays for examination.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from chaos.hook import hooked_environ  # noqa: E402  # a script must find the tree first
+from chaos.reconciliation import Reconciliation  # noqa: E402
+from chaos.report import lines  # noqa: E402
+from chaos.storm import POLICY, Storm, Weather  # noqa: E402
+from stacks import running_stack  # noqa: E402
+
+#: Seconds of storm for each kill, when nobody says otherwise: with less, parts would be killed before they stand.
+_SECONDS_PER_KILL = 4.0
+
+#: Kills from which a storm lasts long enough for a zombie to be overtaken and to wake up.
+_LONG_KILLS = 20
+
+
+def main(argv: Sequence[str]) -> int:
+    """Storm once, report, and say whether all is well."""
+    options = _options(argv)
+    weather = Weather(
+        seed=options.seed,
+        jobs=options.jobs,
+        kills=options.kills,
+        seconds=options.seconds or options.kills * _SECONDS_PER_KILL,
+        is_long=options.kills >= _LONG_KILLS,
+        scrawls=options.transport == "ours",
+        killers=options.killers,
+    )
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="memtend-chaos-"))
+    home = folder / "home"
+    home.mkdir(mode=0o700, parents=True)
+    (home / "policy.yaml").write_text(POLICY, encoding="utf-8")
+    environ = hooked_environ(folder / "hook", ROOT, is_stock=options.transport == "stock")
+    with running_stack(home, **environ) as stack:
+        after = Storm(stack=stack, weather=weather, folder=folder).rage()
+    account = Reconciliation(
+        promises=after.promises,
+        planned=after.nights.planned,
+        poison=after.poison.job_ids | after.poison.killer_ids,
+        unreadable=after.poison.unreadable,
+        evidence=after.evidence,
+    )
+    findings = account.findings()
+    for line in lines(weather, options.transport, after, account, findings):
+        sys.stdout.write(f"{line}\n")
+    if findings or after.quiet.left:
+        sys.stdout.write(f"the data folder stays: {folder}\n")
+        return 1
+    if not options.folder:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+def _options(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python tests/chaos/run.py", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="says what falls when (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=10_000, help="calls that engines make (default: %(default)s)")
+    parser.add_argument("--kills", type=int, default=50, help="kill -9 (default: %(default)s)")
+    parser.add_argument("--killers", type=int, default=0, help="jobs that kill their worker (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, help="length of the storm (default: 4 a kill)")
+    parser.add_argument("--transport", choices=("ours", "stock"), default="ours", help="or kombu's own, to compare")
+    parser.add_argument("--folder", type=Path, help="work here, and keep it; else in a temporary folder")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,94 @@
+"""The sleeper: stops processes for longer than others wait for them, and lets them go on as if nothing had happened."""
+
+import random
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import psutil
+from chaos.post import Post
+from chaos.reaper import night_children
+from chaos.strike import Target
+from stacks import StackAddress
+
+from memcore.maintenance.lease import LEASE_LENGTH
+from workers.groups import STORE
+
+#: Seconds beyond the time after which others take the work of a silent process: enough that they have begun.
+_BEYOND_SECONDS = 12.0
+
+#: Seconds between two looks for somebody to put to sleep.
+_LOOK_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sleep:
+    """One process that was stopped.
+
+    Attributes:
+        seconds: how long.
+        was_killed: whether it died in its sleep, with its parent; nothing was learnt of it then.
+    """
+
+    target: str
+    seconds: float
+    was_killed: bool
+
+
+class Sleeper(Post):
+    """Put a child of the night worker to sleep for longer than its lease, then the store worker for longer than its messages.
+
+    Attributes:
+        asleep: pids that sleep now.
+        spared: targets that must not be struck meanwhile: killed, a sleeper would never come back as a zombie.
+    """  # noqa: E501  # one sentence
+
+    def __init__(self, stack: StackAddress, *, dice: random.Random, is_busy: Callable[[], bool]) -> None:
+        super().__init__()
+        self.sleeps: list[Sleep] = []
+        self.asleep: frozenset[int] = frozenset()
+        self.spared: frozenset[Target] = frozenset()
+        self._stack = stack
+        self._dice = dice
+        self._is_busy = is_busy
+
+    def work(self) -> None:
+        """Stop one after the other, each until its work has gone to others."""
+        plan = [
+            (Target.CHILD, LEASE_LENGTH.total_seconds(), Target.NIGHT_WORKER),
+            (Target.STORE_WORKER, STORE.visibility.total_seconds(), Target.STORE_WORKER),
+        ]
+        self._dice.shuffle(plan)
+        for target, seconds, spared in plan:
+            self.is_over.wait(self._dice.uniform(1.0, _BEYOND_SECONDS))
+            self.spared = frozenset({spared})
+            victim = self._find(target)
+            if victim is not None:
+                self._put_to_sleep(target, victim, seconds + _BEYOND_SECONDS)
+            self.spared = frozenset()
+
+    def _find(self, target: Target) -> psutil.Process | None:
+        while not self.is_over.wait(_LOOK_SECONDS):
+            if target is Target.CHILD:
+                children = night_children(self._stack)
+                if children and self._is_busy():
+                    return self._dice.choice(children)
+            elif self._stack.is_ready(target) and (pid := self._stack.pid(target)) is not None:
+                return psutil.Process(pid)
+        return None
+
+    def _put_to_sleep(self, target: Target, victim: psutil.Process, seconds: float) -> None:
+        begun = time.monotonic()
+        self.asleep = frozenset({victim.pid})
+        victim.send_signal(signal.SIGSTOP)
+        try:
+            # To the end, even when the storm is over: a short sleep would prove nothing.
+            time.sleep(seconds)
+        finally:
+            # psutil compares the time of creation first: never another process that has got this pid.
+            was_killed = not victim.is_running()
+            if not was_killed:
+                victim.send_signal(signal.SIGCONT)
+            self.asleep = frozenset()
+        self.sleeps.append(Sleep(target=str(target), seconds=time.monotonic() - begun, was_killed=was_killed))

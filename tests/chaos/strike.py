@@ -1,0 +1,59 @@
+"""A strike: what is killed next, and how long after the one before; a seed says it all beforehand."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import cycle, islice
+
+
+class Target(StrEnum):
+    """What a strike kills: one child of the night worker, or a part of the stack by its own name."""
+
+    CHILD = "night child"
+    STORE_WORKER = "worker-store"
+    NIGHT_WORKER = "worker-night"
+    LLM_WORKER = "worker-llm"
+    BEAT = "beat"
+    BROKER = "broker"
+    STORE_SERVER = "store-server"
+
+
+#: Shares of fifty strikes. What holds work in its hands falls most often; the llm worker has no jobs yet.
+_DECK: dict[Target, int] = {
+    Target.CHILD: 14,
+    Target.STORE_WORKER: 9,
+    Target.NIGHT_WORKER: 8,
+    Target.STORE_SERVER: 8,
+    Target.BROKER: 7,
+    Target.BEAT: 3,
+    Target.LLM_WORKER: 1,
+}
+
+#: Shortest pause after a strike as a share of the mean pause; the longest is as far above the mean.
+_LEAST_PAUSE_SHARE = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strike:
+    """One kill -9 to come.
+
+    Attributes:
+        pause_seconds: since the strike before, or since the storm began.
+    """
+
+    target: Target
+    pause_seconds: float
+
+
+def deal(seed: int, *, kills: int, mean_pause_seconds: float) -> Sequence[Strike]:
+    """Return the strikes of a storm: the same for the same seed, and each target at least once if there are enough."""
+    dice = random.Random(f"strikes {seed}")
+    rest = [target for target, share in _DECK.items() for _ in range(share - 1)]
+    dice.shuffle(rest)
+    chosen = list(islice(cycle([*_DECK, *rest]), kills))
+    dice.shuffle(chosen)
+    least = mean_pause_seconds * _LEAST_PAUSE_SHARE
+    return [
+        Strike(target=target, pause_seconds=dice.uniform(least, 2 * mean_pause_seconds - least)) for target in chosen
+    ]

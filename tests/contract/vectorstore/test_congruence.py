@@ -1,0 +1,164 @@
+"""The store server answers as qdrant-client's own local mode does, call by call, after the same random operations."""
+
+import random
+from collections.abc import Generator
+from itertools import product
+from typing import Any
+
+import pytest
+from qdrant_client import QdrantClient
+from qdrant_client import models as m
+from servers import store_server
+from twins import NAME, Twins, same_ranking, same_records
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[QdrantClient]:
+    with store_server(tmp_path_factory.mktemp("congruence")) as address:
+        client = address.client()
+        yield client
+        client.close()
+
+
+@pytest.fixture(params=list(zip(m.Distance, range(4), strict=True)), ids=lambda it: f"{it[0].value}-{it[1]}")
+def fresh(request: pytest.FixtureRequest, server: QdrantClient) -> Generator[Twins]:
+    """Forty points, each written once."""
+    distance, seed = request.param
+    local = QdrantClient(":memory:")
+    pair = Twins(server, local, random.Random(seed))
+    pair.create(distance)
+    pair.fill(pair.ids)
+    yield pair
+    local.close()
+
+
+@pytest.fixture
+def worn(fresh: Twins) -> Twins:
+    """The same after many changes of every kind, and some points written anew."""
+    for _ in range(30):
+        fresh.change()
+    fresh.fill(fresh.dice.sample(fresh.ids, 15))
+    return fresh
+
+
+def test_points_come_back_alike(worn: Twins) -> None:
+    for vectors in (True, False, ["bm25"], ["", "image"]):
+        same_records(
+            *(
+                sorted(found, key=lambda one: str(one.id))
+                for found in worn.ask("retrieve", ids=worn.ids, with_vectors=vectors)
+            )
+        )
+    for selector in (["agent", "deep.k"], m.PayloadSelectorExclude(exclude=["deep", "tags"]), False, True):
+        ours, theirs = worn.ask("scroll", limit=50, with_payload=selector, with_vectors=True)
+        same_records(ours[0], theirs[0])
+
+
+def test_counts_and_pages_agree(worn: Twins) -> None:
+    for _ in range(40):
+        condition = worn.filter()
+        ours, theirs = worn.ask("count", count_filter=condition)
+        assert ours == theirs, condition
+        same_records(*(_all_pages(client, condition) for client in (worn.server, worn.local)))
+
+
+def _all_pages(client: QdrantClient, condition: m.Filter) -> list[m.Record]:
+    found: list[m.Record] = []
+    offset: Any = None
+    while True:
+        page, offset = client.scroll(NAME, condition, limit=7, offset=offset)
+        found += page
+        if offset is None:
+            return found
+
+
+def test_orders_agree(worn: Twins) -> None:
+    starts: dict[str, Any] = {"rank": 2, "weight": 0.5, "at": "2026-05-01T00:00:00Z"}
+    for (key, start), direction, is_started in product(starts.items(), m.Direction, (True, False)):
+        order = m.OrderBy(key=key, direction=direction, start_from=start if is_started else None)
+        condition = worn.maybe_filter()
+        ours, theirs = worn.ask("scroll", scroll_filter=condition, limit=50, order_by=order)
+        assert {one.id for one in ours[0]} == {one.id for one in theirs[0]}
+        assert [one.payload[key] for one in ours[0]] == [one.payload[key] for one in theirs[0]]
+        query = m.OrderByQuery(order_by=order)
+        mine, other = worn.search(query=query, query_filter=condition, limit=50)
+        assert [(one.payload or {})[key] for one in mine] == [(one.payload or {})[key] for one in other]
+
+
+def test_facets_agree(worn: Twins) -> None:
+    for key in ("agent", "tags", "rank", "pinned", "owner"):
+        ours, theirs = worn.ask("facet", key=key, facet_filter=worn.maybe_filter(), limit=20, exact=True)
+        assert {(hit.value, hit.count) for hit in ours.hits} == {(hit.value, hit.count) for hit in theirs.hits}, key
+
+
+def test_searches_agree(worn: Twins) -> None:
+    dice = worn.dice
+    held = [
+        one.id for one in worn.local.scroll(NAME, m.Filter(must=[m.HasVectorCondition(has_vector="")]), limit=50)[0]
+    ]
+    for _ in range(20):
+        condition, limit = worn.maybe_filter(), dice.randint(1, 12)
+        corpus = m.IdfCorpusParams(corpus=m.Filter(must=[worn.condition()]))
+        dense: Any = worn.vector()
+        lexical = worn.sparse()
+        stage = m.Prefetch(query=dense, limit=dice.randint(3, 20), filter=worn.maybe_filter())
+        questions: list[dict[str, Any]] = [
+            {"query": dense},
+            {"query": dense, "offset": 2},
+            {"query": dense, "score_threshold": 0.1},
+            {"query": dense, "with_payload": ["agent"]},
+            {"query": lexical, "using": "plain"},
+            {"query": lexical, "using": "bm25", "search_params": m.SearchParams(idf=corpus)},
+            {"query": worn.vector(3), "using": "image"},
+            {"query": dice.choice(held)},
+            {"query": m.NearestQuery(nearest=dense, mmr=m.Mmr(diversity=0.3, candidates_limit=15))},
+            {"query": worn.vector(3), "using": "image", "prefetch": stage},
+            {"query": None},
+        ]
+        for question in questions:
+            same_ranking(*worn.search(query_filter=condition, limit=limit, **question))
+        batch = [
+            m.QueryRequest(query=dense, filter=condition, limit=limit, with_payload=True),
+            m.QueryRequest(query=lexical, using="plain", with_payload=True),
+        ]
+        for ours, theirs in zip(*worn.ask("query_batch_points", requests=batch), strict=True):
+            same_ranking(ours.points, theirs.points)
+
+
+def test_keyword_searches_agree_on_points_written_once(fresh: Twins) -> None:
+    """Qdrant's collection-wide IDF goes on counting replaced points until a vacuum; local mode never counts them."""
+    for _ in range(30):
+        lexical, condition = fresh.sparse(), fresh.maybe_filter()
+        same_ranking(*fresh.search(query=lexical, using="bm25", query_filter=condition, limit=8))
+        stage = m.Prefetch(query=fresh.vector(), limit=12, filter=fresh.maybe_filter())
+        same_ranking(*fresh.search(query=lexical, using="bm25", prefetch=stage, query_filter=condition, limit=8))
+        stage = m.Prefetch(query=lexical, using="bm25", limit=40, filter=fresh.maybe_filter())
+        same_ranking(*fresh.search(query=fresh.vector(), prefetch=stage, query_filter=condition, limit=8))
+
+
+def test_fusions_agree(worn: Twins) -> None:
+    """A tie inside a prefetch leaves ranks open, so only prefetches without ties are compared."""
+    compared = 0
+    for _ in range(40):
+        condition = worn.maybe_filter()
+        stages = [
+            m.Prefetch(query=worn.vector(), limit=50),
+            m.Prefetch(query=worn.vector(3), using="image", limit=50, filter=worn.maybe_filter()),
+        ]
+        if any(_has_ties(worn.local, stage) for stage in stages):
+            continue
+        compared += 1
+        for fusion in (
+            m.FusionQuery(fusion=m.Fusion.RRF),
+            m.FusionQuery(fusion=m.Fusion.DBSF),
+            m.RrfQuery(rrf=m.Rrf(k=60)),
+            m.RrfQuery(rrf=m.Rrf(k=10, weights=[3.0, 1.0])),
+        ):
+            same_ranking(*worn.search(prefetch=stages, query=fusion, query_filter=condition, limit=50))
+    assert compared > 10
+
+
+def _has_ties(client: QdrantClient, stage: m.Prefetch) -> bool:
+    query: Any = stage.query
+    scores = [one.score for one in client.query_points(NAME, query=query, using=stage.using, limit=100).points]
+    return any(second - first < 1e-5 for first, second in zip(sorted(scores), sorted(scores)[1:], strict=False))

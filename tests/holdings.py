@@ -1,0 +1,67 @@
+"""What an installation holds, read past memtend: points of the store, rows of the history, jobs on the broker."""
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from qdrant_client import QdrantClient
+from redis import Redis
+from sqlalchemy import create_engine, text
+
+from memcore.backends.factory import mem0_place
+from memcore.config.settings import Settings
+from memcore.jobs.queues import Queue
+from workers.groups import GROUPS
+
+
+@contextmanager
+def store_client(settings: Settings) -> Iterator[QdrantClient]:
+    key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
+    with warnings.catch_warnings():
+        # the key travels over loopback
+        warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
+        # without the version check, a thread that may outlive the server
+        client = QdrantClient(url=settings.qdrant_url, api_key=key, check_compatibility=False)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def memory_ids(settings: Settings) -> Counter[str]:
+    """Return every id in the store, however many agents there are."""
+    ids: Counter[str] = Counter()
+    collection = mem0_place(settings).collection
+    with store_client(settings) as client:
+        offset = None
+        while True:
+            points, offset = client.scroll(
+                collection, limit=1_000, offset=offset, with_payload=False, with_vectors=False
+            )
+            ids.update(str(point.id) for point in points)
+            if offset is None:
+                return ids
+
+
+def history_events(settings: Settings) -> Counter[tuple[str, str]]:
+    """Count the rows of the history by memory id and event."""
+    engine = create_engine(settings.history_url)
+    try:
+        with engine.connect() as connection:
+            rows = connection.execute(text("SELECT memory_id, event FROM history"))
+            return Counter((row.memory_id, row.event) for row in rows)
+    finally:
+        engine.dispose()
+
+
+def jobs_waiting(settings: Settings, *queues: Queue) -> int:
+    """Return how many jobs lie on these queues, or on all."""
+    with Redis.from_url(settings.broker_url) as broker:
+        return sum(int(broker.llen(str(queue))) for queue in queues or Queue)
+
+
+def jobs_in_hand(settings: Settings, *groups: str) -> int:
+    """Return how many jobs workers have taken and not acknowledged."""
+    with Redis.from_url(settings.broker_url) as broker:
+        return sum(int(broker.hlen(f"unacked.{name}")) for name in groups or GROUPS)

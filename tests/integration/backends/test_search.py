@@ -1,0 +1,162 @@
+"""Text search on the store server: by meaning, by words, and by both in one round trip."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from memories import DAWN, StoppedClock, new_agent, record
+from numpy.typing import NDArray
+
+from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.mem0.place import Mem0Place
+from memcore.backends.mem0.search import SearchPlan
+from memcore.embedding.bm25 import Bm25Encoder
+from memcore.embedding.protocol import EmbedderKind
+from memcore.embedding.tokenizer import Tokenizer
+from memcore.models import MemoryCategory, MemoryQuery
+
+#: Words that this embedder takes for one thing; it knows no others.
+MEANINGS = [{"car", "automobile", "vehicle"}, {"doctor", "physician"}, {"money", "cash", "budget"}, {"dog", "puppy"}]
+
+
+class MeaningEmbedder:
+    """Knows synonyms and nothing else: what it finds, no keyword search finds, and the other way round."""
+
+    name = "meanings"
+    kind = EmbedderKind.STATIC
+    dims = len(MEANINGS)
+
+    def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        return np.stack([self.embed_query(text) for text in texts])
+
+    def embed_query(self, text: str, /) -> NDArray[np.float32]:
+        words = Tokenizer.words(text)
+        vector = np.array([sum(word in meaning for word in words) for meaning in MEANINGS], dtype=np.float32)
+        length = np.linalg.norm(vector)
+        return (vector / length).astype(np.float32) if length else vector
+
+
+def made(place: Mem0Place, clock: StoppedClock, plan: SearchPlan | None = None) -> Mem0Backend:
+    return Mem0Backend(place, company="c", embedder=MeaningEmbedder(), encoder=Bm25Encoder(), plan=plan, clock=clock)
+
+
+@pytest.fixture
+async def agent(place: Mem0Place, clock: StoppedClock) -> str:
+    agent = new_agent()
+    backend = made(place, clock)
+    await backend.connect()
+    texts = [
+        "the physician said rest",
+        "ticket ERR-4711 was closed",
+        "the puppy ate the cash",
+        "the doctor drives an automobile",
+        "nothing of note happened",
+    ]
+    await backend.store_many([record(agent, text) for text in texts])
+    # Another agent who says the same: rankings and scores must not reach across.
+    await backend.store_many([record(new_agent(), text) for text in texts])
+    await backend.disconnect()
+    return agent
+
+
+async def contents(backend: Mem0Backend, agent: str, query: MemoryQuery) -> list[str]:
+    await backend.connect()
+    try:
+        found = await backend.retrieve(agent, query)
+        assert {entry.agent_id for entry in found} <= {agent}
+        assert all(entry.relevance_score is not None for entry in found)
+        scores = [entry.relevance_score or 0.0 for entry in found]
+        assert scores == sorted(scores, reverse=True)
+        return [entry.content for entry in found]
+    finally:
+        await backend.disconnect()
+
+
+async def test_hybrid_finds_what_only_the_words_say(place: Mem0Place, clock: StoppedClock, agent: str) -> None:
+    found = await contents(made(place, clock), agent, MemoryQuery(text="what about ERR-4711?"))
+    assert found == ["ticket ERR-4711 was closed"]
+
+
+async def test_hybrid_finds_what_only_the_meaning_says(place: Mem0Place, clock: StoppedClock, agent: str) -> None:
+    found = await contents(made(place, clock), agent, MemoryQuery(text="budget", min_relevance=0.1))
+    assert found == ["the puppy ate the cash"]
+
+
+async def test_hybrid_ranks_first_what_both_say(place: Mem0Place, clock: StoppedClock, agent: str) -> None:
+    found = await contents(made(place, clock), agent, MemoryQuery(text="doctor", min_relevance=0.1))
+    assert found == ["the doctor drives an automobile", "the physician said rest"]
+
+
+async def test_vectors_alone_find_no_keyword(place: Mem0Place, clock: StoppedClock, agent: str) -> None:
+    dense = made(place, clock, SearchPlan(is_hybrid=False))
+    assert await contents(dense, agent, MemoryQuery(text="ERR-4711")) == []
+    found = await contents(dense, agent, MemoryQuery(text="physician", min_relevance=0.9))
+    assert found == ["the physician said rest"]
+
+
+async def test_keywords_alone_score_below_one_and_keep_their_order(
+    place: Mem0Place, clock: StoppedClock, agent: str
+) -> None:
+    backend = made(place, clock)
+    await backend.connect()
+    found = await backend.retrieve_sparse(agent, MemoryQuery(text="physician rest doctor automobile"))
+    await backend.disconnect()
+
+    scores = [entry.relevance_score or 0.0 for entry in found]
+    assert {entry.content for entry in found} == {"the physician said rest", "the doctor drives an automobile"}
+    # A clamp would have made both 1.
+    assert all(0.0 < score < 1.0 for score in scores)
+    assert scores == sorted(scores, reverse=True)
+
+
+async def test_keywords_alone_need_words(place: Mem0Place, clock: StoppedClock, agent: str) -> None:
+    backend = made(place, clock)
+    await backend.connect()
+    assert await backend.retrieve_sparse(agent, MemoryQuery()) == ()
+    assert await backend.retrieve_sparse(agent, MemoryQuery(text="???")) == ()
+    assert await backend.retrieve(agent, MemoryQuery(text="???")) == ()
+    await backend.disconnect()
+
+
+async def test_the_least_relevance_is_judged_after_the_fusion(
+    place: Mem0Place, clock: StoppedClock, agent: str
+) -> None:
+    # The meaning alone gives 0.4 of the score, so it falls below, while the word and the meaning together stay.
+    found = await contents(made(place, clock), agent, MemoryQuery(text="doctor", min_relevance=0.5))
+    assert found == ["the doctor drives an automobile"]
+
+
+async def test_filters_reach_both_lists(place: Mem0Place, clock: StoppedClock, agent: str) -> None:
+    backend = made(place, clock)
+    await backend.connect()
+    for i in range(80):
+        await backend.store_many([record(agent, f"the doctor and the physician, visit {i}", created_at=DAWN)])
+    wanted = record(agent, "one doctor among many", category=MemoryCategory.SOCIAL)
+    await backend.store_many([wanted])
+    query = MemoryQuery(text="doctor physician visit", categories=frozenset({MemoryCategory.SOCIAL}), limit=1)
+    found = await backend.retrieve(agent, query)
+    await backend.disconnect()
+
+    # A filter behind the limit would have left nothing.
+    assert [entry.id for entry in found] == [wanted.entry.id]
+
+
+async def test_a_hybrid_search_is_one_round_trip(
+    place: Mem0Place, clock: StoppedClock, agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import httpx  # noqa: PLC0415  # the test spies on it
+
+    backend = made(place, clock)
+    await backend.connect()
+    paths: list[str] = []
+    send = httpx.Client.send
+
+    def spy(self: httpx.Client, request: httpx.Request, **options: object) -> httpx.Response:
+        paths.append(request.url.path)
+        return send(self, request, **options)  # type: ignore[arg-type]  # passed through as they came
+
+    monkeypatch.setattr(httpx.Client, "send", spy)
+    assert await backend.retrieve(agent, MemoryQuery(text="doctor rest"))
+    await backend.disconnect()
+
+    assert paths == [f"/collections/{place.collection}/points/query/batch"]

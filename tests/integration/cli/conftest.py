@@ -1,0 +1,18 @@
+"""One running stack for all command line tests of a worker process; tests keep apart by their agents."""
+
+from collections.abc import Generator
+
+import pytest
+from commands import CommandLine
+from stacks import StackAddress, running_stack
+
+
+@pytest.fixture(scope="package")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Generator[StackAddress]:
+    with running_stack(tmp_path_factory.mktemp("cli") / "home") as address:
+        yield address
+
+
+@pytest.fixture(scope="package")
+def memtend(stack: StackAddress) -> CommandLine:
+    return CommandLine(home=stack.home)

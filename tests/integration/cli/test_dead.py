@@ -1,0 +1,139 @@
+"""Jobs that were given up: a person looks at them, sends them again, or drops them."""
+
+from collections.abc import Iterator
+
+import pytest
+from commands import CommandLine
+from memories import new_agent
+from stacks import StackAddress, wait_until
+
+from memcore import ids
+from memcore.client import JobState, MemoryClient
+from memcore.client.envelope import pack, seal
+from memcore.clock import utc_now
+from memcore.jobs.names import TaskName
+from memcore.jobs.queues import Queue
+from memcore.ledger import Ledger
+from memcore.ledger.dead_letters import NewDeadLetter
+from memcore.models import MemoryCategory, MemoryStoreRequest
+
+#: A word that no command may print unless it is asked to.
+WORD = "xylophonequartz"
+
+
+@pytest.fixture
+def ledger(stack: StackAddress) -> Iterator[Ledger]:
+    opened = Ledger.open(stack.settings.ledger_urls)
+    yield opened
+    opened.dead_letters.purge(stack.settings.company, opened.dead_letters.ids(stack.settings.company))
+    opened.close()
+
+
+def give_up(ledger: Ledger, agent_id: str, *, company: str, payload: str | None = None) -> str:
+    """Leave the letter of a job that would store one memory, and return the job's id."""
+    request = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content=f"the {WORD} is in the cellar")
+    item = seal(agent_id, request, company=company, sent_at=utc_now())
+    (parcel,) = pack(company, [item])
+    job_id = ids.new_id()
+    ledger.dead_letters.put(
+        NewDeadLetter(
+            job_id=job_id,
+            company=company,
+            job=str(TaskName.STORE),
+            queue=str(Queue.STORE_BULK),
+            payload=parcel.payload if payload is None else payload,
+            reason="4 workers died while they ran it",
+            attempts=1,
+        )
+    )
+    return job_id
+
+
+def test_a_letter_is_told_without_its_memories(memtend: CommandLine, stack: StackAddress, ledger: Ledger) -> None:
+    agent = new_agent()
+    job_id = give_up(ledger, agent, company=stack.settings.company)
+    listed, shown = memtend.ok("dead", "list"), memtend.ok("dead", "show", job_id)
+    for said in (listed, shown):
+        assert job_id in said.out
+        assert "4 workers died while they ran it" in said.out
+        assert WORD not in said.out
+    facts = memtend.ok("dead", "show", job_id, "--json").value
+    assert facts["agents"] == [agent]
+    assert len(facts["memory_ids"]) == 1
+    assert "payload" not in facts
+    assert WORD not in str(memtend.ok("dead", "list", "--json").value)
+    assert WORD in memtend.ok("dead", "show", job_id, "--content").out
+    whole = memtend.ok("dead", "show", job_id, "--content", "--json").value
+    assert WORD in whole["payload"]["items"][0]["request"]["content"]
+
+
+def test_a_letter_that_nobody_can_read_can_still_be_looked_at(
+    memtend: CommandLine, stack: StackAddress, ledger: Ledger
+) -> None:
+    job_id = give_up(ledger, new_agent(), company=stack.settings.company, payload="{oops")
+    assert memtend.ok("dead", "show", job_id, "--json").value["memory_ids"] == []
+    assert memtend.ok("dead", "show", job_id, "--content", "--json").value["payload"] == "{oops"
+
+
+def test_status_and_doctor_tell_of_letters(memtend: CommandLine, stack: StackAddress, ledger: Ledger) -> None:
+    give_up(ledger, new_agent(), company=stack.settings.company)
+    assert memtend.ok("status", "--json").value["dead"] == 1
+    assert "dead letters: 1" in memtend.ok("status").out
+    findings = {each["check"]: each for each in memtend("doctor", "--json").value}
+    assert findings["dead letters"]["ok"] is False
+    assert "memtend dead" in findings["dead letters"]["mend"]
+
+
+def test_a_replayed_job_runs_under_its_id_and_its_letter_goes(
+    memtend: CommandLine, stack: StackAddress, ledger: Ledger
+) -> None:
+    agent = new_agent()
+    job_id = give_up(ledger, agent, company=stack.settings.company)
+    assert memtend.ok("dead", "replay", job_id, "--json").value == {"replayed": 1}
+    with MemoryClient.from_settings(stack.settings) as client:
+        (status,) = client.wait([job_id], timeout_seconds=60)
+    assert (status.state, status.facts["stored"]) == (JobState.DONE, 1)
+    assert ledger.dead_letters.get(job_id) is None
+    found = memtend.ok("search", agent, WORD, "--json").value
+    assert len(found) == 1
+
+
+def test_all_letters_are_replayed_and_one_that_dies_again_is_kept(
+    memtend: CommandLine, stack: StackAddress, ledger: Ledger
+) -> None:
+    good = give_up(ledger, new_agent(), company=stack.settings.company)
+    bad = give_up(ledger, new_agent(), company=stack.settings.company, payload="{oops")
+    before = ledger.dead_letters.get(bad)
+    assert before is not None
+    assert memtend.ok("dead", "replay", "--all", "--json").value == {"replayed": 2}
+    with MemoryClient.from_settings(stack.settings) as client:
+        states = {status.job_id: status.state for status in client.wait([good, bad], timeout_seconds=60)}
+    assert states == {good: JobState.DONE, bad: JobState.DEAD}
+    wait_until(lambda: ledger.dead_letters.ids(stack.settings.company) == (bad,), what="the letter of the bad one")
+    after = ledger.dead_letters.get(bad)
+    assert after is not None
+    assert (after.payload, after.died_at > before.died_at) == ("{oops", True)
+
+
+def test_another_companys_letters_are_out_of_reach(memtend: CommandLine, ledger: Ledger) -> None:
+    theirs = give_up(ledger, new_agent(), company="other")
+    for words in (("show", theirs), ("replay", theirs), ("purge", theirs, "--yes")):
+        answer = memtend("dead", *words)
+        assert answer.code == 1
+        assert "names no dead letter" in answer.err
+    assert ledger.dead_letters.count("other") == 1
+    ledger.dead_letters.purge("other", [theirs])
+
+
+def test_purging_wants_a_yes_and_then_drops_what_was_named(
+    memtend: CommandLine, stack: StackAddress, ledger: Ledger
+) -> None:
+    company = stack.settings.company
+    one, two = (give_up(ledger, new_agent(), company=company) for _ in range(2))
+    answer = memtend("dead", "purge", one)
+    assert (answer.code, answer.err) == (2, "memtend: yes: would drop 1 for good; say --yes\n")
+    assert ledger.dead_letters.count(company) == 2
+    assert memtend.ok("dead", "purge", one, "--yes").out == "dropped: 1\n"
+    assert ledger.dead_letters.ids(company) == (two,)
+    assert memtend.ok("dead", "purge", "--older-than", "1", "--yes", "--json").value == {"purged": 0}
+    assert memtend.ok("dead", "purge", "--older-than", "0", "--yes", "--json").value == {"purged": 1}

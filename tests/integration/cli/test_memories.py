@@ -1,0 +1,64 @@
+from commands import CommandLine
+from memories import new_agent
+
+
+def test_a_stored_memory_is_found_by_its_words(memtend: CommandLine) -> None:
+    agent = new_agent()
+    stored = memtend.ok(
+        "store", agent, "The printer jams on Mondays", "--category", "semantic", "--tag", "office",
+        "--source", "ticket", "--expires-at", "2999-01-01T00:00:00Z", "--json",
+    ).value  # fmt: skip
+    memtend.ok("store", agent, "Invoices leave on the first of the month")
+    found = memtend.ok("search", agent, "printer", "--json").value
+    best = found[0]
+    assert best["id"] == stored["id"]
+    assert best["text"] == "The printer jams on Mondays"
+    assert best["category"] == "semantic"
+    assert best["metadata"] == {"source": "ticket", "confidence": 1.0, "tags": ["office"]}
+    assert best["expires_at"].startswith("2999-01-01T00:00:00")
+    assert 0 < best["score"] <= 1
+
+
+def test_the_table_of_a_search_is_for_people(memtend: CommandLine) -> None:
+    agent = new_agent()
+    memtend.ok("store", agent, "line one\nline two " + "x" * 300)
+    out = memtend.ok("search", agent, "line").out
+    assert "line one line two" in out
+    assert "x" * 101 not in out
+
+
+def test_storing_the_same_text_twice_is_one_memory(memtend: CommandLine) -> None:
+    agent = new_agent()
+    first = memtend.ok("store", agent, "said twice", "--json").value
+    second = memtend.ok("store", f"  {agent} ", "said twice", "--json").value
+    assert first["id"] == second["id"]
+    assert len(memtend.ok("search", agent, "--json").value) == 1
+
+
+def test_a_text_from_standard_input_is_kept_as_it_is(memtend: CommandLine) -> None:
+    agent = new_agent()
+    text = "  café, 日本\nsecond line\u2028third  "
+    memtend.ok("store", agent, "-", stdin=text.encode())
+    assert memtend.ok("search", agent, "--json").value[0]["text"] == text
+
+
+def test_a_search_filters_by_category_namespace_tag_and_time(memtend: CommandLine) -> None:
+    agent = new_agent()
+    memtend.ok("store", agent, "alpha", "--category", "semantic", "--namespace", "north", "--tag", "t")
+    memtend.ok("store", agent, "beta", "--category", "social", "--namespace", "south")
+
+    def texts(*options: str) -> set[str]:
+        return {each["text"] for each in memtend.ok("search", agent, *options, "--json").value}
+
+    assert texts("--category", "semantic") == {"alpha"}
+    assert texts("--namespace", "south") == {"beta"}
+    assert texts("--tag", "t") == {"alpha"}
+    assert texts("--until", "2001-01-01T00:00:00Z") == set()
+    assert texts("--since", "2001-01-01T00:00:00Z") == {"alpha", "beta"}
+    assert len(texts("--limit", "1")) == 1
+
+
+def test_an_agent_sees_nothing_of_another(memtend: CommandLine) -> None:
+    mine, theirs = new_agent(), new_agent()
+    memtend.ok("store", theirs, "a secret of theirs")
+    assert memtend.ok("search", mine, "secret", "--json").value == []

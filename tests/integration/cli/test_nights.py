@@ -1,0 +1,130 @@
+"""Maintenance from the command line: what it would do, what it did, taking it back, holding it up."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+from commands import CommandLine
+from memories import new_agent
+from stacks import wait_until
+
+#: Long before any retention ends; the tests' agents keep working memories for one day.
+OLD = (datetime.now(UTC) - timedelta(days=300)).isoformat()
+
+
+def fill(memtend: CommandLine, agent: str, *, old: int, new: int) -> None:
+    """Bring in memories of which the old ones are past their retention."""
+    memtend.ok("agents", "add", agent, "--interval", "never", "--retain", "working=1")
+    lines = [
+        {"agent_id": agent, "category": "working", "content": f"{agent} old note {n}", "created_at": OLD}
+        for n in range(old)
+    ]
+    lines += [{"agent_id": agent, "category": "semantic", "content": f"{agent} fact {n}"} for n in range(new)]
+    memtend.ok("import", "-", stdin="\n".join(map(json.dumps, lines)).encode())
+
+
+def live(memtend: CommandLine, agent: str) -> int:
+    return len(memtend.ok("search", agent, "--limit", "1000", "--json").value)
+
+
+def test_a_dry_run_tells_what_would_go_and_removes_nothing(memtend: CommandLine) -> None:
+    agent = new_agent()
+    fill(memtend, agent, old=3, new=9)
+    plan = memtend.ok("maintain", agent, "--dry-run", "--json").value
+    assert (plan["live"], plan["removed"]) == (12, 3)
+    assert "12 memories live; a run would remove 3" in memtend.ok("maintain", agent, "--dry-run").out
+    assert live(memtend, agent) == 12
+    assert memtend.ok("runs", "list", "--agent", agent, "--json").value == []
+
+
+def test_a_night_removes_what_is_old_and_an_undo_brings_it_back_and_can_be_undone(memtend: CommandLine) -> None:
+    agent = new_agent()
+    fill(memtend, agent, old=3, new=9)
+    run = memtend.ok("maintain", agent, "--json").value
+    assert run["state"] == "done"
+    assert run["origin"] == "manual"
+    assert live(memtend, agent) == 9
+    shown = memtend.ok("runs", "show", run["run_id"], "--json").value
+    removed = [memory_id for booking in shown["bookings"] for memory_id in booking["removed"]]
+    assert len(set(removed)) == 3
+    assert shown["undoable"] is True
+    assert "retention" in memtend.ok("runs", "show", run["run_id"]).out
+    undone = memtend.ok("runs", "undo", run["run_id"], "--json").value
+    assert (undone["kind"], undone["state"], undone["undo_of"]) == ("undo", "done", run["run_id"])
+    assert live(memtend, agent) == 12
+    memtend.ok("runs", "undo", undone["run_id"])
+    assert live(memtend, agent) == 9
+    listed = memtend.ok("runs", "list", "--agent", agent, "--json").value
+    assert [each["kind"] for each in listed] == ["undo", "undo", "maintenance"]
+    assert agent in memtend.ok("runs", "list").out
+
+
+def test_a_night_that_would_take_most_is_held_until_a_person_releases_it(memtend: CommandLine) -> None:
+    agent = new_agent()
+    fill(memtend, agent, old=150, new=1)
+    held = memtend.ok("maintain", agent, "--json").value
+    assert held["state"] == "held"
+    assert held["reason"]
+    assert live(memtend, agent) == 151
+    assert "held" in memtend("doctor").out
+    memtend.ok("runs", "release", held["run_id"])
+
+    def state() -> str:
+        return str(memtend.ok("runs", "show", held["run_id"], "--json").value["state"])
+
+    # far sooner than the sweep, which leaves a queued run alone for two minutes
+    wait_until(lambda: state() == "done", seconds=60, what="the released run")
+    assert live(memtend, agent) == 1
+
+
+def test_a_large_night_can_be_allowed_beforehand(memtend: CommandLine) -> None:
+    agent = new_agent()
+    fill(memtend, agent, old=150, new=1)
+    assert memtend.ok("maintain", agent, "--allow-large", "--json").value["state"] == "done"
+    assert live(memtend, agent) == 1
+
+
+def test_a_paused_agent_rests_and_a_resumed_one_goes_on_at_once(memtend: CommandLine) -> None:
+    agent = new_agent()
+    fill(memtend, agent, old=2, new=8)
+    memtend.ok("agents", "pause", agent)
+    answer = memtend.ok("maintain", agent, "--json")
+    assert "maintenance is paused" in answer.err
+    run_id = answer.value["run_id"]
+    wait_until(
+        lambda: (
+            memtend("runs", "show", run_id, "--json").code == 0
+            and "paused" in (memtend.ok("runs", "show", run_id, "--json").value["reason"] or "")
+        ),
+        what="the run to be given back",
+    )
+    assert live(memtend, agent) == 10
+    memtend.ok("agents", "resume", agent)
+    wait_until(lambda: memtend.ok("runs", "show", run_id, "--json").value["state"] == "done", what="the resumed run")
+    assert live(memtend, agent) == 8
+
+
+def test_pausing_all_is_told_by_status_and_doctor_and_ends_with_resume(memtend: CommandLine) -> None:
+    agent = new_agent()
+    fill(memtend, agent, old=2, new=8)
+    memtend.ok("pause")
+    try:
+        assert memtend.ok("status", "--json").value["paused"] is True
+        assert "PAUSED" in memtend.ok("status").out
+        doctor = memtend("doctor", "--json")
+        assert doctor.code == 1
+        switch = next(each for each in doctor.value if each["check"] == "kill switch")
+        assert (switch["ok"], switch["mend"]) == (False, "`memtend resume`")
+        run_id = memtend.ok("maintain", agent, "--json").value["run_id"]
+        wait_until(lambda: memtend("runs", "show", run_id).code == 0, what="the run's row")
+        assert live(memtend, agent) == 10
+    finally:
+        memtend.ok("resume")
+    wait_until(lambda: memtend.ok("runs", "show", run_id, "--json").value["state"] == "done", what="the resumed run")
+    assert live(memtend, agent) == 8
+
+
+def test_without_waiting_the_run_is_named_at_once(memtend: CommandLine) -> None:
+    agent = new_agent()
+    fill(memtend, agent, old=1, new=9)
+    run_id = memtend.ok("maintain", agent, "--no-wait", "--json").value["run_id"]
+    wait_until(lambda: memtend("runs", "show", run_id).code == 0, what="the run's row")

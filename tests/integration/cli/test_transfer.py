@@ -1,0 +1,60 @@
+import json
+from pathlib import Path
+
+from commands import CommandLine
+from memories import new_agent
+
+
+def lines_of(agent: str) -> list[dict[str, object]]:
+    texts = [
+        "plain",
+        "  spaced  ",
+        "café 日本 🗝",
+        "two\nlines\r\n",
+        "line\u2028separator\u0085next\x0bpage",
+        'quo"te\\',
+        "\x00\x1f",
+    ]
+    return [
+        {
+            "agent_id": agent,
+            "category": "episodic",
+            "namespace": "n/1",
+            "content": text,
+            "metadata": {"source": "s", "confidence": 0.25, "tags": ["b", "a"]},
+            "expires_at": "2999-01-01T00:00:00+00:00",
+            "created_at": f"2026-01-01T00:00:0{number}.000123+00:00",
+        }
+        for number, text in enumerate(texts)
+    ]
+
+
+def test_what_goes_in_comes_out_the_same(memtend: CommandLine, tmp_path: Path) -> None:
+    agent = new_agent()
+    lines = lines_of(agent)
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text("\n".join(json.dumps(each, ensure_ascii=False) for each in lines) + "\n", encoding="utf-8")
+    assert memtend.ok("import", str(source), "--json").value == {"lines": 7, "memories": 7}
+    memtend.ok("export", str(target), "--agent", agent)
+    assert [json.loads(each) for each in target.read_bytes().split(b"\n")[:-1]] == lines
+    assert list(tmp_path.glob(".*")) == []
+
+
+def test_an_export_can_be_brought_in_again_and_changes_nothing(memtend: CommandLine) -> None:
+    agent = new_agent()
+    memtend.ok("import", "-", stdin="\n".join(map(json.dumps, lines_of(agent))).encode())
+    out = memtend.ok("export", "--agent", agent).out
+    memtend.ok("import", "-", stdin=out.encode())
+    assert memtend.ok("export", "--agent", agent).out == out
+
+
+def test_an_export_of_all_holds_every_agent(memtend: CommandLine) -> None:
+    ours = {new_agent(), new_agent()}
+    for agent in ours:
+        memtend.ok("store", agent, "here")
+    found = {json.loads(line)["agent_id"] for line in memtend.ok("export").out.split("\n") if line}
+    assert ours <= found
+
+
+def test_an_empty_import_is_no_mistake(memtend: CommandLine) -> None:
+    assert memtend.ok("import", "-", "--json", stdin=b"\n\n").value == {"lines": 0, "memories": 0}

@@ -1,0 +1,186 @@
+"""Messages on a real broker: written the short way, they are those that Celery writes, and cost few round trips."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from brokers import BrokerAddress, valkey_server
+from celery import Celery
+
+from memcore.client import AsyncMemoryClient, JobState, MemoryClient
+from memcore.client.outlet import CHUNK_JOBS, Outlet
+from memcore.client.posting import Posting
+from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryQueueFullError
+from memcore.jobs.names import TaskName
+from memcore.jobs.payloads import MAX_STORE_ITEMS, StorePayload
+from memcore.jobs.queues import Queue
+from memcore.models import MemoryCategory, MemoryStoreRequest
+from workers import transport
+
+#: Everything that JSON, base64 or a careless template could break.
+ODD = 'a "quoted" \\ back\u2028slash,\x01 naïve café 日本 \U0001f9e0 memtend<job> memtend<body>'
+
+JOB = Posting(job_id='job "1"', queue=str(Queue.STORE), payload=json.dumps({"text": ODD}), summary='2 "memories"')
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerAddress]:
+    with valkey_server(Path(tmp_path_factory.mktemp("valkey"))) as running:
+        yield running
+
+
+@pytest.fixture
+def broker(server: BrokerAddress) -> BrokerAddress:
+    with server.client() as client:
+        client.flushall()
+    return server
+
+
+@pytest.fixture(params=["stock", "ours"])
+def app(request: pytest.FixtureRequest, broker: BrokerAddress) -> Iterator[Celery]:
+    transport.register()
+    url = broker.url if request.param == "stock" else transport.reliable_url(broker.url)
+    made = Celery(broker=url, set_as_current=False)
+    yield made
+    made.close()
+
+
+def messages(broker: BrokerAddress, queue: str) -> list[dict[str, Any]]:
+    with broker.client() as client:
+        return [json.loads(text) for text in client.lrange(queue, 0, -1)]
+
+
+def commands(broker: BrokerAddress) -> int:
+    with broker.client() as client:
+        return int(client.info("commandstats").get("cmdstat_lpush", {"calls": 0})["calls"])
+
+
+def request(text: str) -> MemoryStoreRequest:
+    return MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content=text)
+
+
+@pytest.mark.parametrize("track", [True, False])
+def test_a_message_is_the_one_that_celery_would_have_written(
+    app: Celery, broker: BrokerAddress, *, track: bool
+) -> None:
+    Outlet(app).publish(TaskName.STORE, [JOB], track=track)
+    app.send_task(
+        str(TaskName.STORE), args=(JOB.payload,), task_id=JOB.job_id, queue=JOB.queue,
+        argsrepr=JOB.summary, kwargsrepr="", ignore_result=not track,
+    )  # fmt: skip
+    theirs, ours = messages(broker, JOB.queue)
+    assert theirs["properties"].pop("delivery_tag") != ours["properties"].pop("delivery_tag")
+    # where an answer would be sent to, for result backends that send one; ours keeps outcomes in a store
+    assert theirs["properties"].pop("reply_to")
+    assert ours["properties"].pop("reply_to") == ""
+    # said a second time, beside the headers that are read
+    assert (theirs["properties"].pop("argsrepr"), theirs["properties"].pop("kwargsrepr")) == (JOB.summary, "")
+    assert ours == theirs
+    args, _, _ = json.loads(base64.b64decode(ours["body"]))
+    assert args == [JOB.payload]
+
+
+def test_jobs_travel_in_few_commands_in_their_order_to_their_queues(app: Celery, broker: BrokerAddress) -> None:
+    postings = [
+        Posting(job_id=f"job-{n}", queue="even" if n % 2 == 0 else "odd", payload="{}", summary="s")
+        for n in range(2 * CHUNK_JOBS)
+    ]
+    before = commands(broker)
+    Outlet(app).publish(TaskName.MAINTAIN, postings, track=True)
+    assert commands(broker) - before == 4
+    for queue, first in (("even", 0), ("odd", 1)):
+        found = messages(broker, queue)
+        assert [each["headers"]["id"] for each in reversed(found)] == [f"job-{n}" for n in range(first, 2_000, 2)]
+        assert {each["properties"]["delivery_info"]["routing_key"] for each in found} == {queue}
+        assert len({each["properties"]["delivery_tag"] for each in found}) == CHUNK_JOBS
+
+
+def test_a_broker_that_comes_back_is_found_again_by_the_next_send(app: Celery, broker: BrokerAddress) -> None:
+    outlet = Outlet(app)
+    outlet.publish(TaskName.STORE, [JOB], track=True)
+    broker.restart()
+    outlet.publish(TaskName.STORE, [JOB], track=True)
+    assert len(messages(broker, JOB.queue)) == 2
+
+
+def test_an_absent_broker_is_a_typed_error_of_measuring_too(app: Celery, broker: BrokerAddress) -> None:
+    outlet = Outlet(app)
+    outlet.publish(TaskName.STORE, [JOB], track=True)
+    broker.kill()
+    try:
+        with pytest.raises(MemoryConnectionError, match="is it running"):
+            outlet.publish(TaskName.STORE, [JOB], track=True)
+        with pytest.raises(MemoryConnectionError, match=r"how full memory\.store is"):
+            outlet.waiting(JOB.queue)
+    finally:
+        broker.start()
+
+
+def test_a_broker_without_variadic_pushes_gets_celerys_own_messages() -> None:
+    with Celery(broker="memory://", set_as_current=False) as app:
+        outlet = Outlet(app)
+        outlet.publish(TaskName.STORE, [JOB, JOB], track=True)
+        assert outlet.waiting(JOB.queue) == 2
+        assert outlet.waiting("never made") == 0
+        with app.connection_for_read() as connection:
+            message = connection.default_channel.basic_get(JOB.queue)
+            assert message is not None
+            assert message.headers["id"] == JOB.job_id
+            assert json.loads(message.body)[0] == [JOB.payload]
+
+
+def test_many_memories_of_one_agent_are_one_round_trip(broker: BrokerAddress) -> None:
+    before = commands(broker)
+    with MemoryClient(broker.url) as client:
+        receipt = client.store_many("ada", [request(str(n)) for n in range(5 * MAX_STORE_ITEMS)])
+    assert len(receipt.job_ids) == 5
+    assert commands(broker) - before == 1
+
+
+def test_a_full_queue_is_refused_by_name_and_holds_no_more_than_it_may(broker: BrokerAddress) -> None:
+    with MemoryClient(broker.url, max_waiting=3) as client:
+        sent = [client.store("ada", request(str(n))) for n in range(3)]
+        with pytest.raises(MemoryQueueFullError, match=r"^memory\.store\.\d: has no room for 1 more; the limit is 3"):
+            client.store("ada", request("one more"))
+        (queue,) = [str(each) for each in Queue if messages(broker, str(each))]
+        assert len(messages(broker, queue)) == len(sent) == 3
+        with pytest.raises(MemoryQueueFullError, match=r"^memory\.store\.bulk: has no room for 4 more"):
+            client.store_many("ada", [request(str(n)) for n in range(4 * MAX_STORE_ITEMS)])
+        assert messages(broker, str(Queue.STORE_BULK)) == []
+
+
+async def test_who_blocks_goes_on_when_a_worker_takes_jobs(broker: BrokerAddress) -> None:
+    async with AsyncMemoryClient(broker.url, max_waiting=2, when_full="block", block_seconds=60) as client:
+        with broker.client() as redis:
+            redis.lpush(str(Queue.STORE_BULK), "in", "the way")
+        sending = client.store_many("ada", [request(str(n)) for n in range(2 * MAX_STORE_ITEMS)])
+
+        async def take() -> None:
+            with broker.client() as redis:
+                redis.delete(str(Queue.STORE_BULK))
+
+        receipt, _ = await asyncio.gather(sending, take())
+    found = {each["headers"]["id"] for each in messages(broker, str(Queue.STORE_BULK))}
+    assert found == set(receipt.job_ids)
+
+
+async def test_the_asynchronous_client_does_what_the_other_does(broker: BrokerAddress) -> None:
+    async with AsyncMemoryClient(broker.url, result_url=broker.url, company="acme") as client:
+        receipt = await client.store("ada", request("x"))
+        run = await client.maintain_now("ada")
+        undo = await client.undo("ada", "run-1")
+        assert (await client.status(run.job_id)).state is JobState.PENDING
+        with pytest.raises(MemoryInputError, match=r"^agent_id: "):
+            await client.store(" ", request("x"))
+        with pytest.raises(TimeoutError, match="1 of 1 jobs"):
+            async for _ in client.wait([run.job_id], timeout_seconds=0):
+                pass
+    (queue,) = [str(each) for each in Queue if str(each).startswith("memory.store") and messages(broker, str(each))]
+    ((args, _, _),) = [json.loads(base64.b64decode(each["body"])) for each in messages(broker, queue)]
+    (item,) = StorePayload.model_validate_json(args[0]).items
+    assert (item.id,) == receipt.memory_ids
+    assert [each["headers"]["id"] for each in messages(broker, str(Queue.MAINTENANCE))] == [undo.job_id, run.job_id]

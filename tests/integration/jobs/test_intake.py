@@ -1,0 +1,171 @@
+"""What a batch becomes in store and ledger."""
+
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from items import item
+from ledgers import COMPANY, sqlite_urls
+from memories import NOW, StoppedClock, record
+
+from memcore.backends.inmemory import InMemoryBackend
+from memcore.backends.record import MemoryRecord
+from memcore.backends.where import Where
+from memcore.intake import Intake
+from memcore.jobs.payloads import StoreItem
+from memcore.ledger.booking import Booking
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.migrate import migrate
+from memcore.ledger.run import NewRun
+from memcore.models import ConsolidationInterval
+
+
+@pytest.fixture
+def clock() -> StoppedClock:
+    return StoppedClock()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, clock: StoppedClock) -> Generator[Ledger]:
+    urls = sqlite_urls(tmp_path)
+    migrate(urls)
+    ledger = Ledger.open(urls, clock=clock)
+    yield ledger
+    ledger.close()
+
+
+@pytest.fixture
+async def backend() -> AsyncIterator[InMemoryBackend]:
+    backend = InMemoryBackend(company=COMPANY)
+    await backend.connect()
+    yield backend
+    await backend.disconnect()
+
+
+@pytest.fixture
+def intake(backend: InMemoryBackend, ledger: Ledger) -> Intake:
+    return Intake(backend, ledger, company=COMPANY, interval=ConsolidationInterval.DAILY)
+
+
+async def texts(backend: InMemoryBackend, agent_id: str = "ada") -> list[str]:
+    page = await backend.scan(Where(agent_id=agent_id))
+    return sorted(record.entry.content for record in page.records)
+
+
+def remove(ledger: Ledger, items: Sequence[StoreItem]) -> None:
+    """Write down, as a run does, that these were removed now."""
+    run = ledger.runs.create(NewRun(company=COMPANY, agent_id="ada", planned_at=NOW))
+    assert run is not None
+    records = tuple(
+        record("ada", each.request.content, memory_id=each.id, created_at=each.created_at) for each in items
+    )
+    ledger.journal.prepare(
+        Booking(
+            booking_id=f"booking-{run.run_id}", run_id=run.run_id, company=COMPANY, agent_id="ada", seq=0,
+            reason="retention", incoming=(), incoming_kind="created", outgoing=records,
+        )
+    )  # fmt: skip
+
+
+async def test_a_batch_of_several_agents_is_stored_and_its_agents_are_known(
+    intake: Intake, backend: InMemoryBackend, ledger: Ledger
+) -> None:
+    items = [item("a"), item("b"), item("c", agent_id="bob")]
+    written = await intake.write(items)
+    assert (written.stored, written.buried) == (frozenset(each.id for each in items), frozenset())
+    assert await texts(backend) == ["a", "b"]
+    assert await texts(backend, "bob") == ["c"]
+    assert [agent.agent_id for agent in ledger.agents.list(COMPANY)] == ["ada", "bob"]
+    assert all(agent.next_due_at is not None for agent in ledger.agents.list(COMPANY))
+
+
+async def test_writing_a_batch_twice_changes_nothing(intake: Intake, backend: InMemoryBackend) -> None:
+    items = [item("a"), item("b")]
+    first = await intake.write(items)
+    assert await intake.write(items) == first
+    assert await texts(backend) == ["a", "b"]
+
+
+async def test_an_agent_is_registered_once_however_often_it_stores(
+    intake: Intake, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+    register = ledger.agents.register
+
+    def watched(company: str, agent_ids: list[str], *, interval: ConsolidationInterval) -> int:
+        asked.append(agent_ids)
+        return register(company, agent_ids, interval=interval)
+
+    monkeypatch.setattr(ledger.agents, "register", watched)
+    for text in ("a", "b", "c"):
+        await intake.write([item(text)])
+    assert asked == [["ada"]]
+
+
+async def test_a_late_redelivery_of_a_removed_memory_stays_removed(
+    intake: Intake, backend: InMemoryBackend, ledger: Ledger, clock: StoppedClock
+) -> None:
+    gone, fresh = item("gone"), item("fresh")
+    clock.now = NOW + timedelta(hours=1)
+    remove(ledger, [gone])
+    written = await intake.write([gone, fresh])
+    assert (written.stored, written.buried) == (frozenset({fresh.id}), frozenset({gone.id}))
+    assert await texts(backend) == ["fresh"]
+
+
+async def test_the_same_text_sent_anew_after_its_removal_is_stored(
+    intake: Intake, backend: InMemoryBackend, ledger: Ledger, clock: StoppedClock
+) -> None:
+    clock.now = NOW + timedelta(hours=1)
+    remove(ledger, [item("again")])
+    anew = item("again", sent_at=NOW + timedelta(hours=2))
+    assert (await intake.write([anew])).stored == {anew.id}
+    assert await texts(backend) == ["again"]
+
+
+class Interrupted:
+    """A backend in front of which something happens right after a write."""
+
+    def __init__(self, backend: InMemoryBackend, happens: Callable[[], None]) -> None:
+        self._backend = backend
+        self._happens = happens
+
+    async def store_many(self, records: Sequence[MemoryRecord]) -> None:
+        await self._backend.store_many(records)
+        self._happens()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._backend, name)
+
+
+async def test_a_removal_between_the_look_and_the_write_wins(
+    backend: InMemoryBackend, ledger: Ledger, clock: StoppedClock
+) -> None:
+    both = [item("raced"), item("calm")]
+    clock.now = NOW + timedelta(hours=1)
+    racing = Interrupted(backend, lambda: remove(ledger, both[:1]))
+    intake = Intake(racing, ledger, company=COMPANY, interval=ConsolidationInterval.DAILY)  # type: ignore[arg-type]  # stands for one
+    written = await intake.write(both)
+    assert written.buried == {both[0].id}
+    assert await texts(backend) == ["calm"]
+
+
+async def test_what_was_stored_anew_is_not_taken_for_the_one_that_was_removed(
+    backend: InMemoryBackend, ledger: Ledger, clock: StoppedClock
+) -> None:
+    old, anew = item("twice"), item("twice", sent_at=NOW + timedelta(hours=2))
+    clock.now = NOW + timedelta(hours=1)
+    fresh = Intake(backend, ledger, company=COMPANY, interval=ConsolidationInterval.DAILY)
+    await fresh.write([anew])
+    racing = Interrupted(backend, lambda: remove(ledger, [old]))
+    intake = Intake(racing, ledger, company=COMPANY, interval=ConsolidationInterval.DAILY)  # type: ignore[arg-type]  # stands for one
+    await intake.write([old])
+    assert await texts(backend) == ["twice"]
+
+
+async def test_an_agents_own_settings_survive_its_memories(intake: Intake, ledger: Ledger) -> None:
+    ledger.agents.register(COMPANY, ["ada"], interval=ConsolidationInterval.WEEKLY)
+    before = ledger.agents.get(COMPANY, "ada")
+    await intake.write([item("a")])
+    assert ledger.agents.get(COMPANY, "ada") == before

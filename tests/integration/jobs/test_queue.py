@@ -1,0 +1,267 @@
+"""The client, a real broker and a worker: what becomes of a job, and what monitoring gets to see of it."""
+
+import json
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from brokers import BrokerAddress, valkey_server
+from celery import Celery, signals
+from celery.contrib.testing.worker import start_worker
+from crews import ScriptedCrew
+from ledgers import sqlite_urls
+from stacks import wait_until
+
+from memcore.client import JobState, MemoryClient
+from memcore.client.envelope import ImportRecord
+from memcore.config.settings import Settings
+from memcore.errors import MemoryConnectionError, MemoryInputError
+from memcore.jobs.names import TaskName
+from memcore.jobs.outcomes import Snooze
+from memcore.jobs.payloads import MaintenancePayload
+from memcore.jobs.queues import BULK_ABOVE, Queue, store_queue
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.migrate import migrate
+from memcore.ledger.run import RunState
+from memcore.models import MemoryCategory, MemoryStoreRequest
+from workers import app as assembling
+from workers.app import create_app
+from workers.groups import NIGHT, STORE, WorkerGroup
+
+# Celery's own call; a worker in this process is all that meets it under our filter
+pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")
+
+#: A word that stands in every memory here, and that only broker and store may hold.
+WORD = "xylophonequartz"
+
+REQUEST = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content=f"the {WORD} is in the cellar")
+
+#: Where the memories of "ada" wait.
+SHARD = store_queue("ada")
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerAddress]:
+    with valkey_server(tmp_path / "broker") as address:
+        yield address
+
+
+@pytest.fixture
+def settings(tmp_path: Path, broker: BrokerAddress) -> Settings:
+    urls = sqlite_urls(tmp_path)
+    return Settings(
+        broker_url=broker.url, database_url=urls.ledger, journal_url=urls.journal, home=tmp_path,
+        qdrant_url="http://127.0.0.1:9", flower_url="http://u:p@127.0.0.1:9", company="acme",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def crew(settings: Settings) -> Generator[ScriptedCrew]:
+    migrate(settings.ledger_urls)
+    ledger = Ledger.open(settings.ledger_urls)
+    yield ScriptedCrew(ledger=ledger)
+    ledger.close()
+
+
+@pytest.fixture
+def client(settings: Settings) -> Iterator[MemoryClient]:
+    with MemoryClient.from_settings(settings) as client:
+        yield client
+
+
+@pytest.fixture
+def published() -> Iterator[list[dict[str, Any]]]:
+    """The headers of everything that Celery publishes while the test runs: what a worker puts back."""
+    seen: list[dict[str, Any]] = []
+
+    def note(headers: dict[str, Any], **_: object) -> None:
+        seen.append(dict(headers))
+
+    signals.before_task_publish.connect(note, weak=False)
+    yield seen
+    signals.before_task_publish.disconnect(note)
+
+
+@pytest.fixture
+def app_of(settings: Settings, crew: ScriptedCrew, monkeypatch: pytest.MonkeyPatch) -> Any:
+    class Hired:
+        def __new__(cls, *_: object, **__: object) -> Any:
+            return crew
+
+    monkeypatch.setattr(assembling, "WorkerCrew", Hired)
+    monkeypatch.setattr(assembling, "watch_pool", lambda *_, **__: None)
+    monkeypatch.setattr(assembling, "create_configured_embedder", lambda *_: None)
+
+    def make(group: WorkerGroup) -> Celery:
+        return create_app(settings, group=group)
+
+    return make
+
+
+@contextmanager
+def working(app: Celery, *queues: Queue) -> Iterator[None]:
+    for queue in Queue:
+        if queue not in queues:
+            app.amqp.queues.deselect(str(queue))
+    worker: Any = start_worker(app, perform_ping_check=False, pool="solo", shutdown_timeout=30)
+    with worker:
+        yield
+
+
+def newest(broker: BrokerAddress, queue: Queue) -> dict[str, Any]:
+    with broker.client() as redis:
+        (message,) = redis.lrange(str(queue), 0, -1)
+    found: dict[str, Any] = json.loads(message)
+    return found
+
+
+def test_a_job_on_the_broker_shows_a_count_and_no_text(client: MemoryClient, broker: BrokerAddress) -> None:
+    receipt = client.store_many("ada", [REQUEST, REQUEST.model_copy(update={"content": "other"})])
+    message = newest(broker, SHARD)
+    assert message["headers"]["id"] == receipt.job_ids[0]
+    assert message["headers"]["argsrepr"] == "2 memories"
+    assert WORD not in json.dumps({key: value for key, value in message.items() if key != "body"})
+
+
+def test_engines_take_their_agents_shard_and_bulk_loads_the_bulk_lane(
+    client: MemoryClient, broker: BrokerAddress
+) -> None:
+    def waiting() -> dict[str, int]:
+        with broker.client() as redis:
+            return {str(queue): count for queue in Queue if (count := int(redis.llen(str(queue))))}
+
+    def requests(count: int) -> list[MemoryStoreRequest]:
+        return [REQUEST.model_copy(update={"content": str(number)}) for number in range(count)]
+
+    client.import_many([])
+    client.store_many("ada", [])
+    assert waiting() == {}
+    client.store(" ada ", REQUEST)
+    client.store_many("ada", requests(BULK_ABOVE))
+    assert waiting() == {str(SHARD): 2}
+    client.store_many("ada", requests(BULK_ABOVE + 1))
+    client.import_many([ImportRecord(agent_id="ada", **dict(REQUEST))])
+    assert waiting() == {str(SHARD): 2, str(Queue.STORE_BULK): 2}
+
+
+def test_what_breaks_a_limit_never_reaches_the_broker(client: MemoryClient, broker: BrokerAddress) -> None:
+    with pytest.raises(MemoryInputError, match=r"^agent_id: "):
+        client.store("a" * 10_000, REQUEST)
+    with pytest.raises(MemoryInputError, match=r"^agent_id: "):
+        client.maintain_now(" ")
+    with broker.client() as redis:
+        assert [redis.llen(str(queue)) for queue in Queue] == [0] * len(Queue)
+
+
+def test_an_absent_broker_is_a_typed_error_and_a_closed_client_opens_again(
+    client: MemoryClient, broker: BrokerAddress
+) -> None:
+    client.store("ada", REQUEST)
+    broker.kill()
+    with pytest.raises(MemoryConnectionError, match="is it running"):
+        client.store("ada", REQUEST)
+    client.close()
+    broker.start()
+    client.store("ada", REQUEST)
+    with broker.client() as redis:
+        assert redis.llen(str(SHARD)) == 2
+
+
+def test_a_job_goes_from_pending_to_done(client: MemoryClient, crew: ScriptedCrew, app_of: Any) -> None:
+    receipt = client.store("ada", REQUEST)
+    (job_id,) = receipt.job_ids
+    assert client.status(job_id).state is JobState.PENDING
+    with pytest.raises(TimeoutError, match="1 of 1 jobs"):
+        next(client.wait([job_id], timeout_seconds=0))
+    with working(app_of(STORE), SHARD):
+        (status,) = client.wait([job_id], timeout_seconds=30)
+    assert (status.state, status.facts) == (JobState.DONE, {"stored": 1, "buried": 0})
+    assert [each.id for taken in crew.desk.taken for each in taken] == list(receipt.memory_ids)
+
+
+def test_a_store_that_is_away_costs_time_and_not_the_job_nor_its_silence(
+    client: MemoryClient, crew: ScriptedCrew, app_of: Any, published: list[dict[str, Any]], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("tasks.store._RETRY_DELAY", timedelta(milliseconds=50))
+    crew.desk.answer = MemoryConnectionError("away")
+    (job_id,) = client.store("ada", REQUEST).job_ids
+    with working(app_of(STORE), SHARD):
+        wait_until(lambda: len(crew.desk.taken) >= 3, what="three attempts")
+        assert client.status(job_id).state is JobState.RETRYING
+        crew.desk.answer = 1
+        (status,) = client.wait([job_id], timeout_seconds=30)
+    assert status.state is JobState.DONE
+    ours = [headers for headers in published if headers["task"] == str(TaskName.STORE)]
+    assert len(ours) >= 2
+    assert {headers["id"] for headers in ours} == {job_id}
+    assert {headers["argsrepr"] for headers in ours} == {"1 memories"}
+    assert [headers["retries"] for headers in ours] == list(range(1, len(ours) + 1))
+
+
+def test_a_newer_payload_goes_round_until_a_newer_worker_comes(
+    client: MemoryClient, broker: BrokerAddress, crew: ScriptedCrew, app_of: Any, published: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("tasks.store.wait_for_newer_worker", lambda: Snooze(reason="n", delay=timedelta(0)))
+    newer = json.dumps({"version": 2, "company": "acme", "blobs": [WORD]})
+    client._sender.send(TaskName.STORE, newer, queue=Queue.STORE, job_id="job-2", summary="1 memories", track=True)
+    app = app_of(STORE)
+    with working(app, Queue.STORE):
+        wait_until(lambda: len(published) >= 3, what="three rounds")
+        assert not client.status("job-2").is_finished
+    assert crew.desk.taken == []
+    assert crew.ledger.dead_letters.count("acme") == 0
+    assert {(headers["id"], headers["retries"], headers["argsrepr"]) for headers in published} == {
+        ("job-2", 0, "1 memories")
+    }
+    with broker.client() as redis:
+        assert redis.llen(str(Queue.STORE)) + redis.hlen("unacked.store") == 1
+
+
+def test_a_job_that_only_newer_workers_know_waits_for_one_and_is_not_quoted(
+    client: MemoryClient, broker: BrokerAddress, app_of: Any, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("workers.patience.PatientConsumer.rest_seconds", 0.2)
+    # the worker of a test silences whatever is no error
+    caplog.set_level("WARNING", logger="memtend.jobs")
+    client._sender._app.send_task(
+        "memory.store.of_tomorrow", args=(WORD,), task_id="job-3", queue=str(Queue.STORE), argsrepr="1 memories"
+    )
+
+    def rounds() -> int:
+        return sum(record.message == "job.unknown" for record in caplog.records)
+
+    with working(app_of(STORE), Queue.STORE):
+        wait_until(lambda: rounds() >= 3, seconds=20, what="three rounds")
+        client._sender.send(TaskName.STORE, "{}", queue=Queue.STORE, job_id="known", summary="s", track=True)
+        list(client.wait(["known"], timeout_seconds=30))
+        assert not client.status("job-3").is_finished
+    with broker.client() as redis:
+        assert redis.llen(str(Queue.STORE)) + redis.hlen("unacked.store") == 1
+    assert newest(broker, Queue.STORE)["headers"]["id"] == "job-3"
+    assert WORD not in caplog.text
+
+
+def test_a_run_that_is_snoozed_still_reports_its_end(client: MemoryClient, crew: ScriptedCrew, app_of: Any) -> None:
+    crew.night = lambda _run_id: Snooze(reason="maintenance is paused for all agents", delay=timedelta(minutes=1))
+    run_id = client.maintain_now("ada").job_id
+    with working(app_of(NIGHT), Queue.MAINTENANCE):
+        wait_until(lambda: client.status(run_id).state is JobState.SNOOZED, what="the run to be parked")
+        assert client.status(run_id).reason == "maintenance is paused for all agents"
+        run = crew.ledger.runs.get(run_id)
+        assert run is not None
+        assert run.state is RunState.QUEUED
+        crew.night = ScriptedCrew.night
+        client._sender.send(
+            TaskName.MAINTAIN,
+            MaintenancePayload(
+                company="acme", agent_id="ada", run_id=run_id, planned_at=run.planned_at
+            ).model_dump_json(),
+            queue=Queue.MAINTENANCE, job_id=run_id, summary="again", track=True,
+        )  # fmt: skip
+        (status,) = client.wait([run_id], timeout_seconds=30)
+    assert (status.state, status.facts) == (JobState.DONE, {"live": 3})

@@ -1,0 +1,73 @@
+from datetime import timedelta
+
+from ledgers import COMPANY, StoppedClock
+
+from memcore.ledger import Ledger
+from memcore.ledger.dead_letters import DeadLetter, NewDeadLetter
+
+
+def bury(ledger: Ledger, job_id: str, *, company: str = COMPANY, reason: str = "it will never work") -> DeadLetter:
+    ledger.dead_letters.put(
+        NewDeadLetter(
+            job_id=job_id,
+            company=company,
+            job="memory.store.write",
+            queue="memory.store",
+            payload='{"items": ["日本"]}',
+            reason=reason,
+            attempts=1,
+        )
+    )
+    letter = ledger.dead_letters.get(job_id)
+    assert letter is not None
+    return letter
+
+
+def test_a_letter_comes_back_whole_and_shows_no_payload(ledger: Ledger, clock: StoppedClock) -> None:
+    letter = bury(ledger, "one")
+    assert (letter.payload, letter.died_at) == ('{"items": ["日本"]}', clock.now)
+    assert "日本" not in repr(letter)
+
+
+def test_the_newest_comes_first_and_no_other_companys(ledger: Ledger, clock: StoppedClock) -> None:
+    for job_id in ("one", "two"):
+        bury(ledger, job_id)
+        clock.advance(timedelta(seconds=1))
+    bury(ledger, "theirs", company="other")
+    assert [letter.job_id for letter in ledger.dead_letters.list(COMPANY)] == ["two", "one"]
+    assert ledger.dead_letters.ids(COMPANY) == ("one", "two")
+    assert ledger.dead_letters.count(COMPANY) == 2
+
+
+def test_a_job_that_dies_again_dies_anew(ledger: Ledger, clock: StoppedClock) -> None:
+    first = bury(ledger, "one", reason="first")
+    clock.advance(timedelta(seconds=1))
+    second = bury(ledger, "one", reason="second")
+    assert (second.reason, second.died_at) == ("second", clock.now)
+    assert not ledger.dead_letters.remove(first)
+    assert ledger.dead_letters.get("one") == second
+    assert ledger.dead_letters.remove(second)
+    assert ledger.dead_letters.get("one") is None
+
+
+def test_purging_takes_what_is_named_or_old_and_no_other_companys(ledger: Ledger, clock: StoppedClock) -> None:
+    for job_id in ("old", "named"):
+        bury(ledger, job_id)
+    bury(ledger, "theirs", company="other")
+    clock.advance(timedelta(days=30))
+    bury(ledger, "new")
+    assert ledger.dead_letters.purge(COMPANY, ["named", "theirs", "nothing"]) == 1
+    week = clock.now - timedelta(days=7)
+    assert ledger.dead_letters.older(COMPANY, before=week) == 1
+    assert ledger.dead_letters.purge_older(COMPANY, before=week) == 1
+    assert [letter.job_id for letter in ledger.dead_letters.list(COMPANY)] == ["new"]
+    assert ledger.dead_letters.count("other") == 1
+
+
+def test_starts_are_counted_until_the_job_ends(ledger: Ledger) -> None:
+    assert ledger.attempts.count("one") == 0
+    assert [ledger.attempts.begin("one"), ledger.attempts.begin("one"), ledger.attempts.begin("two")] == [1, 2, 1]
+    assert ledger.attempts.count("one") == 2
+    ledger.attempts.end("one")
+    assert (ledger.attempts.count("one"), ledger.attempts.count("two")) == (0, 1)
+    ledger.attempts.end("nobody")

@@ -1,0 +1,129 @@
+"""Migrations: they make what the tables say, once, however many start them."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from ledgers import postgres_database, sqlite_urls
+from sqlalchemy import Connection, MetaData, create_engine, inspect, text
+
+from memcore.errors import MemoryConfigError
+from memcore.ledger import LedgerUrls, history, journal_tables, ledger_tables
+from memcore.ledger.migrate import migrate, migrate_history
+
+TREES = {"ledger": ledger_tables.metadata, "journal": journal_tables.metadata, "history": history.metadata}
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
+def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """URLs of databases that nothing has touched, by tree."""
+    if request.param == "sqlite":
+        yield {tree: f"sqlite:///{tmp_path / 'new folder' / tree}.db" for tree in TREES}
+        return
+    with postgres_database(request.getfixturevalue("postgres_url_of_server")) as url:
+        yield dict.fromkeys(TREES, url)
+
+
+def _migrate(urls: dict[str, str]) -> None:
+    migrate(LedgerUrls(ledger=urls["ledger"], journal=urls["journal"]))
+    migrate_history(urls["history"])
+
+
+def _differences(connection: Connection, metadata: MetaData) -> list[object]:
+    def ours(_thing: object, name: str | None, kind: str, *_rest: object) -> bool:
+        return kind != "table" or name in metadata.tables
+
+    options = {"compare_type": True, "include_object": ours}
+    return list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
+
+
+def _indexes(connection: Connection) -> set[str]:
+    # Alembic compares no conditions of partial indexes; the database's own words do.
+    if connection.dialect.name == "sqlite":
+        query = "SELECT sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
+    else:
+        query = "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' AND indexname NOT LIKE 'alembic%'"
+    return set(connection.execute(text(query)).scalars())
+
+
+def test_the_migrated_schema_is_that_of_the_tables(fresh: dict[str, str]) -> None:
+    _migrate(fresh)
+    for tree, metadata in TREES.items():
+        engine = create_engine(fresh[tree])
+        with engine.connect() as connection:
+            assert _differences(connection, metadata) == []
+            migrated = _indexes(connection)
+            connection.rollback()
+            with connection.begin():
+                metadata.drop_all(connection)
+                metadata.create_all(connection)
+            assert _indexes(connection) == migrated
+        engine.dispose()
+
+
+def test_migrating_again_changes_nothing_and_keeps_the_rows(fresh: dict[str, str]) -> None:
+    _migrate(fresh)
+    engine = create_engine(fresh["ledger"])
+    with engine.begin() as connection:
+        connection.execute(text("INSERT INTO switches VALUES ('acme', true, '2026-03-01 12:00:00')"))
+    _migrate(fresh)
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT company FROM switches")).scalars().all() == ["acme"]
+        versions = [name for name in inspect(connection).get_table_names() if name.startswith("alembic_version_")]
+    engine.dispose()
+    expected = (
+        {"alembic_version_ledger"}
+        if fresh["ledger"] != fresh["journal"]
+        else {f"alembic_version_{tree}" for tree in TREES}
+    )
+    assert set(versions) == expected
+
+
+def test_processes_that_migrate_at_once_all_succeed(fresh: dict[str, str]) -> None:
+    program = """
+import sys
+from memcore.ledger import LedgerUrls
+from memcore.ledger.migrate import migrate
+migrate(LedgerUrls(ledger=sys.argv[1], journal=sys.argv[2]))
+"""
+    command = [sys.executable, "-c", program, fresh["ledger"], fresh["journal"]]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    started = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    errors = [process.communicate(timeout=60)[1] for process in started]
+    assert [process.returncode for process in started] == [0] * 4, errors
+
+
+def test_tables_of_a_newer_release_are_left_alone(fresh: dict[str, str]) -> None:
+    _migrate(fresh)
+    engine = create_engine(fresh["ledger"])
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version_ledger SET version_num = 'ledger_999'"))
+    engine.dispose()
+    with pytest.raises(MemoryConfigError, match="newer"):
+        _migrate(fresh)
+
+
+def test_sqlite_files_use_the_write_ahead_log_and_writers_take_their_lock_at_once(tmp_path: Path) -> None:
+    from memcore.ledger.engine import Database  # noqa: PLC0415  # only this test looks below the ledger
+
+    urls = sqlite_urls(tmp_path)
+    migrate(urls)
+    database = Database(urls.journal, name="journal")
+    with database.read() as reading, database.write() as writing:
+        assert writing.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
+        assert writing.exec_driver_sql("PRAGMA synchronous").scalar_one() == 2
+        assert writing.exec_driver_sql("PRAGMA foreign_keys").scalar_one() == 1
+        assert writing.exec_driver_sql("PRAGMA busy_timeout").scalar_one() >= 10_000
+        assert reading.exec_driver_sql("SELECT count(*) FROM bookings").scalar_one() == 0
+        other = create_engine(urls.journal, connect_args={"timeout": 0})
+        with other.connect() as connection:
+            connection.connection.driver_connection.isolation_level = None  # type: ignore[union-attr]  # a live one has it
+            with pytest.raises(Exception, match="locked"):
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+        other.dispose()

@@ -1,0 +1,140 @@
+"""Several processes on one ledger: claims are exclusive, transactions are whole, a fork is harmless."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from ledgers import COMPANY, StoppedClock, make_booking
+
+from memcore.ledger import Ledger, LedgerUrls, NewRun, Run
+from memcore.models import ConsolidationInterval
+
+HERE = Path(__file__).parent
+CLAIMERS = 8
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(str(folder) for folder in (HERE.parents[2], HERE.parents[1]))}
+
+
+@contextmanager
+def _claimers(urls: LedgerUrls, what: str) -> Iterator[list["subprocess.Popen[str]"]]:
+    command = [sys.executable, str(HERE / "claimer.py"), urls.ledger, urls.journal, what]
+    started = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_environment())
+        for _ in range(CLAIMERS)
+    ]
+    try:
+        yield started
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+
+
+def _race(urls: LedgerUrls, what: str) -> list[list[str]]:
+    with _claimers(urls, what) as started:
+        for process in started:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in started:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.stdin = None
+        got = [process.communicate(timeout=60)[0].split() for process in started]
+        assert [process.returncode for process in started] == [0] * CLAIMERS
+    return got
+
+
+def test_eight_schedulers_take_each_due_agent_once(ledger: Ledger, urls: LedgerUrls, clock: StoppedClock) -> None:
+    agents = [f"agent-{number}" for number in range(200)]
+    ledger.agents.register(COMPANY, agents, interval=ConsolidationInterval.DAILY)
+    for agent_id in agents:
+        ledger.agents.set_due(COMPANY, agent_id, clock())
+    got = [run_id for share in _race(urls, "due") for run_id in share]
+    assert len(got) == len(set(got)) == len(agents)
+    runs = ledger.runs.list(COMPANY, limit=1000)
+    assert {run.run_id for run in runs} == set(got)
+    assert {run.agent_id for run in runs} == set(agents)
+
+
+def test_of_eight_workers_one_gets_the_run(ledger: Ledger, urls: LedgerUrls, clock: StoppedClock) -> None:
+    run = ledger.runs.create(NewRun(company=COMPANY, agent_id="ada", planned_at=clock()))
+    assert run is not None
+    tokens = [token for share in _race(urls, run.run_id) for token in share]
+    claimed = ledger.runs.get(run.run_id)
+    assert claimed is not None
+    assert tokens == [claimed.token]
+    assert claimed.attempt == 1
+
+
+def test_threads_that_write_at_once_all_get_through(ledger: Ledger) -> None:
+    failures: list[Exception] = []
+
+    def write(agent_id: str) -> None:
+        try:
+            for seq in range(10):
+                name = f"{agent_id}-{seq}"
+                ledger.journal.prepare(
+                    make_booking(name, run_id=agent_id, agent_id=agent_id, seq=seq, outgoing=(f"{name}-m",))
+                )
+                ledger.journal.settle(name)
+                ledger.agents.register(COMPANY, [name], interval=ConsolidationInterval.DAILY)
+        except Exception as error:  # noqa: BLE001  # handed to the test, which shows it
+            failures.append(error)
+
+    threads = [threading.Thread(target=write, args=(f"agent-{number}",)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert all(ledger.journal.tally(COMPANY, f"agent-{number}").removed.total() == 10 for number in range(6))
+    assert ledger.agents.count(COMPANY) == 60
+
+
+def test_a_writer_killed_anywhere_leaves_all_or_nothing(ledger: Ledger, urls: LedgerUrls, clock: StoppedClock) -> None:
+    ledger.journal.prepare(make_booking("before", run_id="before", outgoing=("back",)))
+    ledger.journal.settle("before")
+    sent = {memory_id: clock() for memory_id in ("back", "gone", "too")}
+    command = [sys.executable, str(HERE / "killed_writer.py"), urls.journal]
+    deaths = 0
+    while subprocess.run([*command, str(deaths)], check=False, env=_environment()).returncode == 9:
+        deaths += 1
+        assert ledger.journal.open_bookings("run") == ()
+        assert ledger.journal.next_seq("run") == 0
+        assert ledger.journal.buried(sent) == {"back"}
+    # Booking, records, tombstones set, tombstones cleared, commit; the dialect may add its BEGIN.
+    assert deaths >= 5
+    (booking,) = ledger.journal.open_bookings("run")
+    assert booking.incoming_ids == {"back"}
+    assert booking.outgoing_ids == {"gone", "too"}
+    assert ledger.journal.buried(sent) == {"gone", "too"}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_ledger_opened_before_a_fork_serves_parent_and_children(ledger: Ledger, clock: StoppedClock) -> None:
+    def create(agent_id: str) -> Run | None:
+        return ledger.runs.create(NewRun(company=COMPANY, agent_id=agent_id, planned_at=clock()))
+
+    assert create("parent before") is not None
+    children = []
+    for number in range(3):
+        child = os.fork()
+        if child == 0:
+            # No return into pytest from here, whatever happens.
+            status = 1
+            try:
+                status = 0 if all(create(f"child {number} {turn}") for turn in range(20)) else 1
+            finally:
+                os._exit(status)
+        children.append(child)
+    assert all(create(f"parent {turn}") for turn in range(20))
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0]
+    assert create("parent after") is not None
+    assert len(ledger.runs.list(COMPANY, limit=1000)) == 82

@@ -1,0 +1,63 @@
+"""What a tick costs: it grows with the agents due, never with the agents known."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ledgers import COMPANY, StoppedClock, sqlite_urls
+from sqlalchemy import event
+
+from memcore.ledger import Ledger
+from memcore.ledger.agents import Agents
+from memcore.ledger.engine import Database
+from memcore.ledger.migrate import migrate
+from memcore.models import ConsolidationInterval
+
+WEEKLY = ConsolidationInterval.WEEKLY
+
+
+class Meter:
+    """Counts the instructions of SQLite's machine: the work that was done, whatever the computer's mood."""
+
+    def __init__(self, database: Database) -> None:
+        self.instructions = 0
+        event.listen(database.engine(), "connect", self._attach)
+
+    def _attach(self, connection: Any, _record: object) -> None:
+        connection.set_progress_handler(self._count, 1)
+
+    def _count(self) -> int:
+        self.instructions += 1
+        return 0
+
+
+def _instructions_of_a_tick(folder: Path, *, known: int, due: int, interval: ConsolidationInterval) -> int:
+    folder.mkdir()
+    urls = sqlite_urls(folder)
+    migrate(urls)
+    clock = StoppedClock()
+    ledger = Ledger.open(urls, clock=clock)
+    names = [f"agent-{number}" for number in range(known)]
+    ledger.agents.register(COMPANY, names, interval=WEEKLY)
+    if interval is ConsolidationInterval.NEVER:
+        clock.advance(timedelta(weeks=2))
+    for name in names[:due]:
+        ledger.agents.set_due(COMPANY, name, clock() - timedelta(weeks=3))
+    database = Database(urls.ledger, name="ledger")
+    metered = Agents(database, clock=clock)
+    meter = Meter(database)
+    taken = metered.claim_due(COMPANY, interval=interval, limit=500)
+    assert len(taken) == (0 if interval is ConsolidationInterval.NEVER else due)
+    return meter.instructions
+
+
+@pytest.mark.parametrize("interval", [WEEKLY, ConsolidationInterval.NEVER])
+@pytest.mark.parametrize("due", [0, 5])
+def test_a_tick_costs_the_same_however_many_agents_are_known(
+    tmp_path: Path, due: int, interval: ConsolidationInterval
+) -> None:
+    few = _instructions_of_a_tick(tmp_path / "few", known=50, due=due, interval=interval)
+    many = _instructions_of_a_tick(tmp_path / "many", known=5000, due=due, interval=interval)
+    assert few > 0
+    assert many <= 2 * few

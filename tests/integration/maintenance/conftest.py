@@ -1,0 +1,44 @@
+"""Worlds for the night: each its own store and ledger."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from night_world import SHARED_MEMORY, MakeWorld, World, migrated_urls
+
+from memcore.config.consolidation import ConsolidationConfig
+
+
+@pytest.fixture(scope="session")
+def ledger_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("ledger") / "template"
+
+
+@pytest.fixture
+def ledger_folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory where there is one: these tests commit some ten thousand times, and a disk waits each time."""
+    if not SHARED_MEMORY.is_dir():
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=SHARED_MEMORY) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def make_world(ledger_folder: Path, ledger_template: Path) -> Iterator[MakeWorld]:
+    worlds: list[World] = []
+
+    def make(policy: ConsolidationConfig | None = None) -> World:
+        world = World(migrated_urls(ledger_folder / f"world-{len(worlds)}", ledger_template), policy)
+        worlds.append(world)
+        return world
+
+    yield make
+    for world in worlds:
+        world.ledger.close()
+
+
+@pytest.fixture
+def world(make_world: MakeWorld) -> World:
+    return make_world()

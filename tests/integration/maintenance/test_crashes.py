@@ -1,0 +1,186 @@
+"""A crash at every single call of a night and of an undo, and a worker that is overtaken at any of them."""
+
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from faults import Crash, Faults
+from night_world import AGENT, MakeWorld, World, memory
+
+from memcore.backends.where import Where
+from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.retention import RetentionConfig
+from memcore.jobs.outcomes import Done, Skipped
+from memcore.ledger import RunState
+from memcore.maintenance.lease import LEASE_LENGTH
+from memcore.maintenance.service import MaintenanceService
+
+POLICY = ConsolidationConfig(
+    retention=RetentionConfig(default_retention_days=90),
+    max_memories_per_agent=4,
+    group_max_entries=3,
+    max_removed_fraction=1.0,
+)
+
+#: Calls that change something: between two of them a stall can only change what is read.
+WRITES = ("claim", "unclaim", "store_many", "delete_where", "prepare", "settle", "advance", "finish", "hold", "renew")
+
+
+class Undisturbed:
+    """What a night without trouble and its undo leave, and the calls that they make."""
+
+    def __init__(self) -> None:
+        self.before: dict[str, object] = {}
+        self.after: dict[str, object] = {}
+        self.night = Faults()
+        self.undo = Faults()
+
+    @classmethod
+    async def of(cls, make_world: MakeWorld) -> "Undisturbed":
+        world, seen = await _filled(make_world), cls()
+        seen.before = await world.snapshot()
+        run = world.plan_run()
+        await _watched(world, seen.night).run(run.run_id)
+        assert world.run(run.run_id).counts == {
+            "planned": 11,
+            "retention": 2,
+            "expired": 1,
+            "consolidated": 6,
+            "summaries": 2,
+            "enforced": 2,
+        }
+        seen.after = await world.snapshot()
+        await _watched(world, seen.undo).run(world.plan_run(undo_of=run.run_id).run_id)
+        assert await world.snapshot() == seen.before
+        assert len(seen.night.calls) >= 100, "the scenario has become too small to mean anything"
+        assert len(seen.undo.calls) >= 60, "the scenario has become too small to mean anything"
+        return seen
+
+
+async def _filled(make_world: MakeWorld) -> World:
+    """Two that are too old, one that has expired, two summaries' worth, and two over the limit."""
+    world = make_world(POLICY)
+    await world.store([memory(1, days_old=100), memory(2, days_old=101), memory(3, days_old=1, expires_in_days=-0.5)])
+    await world.store(memory(n, days_old=60 - n, with_vectors=n % 2 == 0) for n in range(4, 11))
+    await world.store(memory(n, days_old=n - 10) for n in range(11, 14))
+    return world
+
+
+def _watched(world: World, faults: Faults, **more: Any) -> MaintenanceService:
+    return world.service(faults.backend(world.backend), faults.ledger(world.ledger), **more)
+
+
+async def _crashed(world: World, run_id: str, faults: Faults) -> None:
+    with pytest.raises(Crash):
+        await _watched(world, faults).run(run_id)
+    world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+
+
+async def _check_summaries(world: World) -> None:
+    sources = Counter(source for summary in await world.summaries() for source in summary.lineage.summary_of)
+    assert all(count == 1 for count in sources.values()), "a memory stands in two summaries"
+
+
+async def test_a_crash_at_any_call_of_a_night_loses_nothing_and_changes_nothing(make_world: MakeWorld) -> None:
+    seen = await Undisturbed.of(make_world)
+    calls = seen.night.calls
+
+    # A crash after a call is the crash before the next one.
+    for point in range(1, len(calls)):
+        world = await _filled(make_world)
+        run = world.plan_run()
+        await _crashed(world, run.run_id, Faults(point))
+
+        outcome = await world.to_the_end(run.run_id)
+
+        assert isinstance(outcome, Done), (point, calls[point], outcome)
+        assert await world.snapshot() == seen.after, (point, calls[point])
+        assert world.run(run.run_id).counts["consolidated"] == 6
+        await world.check_balance()
+        await _check_summaries(world)
+        assert not world.backend._marks
+
+
+async def test_a_crash_after_the_last_call_leaves_a_finished_run(make_world: MakeWorld) -> None:
+    seen = await Undisturbed.of(make_world)
+    world = await _filled(make_world)
+    run = world.plan_run()
+    await _crashed(world, run.run_id, Faults(len(seen.night.calls) - 1, is_after=True))
+
+    assert isinstance(await world.to_the_end(run.run_id), Skipped)
+    assert world.run(run.run_id).state is RunState.DONE
+    assert await world.snapshot() == seen.after
+
+
+async def test_two_crashes_in_a_row_are_as_harmless_as_one(make_world: MakeWorld) -> None:
+    seen = await Undisturbed.of(make_world)
+    calls = seen.night.calls
+
+    for point in range(3, len(calls), 5):
+        world = await _filled(make_world)
+        run = world.plan_run()
+        await _crashed(world, run.run_id, Faults(point))
+        await _crashed(world, run.run_id, Faults(8 + point % 9))
+
+        await world.to_the_end(run.run_id)
+
+        assert await world.snapshot() == seen.after, (point, calls[point])
+        await world.check_balance()
+
+
+async def test_a_crash_at_any_call_of_an_undo_restores_everything_all_the_same(make_world: MakeWorld) -> None:
+    seen = await Undisturbed.of(make_world)
+    calls = seen.undo.calls
+
+    for point in range(1, len(calls)):
+        world = await _filled(make_world)
+        run = world.plan_run(undo_of=(await world.night()).run_id)
+        await _crashed(world, run.run_id, Faults(point))
+
+        outcome = await world.to_the_end(run.run_id)
+
+        assert isinstance(outcome, Done), (point, calls[point], outcome)
+        assert await world.snapshot() == seen.before, (point, calls[point])
+        await world.check_balance()
+
+
+async def test_a_worker_that_is_overtaken_at_any_call_harms_nothing(make_world: MakeWorld) -> None:
+    calls = (await Undisturbed.of(make_world)).night.calls
+    points = [n for n in range(2, len(calls)) if n % 2 == 0 or calls[n].endswith(WRITES)]
+    assert len(points) >= 60, "the scenario has become too small to mean anything"
+
+    for point in points:
+        world = await _filled(make_world)
+        run = world.plan_run()
+
+        async def another_takes_over(world: World = world, run_id: str = run.run_id) -> None:
+            world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+            await world.to_the_end(run_id)
+
+        stall = Faults(point, strike=another_takes_over)
+        # A stopped steady clock is the worst case: the sleeper does not even know that it slept.
+        outcome = await _watched(world, stall, monotonic=lambda: 0.0).run(run.run_id)
+
+        assert len(stall.calls) > point, "the stall never came"
+        assert not isinstance(outcome, Done), (point, calls[point])
+        there = (await world.live()).keys() | world.all_journaled().keys()
+        assert set(world.originals) <= there, (point, calls[point])
+        # What the sleeper still wrote down is a decision; the agent's next night carries it out.
+        await world.night()
+        await world.check_balance()
+        await _check_summaries(world)
+
+
+async def test_an_old_token_deletes_nothing(make_world: MakeWorld) -> None:
+    calls = (await Undisturbed.of(make_world)).night.calls
+    world = await _filled(make_world)
+    run = world.plan_run()
+    await _crashed(world, run.run_id, Faults(calls.index("backend.delete_where")))
+    (old,) = set(world.backend._marks.values())
+    assert await world.backend.count_where(Where(agent_id=AGENT, token=old)) > 0
+
+    await world.service().run(run.run_id)
+
+    assert await world.backend.delete_where(Where(agent_id=AGENT, token=old)) == 0
+    await world.check_balance()

@@ -1,0 +1,220 @@
+"""Undo: a night that went wrong never happened, and an undo that went wrong neither."""
+
+import asyncio
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, given, settings
+from night_world import AGENT, COMPANY, SHARED_MEMORY, World, memory, migrated_urls, uid
+
+from memcore.backends.record import Lineage, MemoryRecord
+from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.retention import RetentionConfig
+from memcore.jobs.outcomes import Dead
+from memcore.ledger import NewRun, RunState
+from memcore.maintenance.service import FIRST_RETRY_DELAY
+from memcore.maintenance.undo import undo_report
+from memcore.models import MemoryCategory, MemoryMetadata
+
+TAGS = ("pinned", "core", "distillation", "a", "b")
+
+
+@st.composite
+def stores(draw: st.DrawFn) -> list[MemoryRecord]:
+    """Anything that agents may have stored, ties in age included."""
+    return [
+        memory(
+            number,
+            days_old=draw(st.integers(0, 60)),
+            category=draw(st.sampled_from(list(MemoryCategory))),
+            namespace=draw(st.sampled_from(["default", "work"])),
+            content=draw(st.text(min_size=1, max_size=300).filter(str.strip)),
+            tags=draw(st.lists(st.sampled_from(TAGS), max_size=2, unique=True)),
+            confidence=draw(st.floats(0, 1)),
+            # A memory is never made with an expiry before its creation.
+            expires_in_days=draw(st.none() | st.floats(0.1, 5) | st.just(0.0)),
+            lineage=Lineage(project_id=draw(st.none() | st.just("p"))),
+            with_vectors=draw(st.booleans()),
+        )
+        for number in range(1, draw(st.integers(1, 25)) + 1)
+    ]
+
+
+POLICIES = st.builds(
+    ConsolidationConfig,
+    max_memories_per_agent=st.integers(1, 20),
+    group_threshold=st.integers(2, 4),
+    group_max_entries=st.integers(2, 5),
+    min_age_days=st.integers(0, 20),
+    max_removed_fraction=st.just(1.0),
+    retention=st.builds(RetentionConfig, default_retention_days=st.none() | st.integers(10, 60)),
+)
+
+
+@given(records=stores(), policy=POLICIES)
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+def test_an_undo_restores_any_store_exactly_and_its_own_undo_the_night(
+    ledger_template: Path, tmp_path: Path, records: list[MemoryRecord], policy: ConsolidationConfig
+) -> None:
+    parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else tmp_path
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
+        world = World(migrated_urls(Path(folder) / "ledger", ledger_template), policy)
+        try:
+            asyncio.run(_there_and_back(world, records))
+        finally:
+            world.ledger.close()
+
+
+async def _there_and_back(world: World, records: list[MemoryRecord]) -> None:
+    await world.store(records)
+    before = await world.snapshot()
+    night = await world.night()
+    after = await world.snapshot()
+    await world.check_balance()
+
+    undo = await world.undo(night.run_id)
+
+    assert await world.snapshot() == before
+    assert undo.counts["skipped"] == 0
+    assert (
+        undo.counts["restored"]
+        == sum(night.counts[step] for step in ("retention", "expired", "consolidated")) + (night.counts["enforced"])
+    )
+    await world.check_balance()
+
+    await world.undo(undo.run_id)
+
+    assert await world.snapshot() == after
+    await world.check_balance()
+
+
+async def test_what_an_agent_changed_since_is_left_alone_and_listed(world: World) -> None:
+    await world.store(memory(n, days_old=40 - n) for n in range(1, 6))
+    night = await world.night()
+    (summary,) = await world.summaries()
+    pinned = MemoryMetadata(source="consolidation", tags=("pinned",))
+    await world.backend.set_metadata_many(AGENT, [summary.entry.id], pinned)
+    again = memory(2, days_old=0, content="stored anew")
+    await world.backend.store_many([again])
+
+    undo = await world.undo(night.run_id)
+
+    live = await world.live()
+    assert set(live) == {uid(n) for n in range(1, 6)} | {summary.entry.id}
+    assert live[uid(2)].entry.content == "stored anew"
+    report = undo_report(world.ledger.journal, undo)
+    assert (report.not_restored, report.not_removed) == ((uid(2),), (summary.entry.id,))
+    assert undo.counts == {"restored": 3, "removed": 0, "skipped": 2}
+
+
+async def test_what_a_later_run_decided_is_left_alone_and_listed(world: World) -> None:
+    await world.store(memory(n, days_old=40 - n) for n in range(1, 6))
+    first = await world.night()
+    await world.undo(first.run_id)
+    world.clock.turn(timedelta(days=2))
+    second = await world.night()
+    assert second.counts["consolidated"] == 4
+    after = await world.snapshot()
+
+    undo = await world.undo(first.run_id)
+
+    assert await world.snapshot() == after
+    assert undo.counts["skipped"] == 5
+    await world.check_balance()
+
+
+async def test_restored_memories_are_held_for_a_while_from_all_three_steps(world: World) -> None:
+    world.policy = ConsolidationConfig(
+        retention=RetentionConfig(default_retention_days=20), max_memories_per_agent=2, max_removed_fraction=1.0
+    )
+    await world.store(memory(n, days_old=19) for n in range(1, 6))
+    await world.store(memory(n, days_old=21) for n in range(6, 9))
+    before = await world.snapshot()
+    await world.undo((await world.night()).run_id)
+
+    held = await world.night()
+
+    assert sum(held.counts.values()) == 0
+    assert await world.snapshot() == before
+    world.clock.turn(timedelta(days=1, minutes=1))
+    assert (await world.night()).counts["retention"] == 8
+
+
+async def test_a_run_can_be_undone_while_maintenance_is_paused(world: World) -> None:
+    await world.store(memory(n) for n in range(1, 6))
+    before = await world.snapshot()
+    night = await world.night()
+    world.ledger.switches.pause(COMPANY)
+
+    await world.undo(night.run_id)
+
+    assert await world.snapshot() == before
+
+
+async def test_a_run_whose_journal_has_expired_cannot_be_undone_and_says_so(world: World) -> None:
+    await world.store(memory(n) for n in range(1, 6))
+    night = await world.night()
+    world.ledger.journal.expire(world.clock())
+    planned = world.plan_run(undo_of=night.run_id)
+
+    outcome = await world.to_the_end(planned.run_id)
+
+    assert isinstance(outcome, Dead)
+    assert outcome.reason == "undo_of: names a run whose journal has expired; it can no longer be undone"
+    assert world.run(planned.run_id).state is RunState.FAILED
+
+
+async def test_a_night_that_did_nothing_is_undone_by_nothing(world: World) -> None:
+    await world.store([memory(1)])
+
+    undo = await world.undo((await world.night()).run_id)
+
+    assert undo.counts == {"restored": 0, "removed": 0, "skipped": 0}
+
+
+async def test_another_agents_run_cannot_be_undone(world: World) -> None:
+    await world.store(memory(n) for n in range(1, 6))
+    night = await world.night()
+    planned = world.ledger.runs.create(
+        NewRun(company=COMPANY, agent_id="bob", kind="undo", planned_at=world.clock(), undo_of=night.run_id)
+    )
+    assert planned is not None
+
+    outcome = await world.service().run(planned.run_id)
+
+    assert isinstance(outcome, Dead)
+    assert "names no run of this agent" in outcome.reason
+
+
+async def test_the_next_run_finishes_what_a_failed_one_left_open_and_then_it_can_be_undone(world: World) -> None:
+    await world.store(memory(n) for n in range(1, 6))
+    before = await world.snapshot()
+    planned = world.plan_run()
+    real, broken = world.backend.delete_where, True
+
+    async def delete_where(where: object) -> int:
+        if broken:
+            raise RuntimeError("the disk is full")
+        return await real(where)  # type: ignore[arg-type]  # handed on as it came
+
+    world.backend.delete_where = delete_where  # type: ignore[method-assign]  # one broken call
+    with pytest.raises(RuntimeError):
+        await world.service().run(planned.run_id)
+    world.clock.turn(FIRST_RETRY_DELAY)
+    failed = world.ledger.runs.claim(planned.run_id, lease=timedelta(minutes=1))
+    assert failed is not None
+    assert failed.token is not None
+    world.ledger.runs.finish(planned.run_id, failed.token, state=RunState.FAILED, counts={}, reason="gave up")
+    broken = False
+
+    await world.undo(planned.run_id)
+
+    assert await world.snapshot() == before
+    await world.check_balance()

@@ -1,0 +1,269 @@
+"""How messages are read and acknowledgements told: in groups, fairly, and without waste."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from time import monotonic
+from typing import Any
+
+import pytest
+from kombu.asynchronous import Hub
+from kombu.entity import Queue
+from kombu.messaging import Consumer
+from redis import Redis
+
+type_of_loop = Callable[[Any], Callable[[Callable[[], bool]], None]]
+
+
+def queue(name: str) -> Queue:
+    return Queue(name, routing_key=name)
+
+
+def publish(connection: Any, name: str, *bodies: Any, **options: Any) -> None:
+    with connection.Producer() as producer:
+        for body in bodies:
+            producer.publish(body, routing_key=name, declare=[queue(name)], **options)
+
+
+@pytest.fixture
+def in_loop() -> Iterator[type_of_loop]:
+    """Drive a connection by an event loop as Celery's worker does, until a condition holds."""
+    hubs: list[Hub] = []
+
+    def enter(connection: Any) -> Callable[[Callable[[], bool]], None]:
+        hub = Hub()
+        hubs.append(hub)
+        assert connection.default_channel
+        connection.transport.register_with_event_loop(connection.connection, hub)
+        loop = hub.create_loop()
+
+        def run_until(is_done: Callable[[], bool]) -> None:
+            until = monotonic() + 10
+            while not is_done():
+                assert monotonic() < until
+                next(loop)
+
+        return run_until
+
+    yield enter
+    for hub in hubs:
+        hub.close()
+
+
+def holds(heard: list[Any], number: int) -> bool:
+    return len(heard) == number
+
+
+def are_bells_armed(connection: Any) -> bool:
+    bells = connection.default_channel._bells
+    return bool(bells) and all(bell.armed_at is not None for bell in bells.values())
+
+
+def calls(store: Redis, command: str) -> int:
+    statistics: Any = store.info("commandstats")
+    return int(statistics.get(f"cmdstat_{command}", {"calls": 0})["calls"])
+
+
+@pytest.mark.parametrize(("transport", "is_grouped"), [("stock", False), ("ours", True)])
+def test_a_hundred_messages_cost_few_conversations_and_no_new_client(
+    connect: Callable[..., Any], store: Redis, in_loop: type_of_loop, transport: str, *, is_grouped: bool
+) -> None:
+    publish(connect("stock"), "jobs", *range(100))
+    connection = connect(transport)
+    channel = connection.default_channel
+    channel.basic_qos(prefetch_count=50)
+    built: list[None] = []
+    build = channel.Client
+
+    def count(**arguments: Any) -> Any:
+        built.append(None)
+        return build(**arguments)
+
+    channel.Client = count
+    heard: list[Any] = []
+
+    def take(body: Any, message: Any) -> None:
+        heard.append(body)
+        message.ack()
+
+    run_until = in_loop(connection)
+    store.config_resetstat()
+    with Consumer(channel, [queue("jobs")], callbacks=[take]):
+        run_until(lambda: len(heard) == 100 and not store.hlen("unacked"))
+
+    conversations = calls(store, "brpop") + calls(store, "multi") + calls(store, "eval") + calls(store, "evalsha")
+    assert heard == list(range(100))
+    assert (conversations < 10) is is_grouped
+    assert (len(built) == 0) is is_grouped
+
+
+def test_a_lone_acknowledgement_is_told_within_two_tenths_of_a_second(
+    connect: Callable[..., Any], store: Redis, in_loop: type_of_loop
+) -> None:
+    publish(connect("stock"), "jobs", "only one")
+    connection = connect("ours")
+    messages: list[Any] = []
+    run_until = in_loop(connection)
+    with Consumer(connection.default_channel, [queue("jobs")], callbacks=[lambda _, message: messages.append(message)]):
+        run_until(lambda: bool(messages) and are_bells_armed(connection))
+
+        messages[0].ack()
+        started = monotonic()
+        run_until(lambda: not store.exists("unacked"))
+
+    assert monotonic() - started < 0.2
+
+
+def test_a_full_prefetch_window_is_never_exceeded_and_acknowledgements_still_flow(
+    connect: Callable[..., Any], store: Redis, in_loop: type_of_loop
+) -> None:
+    publish(connect("stock"), "jobs", *range(10))
+    connection = connect("ours")
+    connection.default_channel.basic_qos(prefetch_count=3)
+    messages: list[Any] = []
+    run_until = in_loop(connection)
+    with Consumer(connection.default_channel, [queue("jobs")], callbacks=[lambda _, message: messages.append(message)]):
+        run_until(lambda: len(messages) == 3)
+        assert store.hlen("unacked") == 3
+
+        connection.default_channel.basic_qos(prefetch_count=1)
+        messages[0].ack()
+        run_until(lambda: store.hlen("unacked") == 2)
+
+        assert len(messages) == 3
+
+
+def test_queues_take_turns_whatever_their_length(
+    connect: Callable[..., Any], store: Redis, in_loop: type_of_loop
+) -> None:
+    publish(connect("stock"), "bulk", *["bulk"] * 40)
+    publish(connect("stock"), "small", *["small"] * 3)
+    connection = connect("ours")
+    connection.default_channel.basic_qos(prefetch_count=8)
+    heard: list[Any] = []
+
+    def take(body: Any, message: Any) -> None:
+        heard.append(body)
+        message.ack()
+
+    run_until = in_loop(connection)
+    with Consumer(connection.default_channel, [queue("bulk"), queue("small")], callbacks=[take]):
+        run_until(lambda: heard.count("small") == 3)
+
+    assert len(heard) <= 8
+    assert not store.exists("small")
+
+
+def test_a_limited_queue_leaves_the_other_slots_free_and_spins_no_wheel_while_it_waits(
+    connect: Callable[..., Any], store: Redis, in_loop: type_of_loop
+) -> None:
+    publisher = connect("stock")
+    publish(publisher, "bulk", *["bulk"] * 40)
+    publish(publisher, "small", "first")
+    connection = connect("ours", queue_limits={"bulk": 2})
+    connection.default_channel.basic_qos(prefetch_count=8)
+    heard: list[Any] = []
+    run_until = in_loop(connection)
+    with Consumer(
+        connection.default_channel,
+        [queue("bulk"), queue("small")],
+        callbacks=[lambda _, message: heard.append(message)],
+    ):
+        run_until(lambda: len(heard) == 3)
+        assert sorted(message.payload for message in heard) == ["bulk", "bulk", "first"]
+
+        store.config_resetstat()
+        publish(publisher, "small", *["later"] * 5)
+        run_until(lambda: len(heard) == 8)
+        assert [message.payload for message in heard[3:]] == ["later"] * 5
+        assert calls(store, "eval") + calls(store, "evalsha") < 20
+        assert store.llen("bulk") == 38
+
+        next(message for message in heard if message.payload == "bulk").ack()
+        run_until(lambda: len(heard) == 9)
+        assert heard[-1].payload == "bulk"
+        for message in heard[3:]:
+            message.reject()
+        run_until(lambda: store.llen("bulk") == 36)
+    assert store.hlen("unacked") == 3
+
+
+def test_an_idle_consumer_hears_every_queue_at_once_and_priorities_within_a_second(
+    connect: Callable[..., Any], in_loop: type_of_loop
+) -> None:
+    publisher, connection = connect("stock"), connect("ours")
+    heard: list[Any] = []
+    run_until = in_loop(connection)
+    with Consumer(
+        connection.default_channel,
+        [queue("a"), queue("b")],
+        no_ack=True,
+        callbacks=[lambda body, _: heard.append(body)],
+    ):
+        run_until(lambda: are_bells_armed(connection))
+        for count, name in enumerate(("a", "b", "a"), start=1):
+            started = monotonic()
+            publish(publisher, name, name)
+            run_until(partial(holds, heard, count))
+            assert monotonic() - started < 0.5
+        publish(publisher, "a", "urgent", priority=9)
+        run_until(lambda: heard[-1] == "urgent")
+
+    assert heard == ["a", "b", "a", "urgent"]
+
+
+def test_messages_consumed_without_acknowledgement_are_not_registered(
+    connect: Callable[..., Any], store: Redis
+) -> None:
+    publish(connect("stock"), "jobs", "fire and forget")
+    connection = connect("ours")
+    heard: list[Any] = []
+    with Consumer(
+        connection.default_channel, [queue("jobs")], no_ack=True, callbacks=[lambda body, _: heard.append(body)]
+    ):
+        connection.drain_events(timeout=5)
+
+    assert heard == ["fire and forget"]
+    assert not store.exists("unacked", "unacked_index", "jobs")
+
+
+@pytest.mark.parametrize("reader", ["stock", "ours"])
+def test_a_key_prefix_is_kept_everywhere(connect: Callable[..., Any], store: Redis, reader: str) -> None:
+    connection = connect(reader, global_keyprefix="tenant.")
+    publish(connection, "jobs", "one")
+    messages: list[Any] = []
+    with Consumer(connection.default_channel, [queue("jobs")], callbacks=[lambda _, message: messages.append(message)]):
+        connection.drain_events(timeout=5)
+    assert sorted(store.keys("*")) == [b"tenant.unacked", b"tenant.unacked_index"]
+
+    messages[0].ack()
+
+    assert store.keys("*") == []
+
+
+def test_a_single_message_can_be_fetched_and_acknowledged(connect: Callable[..., Any], store: Redis) -> None:
+    connection = connect("ours")
+    publish(connection, "jobs", "one")
+
+    message: Any = queue("jobs")(connection.default_channel).get()
+
+    assert store.hlen("unacked") == 1
+    message.ack()
+    assert not store.exists("unacked", "unacked_index", "jobs")
+    assert queue("jobs")(connection.default_channel).get() is None
+
+
+def test_scripts_forgotten_by_the_server_are_sent_again(
+    connect: Callable[..., Any], store: Redis, in_loop: type_of_loop
+) -> None:
+    connection = connect("ours")
+    heard: list[Any] = []
+    run_until = in_loop(connection)
+    with Consumer(
+        connection.default_channel, [queue("jobs")], no_ack=True, callbacks=[lambda body, _: heard.append(body)]
+    ):
+        for body in ("before", "after"):
+            publish(connect("stock"), "jobs", body)
+            run_until(partial(holds, heard, len(heard) + 1))
+            store.script_flush()
+
+    assert heard == ["before", "after"]

@@ -1,0 +1,151 @@
+"""The store server as a process: killed, stopped, started twice, started wrongly."""
+
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from pathlib import Path
+
+import httpx
+import pytest
+from qdrant_client import models as m
+from qdrant_client.http.exceptions import ResponseHandlingException
+from servers import StoreAddress, start_store, stop, store_server
+
+NAME = "memories"
+
+
+def _create(address: StoreAddress) -> None:
+    client = address.client()
+    client.create_collection(
+        NAME,
+        vectors_config=m.VectorParams(size=8, distance=m.Distance.COSINE),
+        sparse_vectors_config={"bm25": m.SparseVectorParams(modifier=m.Modifier.IDF)},
+    )
+    client.create_payload_index(NAME, "agent_id", m.PayloadSchemaType.KEYWORD)
+    client.close()
+
+
+def _point(number: int) -> m.PointStruct:
+    words = m.SparseVector(indices=[number % 40], values=[1.0])
+    vector = {"": [1.0, number / 1000, *[0.5] * 6], "bm25": words}
+    return m.PointStruct(id=str(uuid.UUID(int=number)), vector=vector, payload={"agent_id": "a", "n": number})
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_kill_minus_nine_loses_no_answered_write(tmp_path: Path, wait: bool) -> None:
+    address = start_store(tmp_path)
+    _create(address)
+    answered: set[int] = set()
+    enough = threading.Event()
+
+    def write(first: int) -> None:
+        client = address.client()
+        for number in range(first, 5000, 4):
+            try:
+                client.upsert(NAME, [_point(number)], wait=wait)
+            except ResponseHandlingException:
+                break
+            answered.add(number)
+            if len(answered) >= 500:
+                enough.set()
+        client.close()
+
+    writers = [threading.Thread(target=write, args=(first,)) for first in range(4)]
+    for writer in writers:
+        writer.start()
+    assert enough.wait(60)
+    address.process.kill()
+    for writer in writers:
+        writer.join()
+    assert stop(address.process) == -signal.SIGKILL
+    with store_server(tmp_path) as again:
+        client = again.client()
+        found = {record.payload["n"] for record in client.scroll(NAME, limit=10_000)[0] if record.payload}
+        assert answered <= found
+        assert len(found) <= len(answered) + len(writers)
+        assert client.get_collection(NAME).payload_schema["agent_id"].points == len(found)
+        client.close()
+
+
+def test_sigterm_ends_cleanly_and_keeps_everything(tmp_path: Path) -> None:
+    with store_server(tmp_path) as address:
+        _create(address)
+        client = address.client()
+        client.upsert(NAME, [_point(number) for number in range(700)], wait=False)
+        create = m.CreateAliasOperation(create_alias=m.CreateAlias(collection_name=NAME, alias_name="live"))
+        client.update_collection_aliases([create])
+        client.close()
+        assert stop(address.process) == 0
+    with store_server(tmp_path) as again:
+        client = again.client()
+        assert client.count("live").count == 700
+        client.close()
+
+
+def test_a_request_under_way_is_answered_before_the_end(tmp_path: Path) -> None:
+    with store_server(tmp_path) as address:
+        _create(address)
+        client = address.client()
+        stopper = threading.Timer(0, address.process.terminate)
+        points = [_point(number) for number in range(3000)]
+        # the body is on its way when the signal comes, or it never was: what is answered must be there
+        stopper.start()
+        answered = True
+        try:
+            client.upsert(NAME, points, wait=True)
+        except ResponseHandlingException:
+            answered = False
+        client.close()
+        assert address.process.wait(30) == 0
+    with store_server(tmp_path) as again:
+        client = again.client()
+        assert client.count(NAME).count in ({3000} if answered else {0, 3000})
+        client.close()
+
+
+def test_a_second_owner_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    with store_server(tmp_path) as address:
+        second = _run("--data", str(tmp_path / "data"), "--without-api-key")
+        assert second.returncode == 2
+        assert second.stderr.count("\n") == 1
+        assert f"is owned by another store server (pid {address.pid})" in second.stderr
+        assert httpx.get(f"{address.url}/readyz").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--api-key-file", "{tmp}/none"], "cannot be read"),
+        (["--api-key-file", "{tmp}/empty"], "is empty"),
+        (["--without-api-key", "--host", "0.0.0.0"], "loopback"),  # noqa: S104  # it is refused
+        (["--without-api-key", "--host", "nowhere"], "no IP address"),
+    ],
+)
+def test_a_server_that_cannot_start_says_why(tmp_path: Path, arguments: list[str], sentence: str) -> None:
+    (tmp_path / "empty").touch()
+    done = _run("--data", str(tmp_path / "data"), *(one.format(tmp=tmp_path) for one in arguments))
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_taken_port_is_told(tmp_path: Path) -> None:
+    with store_server(tmp_path / "one") as address:
+        port = address.url.rpartition(":")[2]
+        done = _run("--data", str(tmp_path / "two"), "--without-api-key", "--port", port)
+        assert done.returncode == 2
+        assert f"port {port}" in done.stderr
+
+
+def test_a_collection_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    (tmp_path / "data" / "collections" / "odd").mkdir(parents=True)
+    done = _run("--data", str(tmp_path / "data"), "--without-api-key")
+    assert done.returncode == 2
+    assert "odd cannot be opened" in done.stderr
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "memcore.vectorstore.server", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)

@@ -1,0 +1,100 @@
+"""A worker whose store jobs write a diary, and end it where they are poison: ``poison_worker.py FOLDER POOL DEED``.
+
+Everything around the job is the worker's own: app, transport, ledger, trial and dead letters.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from celery.exceptions import SoftTimeLimitExceeded
+
+from memcore.config.settings import Settings
+from memcore.jobs.outcomes import Done, Outcome
+from memcore.ledger.ledger import Ledger
+from tasks.crew import Crew
+from tasks.store import STORE as STORE_JOB
+from workers import app as assembling
+from workers import broker
+from workers.groups import STORE
+
+#: Seconds after which a dead worker's message comes back: enough for three renewals by a living one on a busy machine.
+VISIBILITY = timedelta(seconds=3)
+
+#: Short enough to wait for.
+LIMITS = replace(STORE_JOB.limits, soft=timedelta(seconds=1), hard=timedelta(seconds=2))
+
+#: How long an ordinary job takes: long enough to die beside a poisonous one.
+ORDINARY_SECONDS = 0.3
+
+#: While this file lies in the folder, what is poisonous kills.
+CAUSE = "cause"
+
+
+def note(folder: Path, line: str) -> None:
+    with (folder / "diary").open("a") as diary:
+        diary.write(f"{line}\n")
+
+
+def kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hang() -> None:
+    while True:
+        try:
+            time.sleep(60)
+        except SoftTimeLimitExceeded:
+            continue
+
+
+#: What poison does to its process: ``hang`` until the pool kills it at the hard limit.
+DEEDS = {"kill": kill, "hang": hang}
+
+
+def work(folder: Path, payload: str, deed: str) -> Outcome:
+    job: dict[str, Any] = json.loads(payload)
+    note(folder, f"start {job['name']}")
+    if job["poison"] and (folder / CAUSE).exists():
+        # not before others are at work beside it
+        time.sleep(ORDINARY_SECONDS / 2)
+        DEEDS[deed]()
+    time.sleep(ORDINARY_SECONDS)
+    note(folder, f"end {job['name']}")
+    return Done(facts={"stored": 1})
+
+
+def main(folder: Path, pool: str, deed: str) -> None:
+    settings = Settings.model_validate_json((folder / "settings.json").read_text())
+
+    def run(payload: str, _crew: Crew) -> Outcome:
+        return work(folder, payload, deed)
+
+    def hire(*_: object, **__: object) -> Any:
+        ledger = Ledger.open(settings.ledger_urls)
+        return SimpleNamespace(company=settings.company, ledger=ledger, close=ledger.close)
+
+    replacing: Any = assembling
+    replacing.JOBS = (replace(STORE_JOB, limits=LIMITS, run=run),)
+    replacing.WorkerCrew = hire
+    replacing.watch_pool = lambda *_, **__: None
+    replacing.create_configured_embedder = lambda *_: None
+    timing: Any = broker
+    timing.RESTORE_SECONDS = 1
+    app = assembling.create_app(settings, group=replace(STORE, visibility=VISIBILITY))
+    queues = ",".join(map(str, STORE.queues))
+    app.worker_main(
+        ["worker", f"--pool={pool}", "--concurrency=4", f"--queues={queues}", "--loglevel=INFO",
+         "--without-gossip", "--without-mingle"],
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])

@@ -1,0 +1,107 @@
+"""Backends by name, and what building one loads."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from embedders import HashingEmbedder
+
+from memcore.backends.factory import create_memory_backend, create_worker_backend, mem0_place
+from memcore.backends.inmemory import InMemoryBackend
+from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.mem0.place import Mem0Place
+from memcore.backends.mem0.search import SearchPlan
+from memcore.config.company import CompanyMemoryConfig
+from memcore.config.policy import Policy
+from memcore.config.settings import Settings
+from memcore.errors import MemoryConfigError
+
+PLACE = Mem0Place(url="http://127.0.0.1:1", history_url="sqlite:///never.db", collection="memtend_c")
+
+
+def settings(tmp_path: Path) -> Settings:
+    return Settings.model_validate(
+        {
+            "broker_url": "redis://127.0.0.1:1/0",
+            "database_url": "postgresql://127.0.0.1/memtend",
+            "qdrant_url": "http://127.0.0.1:1",
+            "qdrant_api_key": "the-key",
+            "company": "acme",
+            "home": tmp_path,
+        }
+    )
+
+
+def policy(**memory: Any) -> Policy:
+    return Policy.model_validate({"memory": memory})
+
+
+def test_each_call_builds_a_new_disconnected_backend() -> None:
+    config = CompanyMemoryConfig()
+    first = create_memory_backend(config, company="c", embedder=HashingEmbedder(), place=PLACE)
+    second = create_memory_backend(config, company="c", embedder=HashingEmbedder(), place=PLACE)
+    assert isinstance(first, Mem0Backend)
+    assert first is not second
+    assert not first.is_connected
+
+
+async def test_the_limit_of_the_policy_holds_in_the_process() -> None:
+    config = CompanyMemoryConfig.model_validate({"backend": "inmemory", "options": {"max_memories_per_agent": 7}})
+    backend = create_memory_backend(config, company="c")
+    assert isinstance(backend, InMemoryBackend)
+    assert backend.max_memories_per_agent == 7
+
+
+@pytest.mark.parametrize(
+    ("retrieval", "plan"),
+    [
+        ({}, SearchPlan(is_hybrid=True, dense_weight=0.4)),
+        ({"dense_weight": 0.7}, SearchPlan(is_hybrid=True, dense_weight=0.7)),
+        ({"sparse": False}, SearchPlan(is_hybrid=False, dense_weight=0.4)),
+        ({"fusion_strategy": "linear"}, SearchPlan(is_hybrid=False, dense_weight=0.4)),
+        ({"fusion_strategy": "rrf"}, SearchPlan(is_hybrid=False, dense_weight=0.4)),
+    ],
+)
+def test_the_policy_decides_how_text_is_searched(retrieval: dict[str, Any], plan: SearchPlan) -> None:
+    config = CompanyMemoryConfig.model_validate({"retrieval": retrieval})
+    backend = create_memory_backend(config, company="c", embedder=HashingEmbedder(), place=PLACE)
+    assert isinstance(backend, Mem0Backend)
+    assert backend._plan == plan
+
+
+def test_mem0_needs_an_embedder_and_a_place() -> None:
+    with pytest.raises(MemoryConfigError, match="embedder"):
+        create_memory_backend(CompanyMemoryConfig(), company="c", place=PLACE)
+    with pytest.raises(MemoryConfigError, match="place"):
+        create_memory_backend(CompanyMemoryConfig(), company="c", embedder=HashingEmbedder())
+
+
+def test_a_worker_refuses_a_backend_that_no_other_process_sees(tmp_path: Path) -> None:
+    with pytest.raises(MemoryConfigError, match=r"memory\.backend: 'inmemory'.*choose mem0"):
+        create_worker_backend(settings(tmp_path), policy(backend="inmemory"))
+
+
+def test_a_worker_gets_mem0_with_the_settings_addresses(tmp_path: Path) -> None:
+    backend = create_worker_backend(settings(tmp_path), policy())
+    assert isinstance(backend, Mem0Backend)
+    place = mem0_place(settings(tmp_path))
+    assert (place.url, place.collection) == ("http://127.0.0.1:1", "memtend_acme")
+    assert place.history_url == "postgresql://127.0.0.1/memtend"
+    assert "the-key" not in repr(place)
+    assert "postgresql" not in repr(place)
+
+
+def test_building_a_backend_loads_neither_mem0_nor_torch() -> None:
+    program = (
+        "import sys; from memcore.backends.factory import create_memory_backend; "
+        "from memcore.backends.mem0.place import Mem0Place; from memcore.config.company import CompanyMemoryConfig; "
+        "light = [m for m in ('qdrant_client', 'mem0', 'torch') if m in sys.modules]; "
+        "from memcore.embedding.factory import create_embedder; "
+        "create_memory_backend(CompanyMemoryConfig(), company='c', embedder=create_embedder(), "
+        "place=Mem0Place(url='http://127.0.0.1:1', history_url='sqlite:///x.db', collection='c')); "
+        "print(light, [m for m in ('mem0', 'torch', 'openai', 'posthog', 'transformers') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[] []"

@@ -1,0 +1,120 @@
+import json
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from items import item
+from memories import NOW
+
+from memcore.client.envelope import ImportRecord, Scope, pack, seal
+from memcore.errors import MemoryInputError
+from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, MAX_STORE_ITEMS, StorePayload, is_newer
+from memcore.models import MAX_CONTENT_BYTES, MAX_KEY_CHARS, MAX_TAGS, MemoryCategory, MemoryStoreRequest
+
+
+def test_one_text_of_one_agent_has_one_id_whenever_it_is_sent() -> None:
+    assert item("x").id == item("x", sent_at=NOW + timedelta(days=3)).id
+    assert len({item("x").id, item("y").id, item("x", agent_id="bob").id, item("x", company="other").id}) == 4
+
+
+def test_white_space_around_an_agents_id_makes_no_second_agent() -> None:
+    padded = item("x", agent_id="  ada\n")
+    assert padded.agent_id == "ada"
+    assert padded.id == item("x").id
+
+
+def test_the_envelope_tells_when_it_was_sent_and_when_the_memory_was_made() -> None:
+    made = NOW - timedelta(days=100)
+    assert item().created_at == item().sent_at == NOW
+    assert (item(created_at=made).created_at, item(created_at=made).sent_at) == (made, NOW)
+
+
+def test_the_scope_travels_with_the_memory() -> None:
+    request = MemoryStoreRequest(category=MemoryCategory.WORKING, content="x")
+    scope = Scope(session_id="s", project_id="p", task_id="t")
+    sealed = seal("ada", request, company="acme", sent_at=NOW, scope=scope)
+    assert (sealed.session_id, sealed.project_id, sealed.task_id) == ("s", "p", "t")
+
+
+@pytest.mark.parametrize("agent_id", ["", " ", "a" * (MAX_KEY_CHARS + 1), "a\0b", "a\ud800"])
+def test_an_agent_id_that_breaks_a_limit_is_refused_by_name(agent_id: str) -> None:
+    with pytest.raises(MemoryInputError, match=r"^agent_id: "):
+        item(agent_id=agent_id)
+
+
+def test_a_memory_that_expires_before_it_was_made_is_refused_by_name() -> None:
+    with pytest.raises(MemoryInputError, match=r"^expires_at: lies before created_at$"):
+        item(expires_in=timedelta(seconds=-1))
+
+
+def test_an_error_never_quotes_the_memory() -> None:
+    with pytest.raises(MemoryInputError) as raised:
+        item("xylophone", agent_id=" ")
+    assert "xylophone" not in str(raised.value)
+
+
+def test_items_are_cut_at_the_count() -> None:
+    items = [item(str(number)) for number in range(2 * MAX_STORE_ITEMS + 1)]
+    assert [parcel.count for parcel in pack("acme", items)] == [MAX_STORE_ITEMS, MAX_STORE_ITEMS, 1]
+
+
+def test_no_items_make_no_job() -> None:
+    assert list(pack("acme", [])) == []
+
+
+def test_the_largest_memory_fits_whatever_it_is_made_of() -> None:
+    tags = tuple(f"{number}".ljust(MAX_KEY_CHARS, "\x01") for number in range(MAX_TAGS))
+    heavy = item("\x01" * (MAX_CONTENT_BYTES - 1) + "a", tags=tags)
+    (parcel,) = pack("c" * MAX_KEY_CHARS, [heavy])
+    assert len(parcel.payload.encode()) <= MAX_PAYLOAD_BYTES
+
+
+def test_tags_count_towards_the_limit_on_bytes() -> None:
+    tags = tuple(f"{number}".ljust(MAX_KEY_CHARS, "é") for number in range(MAX_TAGS))
+    for parcel in pack("acme", [item(str(number), tags=tags) for number in range(100)]):
+        assert len(parcel.payload.encode()) <= MAX_PAYLOAD_BYTES
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.text(st.characters(exclude_categories=["Cs"]), max_size=40).filter(str.strip), st.integers(1, 400)
+        ),
+        max_size=60,
+    )
+)
+def test_every_item_travels_once_in_order_within_the_limits(texts: list[tuple[str, int]]) -> None:
+    items = [item(text * times) for text, times in texts]
+    parcels = list(pack('a "company"', items))
+    payloads = [StorePayload.model_validate_json(parcel.payload) for parcel in parcels]
+    assert [each for payload in payloads for each in payload.items] == items
+    assert [len(payload.items) for payload in payloads] == [parcel.count for parcel in parcels]
+    for parcel, payload in zip(parcels, payloads, strict=True):
+        assert parcel.count <= MAX_STORE_ITEMS
+        assert len(parcel.payload.encode()) <= MAX_PAYLOAD_BYTES
+        assert payload.company == 'a "company"'
+
+
+def test_a_newer_payload_is_told_from_a_broken_one() -> None:
+    (parcel,) = pack("acme", [item()])
+    assert not is_newer(parcel.payload)
+    assert is_newer(json.dumps({**json.loads(parcel.payload), "version": 2, "mood": "new field"}))
+    for broken in ("", "[]", "{", '{"version": "two"}', '{"version": 1}', "{}"):
+        assert not is_newer(broken)
+
+
+def test_an_import_record_without_a_date_is_dated_now() -> None:
+    record = ImportRecord(agent_id="ada", category=MemoryCategory.SEMANTIC, content="x")
+    assert record.dated(NOW).created_at == NOW
+    old = record.model_copy(update={"created_at": NOW - timedelta(days=9)})
+    assert old.dated(NOW) is old
+
+
+def test_an_import_record_that_has_expired_before_it_was_made_is_refused() -> None:
+    record = ImportRecord(
+        agent_id="ada", category=MemoryCategory.SEMANTIC, content="x", expires_at=NOW - timedelta(days=1)
+    )
+    with pytest.raises(MemoryInputError, match=r"^expires_at: "):
+        record.dated(NOW)
+    assert record.model_copy(update={"created_at": NOW - timedelta(days=2)}).dated(NOW)

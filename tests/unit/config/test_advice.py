@@ -1,0 +1,86 @@
+import pytest
+
+from memcore.config.loader import load_policy
+
+
+def warnings_of(section: str, text: str) -> list[str]:
+    warnings = load_policy(f"memory: {{{section}: {{{text}}}}}").warnings
+    assert all(warning.startswith(f"memory.{section}.") for warning in warnings)
+    return [warning.removeprefix(f"memory.{section}.") for warning in warnings]
+
+
+def test_the_defaults_give_no_cause_for_a_warning() -> None:
+    assert load_policy("").warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "warnings"),
+    [
+        ("rrf_k: 50", ["rrf_k has no effect: fusion_strategy is weighted"]),
+        ("rrf_k: 50, fusion_strategy: rrf", []),
+        ("dense_weight: 0.5", []),
+        ("dense_weight: 0.5, fusion_strategy: linear", ["dense_weight has no effect: fusion_strategy is linear"]),
+        (
+            "personal_boost: 0.2, fusion_strategy: rrf",
+            ["personal_boost has no effect: fusion_strategy is rrf, except when keywords find nothing"],
+        ),
+        (
+            "sparse: false",
+            ["sparse is false: weighted has vectors alone to rank and does what linear does"],
+        ),
+        ("sparse: false, fusion_strategy: linear", []),
+        (
+            "diversity_lambda: 0.5, candidate_pool_multiplier: 4",
+            [
+                "diversity_lambda has no effect: diversity_penalty_enabled is false",
+                "candidate_pool_multiplier has no effect: diversity_penalty_enabled is false",
+            ],
+        ),
+        ("diversity_lambda: 0.5, diversity_penalty_enabled: true", []),
+        (
+            "diversity_penalty_enabled: true, strategy: tool_based",
+            ["diversity_penalty_enabled has no effect: strategy tool_based ignores it"],
+        ),
+        (
+            "max_workers_per_query: 3, reflective_retry_enabled: false, max_retry_count: 1",
+            [
+                "max_workers_per_query has no effect: retriever is flat",
+                "reflective_retry_enabled has no effect: retriever is flat",
+                "max_retry_count has no effect: retriever is flat",
+            ],
+        ),
+        ("max_workers_per_query: 3, retriever: hierarchical", []),
+        (
+            "rerank_cache_ttl_seconds: 60",
+            ["rerank_cache_ttl_seconds has no effect: query_specific_rerank_enabled is false"],
+        ),
+        (
+            "max_reformulation_rounds: 3",
+            ["max_reformulation_rounds has no effect: query_reformulation_enabled is false"],
+        ),
+    ],
+)
+def test_a_retrieval_setting_without_effect_is_named(text: str, warnings: list[str]) -> None:
+    assert warnings_of("retrieval", text) == warnings
+
+
+@pytest.mark.parametrize(
+    ("text", "warnings"),
+    [
+        (
+            "strategy: dual_mode",
+            [
+                (
+                    "strategy is dual_mode, and archival.dual_mode.enabled is false: "
+                    "chatty memories wait until it is enabled and names a summarization_model"
+                )
+            ],
+        ),
+        ("strategy: dual_mode, archival: {dual_mode: {enabled: true, summarization_model: m}}", []),
+        ("llm: {temperature: 0.1}", ["llm has no effect: strategy is simple"]),
+        ("llm: {temperature: 0.1}, strategy: llm", []),
+        ("group_threshold: 4, strategy: llm", ["group_threshold has no effect: strategy llm has llm.group_threshold"]),
+    ],
+)
+def test_a_consolidation_setting_without_effect_is_named(text: str, warnings: list[str]) -> None:
+    assert warnings_of("consolidation", text) == warnings

@@ -1,0 +1,143 @@
+"""The whole schema, written out from the reference: a key that comes, goes or changes must change here too."""
+
+import pytest
+
+from memcore.config.explain import explain
+from memcore.config.keys import keys, nearest
+from memcore.config.policy import Policy
+
+REFERENCE = """
+memory.backend mem0
+memory.level session
+memory.storage.data_dir /data/memory
+memory.storage.vector_store qdrant
+memory.storage.history_store sqlite
+memory.options.retention_days None
+memory.options.max_memories_per_agent 10000
+memory.options.consolidation_interval daily
+memory.options.shared_knowledge_base True
+memory.retrieval.strategy context
+memory.retrieval.relevance_weight 0.7
+memory.retrieval.recency_weight 0.3
+memory.retrieval.recency_decay_rate 0.01
+memory.retrieval.personal_boost 0.1
+memory.retrieval.min_relevance 0.3
+memory.retrieval.max_memories 20
+memory.retrieval.include_shared True
+memory.retrieval.default_relevance 0.5
+memory.retrieval.injection_point system
+memory.retrieval.non_inferable_only False
+memory.retrieval.fusion_strategy weighted
+memory.retrieval.rrf_k 60
+memory.retrieval.diversity_penalty_enabled False
+memory.retrieval.diversity_lambda 0.7
+memory.retrieval.candidate_pool_multiplier 3
+memory.retrieval.query_reformulation_enabled False
+memory.retrieval.max_reformulation_rounds 2
+memory.retrieval.retriever flat
+memory.retrieval.max_workers_per_query 2
+memory.retrieval.reflective_retry_enabled True
+memory.retrieval.max_retry_count 2
+memory.retrieval.query_specific_rerank_enabled False
+memory.retrieval.rerank_cache_ttl_seconds 3600
+memory.consolidation.enabled True
+memory.consolidation.interval daily
+memory.consolidation.max_memories_per_agent 10000
+memory.consolidation.retention.rules []
+memory.consolidation.retention.default_retention_days None
+memory.consolidation.archival.enabled False
+memory.consolidation.archival.age_threshold_days 90
+memory.consolidation.archival.dual_mode.enabled False
+memory.consolidation.archival.dual_mode.dense_threshold 0.5
+memory.consolidation.archival.dual_mode.summarization_model None
+memory.consolidation.archival.dual_mode.max_summary_tokens 200
+memory.consolidation.archival.dual_mode.max_facts 20
+memory.consolidation.archival.dual_mode.anchor_length 150
+memory.consolidation.experience_compressor.enabled False
+memory.consolidation.experience_compressor.model None
+memory.consolidation.experience_compressor.temperature 0.3
+memory.consolidation.experience_compressor.max_tokens 1000
+memory.consolidation.experience_compressor.min_compression_ratio 0.0
+memory.consolidation.wiki_export.enabled False
+memory.consolidation.wiki_export.export_root /data/wiki
+memory.consolidation.wiki_export.trigger manual
+memory.consolidation.wiki_export.include_raw_tier True
+memory.consolidation.wiki_export.include_compressed_tier True
+memory.consolidation.wiki_export.max_entries_per_view None
+memory.embedder None
+memory.procedural.enabled True
+memory.procedural.model example-small-001
+memory.procedural.temperature 0.3
+memory.procedural.max_tokens 1500
+memory.procedural.min_confidence 0.5
+memory.procedural.skill_md_directory None
+memory.composite None
+org_memory.backend hybrid_prompt_retrieval
+org_memory.core_policies []
+org_memory.extended_store.backend sqlite
+org_memory.extended_store.max_retrieved_per_query 5
+"""
+
+ADDED = """
+memory.storage.text_template {content}
+memory.retrieval.dense_weight 0.4
+memory.retrieval.sparse True
+memory.retrieval.sparse_term_weight saturated
+memory.consolidation.strategy simple
+memory.consolidation.min_age_days 7
+memory.consolidation.group_threshold 3
+memory.consolidation.group_max_entries 20
+memory.consolidation.group_max_tokens 2000
+memory.consolidation.max_removed_fraction 0.5
+memory.consolidation.max_removed_floor 20
+memory.consolidation.journal_days 7
+memory.consolidation.restored_hold_days 1
+memory.consolidation.llm None
+memory.procedural.capture.type hybrid
+memory.procedural.capture.min_quality_score 8.0
+memory.procedural.capture.success_quality_percentile 75.0
+memory.procedural.pruning.type ttl
+memory.procedural.pruning.max_age_days 90
+memory.procedural.pruning.max_entries 100
+memory.procedural.propagation.type none
+memory.procedural.propagation.max_propagation_targets 10
+memory.procedural.evolver.enabled False
+memory.procedural.evolver.min_confidence_for_org_promotion 0.8
+memory.procedural.evolver.min_agents_seen_pattern 3
+memory.procedural.evolver.max_proposals_per_cycle 10
+memory.procedural.evolver.max_org_entries 10000
+memory.procedural.evolver.requires_human_approval True
+memory.budgets.tokens_per_agent_per_day 200000
+memory.budgets.cost_per_agent_per_day None
+"""
+
+
+def table(text: str) -> dict[str, str]:
+    return dict(line.split(" ", 1) for line in text.strip().splitlines())
+
+
+@pytest.mark.parametrize(("text", "is_added"), [(REFERENCE, False), (ADDED, True)], ids=["reference", "added"])
+def test_the_keys_and_defaults_are_these_and_no_others(*, text: str, is_added: bool) -> None:
+    added = {key.name for key in keys(Policy) if key.added}
+
+    effective = {setting.key: str(setting.value) for setting in explain(Policy()) if (setting.key in added) is is_added}
+    # The one value that is a table of its own is tested with the write rules.
+    effective.pop("org_memory.write_access.rules", None)
+
+    assert effective == table(text)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("memory.retrival", "memory.retrieval"),
+        ("memory.retrieval.max_memory", "memory.retrieval.max_memories"),
+        ("retrieval", "memory.retrieval"),
+        ("memory.interval", "memory.consolidation.interval"),
+        ("org_memroy", "org_memory"),
+        ("memory.retrieval.embeder", None),
+        ("zzz", None),
+    ],
+)
+def test_an_unknown_key_leads_to_the_one_that_was_meant(wrong: str, meant: str | None) -> None:
+    assert nearest(wrong, [key.name for key in keys(Policy)]) == meant

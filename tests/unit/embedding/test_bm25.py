@@ -1,0 +1,101 @@
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import mmh3
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memcore.embedding import bm25
+from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
+from memcore.embedding.tokenizer import Tokenizer
+from memcore.errors import MemoryConfigError
+
+#: Any string at all, half surrogates included.
+ANY_TEXT = st.text(alphabet=st.characters(exclude_categories=()))
+
+
+def index(term: str) -> int:
+    return mmh3.hash(term, 0, signed=False)
+
+
+def test_the_hash_is_murmur3_of_32_bits_unsigned() -> None:
+    # Published test vectors of MurmurHash3_x86_32 with seed 0.
+    plain = Bm25Encoder(tokenizer=Tokenizer(stop_words=frozenset(), is_stemming=False))
+    assert plain.encode_query("hello").indices == (0x248BFA47,)
+    assert plain.encode_query("test").indices == (0xBA6BD213,)
+
+
+def test_the_weight_is_that_of_bm25() -> None:
+    encoder = Bm25Encoder(k1=1.2, b=0.75, average_terms=4.0)
+    vector = encoder.encode_document("queue queue broker queue broker worker")
+    weights = dict(zip(vector.indices, vector.values, strict=True))
+    halfway = 1.2 * (0.25 + 0.75 * 6 / 4)
+    for term, count in (("queue", 3), ("broker", 2), ("worker", 1)):
+        assert weights[index(term)] == pytest.approx(count * 2.2 / (count + halfway))
+
+
+def test_repetition_saturates_and_length_is_corrected() -> None:
+    encoder = Bm25Encoder()
+    once, ten, hundred = (encoder.encode_document("queue " * count).values[0] for count in (1, 10, 100))
+    assert once < ten < bm25.DEFAULT_K1 + 1.0
+    assert hundred < bm25.DEFAULT_K1 + 1.0
+    short = encoder.encode_document("queue broker").values[0]
+    long = encoder.encode_document("queue " + " ".join(f"word{number}" for number in range(500))).values
+    assert max(long) < short
+
+
+def test_raw_frequency_is_the_number_of_occurrences() -> None:
+    encoder = Bm25Encoder(weighting=TermWeighting.FREQUENCY)
+    vector = encoder.encode_document("queue broker queue")
+    assert dict(zip(vector.indices, vector.values, strict=True)) == {index("queue"): 2.0, index("broker"): 1.0}
+
+
+def test_a_question_counts_each_term_once() -> None:
+    vector = Bm25Encoder().encode_query("queue, queue and the broker")
+    assert vector.indices == tuple(sorted((index("queue"), index("broker"))))
+    assert vector.values == (1.0, 1.0)
+
+
+def test_terms_of_one_hash_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bm25, "_murmur3", lambda _term: 7)
+    vector = Bm25Encoder(weighting=TermWeighting.FREQUENCY).encode_document("queue broker queue")
+    assert (vector.indices, vector.values) == ((7,), (3.0,))
+
+
+@pytest.mark.parametrize("text", ["", "   ", "?!", "and of the", "_"])
+def test_a_text_without_terms_has_an_empty_vector(text: str) -> None:
+    assert not Bm25Encoder().encode_document(text)
+    assert not Bm25Encoder().encode_query(text)
+
+
+@given(ANY_TEXT, st.sampled_from(TermWeighting))
+def test_every_text_has_a_valid_vector_and_always_the_same(text: str, weighting: TermWeighting) -> None:
+    vector = Bm25Encoder(weighting=weighting).encode_document(text)
+    assert vector == Bm25Encoder(weighting=weighting).encode_document(text)
+    assert list(vector.indices) == sorted(set(vector.indices))
+    assert all(value > 0.0 for value in vector.values)
+    assert set(Bm25Encoder().encode_query(text).indices) <= set(vector.indices)
+
+
+@given(st.lists(ANY_TEXT, max_size=8))
+def test_a_batch_is_its_texts_one_by_one(texts: list[str]) -> None:
+    encoder = Bm25Encoder()
+    assert encoder.encode_documents(texts) == [Bm25Encoder().encode_document(text) for text in texts]
+
+
+def test_threads_share_one_encoder() -> None:
+    texts = [f"running{number} queues broker{number % 7} adopted{number}" for number in range(400)]
+    expected = Bm25Encoder().encode_documents(texts)
+    shared = Bm25Encoder()
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(shared.encode_document, texts)) == expected
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"k1": -0.1}, {"k1": float("nan")}, {"b": 1.1}, {"b": -0.1}, {"average_terms": 0.0}, {"k1": float("inf")}],
+)
+def test_a_parameter_outside_its_range_is_named(setting: dict[str, Any]) -> None:
+    with pytest.raises(MemoryConfigError, match=next(iter(setting))):
+        Bm25Encoder(**setting)

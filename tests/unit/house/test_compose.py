@@ -1,0 +1,160 @@
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from datetime import timedelta
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from repository import ROOT
+from typer.testing import CliRunner
+
+from memcore.config.settings import Settings
+from memcore.jobs.queues import Queue
+from ops.cli.main import build
+from workers.app import SOFT_SHUTDOWN_SECONDS
+from workers.groups import GROUPS
+from workers.heartbeat import STALE_SECONDS, Heartbeat
+
+COMPOSE: Mapping[str, Any] = yaml.safe_load((ROOT / "compose.yml").read_text(encoding="utf-8"))
+SERVICES: Mapping[str, Any] = COMPOSE["services"]
+OURS = {name: service for name, service in SERVICES.items() if service["image"].startswith("memtend:")}
+EXAMPLE = (ROOT / "docker" / "example.env").read_text(encoding="utf-8")
+
+#: Password as a test gives it, where compose.yml asks for one.
+GIVEN = "0123456789abcdef"
+
+
+def seconds(text: str) -> float:
+    number, unit = re.fullmatch(r"(\d+)(s|m)", text).groups()  # type: ignore[union-attr]  # fails the test, as it should
+    return timedelta(**{"s": {"seconds": int(number)}, "m": {"minutes": int(number)}}[unit]).total_seconds()
+
+
+def filled(value: str) -> str:
+    """Put values where Compose would: the default, or the test's password."""
+    return re.sub(r"\$\{(\w+)(?::-([^}]*)|:\?[^}]*)\}", lambda found: found[2] or GIVEN, value)
+
+
+def test_the_file_keeps_the_compose_specification() -> None:
+    # The schema as check-jsonschema carries it, so that nothing is downloaded.
+    schema = files("check_jsonschema").joinpath("builtin_schemas", "vendor", "compose-spec.json")
+    validator = Draft202012Validator(json.loads(schema.read_text(encoding="utf-8")))
+    assert [f"{error.json_path}: {error.message}" for error in validator.iter_errors(COMPOSE)] == []
+    broken = {**COMPOSE, "services": {"valkey": {**SERVICES["valkey"], "restarts": "no"}}}
+    assert not validator.is_valid(broken)
+
+
+@pytest.mark.parametrize("name", ["worker-store", "worker-night", "worker-llm", "beat"])
+def test_the_check_of_each_part_looks_at_the_heartbeat_that_the_part_keeps(name: str) -> None:
+    service = SERVICES[name]
+    assert service["healthcheck"]["test"] == ["CMD", "python", "-m", "workers.health", name]
+    group = service["command"][-1]
+    assert name == ("beat" if group == "beat" else f"worker-{group}")
+    # The heartbeats are in memory, in a folder that the user of the image may write.
+    folder = str(Heartbeat.of(Path("/var/lib/memtend"), name).path.parent)
+    assert any(mount.startswith(f"{folder}:uid=10001,gid=10001") for mount in service["tmpfs"])
+    interval, timeout = seconds(service["healthcheck"]["interval"]), seconds(service["healthcheck"]["timeout"])
+    assert STALE_SECONDS + service["healthcheck"]["retries"] * (interval + timeout) < 90
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_has_a_health_check_or_runs_once(name: str) -> None:
+    service = SERVICES[name]
+    assert ("healthcheck" in service) != (service["restart"] == "no")
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_runs_without_privileges_on_a_read_only_system(name: str) -> None:
+    service = SERVICES[name]
+    user, _, group = service["user"].partition(":")
+    assert int(user) > 0
+    assert int(group) > 0
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert "cap_add" not in service
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["init"] is True
+    assert not {"privileged", "network_mode", "pid", "devices"} & service.keys()
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_nothing_is_published_beyond_loopback(name: str) -> None:
+    assert all(port.startswith("127.0.0.1:") for port in SERVICES[name].get("ports", []))
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_image_is_pinned_to_a_version(name: str) -> None:
+    tag = SERVICES[name]["image"].partition(":")[2]
+    assert re.match(r"v?\d+\.\d+", tag)
+
+
+def test_no_secret_stands_in_the_files() -> None:
+    text = (ROOT / "compose.yml").read_text(encoding="utf-8")
+    for variable in re.findall(r"\$\{(\w*(?:PASSWORD|KEY))([^}]*)\}", text):
+        assert variable[1].startswith(":?"), variable
+    assert re.findall(r"^\w*(?:PASSWORD|KEY)=(.*)$", EXAMPLE, re.MULTILINE) == [""] * 4
+
+
+def test_the_example_names_every_variable_that_compose_reads() -> None:
+    read = set(re.findall(r"\$\{(\w+)", (ROOT / "compose.yml").read_text(encoding="utf-8")))
+    assert read == set(re.findall(r"^(\w+)=", EXAMPLE, re.MULTILINE))
+
+
+def test_every_group_of_workers_runs_and_takes_every_queue() -> None:
+    run = {service["command"][-1] for service in OURS.values() if service.get("command", [""])[0] == "worker"}
+    assert run == set(GROUPS)
+    assert {queue for name in run for queue in GROUPS[name].queues} == set(Queue)
+
+
+@pytest.mark.parametrize("name", [name for name, service in OURS.items() if "command" in service])
+def test_every_command_is_one_that_memtend_has(name: str) -> None:
+    command = OURS[name]["command"]
+    done = CliRunner().invoke(build(), [command[0], "--help"])
+    assert done.exit_code == 0
+    assert all(option in done.output for option in command[1:] if option.startswith("--"))
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_the_environment_makes_valid_settings(name: str) -> None:
+    environ = {key: filled(value) for key, value in OURS[name]["environment"].items()}
+    settings = Settings.load({**environ, "MEMTEND_HOME": "/var/lib/memtend"})
+    assert settings.database_url.startswith("postgresql+psycopg://")
+    assert settings.send_events
+
+
+def test_a_worker_may_finish_before_it_is_killed() -> None:
+    for name in ("worker-store", "worker-night", "worker-llm"):
+        assert seconds(SERVICES[name]["stop_grace_period"]) > SOFT_SHUTDOWN_SECONDS
+
+
+def test_everything_waits_for_the_migration() -> None:
+    for name in OURS.keys() - {"migrate"}:
+        assert SERVICES[name]["depends_on"]["migrate"] == {"condition": "service_completed_successfully"}
+    assert SERVICES["migrate"]["depends_on"]["postgres"] == {"condition": "service_healthy"}
+
+
+def test_the_broker_keeps_what_it_accepts() -> None:
+    script = SERVICES["valkey"]["command"][-1]
+    for line in ("appendonly yes", "appendfsync always", "maxmemory-policy noeviction", "requirepass %s"):
+        assert line in script
+    assert shlex.split(script)[0] == "printf"
+
+
+def test_the_image_runs_as_the_user_that_compose_names() -> None:
+    dockerfile = (ROOT / "docker" / "worker.Dockerfile").read_text(encoding="utf-8")
+    users = re.findall(r"^USER (.+)$", dockerfile, re.MULTILINE)
+    assert users == [OURS["worker-store"]["user"]]
+    assert all(re.search(r":\d+\.\d+\.\d+", base) for base in re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE))
+    assert "constraints.txt" in dockerfile
+
+
+def test_the_image_copies_every_room() -> None:
+    dockerfile = (ROOT / "docker" / "worker.Dockerfile").read_text(encoding="utf-8")
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8")
+    for room in ("memcore", "ops", "scheduler", "tasks", "workers"):
+        assert f"COPY {room} {room}" in dockerfile
+        assert f"!{room}\n" in ignored

@@ -1,0 +1,79 @@
+import json
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+from repository import ROOMS, ROOT, source_files
+
+#: What no process of an agent engine loads by importing the client.
+HEAVY = ("torch", "mem0", "transformers", "qdrant_client", "tasks", "workers", "scheduler", "ops", "celery", "kombu")
+
+
+def loaded_by(module: str) -> set[str]:
+    """Return the top-level modules that one import loads, or tries to load, in a fresh interpreter."""
+    code = (
+        "import json, sys\n"
+        "tried = set()\n"
+        "class Watch:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        tried.add(name.partition('.')[0])\n"
+        "sys.meta_path.insert(0, Watch())\n"
+        f"import {module}\n"
+        "print(json.dumps(sorted(tried)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
+    return set(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize("module", ["memcore", "memcore.client"])
+def test_an_engine_that_imports_the_client_loads_nothing_heavy(module: str) -> None:
+    loaded = loaded_by(module)
+    assert "memcore" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize("module", ["memcore.backends", "memcore.backends.factory", "memcore.backends.mem0.backend"])
+def test_backends_load_mem0_only_where_it_is_used(module: str) -> None:
+    assert loaded_by(module).isdisjoint({"mem0", "torch", "transformers", "tasks", "workers", "celery", "kombu"})
+
+
+@pytest.mark.parametrize(
+    "module", ["workers.run", "workers.beat", "workers.stack.stack", "ops.flower", "ops.cli.main", "scheduler"]
+)
+def test_no_process_of_the_embedded_stack_imports_torch(module: str) -> None:
+    assert loaded_by(module).isdisjoint({"torch", "transformers", "sentence_transformers"})
+
+
+def test_the_store_server_needs_neither_torch_nor_mem0_nor_celery() -> None:
+    assert loaded_by("memcore.vectorstore.server").isdisjoint({"torch", "mem0", "transformers", "celery", "kombu"})
+
+
+def test_importing_every_module_starts_no_thread_and_reads_no_memtend_variable() -> None:
+    modules = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in source_files(*ROOMS)
+        if path.stem not in {"__init__", "__main__", "env"}
+    ]
+    code = (
+        "import importlib, os, sys, threading, warnings\n"
+        "class Watched(dict):\n"
+        "    def get(self, key, default=None):\n"
+        "        assert not str(key).startswith('MEMTEND_'), key\n"
+        "        return super().get(key, default)\n"
+        "    def __getitem__(self, key):\n"
+        "        assert not str(key).startswith('MEMTEND_'), key\n"
+        "        return super().__getitem__(key)\n"
+        "os.environ = Watched(os.environ)\n"
+        "for name in sys.argv[1:]:\n"
+        "    importlib.import_module(name)\n"
+        "left = [each.name for each in threading.enumerate() if each is not threading.main_thread()]\n"
+        "assert not left, left\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *modules], cwd=ROOT, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_rooms_have_common_names_and_resolve_inside_this_repository(room: str) -> None:
+    assert import_module(room).__file__ == str(ROOT / room / "__init__.py")

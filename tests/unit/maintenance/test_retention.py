@@ -1,0 +1,59 @@
+"""The five steps by which a category's retention is resolved."""
+
+from datetime import timedelta
+
+import pytest
+from night_world import AGENT, START
+
+from memcore.config.retention import RetentionConfig, RetentionRule
+from memcore.errors import MemoryInputError
+from memcore.maintenance.retention import aged_filters, cutoffs, expired_filter, resolve_days
+from memcore.models import MemoryCategory
+
+EPISODIC, SOCIAL = MemoryCategory.EPISODIC, MemoryCategory.SOCIAL
+
+
+@pytest.mark.parametrize(
+    ("agent_rule", "company_rule", "agent_default", "company_default", "expected"),
+    [
+        (1, 2, 3, 4, 1),
+        (None, 2, 3, 4, 2),
+        (None, None, 3, 4, 3),
+        (None, None, None, 4, 4),
+        (None, None, None, None, None),
+    ],
+)
+def test_the_first_rule_that_exists_decides(
+    agent_rule: int | None,
+    company_rule: int | None,
+    agent_default: int | None,
+    company_default: int | None,
+    expected: int | None,
+) -> None:
+    rules = () if company_rule is None else (RetentionRule(category=EPISODIC, retention_days=company_rule),)
+    config = RetentionConfig(rules=rules, default_retention_days=company_default)
+
+    days = resolve_days(
+        config, agent_days=agent_default, agent_overrides={} if agent_rule is None else {EPISODIC: agent_rule}
+    )
+
+    assert days[EPISODIC] == expected
+    assert days[SOCIAL] == (agent_default or company_default)
+    assert set(days) == set(MemoryCategory)
+
+
+def test_an_agents_value_below_a_day_is_refused_by_name() -> None:
+    with pytest.raises(MemoryInputError, match="retention_days: is 0; the least is 1 day"):
+        resolve_days(RetentionConfig(), agent_days=0)
+    with pytest.raises(MemoryInputError, match=r"retention_overrides\.social: is -1"):
+        resolve_days(RetentionConfig(), agent_overrides={SOCIAL: -1})
+
+
+def test_filters_name_only_what_has_a_rule_and_leave_held_ids_out() -> None:
+    held = frozenset({"h"})
+    filters = aged_filters(AGENT, cutoffs({EPISODIC: 10, SOCIAL: None}, START), held=held)
+
+    assert set(filters) == {EPISODIC}
+    assert filters[EPISODIC].created_before == START - timedelta(days=10)
+    assert filters[EPISODIC].without_ids == held
+    assert expired_filter(AGENT, START, held=held).expires_by == START

@@ -1,0 +1,97 @@
+"""What a summary says, and what it takes over."""
+
+from datetime import timedelta
+
+import pytest
+from night_world import COMPANY, START, memory, uid
+
+from memcore.backends.record import Lineage, MemoryRecord
+from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType
+from memcore.errors import MemoryConfigError
+from memcore.maintenance.concatenation import ConcatenationOp
+from memcore.maintenance.draft import Draft
+from memcore.maintenance.member import Member
+from memcore.maintenance.strategy import build_consolidation_strategy
+from memcore.maintenance.summary import summary_record
+from memcore.models import MemoryCategory
+
+
+async def test_a_concatenation_names_the_category_and_cuts_each_memory_at_200_characters() -> None:
+    whole, cut = "x" * 200, "y" * 201
+    sources = [
+        memory(1, content=whole, category=MemoryCategory.EPISODIC),
+        memory(2, content=cut, category=MemoryCategory.EPISODIC),
+        memory(3, content="two\n\nlines\tand a tab", category=MemoryCategory.EPISODIC),
+    ]
+
+    draft = await ConcatenationOp().write(sources)
+
+    heading, *bullets = draft.content.split("\n")
+    assert "episodic" in heading
+    assert bullets == ["- " + whole, "- " + "y" * 200 + "...", "- two lines and a tab"]
+
+
+def summary(*sources: MemoryRecord, strategy: str = "simple") -> MemoryRecord:
+    return summary_record(sources, Draft(content="in short", tags=("made-so",)), company=COMPANY, strategy=strategy)
+
+
+def test_a_summary_keeps_namespace_sources_confidence_expiry_tags_and_scope() -> None:
+    made = summary(
+        memory(1, days_old=30, namespace="work", tags=["a", "b"], confidence=0.9, expires_in_days=9),
+        memory(2, days_old=20, namespace="work", tags=["b", "c"], confidence=0.4, expires_in_days=4),
+    )
+
+    entry = made.entry
+    assert (entry.namespace, entry.category, entry.content) == ("work", MemoryCategory.SEMANTIC, "in short")
+    assert entry.metadata.source == "consolidation"
+    assert entry.metadata.tags == ("consolidated", "made-so", "a", "b", "c")
+    assert entry.metadata.confidence == 0.4
+    assert entry.expires_at == START + timedelta(days=4)
+    assert made.lineage.summary_of == (uid(1), uid(2))
+    assert made.lineage.depth == 1
+    assert made.vectors is None
+
+
+def test_a_summary_is_as_old_as_its_newest_source_so_that_retention_neither_restarts_nor_hurries() -> None:
+    made = summary(memory(1, days_old=30), memory(2, days_old=20))
+
+    assert made.entry.created_at == START - timedelta(days=20)
+
+
+def test_a_summary_carries_a_scope_only_when_all_its_sources_share_it() -> None:
+    one = Lineage(session_id="s", project_id="p", task_id="t", depth=2)
+    other = Lineage(session_id="s", project_id="p", task_id="u")
+
+    lineage = summary(memory(1, lineage=one), memory(2, lineage=other)).lineage
+
+    assert (lineage.session_id, lineage.project_id, lineage.task_id, lineage.depth) == ("s", "p", None, 3)
+
+
+def test_the_same_sources_make_the_same_summary_in_any_order_and_other_strategies_another() -> None:
+    first, second = memory(1), memory(2)
+
+    assert summary(first, second).entry.id == summary(second, first).entry.id
+    assert summary(first, second).entry.id != summary(first, second, strategy="mine").entry.id
+    assert summary(first, second).entry.id != summary(first, memory(3)).entry.id
+
+
+@pytest.mark.parametrize("name", [ConsolidationStrategyType.DUAL_MODE, ConsolidationStrategyType.LLM])
+def test_a_strategy_without_its_model_says_what_is_missing(name: ConsolidationStrategyType) -> None:
+    with pytest.raises(MemoryConfigError, match=f"consolidation.strategy: {name} needs a completion provider"):
+        build_consolidation_strategy(ConsolidationConfig(strategy=name))
+
+
+def test_none_means_no_strategy_and_simple_needs_nothing() -> None:
+    assert build_consolidation_strategy(ConsolidationConfig(strategy=ConsolidationStrategyType.NONE)) is None
+    simple = build_consolidation_strategy(ConsolidationConfig())
+    assert simple is not None
+    assert simple.name == "simple"
+
+
+def test_the_configured_threshold_and_limits_are_the_ones_used() -> None:
+    strategy = build_consolidation_strategy(ConsolidationConfig(group_threshold=6, group_max_entries=2))
+    assert strategy is not None
+    found = [Member.of(memory(n, days_old=40 - n)) for n in range(1, 7)]
+
+    assert list(strategy.chunks(found[:5])) == []
+    assert [len(chunk) for chunk in strategy.chunks(found)] == [2, 2]

@@ -1,0 +1,62 @@
+"""Who goes first when there are too many."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+from night_world import START, memory, uid
+
+from memcore.backends.record import MemoryRecord
+from memcore.maintenance.value import recency_and_confidence
+from memcore.maintenance.victims import Lowest, Victim, lowest
+
+NOW = START
+
+
+def test_a_memory_is_worth_half_after_a_month_and_in_proportion_to_its_confidence() -> None:
+    assert recency_and_confidence(memory(1, days_old=0).entry, NOW) == 1.0
+    assert recency_and_confidence(memory(1, days_old=30).entry, NOW) == pytest.approx(0.5)
+    assert recency_and_confidence(memory(1, days_old=30, confidence=0.5).entry, NOW) == pytest.approx(0.25)
+
+
+def test_a_memory_from_the_future_is_worth_no_more_than_a_new_one() -> None:
+    assert recency_and_confidence(memory(1, days_old=-5).entry, NOW) == 1.0
+
+
+async def _pages(*records: MemoryRecord) -> AsyncIterator[tuple[MemoryRecord, ...]]:
+    for record in records:
+        yield (record,)
+
+
+async def test_protected_last_then_value_then_age_then_id() -> None:
+    order = await lowest(
+        _pages(
+            memory(1, days_old=90, tags=["core"]),
+            memory(2, days_old=10),
+            memory(3, days_old=50),
+            memory(4, days_old=20, confidence=0.0),
+            memory(6, days_old=30, confidence=0.0),
+            memory(5, days_old=30, confidence=0.0),
+        ),
+        size=10,
+        value=recency_and_confidence,
+        now=NOW,
+    )
+
+    assert [victim.id for victim in order] == [uid(n) for n in (5, 6, 4, 3, 2, 1)]
+
+
+@given(st.lists(st.integers(0, 50)), st.integers(0, 12))
+def test_the_lowest_of_any_stream_are_those_of_its_sorted_whole(values: list[int], size: int) -> None:
+    victims = [
+        Victim(is_protected=False, value=value, created_at=NOW + timedelta(days=n), id=str(n))
+        for n, value in enumerate(values)
+    ]
+    kept = Lowest(size)
+    for victim in victims:
+        kept.add([victim])
+        assert len(kept._kept) <= 2 * size + 1
+
+    assert kept.taken() == tuple(sorted(victims)[:size])

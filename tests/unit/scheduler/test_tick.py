@@ -1,0 +1,104 @@
+from datetime import timedelta
+
+import pytest
+from crews import ScriptedCrew
+from ledgers import StoppedClock
+
+from memcore.config.settings import SWEEP_SECONDS, TICK_SECONDS
+from memcore.jobs.outcomes import Done, Skipped
+from memcore.jobs.queues import Queue
+from memcore.ledger.agent import AgentSpec
+from memcore.ledger.run import RunState
+from memcore.ledger.ticks import Tick
+from memcore.models import ConsolidationInterval
+from scheduler import sweep as sweeping
+from scheduler import tick as ticking
+from scheduler.sweep import QUEUED_TOO_LONG, sweep
+from scheduler.tick import tick
+
+
+def due(crew: ScriptedCrew, count: int) -> list[str]:
+    """Make agents known, each due one second after the one before, all of them now."""
+    names = [f"agent-{number:03}" for number in range(count)]
+    crew.ledger.agents.register("acme", names, interval=ConsolidationInterval.DAILY)
+    for number, name in enumerate(names):
+        crew.ledger.agents.set_due("acme", name, crew.clock() - timedelta(seconds=count - number))
+    return names
+
+
+def test_a_tick_rings_for_every_due_agent_oldest_first_and_once(crew: ScriptedCrew) -> None:
+    names = due(crew, 5)
+    assert tick("{}", crew) == Done(facts={"sent": 5})
+    assert [run.agent_id for run in crew.bell.rung] == names
+    assert tick("{}", crew) == Done(facts={"sent": 0})
+
+
+def test_a_tick_goes_on_in_batches_up_to_its_cap(crew: ScriptedCrew, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = due(crew, 10)
+    monkeypatch.setattr(ticking, "CLAIM_BATCH", 3)
+    monkeypatch.setattr(ticking, "CLAIM_CAP", 6)
+    assert tick("{}", crew) == Done(facts={"sent": 6})
+    assert tick("{}", crew) == Done(facts={"sent": 4})
+    assert [run.agent_id for run in crew.bell.rung] == names
+
+
+def test_paused_agents_and_those_that_never_want_a_night_are_left_alone(crew: ScriptedCrew) -> None:
+    due(crew, 2)
+    crew.ledger.agents.pause("acme", "agent-000")
+    crew.ledger.agents.put(AgentSpec(company="acme", agent_id="agent-001", interval=ConsolidationInterval.NEVER))
+    assert tick("{}", crew) == Done(facts={"sent": 0})
+
+
+def test_while_all_is_paused_nobody_is_claimed_and_the_due_stay_due(crew: ScriptedCrew) -> None:
+    names = due(crew, 2)
+    crew.ledger.switches.pause("acme")
+    assert isinstance(tick("{}", crew), Skipped)
+    crew.ledger.switches.resume("acme")
+    assert tick("{}", crew) == Done(facts={"sent": 2})
+    assert [run.agent_id for run in crew.bell.rung] == names
+
+
+def test_whoever_looks_sees_when_the_last_tick_ended_even_while_all_is_paused(
+    crew: ScriptedCrew, clock: StoppedClock
+) -> None:
+    due(crew, 3)
+    tick("{}", crew)
+    assert crew.ledger.ticks.last("acme") == Tick(ended_at=clock(), sent=3)
+    clock.advance(timedelta(seconds=10))
+    crew.ledger.switches.pause("acme")
+    tick("{}", crew)
+    assert crew.ledger.ticks.last("acme") == Tick(ended_at=clock(), sent=0)
+
+
+def test_a_bell_that_breaks_loses_no_run(crew: ScriptedCrew, clock: StoppedClock) -> None:
+    names = due(crew, 3)
+    crew.bell.error = OSError("the broker is away")
+    with pytest.raises(OSError, match="away"):
+        tick("{}", crew)
+    crew.bell.error = None
+    assert sweep("{}", crew) == Done(facts={"rung": 0, "expired": 0})
+    clock.advance(QUEUED_TOO_LONG)
+    assert sweep("{}", crew) == Done(facts={"rung": 3, "expired": 0})
+    assert sorted(run.agent_id for run in crew.bell.rung) == names
+    # those rung for are left alone for a while
+    assert sweep("{}", crew) == Done(facts={"rung": 0, "expired": 0})
+
+
+def test_a_sweep_rings_for_a_run_whose_worker_died(crew: ScriptedCrew, clock: StoppedClock) -> None:
+    due(crew, 1)
+    tick("{}", crew)
+    (run,) = crew.bell.rung
+    lease = timedelta(seconds=45)
+    assert crew.ledger.runs.claim(run.run_id, lease=lease) is not None
+    clock.advance(lease - timedelta(seconds=1))
+    assert sweep("{}", crew) == Done(facts={"rung": 0, "expired": 0})
+    clock.advance(timedelta(seconds=1))
+    assert sweep("{}", crew) == Done(facts={"rung": 1, "expired": 0})
+    assert crew.bell.rung[-1].run_id == run.run_id
+    assert crew.bell.rung[-1].state is RunState.RUNNING
+
+
+def test_the_scheduler_is_two_entries_that_do_not_pile_up() -> None:
+    assert ticking.TICK.queue is sweeping.SWEEP.queue is Queue.CONTROL
+    assert timedelta(seconds=TICK_SECONDS) < ticking.TICK.limits.hard
+    assert timedelta(seconds=SWEEP_SECONDS) < sweeping.SWEEP.limits.hard

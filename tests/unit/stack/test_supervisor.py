@@ -1,0 +1,282 @@
+"""The supervisor over tiny real processes: shells that sleep, die, or do not want to go."""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+import pytest
+from stacks import wait_until
+
+from memcore.errors import MemoryConfigError, MemoryConnectionError
+from workers.heartbeat import STALE_SECONDS, Heartbeat
+from workers.run import EXIT_CONFIG
+from workers.stack import supervisor as supervising
+from workers.stack.home import Home
+from workers.stack.part import START_LIMIT, STOP_LIMIT, Part
+from workers.stack.ready import file_appears
+from workers.stack.state import read_state, same_process
+from workers.stack.supervisor import Supervisor, take_over
+
+#: Shell: waits for a signal and goes.
+WELL = "touch $READY; exec sleep 600"
+
+#: Shell: notes that it was asked to stop, then goes.
+NOTES_ITS_END = 'trap "echo $NAME >> $ORDER; exit 0" TERM; touch $READY; while :; do sleep 0.02; done'
+
+#: Shell: does not want to go.
+STUBBORN = 'trap "" TERM; touch $READY; while :; do sleep 0.02; done'
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = Home(tmp_path / "home")
+    home.furnish()
+    return home.path
+
+
+MakePart = Callable[..., Part]
+
+
+@pytest.fixture
+def make_part(home: Path) -> MakePart:
+    def make(
+        name: str,
+        script: str = WELL,
+        *,
+        is_beside: bool = False,
+        start_limit: timedelta = START_LIMIT,
+        stop_limit: timedelta = STOP_LIMIT,
+    ) -> Part:
+        ready = home / "run" / f"{name}.ready"
+        return Part(
+            name=name,
+            argv=("/bin/sh", "-c", script),
+            is_ready=file_appears(ready),
+            env={"READY": str(ready), "NAME": name, "ORDER": str(home / "order"), "RUNS": str(home / f"{name}.runs")},
+            is_beside=is_beside,
+            start_limit=start_limit,
+            stop_limit=stop_limit,
+        )
+
+    return make
+
+
+MakeSupervisor = Callable[..., Supervisor]
+
+
+@pytest.fixture
+def supervise(home: Path) -> Generator[MakeSupervisor]:
+    made: list[Supervisor] = []
+
+    def make(*parts: Part) -> Supervisor:
+        made.append(Supervisor(home, parts, {"PATH": os.environ["PATH"]}))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.stop()
+
+
+@pytest.fixture
+def watched(supervise: MakeSupervisor) -> Generator[MakeSupervisor]:
+    threads: list[tuple[Supervisor, threading.Thread]] = []
+
+    def make(*parts: Part) -> Supervisor:
+        made = supervise(*parts)
+        made.start()
+        thread = threading.Thread(target=made.watch)
+        thread.start()
+        threads.append((made, thread))
+        return made
+
+    yield make
+    for made, thread in threads:
+        made.ask_to_stop()
+        thread.join()
+
+
+def pid_of(home: Path, name: str) -> int | None:
+    state = read_state(home)
+    assert state is not None
+    return next(part.pid for part in state.parts if part.name == name)
+
+
+def restarts(home: Path, name: str) -> int:
+    state = read_state(home)
+    assert state is not None
+    return next(part.restarts for part in state.parts if part.name == name)
+
+
+def test_a_started_stack_is_told_to_the_world(home: Path, make_part: MakePart, supervise: MakeSupervisor) -> None:
+    supervise(make_part("one"), make_part("two")).start()
+    state = read_state(home)
+    assert state is not None
+    assert state.is_alive
+    assert [(part.name, part.ready, part.restarts) for part in state.parts] == [("one", True, 0), ("two", True, 0)]
+    assert all(part.pid and same_process(part.pid, part.born) for part in state.parts)
+    assert all(part.resident_bytes > 0 for part in state.parts)
+
+
+def test_a_part_whose_heartbeat_stopped_is_not_ready_although_it_runs(
+    home: Path, make_part: MakePart, watched: MakeSupervisor
+) -> None:
+    heartbeat = Heartbeat.of(home, "one")
+    watched(replace(make_part("one"), is_well=heartbeat.is_fresh))
+
+    def is_ready() -> bool:
+        state = read_state(home)
+        return state is not None and state.parts[0].ready
+
+    assert is_ready()
+    long_ago = time.time() - 2 * STALE_SECONDS
+    os.utime(heartbeat.path, (long_ago, long_ago))
+    wait_until(lambda: not is_ready(), what="the supervisor to see it")
+    assert pid_of(home, "one") is not None
+    assert restarts(home, "one") == 0
+    heartbeat.touch()
+    wait_until(is_ready, what="the supervisor to see it again")
+
+
+def test_a_part_that_dies_is_started_again(home: Path, make_part: MakePart, watched: MakeSupervisor) -> None:
+    watched(make_part("one"), make_part("two"))
+    first, other = pid_of(home, "one"), pid_of(home, "two")
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: restarts(home, "one") == 1 and pid_of(home, "one") not in {None, first}, what="a new process")
+    assert pid_of(home, "two") == other
+
+
+def test_each_death_in_a_row_doubles_the_wait(home: Path, make_part: MakePart, watched: MakeSupervisor) -> None:
+    watched(make_part("mayfly", 'date +%s.%N >> "$RUNS"; touch $READY; sleep 0.3; exit 1'))
+    runs = home / "mayfly.runs"
+    wait_until(lambda: len(runs.read_text().split()) >= 5, what="five lives")
+    at = list(map(float, runs.read_text().split()))
+    gaps = [later - earlier for earlier, later in itertools.pairwise(at)]
+    # each life takes 0.3 s and each look 0.1 s; the waits are 0.2, 0.4, 0.8, 1.6
+    for gap, wait in zip(gaps, (0.2, 0.4, 0.8, 1.6), strict=False):
+        assert gap >= wait + 0.3
+
+
+def test_a_mistake_in_the_configuration_is_not_tried_again_soon(
+    home: Path, make_part: MakePart, watched: MakeSupervisor
+) -> None:
+    made = watched(make_part("wrong", f'echo x >> "$RUNS"; touch $READY; sleep 0.2; exit {EXIT_CONFIG}'))
+    wait_until(lambda: "wrong" in made._revive_at, what="the death to be seen")
+    wait = made._revive_at["wrong"] - time.monotonic()
+    assert wait > supervising.LONGEST_WAIT.total_seconds() - 5
+    assert (home / "wrong.runs").read_text() == "x\n"
+
+
+def test_parts_stop_in_reverse_and_those_beside_each_other_together(
+    home: Path, make_part: MakePart, supervise: MakeSupervisor
+) -> None:
+    names = ("broker", "store", "worker")
+    made = supervise(*(make_part(name, NOTES_ITS_END) for name in names), make_part("beat", WELL, is_beside=True))
+    made.start()
+    made.stop()
+    assert (home / "order").read_text().split() == ["worker", "store", "broker"]
+    state = read_state(home)
+    assert state is not None
+    assert [part.pid for part in state.parts] == [None] * 4
+
+
+def test_what_does_not_want_to_go_is_killed_with_its_children(
+    home: Path, make_part: MakePart, supervise: MakeSupervisor
+) -> None:
+    made = supervise(make_part("stubborn", STUBBORN, stop_limit=timedelta(seconds=0.3)))
+    made.start()
+    pid = pid_of(home, "stubborn")
+    assert pid is not None
+    family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    made.stop()
+    psutil.wait_procs(family, timeout=10)
+    assert not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in family)
+
+
+def test_children_that_outlive_their_part_are_ended_before_it_starts_again(
+    home: Path, make_part: MakePart, watched: MakeSupervisor
+) -> None:
+    watched(make_part("parent", 'sleep 600 & echo $! >> "$RUNS"; touch $READY; wait'))
+    runs = home / "parent.runs"
+    orphan = psutil.Process(int(runs.read_text().split()[0]))
+    pid = pid_of(home, "parent")
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: restarts(home, "parent") == 1, what="the new part")
+    assert not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_part_that_dies_while_starting_is_named_with_its_log_and_all_is_stopped(
+    home: Path, make_part: MakePart, supervise: MakeSupervisor
+) -> None:
+    made = supervise(make_part("good"), make_part("bad", "echo no luck; exit 7"))
+    with pytest.raises(MemoryConnectionError, match=r"bad ended with exit code 7; its log is .*bad\.log"):
+        made.start()
+    assert (home / "logs" / "bad.log").read_text() == "no luck\n"
+    assert pid_of(home, "good") is None
+
+
+def test_a_part_that_is_never_ready_is_given_up(make_part: MakePart, supervise: MakeSupervisor) -> None:
+    made = supervise(make_part("slow", "sleep 600", start_limit=timedelta(seconds=0.2)))
+    with pytest.raises(MemoryConnectionError, match="slow was not ready in time"):
+        made.start()
+
+
+def test_a_ready_file_of_an_earlier_life_does_not_count(
+    home: Path, make_part: MakePart, supervise: MakeSupervisor
+) -> None:
+    (home / "run" / "late.ready").touch()
+    made = supervise(make_part("late", "sleep 600", start_limit=timedelta(seconds=0.2)))
+    with pytest.raises(MemoryConnectionError, match="not ready"):
+        made.start()
+
+
+def test_a_second_supervisor_is_refused(home: Path) -> None:
+    handle = take_over(home)
+    with pytest.raises(MemoryConfigError, match=r"a stack runs at .* already"):
+        take_over(home)
+    os.close(handle)
+    os.close(take_over(home))
+
+
+def test_what_a_killed_supervisor_left_is_ended_by_the_next(home: Path, make_part: MakePart) -> None:
+    part = make_part("left")
+    code = (
+        "import sys, time; from pathlib import Path\n"
+        "from workers.stack.part import Part; from workers.stack.supervisor import Supervisor, take_over\n"
+        "from workers.stack.ready import file_appears\n"
+        "home = Path(sys.argv[1]); take_over(home)\n"
+        "ready = home / 'run' / 'left.ready'\n"
+        "part = Part(name='left', argv=('/bin/sh', '-c', sys.argv[2]), is_ready=file_appears(ready),"
+        " env={'READY': str(ready)})\n"
+        "Supervisor(home, [part], {'PATH': sys.argv[3]}).start()\n"
+        "print('up', flush=True); time.sleep(600)\n"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, str(home), part.argv[2], os.environ["PATH"]], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "up\n"
+        pid = pid_of(home, "left")
+        assert pid is not None
+        with pytest.raises(MemoryConfigError):
+            take_over(home)
+    finally:
+        other.kill()
+        other.wait()
+        if other.stdout is not None:
+            other.stdout.close()
+    left = psutil.Process(pid)
+    assert left.is_running()
+    os.close(take_over(home))
+    assert not left.is_running() or left.status() == psutil.STATUS_ZOMBIE

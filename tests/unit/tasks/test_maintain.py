@@ -1,0 +1,110 @@
+import json
+from datetime import timedelta
+
+import pytest
+from crews import ScriptedCrew
+from memories import NOW
+
+from memcore.errors import MemoryConnectionError
+from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Skipped, Snooze
+from memcore.jobs.payloads import MaintenancePayload
+from memcore.ledger.run import NewRun, RunState
+from tasks.maintain import maintain
+
+LEASE = timedelta(seconds=45)
+
+
+def payload(run_id: str = "run-1", *, company: str = "acme", agent_id: str = "ada") -> str:
+    return MaintenancePayload(company=company, agent_id=agent_id, run_id=run_id, planned_at=NOW).model_dump_json()
+
+
+def test_a_message_without_a_row_makes_the_row_and_carries_it_out(crew: ScriptedCrew) -> None:
+    seen: list[str] = []
+
+    def night(run_id: str) -> Outcome:
+        seen.append(run_id)
+        return Done(facts={"live": 3})
+
+    crew.night = night
+    assert maintain(payload(), crew) == Done(facts={"live": 3})
+    run = crew.ledger.runs.get("run-1")
+    assert run is not None
+    assert (run.agent_id, run.state, run.planned_at) == ("ada", RunState.QUEUED, NOW)
+    maintain(payload(), crew)
+    assert seen == ["run-1", "run-1"]
+
+
+def test_an_agent_has_one_run_at_a_time(crew: ScriptedCrew) -> None:
+    crew.ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=NOW - timedelta(days=1)))
+    assert maintain(payload(), crew) == Skipped(reason="another run of this agent is under way")
+    assert crew.ledger.runs.get("run-1") is None
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Snooze(reason="paused", delay=timedelta(minutes=1)),
+        Retry(reason="store is away", delay=timedelta(seconds=5)),
+        Skipped(reason="another worker holds it"),
+    ],
+)
+def test_while_the_row_waits_or_runs_the_message_is_parked(crew: ScriptedCrew, outcome: Outcome) -> None:
+    crew.night = lambda _run_id: outcome
+    parked = maintain(payload(), crew)
+    assert isinstance(parked, Parked)
+    assert parked.reason == getattr(outcome, "reason", None)
+
+
+def test_a_second_message_reports_what_the_run_did(crew: ScriptedCrew) -> None:
+    def night(run_id: str) -> Outcome:
+        run = crew.ledger.runs.claim(run_id, lease=LEASE)
+        assert run is not None
+        assert run.token is not None
+        crew.ledger.runs.finish(run_id, run.token, state=RunState.DONE, counts={"removed": 7})
+        return Skipped(reason="it is done")
+
+    crew.night = night
+    assert maintain(payload(), crew) == Done(facts={"removed": 7})
+
+
+def test_a_held_run_stays_skipped_with_its_reason(crew: ScriptedCrew) -> None:
+    def night(run_id: str) -> Outcome:
+        run = crew.ledger.runs.claim(run_id, lease=LEASE)
+        assert run is not None
+        assert run.token is not None
+        crew.ledger.runs.finish(run_id, run.token, state=RunState.HELD, counts={}, reason="too much")
+        return Skipped(reason="too much")
+
+    crew.night = night
+    assert maintain(payload(), crew) == Skipped(reason="too much")
+
+
+def test_a_failure_before_there_is_a_row_keeps_the_message(crew: ScriptedCrew, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(_run_id: str) -> None:
+        raise MemoryConnectionError("the ledger is away")
+
+    monkeypatch.setattr(crew.ledger.runs, "get", away)
+    assert isinstance(maintain(payload(), crew), Retry)
+
+
+def test_a_newer_message_waits_for_a_newer_worker(crew: ScriptedCrew) -> None:
+    newer = json.dumps({**json.loads(payload()), "version": 3, "depth": "new"})
+    assert isinstance(maintain(newer, crew), Snooze)
+    assert crew.ledger.runs.get("run-1") is None
+
+
+def test_an_undo_of_nothing_is_given_up_in_one_sentence(crew: ScriptedCrew) -> None:
+    odd = json.dumps({**json.loads(payload()), "kind": "undo"})
+    outcome = maintain(odd, crew)
+    assert isinstance(outcome, Dead)
+    assert outcome.reason.startswith("undo_of: ")
+
+
+@pytest.mark.parametrize("broken", ["", "{}", "[]"])
+def test_a_message_that_nobody_can_read_is_given_up(crew: ScriptedCrew, broken: str) -> None:
+    assert isinstance(maintain(broken, crew), Dead)
+
+
+def test_another_companys_run_is_refused(crew: ScriptedCrew) -> None:
+    assert isinstance(maintain(payload(company="other"), crew), Dead)
+    assert crew.ledger.runs.get("run-1") is None

@@ -1,0 +1,79 @@
+"""What clients of released versions send is read for ever: these files are never changed, new versions get new ones."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from crews import ScriptedCrew
+from repository import ROOT
+
+from memcore.jobs.outcomes import Done
+from memcore.jobs.payloads import MaintenancePayload, StorePayload, is_newer
+from memcore.models import MemoryCategory
+from tasks.maintain import maintain
+from tasks.store import write
+
+PAYLOADS = ROOT / "tests" / "fixtures" / "payloads"
+
+#: When the jobs of version 1 were sent.
+SENT = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
+
+
+def payload(name: str) -> str:
+    return (PAYLOADS / f"{name}.json").read_text(encoding="utf-8")
+
+
+def test_every_payload_on_file_is_read_and_counts_as_none_of_the_newer() -> None:
+    readers: dict[str, type[StorePayload | MaintenancePayload]] = {
+        "store": StorePayload,
+        "maintenance": MaintenancePayload,
+        "undo": MaintenancePayload,
+    }
+    files = sorted(PAYLOADS.iterdir())
+    assert len(files) >= 3
+    for file in files:
+        name, _, version = file.stem.partition("-")
+        text = file.read_text(encoding="utf-8")
+        assert readers[name].model_validate_json(text).version == int(version) == json.loads(text)["version"]
+        assert not is_newer(text)
+
+
+def test_a_store_job_of_version_1_is_written_to_its_last_field(crew: ScriptedCrew) -> None:
+    crew.desk.answer = 2
+    assert write(payload("store-1"), crew) == Done(facts={"stored": 2, "buried": 0})
+    ((full, bare),) = crew.desk.taken
+    assert (full.agent_id, full.id) == ("ada", json.loads(payload("store-1"))["items"][0]["id"])
+    assert (full.created_at, full.sent_at) == (SENT - timedelta(days=100), SENT)
+    assert (full.session_id, full.project_id, full.task_id) == ("s-1", "p-1", "t-1")
+    request = full.request
+    assert request.content == 'The "queue" pages at 500 — naïve café, 日本'
+    assert (request.category, request.namespace) == (MemoryCategory.WORKING, "payments")
+    assert (request.metadata.source, request.metadata.confidence) == ("runbook", 0.75)
+    assert request.metadata.tags == ("alerts", "on-call")
+    assert request.expires_at == SENT + timedelta(days=30)
+    assert (bare.agent_id, bare.created_at, bare.request.expires_at, bare.session_id) == ("bob", SENT, None, None)
+
+
+def test_a_maintenance_job_of_version_1_makes_its_run(crew: ScriptedCrew) -> None:
+    assert isinstance(maintain(payload("maintenance-1"), crew), Done)
+    run = crew.ledger.runs.get("run-1")
+    assert run is not None
+    assert (run.agent_id, run.kind, run.origin, run.planned_at) == ("ada", "maintenance", "scheduled", SENT)
+    assert (run.undo_of, run.allow_large) == (None, False)
+
+
+def test_an_undo_job_of_version_1_makes_its_run(crew: ScriptedCrew) -> None:
+    assert isinstance(maintain(payload("undo-1"), crew), Done)
+    run = crew.ledger.runs.get("undo-1")
+    assert run is not None
+    assert (run.kind, run.origin, run.undo_of, run.allow_large) == ("undo", "manual", "run-1", True)
+
+
+@pytest.mark.parametrize(("name", "optional"), [("maintenance-1", ("version", "kind", "origin", "allow_large"))])
+def test_what_may_be_left_out_may_be_left_out_for_ever(
+    crew: ScriptedCrew, name: str, optional: tuple[str, ...]
+) -> None:
+    fields: dict[str, Any] = json.loads(payload(name))
+    bare = json.dumps({key: value for key, value in fields.items() if key not in optional})
+    assert isinstance(maintain(bare, crew), Done)

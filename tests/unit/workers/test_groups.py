@@ -1,0 +1,38 @@
+from collections import Counter
+
+import pytest
+
+from memcore.errors import MemoryInputError
+from memcore.jobs.queues import Queue
+from workers.app import all_jobs
+from workers.groups import GROUPS, group
+from workers.run import arguments_of
+
+
+def test_every_queue_is_taken_by_exactly_one_group() -> None:
+    assert Counter(queue for each in GROUPS.values() for queue in each.queues) == dict.fromkeys(Queue, 1)
+
+
+@pytest.mark.parametrize("job", all_jobs(), ids=lambda job: str(job.name))
+def test_a_job_is_asked_to_stop_before_it_is_killed_and_killed_before_another_gets_it(job: object) -> None:
+    limits, queue = job.limits, job.queue  # type: ignore[attr-defined]  # ids need an untyped parameter
+    taker = next(each for each in GROUPS.values() if queue in each.queues)
+    assert limits.soft < limits.hard < taker.visibility
+    assert limits.attempts >= 1
+
+
+def test_every_job_has_a_name_of_its_own() -> None:
+    names = [str(job.name) for job in all_jobs()]
+    assert len(names) == len(set(names)) == 4
+
+
+def test_a_group_is_found_by_its_name_and_a_wrong_name_is_told() -> None:
+    assert group("store").pool == "threads"
+    with pytest.raises(MemoryInputError, match="group: 'night-shift' is not one of store, night, llm"):
+        group("night-shift")
+
+
+def test_a_worker_is_started_for_its_queues_on_its_pool() -> None:
+    arguments = arguments_of(group("night"))
+    assert "--queues=memory.maintenance,memory.control" in arguments
+    assert "--pool=prefork" in arguments

@@ -1,0 +1,239 @@
+import logging
+from collections.abc import Generator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
+from celery.exceptions import Retry as PutBack
+from crews import ScriptedCrew
+from kombu.exceptions import OperationalError
+from ledgers import sqlite_urls
+
+from memcore.client.sender import SNOOZED
+from memcore.errors import MemoryConnectionError
+from memcore.jobs.names import TaskName
+from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Skipped, Snooze
+from memcore.jobs.queues import Queue
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.migrate import migrate
+from tasks.job import Job, Limits
+from workers.task import MAX_COUNTDOWN, came_back, carry_out, judge, settle
+from workers.trial import Trial
+
+LIMITS = Limits(soft=timedelta(seconds=1), hard=timedelta(seconds=2), attempts=3)
+JOB = Job(name=TaskName.STORE, queue=Queue.STORE, limits=LIMITS, run=lambda _payload, _crew: Done())
+TEXT = "a memory that nobody may quote"
+
+
+@pytest.fixture
+def crew(tmp_path: Path) -> Generator[ScriptedCrew]:
+    urls = sqlite_urls(tmp_path)
+    migrate(urls)
+    ledger = Ledger.open(urls)
+    yield ScriptedCrew(ledger=ledger)
+    ledger.close()
+
+
+def a_task(*, retries: int = 0) -> MagicMock:
+    task = MagicMock()
+    task.request.id = "job-1"
+    task.request.retries = retries
+    task.request.ignore_result = False
+    task.request.argsrepr = "2 memories"
+    task.request.delivery_info = {"exchange": "", "routing_key": "memory.store.bulk", "redelivered": False}
+    return task
+
+
+def settled(task: MagicMock, outcome: Outcome, crew: ScriptedCrew, *, job: Job = JOB) -> dict[str, Any]:
+    return settle(task, job, outcome, payload=TEXT, crew=crew)
+
+
+def put_back(task: MagicMock) -> dict[str, Any]:
+    task.signature_from_request.assert_called_once()
+    task.signature_from_request.return_value.apply_async.assert_called_once_with()
+    return dict(task.signature_from_request.call_args.kwargs)
+
+
+def test_what_is_done_or_skipped_becomes_the_result(crew: ScriptedCrew) -> None:
+    assert settled(a_task(), Done(facts={"stored": 2}), crew) == {"outcome": "done", "facts": {"stored": 2}}
+    assert settled(a_task(), Skipped(reason="r"), crew) == {"outcome": "skipped", "reason": "r"}
+
+
+def test_a_snoozed_job_goes_back_and_burns_no_attempt(crew: ScriptedCrew) -> None:
+    task = a_task(retries=2)
+    with pytest.raises(PutBack):
+        settled(task, Snooze(reason="r", delay=timedelta(seconds=5)), crew)
+    assert put_back(task)["retries"] == 2
+    assert put_back(task)["countdown"] == 5
+
+
+def test_no_job_waits_in_the_broker_longer_than_the_cap(crew: ScriptedCrew) -> None:
+    task = a_task()
+    with pytest.raises(PutBack):
+        settled(task, Snooze(reason="r", delay=timedelta(days=1)), crew)
+    assert put_back(task)["countdown"] == MAX_COUNTDOWN.total_seconds() == 60
+
+
+def test_a_retry_burns_an_attempt_and_the_last_one_is_kept_as_a_dead_letter(crew: ScriptedCrew) -> None:
+    task = a_task(retries=1)
+    with pytest.raises(PutBack):
+        settled(task, Retry(reason="r", delay=timedelta(seconds=5)), crew)
+    assert put_back(task)["retries"] == 2
+    task = a_task(retries=2)
+    given_up = settled(task, Retry(reason="r", delay=timedelta(seconds=5)), crew)
+    assert given_up == {"outcome": "dead", "reason": "gave up after 3 attempts: r"}
+    task.signature_from_request.assert_not_called()
+    letter = crew.ledger.dead_letters.get("job-1")
+    assert letter is not None
+    assert (letter.payload, letter.attempts, letter.queue) == (TEXT, 3, "memory.store.bulk")
+
+
+def test_a_job_that_the_broker_does_not_take_back_is_rejected_and_not_acknowledged(crew: ScriptedCrew) -> None:
+    task = a_task(retries=1)
+    task.signature_from_request.return_value.apply_async.side_effect = OperationalError("loading the dataset")
+    with pytest.raises(Reject) as rejected:
+        settled(task, Retry(reason="r", delay=timedelta(seconds=5)), crew)
+    assert rejected.value.requeue
+
+
+def test_a_dead_job_is_kept_whole(crew: ScriptedCrew) -> None:
+    assert settled(a_task(), Dead(reason="r"), crew) == {"outcome": "dead", "reason": "r"}
+    assert crew.ledger.dead_letters.count("acme") == 1
+
+
+def test_a_job_that_comes_again_by_itself_leaves_no_dead_letter(crew: ScriptedCrew) -> None:
+    job = Job(name=TaskName.TICK, queue=Queue.CONTROL, limits=LIMITS, is_repeated=True, run=JOB.run)
+    settled(a_task(), Dead(reason="r"), crew, job=job)
+    assert crew.ledger.dead_letters.count("acme") == 0
+
+
+def test_a_job_whose_letter_cannot_be_written_stays_on_the_broker(
+    crew: ScriptedCrew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_letter: object) -> None:
+        raise MemoryConnectionError("the ledger is away")
+
+    monkeypatch.setattr(crew.ledger.dead_letters, "put", away)
+    task = a_task()
+    with pytest.raises(PutBack):
+        settled(task, Dead(reason="r"), crew)
+    put_back(task)
+
+
+def test_what_goes_back_says_no_more_to_monitoring_than_before(crew: ScriptedCrew) -> None:
+    task = a_task()
+    with pytest.raises(PutBack):
+        settled(task, Retry(reason="r", delay=timedelta(seconds=5)), crew)
+    assert put_back(task)["argsrepr"] == "2 memories"
+
+
+def test_a_parked_job_is_acknowledged_without_a_final_result(crew: ScriptedCrew) -> None:
+    task = a_task()
+    with pytest.raises(Ignore):
+        settled(task, Parked(reason="paused"), crew)
+    (job_id, told, state), _ = task.backend.store_result.call_args
+    assert (job_id, told, state) == ("job-1", {"reason": "paused"}, SNOOZED)
+    task.signature_from_request.assert_not_called()
+
+
+def test_an_error_that_nobody_foresaw_is_tried_again_and_told_without_its_text(
+    crew: ScriptedCrew, caplog: pytest.LogCaptureFixture
+) -> None:
+    def run(_payload: str, _crew: object) -> Outcome:
+        raise ValueError(TEXT)
+
+    job = Job(name=TaskName.STORE, queue=Queue.STORE, limits=LIMITS, run=run)
+    with caplog.at_level(logging.INFO):
+        outcome = carry_out(job, "{}", crew)
+    assert isinstance(outcome, Retry)
+    assert "ValueError" in outcome.reason
+    assert TEXT not in caplog.text + outcome.reason
+    assert [record.message for record in caplog.records] == ["job.failed"]
+
+
+@pytest.mark.parametrize("error", [SoftTimeLimitExceeded, MemoryError, RecursionError])
+def test_what_the_process_suffers_costs_an_attempt_and_not_the_job(crew: ScriptedCrew, error: type[Exception]) -> None:
+    def run(_payload: str, _crew: object) -> Outcome:
+        raise error
+
+    outcome = carry_out(Job(name=TaskName.STORE, queue=Queue.STORE, limits=LIMITS, run=run), "{}", crew)
+    assert isinstance(outcome, Retry)
+    assert error.__name__ in outcome.reason
+
+
+def returned(*, retries: int = 0) -> MagicMock:
+    task = a_task(retries=retries)
+    task.request.delivery_info["redelivered"] = True
+    return task
+
+
+def job_that(run: Any) -> Job:
+    return Job(name=TaskName.STORE, queue=Queue.STORE, limits=LIMITS, run=run)
+
+
+def test_a_job_that_came_back_is_told_from_a_new_one() -> None:
+    assert not came_back(a_task())
+    assert came_back(returned())
+    bare = a_task()
+    bare.request.delivery_info = None
+    assert not came_back(bare)
+
+
+def test_a_job_that_came_back_runs_counted_and_leaves_no_count(crew: ScriptedCrew) -> None:
+    counted: list[int] = []
+
+    def run(_payload: str, at_work: ScriptedCrew) -> Outcome:
+        counted.append(at_work.ledger.attempts.count("job-1"))
+        return Done(facts={})
+
+    assert judge(returned(), job_that(run), Trial(deaths=3), payload=TEXT, crew=crew)["outcome"] == "done"
+    assert counted == [1]
+    assert crew.ledger.attempts.count("job-1") == 0
+
+
+def test_a_job_that_killed_too_many_workers_is_kept_as_a_dead_letter_and_not_run(crew: ScriptedCrew) -> None:
+    for _ in range(2):
+        crew.ledger.attempts.begin("job-1")
+    given_up = judge(returned(), job_that(None), Trial(deaths=3), payload=TEXT, crew=crew)
+    assert given_up == {"outcome": "dead", "reason": "3 workers died while they ran it"}
+    letter = crew.ledger.dead_letters.get("job-1")
+    assert letter is not None
+    assert letter.payload == TEXT
+    assert crew.ledger.attempts.count("job-1") == 0
+
+
+def test_a_job_that_came_back_and_fails_is_put_back_with_its_count_gone(crew: ScriptedCrew) -> None:
+    task = returned(retries=1)
+
+    def run(_payload: str, _crew: object) -> Outcome:
+        return Retry(reason="r", delay=timedelta(seconds=5))
+
+    with pytest.raises(PutBack):
+        judge(task, job_that(run), Trial(deaths=3), payload=TEXT, crew=crew)
+    assert put_back(task)["retries"] == 2
+    assert crew.ledger.attempts.count("job-1") == 0
+
+
+def test_a_job_that_cannot_be_counted_does_not_run(crew: ScriptedCrew, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(_job_id: str) -> None:
+        raise MemoryConnectionError("the ledger is away")
+
+    monkeypatch.setattr(crew.ledger.attempts, "count", away)
+    task = returned(retries=1)
+    with pytest.raises(PutBack):
+        judge(task, job_that(None), Trial(deaths=3), payload=TEXT, crew=crew)
+    assert put_back(task)["retries"] == 1
+
+
+def test_a_count_that_cannot_be_dropped_does_not_hide_what_became_of_the_job(
+    crew: ScriptedCrew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_job_id: str) -> None:
+        raise MemoryConnectionError("the ledger is away")
+
+    monkeypatch.setattr(crew.ledger.attempts, "end", away)
+    told = judge(returned(), JOB, Trial(deaths=3), payload=TEXT, crew=crew)
+    assert told == {"outcome": "done", "facts": {}}
