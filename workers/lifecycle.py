@@ -12,6 +12,7 @@ from workers.crew import CrewOnDuty
 from workers.groups import WorkerGroup
 from workers.heartbeat import Heartbeat
 from workers.pulse import beat_once, worker_pulse
+from workers.shutdown import defer_shutdown
 
 
 def watch_pool(crew: CrewOnDuty, group: WorkerGroup, *, share: Callable[[], object]) -> None:
@@ -39,6 +40,7 @@ def watch_pool(crew: CrewOnDuty, group: WorkerGroup, *, share: Callable[[], obje
 
     # weak=False: the signal would otherwise forget these closures as soon as this function returns.
     if group.pool == "prefork":
+        defer_shutdown()
         signals.worker_init.connect(spread, weak=False)
         signals.worker_process_init.connect(arrive, weak=False)
         signals.worker_process_shutdown.connect(leave, weak=False)

@@ -42,7 +42,9 @@ def write(diary: Path, line: str) -> None:
 
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
+    from workers.shutdown import defer_shutdown
     from workers.transport import register
 
     register()
+    defer_shutdown()
     make_app(sys.argv[1], Path(sys.argv[2])).worker_main(["worker", "--loglevel=INFO", *sys.argv[3:]])

@@ -1,0 +1,78 @@
+"""Shuts a prefork worker down between two steps of its event loop, never in the middle of one.
+
+Celery runs the whole cold shutdown inside the signal handler, wherever the signal found the main process. Found half
+way through handing a job to a child, it waits for a child that waits for the rest of that job: the worker hangs until
+somebody kills it, and what it held comes back only when its lease lapses. Here the handler only rings; the event loop
+does the rest when it is between two steps.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from celery import signals
+
+#: How long the event loop may take to come round; one that reconnects to its broker does not run at all.
+LOOP_SECONDS = 2.0
+
+Handler = Callable[[int, FrameType | None], Any]
+
+
+class DeferredSignal:
+    """One signal, taken by the event loop; handled on the spot if the loop does not come round in time.
+
+    Args:
+        number: the signal.
+        handler: what Celery installed for it.
+        hub: the event loop of the main process; ``call_soon`` is all it is asked.
+        seconds: how long the loop may take.
+    """
+
+    def __init__(self, number: signal.Signals, handler: Handler, hub: Any, *, seconds: float = LOOP_SECONDS) -> None:
+        self._number = number
+        self._handler = handler
+        self._hub = hub
+        self._seconds = seconds
+        self._begun = threading.Event()
+        self._rung = False
+        # A pipe and a thread that waits already: neither takes a lock that the interrupted step may hold.
+        self._ear, self._bell = os.pipe()
+        threading.Thread(target=self._listen, name=f"deferred-{number.name}", daemon=True).start()
+
+    def __call__(self, *_: object) -> None:
+        """Be the signal's handler: ring the first time, act the second."""
+        if self._rung:
+            self._begin()
+        else:
+            self._rung = True
+            os.write(self._bell, b"!")
+
+    def _listen(self) -> None:
+        os.read(self._ear, 1)
+        self._hub.call_soon(self._begin)
+        if not self._begun.wait(self._seconds):
+            os.kill(os.getpid(), self._number)
+
+    def _begin(self) -> None:
+        if not self._begun.is_set():
+            self._begun.set()
+            self._handler(self._number, None)
+
+
+def defer_shutdown() -> None:
+    """Let every prefork worker of this process shut down from its event loop, from its first readiness on."""
+    signals.worker_ready.connect(_defer, weak=False)
+
+
+def _defer(sender: Any, **_: Any) -> None:
+    hub = sender.hub
+    if hub is None or not sender.controller.use_eventloop:
+        return  # threads and solo: nothing is handed over byte by byte
+    for number in (signal.SIGTERM, signal.SIGQUIT):
+        handler = signal.getsignal(number)
+        # Ready again after a lost connection: the handler is ours already.
+        if callable(handler) and not isinstance(handler, DeferredSignal):
+            signal.signal(number, DeferredSignal(number, handler, hub))
