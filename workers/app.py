@@ -20,7 +20,7 @@ from workers.broker import broker_conf
 from workers.crew import CrewOnDuty, WorkerCrew
 from workers.groups import STORE, WorkerGroup
 from workers.lifecycle import watch_pool, watch_pulse
-from workers.task import build_task
+from workers.task import build_tasks
 
 #: How long a stopping worker lets running jobs finish, in seconds, before it gives them back to the broker.
 SOFT_SHUTDOWN_SECONDS = 15
@@ -46,8 +46,7 @@ def create_app(settings: Settings, *, group: WorkerGroup = STORE, clock: Clock =
     # Loaded once, wherever that is asked first: a prefork parent does so for all its children.
     embedder = cache(lambda: create_configured_embedder(settings, policy))
     crew = CrewOnDuty(lambda: WorkerCrew(settings, policy, bell, embedder=embedder(), clock=clock))
-    for job in all_jobs():
-        build_task(app, job, crew)
+    build_tasks(app, all_jobs(), crew)
     watch_pool(crew, group, share=embedder)
     watch_pulse(app, settings, group)
     app.conf.beat_schedule = import_module("scheduler").schedule(settings)

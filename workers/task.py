@@ -1,6 +1,7 @@
 """From a job to a Celery task: outcomes become results, retries and put-backs; nothing else happens here."""
 
 import logging
+from collections.abc import Iterable
 from datetime import timedelta
 from traceback import extract_tb
 from typing import Any, Never
@@ -28,10 +29,14 @@ FAILED_DELAY = timedelta(seconds=5)
 log = logging.getLogger("memtend.jobs")
 
 
-def build_task(app: Celery, job: Job, crew: CrewOnDuty) -> None:
-    """Register the job with the app under its name and limits."""
-    trial = Trial(deaths=job.limits.deaths)
+def build_tasks(app: Celery, jobs: Iterable[Job], crew: CrewOnDuty) -> None:
+    """Register the jobs with the app under their names and limits."""
+    trial = Trial()
+    for job in jobs:
+        _build_task(app, job, crew, trial)
 
+
+def _build_task(app: Celery, job: Job, crew: CrewOnDuty, trial: Trial) -> None:
     def run(self: Task, payload: str = "{}") -> dict[str, Any]:
         try:
             on_duty = crew.get()
@@ -64,20 +69,27 @@ def came_back(task: Task) -> bool:
 def judge(task: Task, job: Job, trial: Trial, *, payload: str, crew: Crew) -> dict[str, Any]:
     """Run a job that came back, unless it has come back too often; its count goes once it is settled."""
     job_id, attempts = task.request.id, crew.ledger.attempts
+
+    def run(died: int) -> dict[str, Any]:
+        try:
+            if died >= job.limits.deaths:
+                outcome: Outcome = Dead(reason=f"{died} workers died while they ran it")
+            else:
+                outcome = carry_out(job, payload, crew)
+            return settle(task, job, outcome, payload=payload, crew=crew)
+        finally:
+            try:
+                attempts.end(job_id)
+            except errors.MemoryError as error:
+                # The row that stays costs a place in a table, and this job's next return one of its lives.
+                log.warning("job.count_stays", extra={"job_id": job_id, "error": type(error).__name__})
+
     try:
-        outcome = trial.carry_out(job_id, lambda: carry_out(job, payload, crew), attempts)
+        return trial.carry_out(job_id, run, attempts)
     except errors.MemoryError as error:
         # Uncounted it must not run: it might kill this worker too, again and again.
         log.warning("job.uncounted", extra={"job_id": job_id, "error": type(error).__name__})
         _put_back(task, FAILED_DELAY, attempt=task.request.retries)
-    try:
-        return settle(task, job, outcome, payload=payload, crew=crew)
-    finally:
-        try:
-            attempts.end(job_id)
-        except errors.MemoryError as error:
-            # The row that stays costs a place in a table, and this job's next return one of its lives.
-            log.warning("job.count_stays", extra={"job_id": job_id, "error": type(error).__name__})
 
 
 def carry_out(job: Job, payload: str, crew: Crew) -> Outcome:

@@ -8,35 +8,37 @@ turn are not.
 
 import threading
 from collections.abc import Callable
+from typing import TypeVar
 
-from memcore.jobs.outcomes import Dead, Outcome
 from memcore.ledger.attempts import Attempts
+
+Result = TypeVar("Result")
 
 
 class Trial:
-    """The returned jobs of one process. A fork gets its own with its own lock: build it where jobs are registered.
+    """The returned jobs of one process, of whatever kind: a job of one kind dies with a killer of another.
 
-    Args:
-        deaths: workers that may die while they run a job; then it is given up.
+    A fork gets its own with its own lock: build it where jobs are registered.
     """
 
-    def __init__(self, *, deaths: int) -> None:
-        self._deaths = deaths
+    def __init__(self) -> None:
         self._alone = threading.Lock()
 
-    def carry_out(self, job_id: str, run: Callable[[], Outcome], attempts: Attempts) -> Outcome:
-        """Run a returned job, or give it up when it has come back too often.
+    def carry_out(self, job_id: str, run: Callable[[int], Result], attempts: Attempts) -> Result:
+        """Let a returned job have its turn; ``run`` gets the number of workers that died while they ran it.
+
+        Its turn lasts until ``run`` returns, which forgets the count: a job that has run and is still counted must not
+        stand beside the next one.
 
         Raises:
             MemoryConnectionError, MemoryStoreError, MemoryRetrievalError: the ledger cannot count; the job did not run.
         """
         if attempts.count(job_id) == 0:
-            attempts.begin(job_id)
-            return run()
+            return self._counted(job_id, run, attempts)
         with self._alone:
-            # The start whose message was new left no row: it is one of the deaths.
-            died = attempts.count(job_id) + 1
-            if died >= self._deaths:
-                return Dead(reason=f"{died} workers died while they ran it")
-            attempts.begin(job_id)
-            return run()
+            return self._counted(job_id, run, attempts)
+
+    @staticmethod
+    def _counted(job_id: str, run: Callable[[int], Result], attempts: Attempts) -> Result:
+        # This start is not over, and that of the new message left no row: as many starts as deaths.
+        return run(attempts.begin(job_id))

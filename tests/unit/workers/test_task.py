@@ -1,11 +1,14 @@
 import logging
+import threading
 from collections.abc import Generator
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+from celery import Celery
 from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
 from celery.exceptions import Retry as PutBack
 from crews import ScriptedCrew
@@ -20,7 +23,7 @@ from memcore.jobs.queues import Queue
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate
 from tasks.job import Job, Limits
-from workers.task import MAX_COUNTDOWN, came_back, carry_out, judge, settle
+from workers.task import MAX_COUNTDOWN, build_tasks, came_back, carry_out, judge, settle
 from workers.trial import Trial
 
 LIMITS = Limits(soft=timedelta(seconds=1), hard=timedelta(seconds=2), attempts=3)
@@ -189,16 +192,16 @@ def test_a_job_that_came_back_runs_counted_and_leaves_no_count(crew: ScriptedCre
         counted.append(at_work.ledger.attempts.count("job-1"))
         return Done(facts={})
 
-    assert judge(returned(), job_that(run), Trial(deaths=3), payload=TEXT, crew=crew)["outcome"] == "done"
+    assert judge(returned(), job_that(run), Trial(), payload=TEXT, crew=crew)["outcome"] == "done"
     assert counted == [1]
     assert crew.ledger.attempts.count("job-1") == 0
 
 
 def test_a_job_that_killed_too_many_workers_is_kept_as_a_dead_letter_and_not_run(crew: ScriptedCrew) -> None:
-    for _ in range(2):
+    for _ in range(LIMITS.deaths - 1):
         crew.ledger.attempts.begin("job-1")
-    given_up = judge(returned(), job_that(None), Trial(deaths=3), payload=TEXT, crew=crew)
-    assert given_up == {"outcome": "dead", "reason": "3 workers died while they ran it"}
+    given_up = judge(returned(), job_that(None), Trial(), payload=TEXT, crew=crew)
+    assert given_up == {"outcome": "dead", "reason": "4 workers died while they ran it"}
     letter = crew.ledger.dead_letters.get("job-1")
     assert letter is not None
     assert letter.payload == TEXT
@@ -212,7 +215,7 @@ def test_a_job_that_came_back_and_fails_is_put_back_with_its_count_gone(crew: Sc
         return Retry(reason="r", delay=timedelta(seconds=5))
 
     with pytest.raises(PutBack):
-        judge(task, job_that(run), Trial(deaths=3), payload=TEXT, crew=crew)
+        judge(task, job_that(run), Trial(), payload=TEXT, crew=crew)
     assert put_back(task)["retries"] == 2
     assert crew.ledger.attempts.count("job-1") == 0
 
@@ -224,7 +227,7 @@ def test_a_job_that_cannot_be_counted_does_not_run(crew: ScriptedCrew, monkeypat
     monkeypatch.setattr(crew.ledger.attempts, "count", away)
     task = returned(retries=1)
     with pytest.raises(PutBack):
-        judge(task, job_that(None), Trial(deaths=3), payload=TEXT, crew=crew)
+        judge(task, job_that(None), Trial(), payload=TEXT, crew=crew)
     assert put_back(task)["retries"] == 1
 
 
@@ -235,5 +238,56 @@ def test_a_count_that_cannot_be_dropped_does_not_hide_what_became_of_the_job(
         raise MemoryConnectionError("the ledger is away")
 
     monkeypatch.setattr(crew.ledger.attempts, "end", away)
-    told = judge(returned(), JOB, Trial(deaths=3), payload=TEXT, crew=crew)
+    told = judge(returned(), JOB, Trial(), payload=TEXT, crew=crew)
     assert told == {"outcome": "done", "facts": {}}
+
+
+def deliver_again(app: Celery, job: Job, job_id: str) -> threading.Thread:
+    """Run the job in a thread of its own, as a pool does when the broker hands its message out again."""
+
+    def run() -> None:
+        task = app.tasks[str(job.name)]
+        task.push_request(id=job_id, retries=0, delivery_info={"routing_key": str(job.queue), "redelivered": True})
+        task.run("{}")
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def test_suspects_of_two_kinds_run_one_at_a_time_until_their_counts_are_gone(
+    crew: ScriptedCrew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_run, go_on, counts = threading.Event(), threading.Event(), list[int]()
+
+    def innocent(_payload: str, _crew: object) -> Outcome:
+        counts.append(crew.ledger.attempts.count("culprit"))
+        return Done()
+
+    jobs = (
+        job_that(lambda _payload, _crew: Done()),
+        Job(name=TaskName.MAINTAIN, queue=Queue.MAINTENANCE, limits=LIMITS, run=innocent),
+    )
+    app = Celery(set_as_current=False)
+    on_duty: Any = SimpleNamespace(get=lambda: crew)
+    build_tasks(app, jobs, on_duty)
+    for job_id in ("culprit", "innocent"):
+        crew.ledger.attempts.begin(job_id)
+    forget = crew.ledger.attempts.end
+
+    def forget_late(job_id: str) -> None:
+        if job_id == "culprit":
+            has_run.set()
+            assert go_on.wait(20)
+        forget(job_id)
+
+    monkeypatch.setattr(crew.ledger.attempts, "end", forget_late)
+    first = deliver_again(app, jobs[0], "culprit")
+    assert has_run.wait(20)
+    second = deliver_again(app, jobs[1], "innocent")
+    second.join(0.2)
+    go_on.set()
+    first.join()
+    second.join()
+    # in between a worker that died would have counted for both
+    assert counts == [0]

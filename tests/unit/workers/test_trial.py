@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from ledgers import sqlite_urls
 
-from memcore.jobs.outcomes import Dead, Done, Outcome
 from memcore.ledger.attempts import Attempts
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate
@@ -25,35 +24,34 @@ class WorkerDied(BaseException):
     """Stands for the end of the process: nothing after it runs."""
 
 
-def kill() -> Outcome:
-    raise WorkerDied
+def test_each_start_says_how_many_workers_died_before_it(attempts: Attempts) -> None:
+    deaths: list[int] = []
 
+    def kill(died: int) -> None:
+        deaths.append(died)
+        raise WorkerDied
 
-def test_a_job_that_kills_every_worker_is_given_up_after_as_many_as_it_may(attempts: Attempts) -> None:
-    # the first death was that of the new message, whose start nobody counts
-    for _ in range(3):
+    for _ in range(4):
         with pytest.raises(WorkerDied):
-            Trial(deaths=4).carry_out("job", kill, attempts)
-    outcome = Trial(deaths=4).carry_out("job", kill, attempts)
-    assert outcome == Dead(reason="4 workers died while they ran it")
+            Trial().carry_out("job", kill, attempts)
+    # the first was that of the new message, whose start nobody counts
+    assert deaths == [1, 2, 3, 4]
 
 
 def test_who_waits_beside_a_suspect_is_not_counted_when_it_kills_the_worker(attempts: Attempts) -> None:
-    trial = Trial(deaths=4)
+    trial = Trial()
     for job_id in ("suspect", "innocent"):
         attempts.begin(job_id)
     at_work, go_on, counts = threading.Event(), threading.Event(), list[int]()
 
-    def suspect() -> Outcome:
+    def suspect(_died: int) -> None:
         at_work.set()
         assert go_on.wait(20)
         # as the worker that dies here would leave it, with both in hand
         counts.extend(attempts.count(job_id) for job_id in ("suspect", "innocent"))
-        return Done()
 
-    def innocent() -> Outcome:
+    def innocent(_died: int) -> None:
         counts.append(attempts.count("innocent"))
-        return Done()
 
     first = threading.Thread(target=trial.carry_out, args=("suspect", suspect, attempts))
     second = threading.Thread(target=trial.carry_out, args=("innocent", innocent, attempts))
@@ -69,12 +67,11 @@ def test_who_waits_beside_a_suspect_is_not_counted_when_it_kills_the_worker(atte
 
 
 def test_jobs_that_come_back_for_the_first_time_do_not_wait_for_each_other(attempts: Attempts) -> None:
-    trial = Trial(deaths=4)
+    trial = Trial()
     together = threading.Barrier(3)
 
-    def run() -> Outcome:
+    def run(_died: int) -> None:
         together.wait(20)
-        return Done()
 
     threads = [threading.Thread(target=trial.carry_out, args=(f"job-{number}", run, attempts)) for number in range(2)]
     for thread in threads:
