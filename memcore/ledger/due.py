@@ -10,6 +10,7 @@ from memcore.ledger.ledger_tables import COMPANY_INTERVAL, OWN_INTERVAL, agents,
 from memcore.ledger.run import NewRun, Run
 from memcore.ledger.run_rows import new_row, run_of
 from memcore.ledger.slots import LENGTHS, first_due
+from memcore.ledger.unnested import unnested
 from memcore.models import ConsolidationInterval
 
 #: Agents with an interval of their own that has slots.
@@ -95,5 +96,10 @@ def _advance(
         }
         for row in rows
     ]
-    query = update(agents).where(agents.c.company == company, agents.c.agent_id == bindparam("of_agent"))
-    connection.execute(query.values(next_due_at=bindparam("slot")), values)
+    query = update(agents).where(agents.c.company == company)
+    if connection.dialect.name == "postgresql":
+        given = unnested({"of_agent": agents.c.agent_id, "slot": agents.c.next_due_at}, values)
+        connection.execute(query.where(agents.c.agent_id == given.c.of_agent).values(next_due_at=given.c.slot))
+    else:
+        query = query.where(agents.c.agent_id == bindparam("of_agent"))
+        connection.execute(query.values(next_due_at=bindparam("slot")), values)

@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import Connection, Table, select
 from sqlalchemy.dialects import postgresql, sqlite
+
+from memcore.ledger.unnested import unnested
 
 
 def insert_for(connection: Connection, table: Table) -> "postgresql.Insert | sqlite.Insert":
@@ -19,4 +21,7 @@ def insert_new(connection: Connection, table: Table, rows: list[dict[str, Any]],
     if not rows:
         return frozenset()
     statement = insert_for(connection, table).on_conflict_do_nothing().returning(table.c[key])
-    return frozenset(connection.execute(statement, rows).scalars())
+    if connection.dialect.name != "postgresql":
+        return frozenset(connection.execute(statement, rows).scalars())
+    given = unnested({name: table.c[name] for name in rows[0]}, rows)
+    return frozenset(connection.execute(statement.from_select(list(rows[0]), select(given))).scalars())
