@@ -106,9 +106,6 @@ class History:
         for chunk in _chunks(dict.fromkeys(memory_ids)):
             with self._database.write() as connection:
                 turns = _turns(connection, chunk)
-                connection.execute(
-                    update(history).where(history.c.memory_id.in_(list(chunk))).values(old_memory=None, new_memory=None)
-                )
                 rows = [
                     _row(key, _DELETE, turn.deletes, created_at=turn.created_at or before, updated_at=now)
                     for key, turn in turns.items()
@@ -122,6 +119,10 @@ class History:
                     if not turn.is_known
                 ]
                 insert_new(connection, history, sorted(rows, key=_row_id), key="id")
+                # Last: on PostgreSQL an ADD row under way is seen only once the insert has waited for it.
+                connection.execute(
+                    update(history).where(history.c.memory_id.in_(list(chunk))).values(old_memory=None, new_memory=None)
+                )
 
     def kept(self, entries: Sequence[MemoryEntry]) -> None:
         """Take back ``deleted`` for entries that turned out to stay: their text returns, the DELETE row goes."""

@@ -1,10 +1,12 @@
 """The history: one row for each thing that happened, and no text of what was deleted."""
 
 import sqlite3
+import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from databases import postgres_server
@@ -13,12 +15,14 @@ from ledgers import postgres_database
 from memories import DAWN, NOW, StoppedClock, new_agent, record, records
 from sqlalchemy import create_engine, text
 
+from memcore.backends.mem0 import history as history_module
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.history import History
 from memcore.backends.mem0.place import Mem0Place
 from memcore.backends.where import Where
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ledger import LedgerUrls
+from memcore.ledger.insert import insert_new
 from memcore.ledger.migrate import migrate, migrate_history
 from memcore.models import MemoryEntry
 
@@ -122,6 +126,34 @@ def test_a_batch_that_two_workers_write_at_once_is_there_once(
             written.result()
     twin.close()
     assert [events(history, entry.id) for entry in made] == [[("ADD", entry.content, 0)] for entry in made]
+
+
+def test_a_memory_that_is_deleted_while_its_row_is_under_way_leaves_no_text(
+    history: History, history_url: str, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (one,) = records("a", 1)
+    has_written, may_commit = threading.Event(), threading.Event()
+
+    def write_and_wait(*given: Any, **how: Any) -> Any:
+        monkeypatch.undo()
+        written = insert_new(*given, **how)
+        has_written.set()
+        assert may_commit.wait(20)
+        return written
+
+    monkeypatch.setattr(history_module, "insert_new", write_and_wait)
+    twin = History(history_url, clock=clock)
+    with ThreadPoolExecutor(2) as pool:
+        adding = pool.submit(history.added, [one.entry])
+        assert has_written.wait(20)
+        deleting = pool.submit(twin.deleted, [one.entry.id])
+        # as far as it comes: it must wait for the row
+        wait([deleting], timeout=0.5)
+        may_commit.set()
+        adding.result()
+        deleting.result()
+    twin.close()
+    assert sorted(events(history, one.entry.id)) == [("ADD", None, 0), ("DELETE", None, 1)]
 
 
 def test_what_stock_mem0_wrote_is_purged_too(tmp_path: Path, clock: StoppedClock) -> None:
