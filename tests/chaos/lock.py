@@ -1,14 +1,15 @@
-"""The locksmith: holds the write lock of one database after the other, as a backup or a slow disk would."""
+"""The locksmith: keeps everybody out of one database after the other, as a backup or a slow disk would."""
 
 import random
 import sqlite3
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
+import psycopg
 from chaos.post import Post
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 
 from memcore.config.settings import Settings
 from memcore.ledger.engine import BUSY_TIMEOUT
@@ -22,6 +23,9 @@ _BEYOND_SECONDS = 2.0
 #: Mean pause between two holds, in seconds.
 _PAUSE_SECONDS = 12.0
 
+#: The table of each database that PostgreSQL, which has no lock on a whole one, is asked to keep to the locksmith.
+_TABLES = {"ledger": "runs", "journal": "bookings", "history": "history"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
@@ -32,10 +36,10 @@ class Hold:
 
 
 class Locksmith(Post):
-    """Take turns at the ledger, the journal and the history; one hold is longer than any writer waits.
+    """Take turns at the ledger, the journal and the history; one hold is longer than any SQLite writer waits.
 
     Args:
-        settings: name the databases; only SQLite has a lock to hold.
+        settings: name the databases.
         dice: choose database, pause and length.
     """
 
@@ -47,7 +51,7 @@ class Locksmith(Post):
             "journal": settings.journal_url,
             "history": settings.history_url,
         }
-        self._files = {name: Path(make_url(url).database or "") for name, url in urls.items()}
+        self._urls = {name: make_url(url) for name, url in urls.items()}
         self._dice = dice
 
     def work(self) -> None:
@@ -56,15 +60,32 @@ class Locksmith(Post):
             # The second is the long one: a storm that is long enough for two has it.
             is_long = len(self.holds) == 1
             seconds = BUSY_TIMEOUT.total_seconds() + _BEYOND_SECONDS if is_long else self._dice.uniform(*_HOLD_SECONDS)
-            self._hold(self._dice.choice(list(self._files)), seconds)
+            self._hold(self._dice.choice(list(self._urls)), seconds)
 
     def _hold(self, name: str, seconds: float) -> None:
-        with closing(sqlite3.connect(self._files[name], isolation_level=None, timeout=60.0)) as connection:
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError:
-                return  # a writer was killed, and the next ones are still putting its log in order
-            begun = time.monotonic()
-            time.sleep(seconds)
-            connection.execute("ROLLBACK")
+        url = self._urls[name]
+        lock = _sqlite_lock(url) if url.get_backend_name() == "sqlite" else _postgres_lock(url, _TABLES[name])
+        try:
+            with lock:
+                begun = time.monotonic()
+                time.sleep(seconds)
+        except (sqlite3.OperationalError, psycopg.OperationalError):
+            return  # a writer was killed and the next ones put its log in order, or this connection was cut too
         self.holds.append(Hold(name=name, seconds=time.monotonic() - begun))
+
+
+@contextmanager
+def _sqlite_lock(url: URL) -> Iterator[None]:
+    with closing(sqlite3.connect(url.database or "", isolation_level=None, timeout=60.0)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("ROLLBACK")
+
+
+@contextmanager
+def _postgres_lock(url: URL, table: str) -> Iterator[None]:
+    address = url.set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(address) as connection:
+        connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+        yield
+        connection.rollback()

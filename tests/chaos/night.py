@@ -1,6 +1,7 @@
 """The nights: agents that the ledger says are due, again and again; beat, tick and workers do the rest."""
 
 import random
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count, islice
@@ -16,6 +17,9 @@ from memcore.models import ConsolidationInterval
 
 #: Agents made due at a time, and seconds until the next ones: what two children can do between two ticks.
 _AT_ONCE, _PAUSE_SECONDS = 5, 6.0
+
+#: Seconds before the ledger is told again of what it did not answer.
+_AGAIN_SECONDS = 0.5
 
 #: The interval that every agent has: its own slots come so seldom that the storm's are the only ones.
 _INTERVAL = ConsolidationInterval.WEEKLY
@@ -68,11 +72,14 @@ class NightWatch(Post):
                 for agent_id in self._dice.sample(idle, min(_AT_ONCE, len(idle))):
                     self._plan(agent_id)
             except MemoryConnectionError:
-                continue  # the ledger was locked for longer than anybody waits; nothing was written
+                continue  # the ledger was away for longer than anybody waits; the next look comes soon
 
     def is_busy(self) -> bool:
         """Whether a run is in a worker's hands now."""
-        return bool(self._ledger.runs.list(self._company, state=RunState.RUNNING, limit=1))
+        try:
+            return bool(self._ledger.runs.list(self._company, state=RunState.RUNNING, limit=1))
+        except MemoryConnectionError:
+            return False
 
     def _is_idle(self, agent_id: str) -> bool:
         run_id = self._last.get(agent_id)
@@ -81,6 +88,13 @@ class NightWatch(Post):
 
     def _plan(self, agent_id: str) -> None:
         at = datetime.now(UTC)
-        self._ledger.agents.set_due(self._company, agent_id, at)
+        while True:
+            try:
+                self._ledger.agents.set_due(self._company, agent_id, at)
+            except MemoryConnectionError:
+                # The answer may be all that was lost. Said again, even when its run has ended, it must not run twice.
+                time.sleep(_AGAIN_SECONDS)
+            else:
+                break
         self.planned.append((agent_id, at))
         self._last[agent_id] = NewRun(company=self._company, agent_id=agent_id, planned_at=at).run_id

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 #: Seconds until a part that fell must be ready again: twice the supervisor's longest wait, and a slow start.
 _UP_SECONDS = 90.0
 
+#: A storm whose parts hang is over after this many times the time that its pauses take, whatever is left to kill.
+_LONGEST_TIMES = 6.0
+
 #: Seconds between two looks at the stack.
 _LOOK_SECONDS = 0.05
 
@@ -31,6 +34,9 @@ class Reaper(Post):
         strikes: in order.
         sleeper: says which processes it keeps stopped; they are left to wake up, or nothing would be learnt of them.
         dice: choose among children.
+
+    Attributes:
+        hung: parts that stood and were not ready for so long that the reaper ended them, as a person would.
     """
 
     def __init__(
@@ -38,6 +44,7 @@ class Reaper(Post):
     ) -> None:
         super().__init__()
         self.falls: list[Fall] = []
+        self.hung: list[str] = []
         self._stack = stack
         self._strikes = list(strikes)
         self._sleeper = sleeper
@@ -45,7 +52,8 @@ class Reaper(Post):
 
     def work(self) -> None:
         """Strike until none is left."""
-        while self._strikes and not self.is_over.is_set():
+        until = time.monotonic() + _LONGEST_TIMES * 2 * sum(strike.pause_seconds for strike in self._strikes)
+        while self._strikes and not self.is_over.is_set() and time.monotonic() < until:
             self._pause(self._strikes[0].pause_seconds)
             # A part that sleeps now is struck later: the first strike that may be carried out comes before it.
             may = [strike for strike in self._strikes if strike.target not in self._sleeper.spared]
@@ -72,10 +80,17 @@ class Reaper(Post):
                 victim.kill()
                 return fall
             if time.monotonic() > until:
-                msg = f"{target} did not come back within {_UP_SECONDS:g} seconds"
-                raise TimeoutError(msg)
+                self._end_hung(target)
+                return None
             time.sleep(_LOOK_SECONDS)
         return None
+
+    def _end_hung(self, target: Target) -> None:
+        name = _part_of(target)
+        self.hung.append(name)
+        part = next(each for each in self._stack.state.parts if each.name == name)
+        if part.pid is not None and same_process(part.pid, part.born):
+            psutil.Process(part.pid).kill()
 
     def _part(self, target: Target) -> psutil.Process | None:
         part = next(each for each in self._stack.state.parts if each.name == target)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from chaos.cutter import Cut, Way
 from chaos.fall import by_target, longest_down, longest_until
 from chaos.finding import Finding
 from chaos.reconciliation import Reconciliation
@@ -20,7 +21,8 @@ def lines(
 ) -> Iterator[str]:
     """Yield the report line by line."""
     promises = after.promises
-    yield f"seed {weather.seed}, transport {transport}: {after.storm_seconds:.0f} s of storm"
+    database = "PostgreSQL" if after.cuts else "SQLite"
+    yield f"seed {weather.seed}, transport {transport}, {database}: {after.storm_seconds:.0f} s of storm"
     calls = ", ".join(f"{number} {name}" for name, number in sorted(promises.calls.items()))
     yield f"sent: {promises.jobs} store jobs with {promises.memories} memories ({calls})"
     yield f"sent again because the broker was down: {len(promises.resent)} memories"
@@ -37,6 +39,7 @@ def lines(
         yield f"stopped: {sleep.target} for {sleep.seconds:.0f} s, {end}"
     holds = ", ".join(f"{hold.name} {hold.seconds:.1f} s" for hold in after.holds)
     yield f"locked: {holds or 'nothing'}"
+    yield from _cuts(after.cuts)
     yield from _nights(after)
     yield f"quiet: {after.quiet.seconds:.0f} s after the storm" + "".join(
         f"; left: {number} {what}" for what, number in after.quiet.left.items()
@@ -55,6 +58,7 @@ def own_deaths(after: Aftermath) -> Mapping[str, int]:
     """Return how often parts died that nobody had killed."""
     falls = by_target(after.falls)
     falls[Target.STORE_WORKER] += len(after.poison.killer_ids) * STORE_JOB.limits.deaths
+    falls.update(after.hung)
     return {part: number - falls[part] for part, number in after.restarts.items() if number > falls[part]}
 
 
@@ -69,12 +73,22 @@ def _falls(after: Aftermath) -> Iterator[str]:
     yield f"{'together':<{_NAME}}{falls.total():>8}{sum(after.restarts.values()):>10}"
     deaths = ", ".join(f"{part} {number}" for part, number in own_deaths(after).items())
     yield f"died without being killed: {deaths or 'nothing'}"
+    hung = ", ".join(f"{part} {number}" for part, number in Counter(after.hung).items())
+    yield f"hung, and ended by hand: {hung or 'nothing'}"
     waits = sorted(end - begin for begin, end in after.prober.moments)
     if waits:
         middle = waits[len(waits) // 2]
         yield f"a store under way waited {waits[-1]:.1f} s at most, {middle:.2f} s in the middle ({len(waits)} probes)"
     if after.prober.lost:
         yield f"probes whose end nobody heard of: {after.prober.lost}"
+
+
+def _cuts(cuts: Sequence[Cut]) -> Iterator[str]:
+    for way in Way:
+        those = [cut for cut in cuts if cut.way is way]
+        if those:
+            connections, longest = sum(cut.connections for cut in those), max(cut.seconds for cut in those)
+            yield f"connections {way}: {connections} in {len(those)} cuts, the server was away {longest:.1f} s at most"
 
 
 def _nights(after: Aftermath) -> Iterator[str]:

@@ -4,19 +4,24 @@ Exit code 0: nothing lost, nothing doubled, nothing left over. 1: something is; 
 """
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from chaos.hook import hooked_environ  # noqa: E402  # a script must find the tree first
+from chaos.finding import finding  # noqa: E402  # a script must find the tree first
+from chaos.hook import hooked_environ  # noqa: E402
 from chaos.reconciliation import Reconciliation  # noqa: E402
 from chaos.report import lines  # noqa: E402
 from chaos.storm import POLICY, Storm, Weather  # noqa: E402
+from databases import POSTGRES, postgres_server  # noqa: E402
+from ledgers import postgres_database  # noqa: E402
 from stacks import running_stack  # noqa: E402
 
 #: Seconds of storm for each kill, when nobody says otherwise: with less, parts would be killed before they stand.
@@ -37,14 +42,16 @@ def main(argv: Sequence[str]) -> int:
         is_long=options.kills >= _LONG_KILLS,
         scrawls=options.transport == "ours",
         killers=options.killers,
+        may_crash=POSTGRES not in os.environ,
     )
     folder = options.folder or Path(tempfile.mkdtemp(prefix="memtend-chaos-"))
     home = folder / "home"
     home.mkdir(mode=0o700, parents=True)
     (home / "policy.yaml").write_text(POLICY, encoding="utf-8")
-    environ = hooked_environ(folder / "hook", ROOT, is_stock=options.transport == "stock")
-    with running_stack(home, **environ) as stack:
-        after = Storm(stack=stack, weather=weather, folder=folder).rage()
+    with _database(options.database) as url:
+        environ = hooked_environ(folder / "hook", ROOT, is_stock=options.transport == "stock", database_url=url)
+        with running_stack(home, **environ) as stack:
+            after = Storm(stack=stack, weather=weather, folder=folder).rage()
     account = Reconciliation(
         promises=after.promises,
         planned=after.nights.planned,
@@ -52,7 +59,12 @@ def main(argv: Sequence[str]) -> int:
         unreadable=after.poison.unreadable,
         evidence=after.evidence,
     )
-    findings = account.findings()
+    fallen = [fall.target for fall in after.falls if fall.up_at is None]
+    findings = [
+        *account.findings(),
+        *finding("unsettled", "parts that hung and were ended by hand", after.hung),
+        *finding("unsettled", "parts that never came back", fallen),
+    ]
     for line in lines(weather, options.transport, after, account, findings):
         sys.stdout.write(f"{line}\n")
     if findings or after.quiet.left:
@@ -63,14 +75,24 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
+@contextmanager
+def _database(kind: str) -> Iterator[str | None]:
+    if kind == "sqlite":
+        yield None
+    else:
+        with postgres_server() as server, postgres_database(server) as url:
+            yield url
+
+
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python tests/chaos/run.py", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="says what falls when (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=10_000, help="calls that engines make (default: %(default)s)")
     parser.add_argument("--kills", type=int, default=50, help="kill -9 (default: %(default)s)")
-    parser.add_argument("--killers", type=int, default=0, help="jobs that kill their worker (default: %(default)s)")
+    parser.add_argument("--killers", type=int, default=1, help="jobs that kill their worker (default: %(default)s)")
     parser.add_argument("--seconds", type=float, help="length of the storm (default: 4 a kill)")
     parser.add_argument("--transport", choices=("ours", "stock"), default="ours", help="or kombu's own, to compare")
+    parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite", help="what the ledger is in")
     parser.add_argument("--folder", type=Path, help="work here, and keep it; else in a temporary folder")
     return parser.parse_args(argv)
 

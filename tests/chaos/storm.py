@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from chaos.cutter import Cut, Cutter
 from chaos.evidence import Evidence, gather
 from chaos.fall import Fall
 from chaos.lock import Hold, Locksmith
@@ -63,6 +64,7 @@ class Weather:
         is_long: whether there is time to put workers to sleep for longer than their leases.
         scrawls: whether bytes that are no message are laid on queues; kombu's own transport dies of them.
         killers: jobs that kill one worker after the other until they are given up.
+        may_crash: whether the database server may be crashed.
     """
 
     seed: int
@@ -72,6 +74,7 @@ class Weather:
     is_long: bool
     scrawls: bool
     killers: int
+    may_crash: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +85,11 @@ class Aftermath:
     nights: NightWatch
     poison: Poisoner
     falls: list[Fall]
+    hung: list[str]
     prober: Prober
     sleeps: list[Sleep]
     holds: list[Hold]
+    cuts: list[Cut]
     quiet: Quiet
     evidence: Evidence
     restarts: Mapping[str, int]
@@ -118,6 +123,7 @@ class Storm:
                 killers=weather.killers,
             )
             locks = Locksmith(settings, dice=self._dice("locks"))
+            cutter = Cutter(settings.database_url, may_crash=weather.may_crash, dice=self._dice("cuts"))
             sleeper = Sleeper(self.stack, dice=self._dice("sleeper"), is_busy=nights.is_busy)
             strikes = deal(
                 weather.seed, kills=weather.kills, mean_pause_seconds=weather.seconds / weather.kills * _PAUSE_SHARE
@@ -125,12 +131,13 @@ class Storm:
             reaper = Reaper(self.stack, strikes, sleeper=sleeper, dice=self._dice("reaper"))
             begun = time.monotonic()
             self._send(agents[:-1])
-            posts = (nights, prober, poison, locks, *((sleeper,) if weather.is_long else ()), reaper)
+            cutters = () if settings.database_url.startswith("sqlite") else (cutter,)
+            posts = (nights, prober, poison, locks, *cutters, *((sleeper,) if weather.is_long else ()), reaper)
             for post in posts:
                 post.start()
             reaper.wait()
             receipts = self._await_engines()
-            for post in (nights, poison, locks):
+            for post in (nights, poison, locks, *cutters):
                 post.stop()
             if weather.is_long:
                 sleeper.wait()
@@ -145,9 +152,11 @@ class Storm:
                 nights=nights,
                 poison=poison,
                 falls=reaper.falls,
+                hung=reaper.hung,
                 prober=prober,
                 sleeps=sleeper.sleeps,
                 holds=locks.holds,
+                cuts=cutter.cuts,
                 quiet=quiet,
                 evidence=gather(self.stack, ledger),
                 restarts={part.name: part.restarts for part in self.stack.state.parts},
