@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from sqlalchemy import create_engine, make_url, text
+from sqlalchemy.pool import NullPool
 
 from memcore.backends.record import Lineage, MemoryRecord, Vectors
 from memcore.embedding.sparse_vector import SparseVector
@@ -42,7 +43,8 @@ def postgres_database(server_url: str) -> Iterator[str]:
     """Create a database of one's own on the server, yield its URL, drop it."""
     server = make_url(server_url).set(drivername="postgresql+psycopg")
     name = f"memtend_test_{uuid.uuid4().hex}"
-    admin = create_engine(server, isolation_level="AUTOCOMMIT")
+    # No connection is kept: the server may be crashed meanwhile.
+    admin = create_engine(server, isolation_level="AUTOCOMMIT", poolclass=NullPool)
     with admin.connect() as connection:
         connection.execute(text(f"CREATE DATABASE {name}"))
     try:
