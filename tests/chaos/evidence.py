@@ -24,6 +24,9 @@ _PAGE = 1_000
 #: More runs and letters than a storm can leave.
 _ALL = 100_000
 
+#: Ids of the history's rows that have a text.
+_TOLD = "SELECT DISTINCT memory_id FROM history WHERE old_memory IS NOT NULL OR new_memory IS NOT NULL"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
@@ -32,6 +35,7 @@ class Evidence:
     Attributes:
         live: agent and text of each id in the store.
         history: rows by id and event.
+        told: ids whose text stands in the history.
         tallies: what bookings did, by agent.
         runs: every run's row.
         counted: what the journal says each finished run did.
@@ -43,6 +47,7 @@ class Evidence:
 
     live: Mapping[str, tuple[str, str]]
     history: Counter[tuple[str, str]]
+    told: frozenset[str]
     tallies: Mapping[str, Tally]
     runs: Sequence[Run]
     counted: Mapping[str, Mapping[str, int]]
@@ -63,6 +68,7 @@ def gather(stack: StackAddress, ledger: Ledger) -> Evidence:
     return Evidence(
         live=live,
         history=history_events(settings),
+        told=frozenset(_column(settings.history_url, _TOLD)),
         tallies={agent_id: ledger.journal.tally(settings.company, agent_id) for agent_id in agents},
         runs=runs,
         counted={run.run_id: run_counts(ledger.journal, run) for run in runs},

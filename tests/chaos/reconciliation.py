@@ -120,6 +120,7 @@ class Reconciliation:
         yield from finding("lost", "ADD rows missing", [key for key, more in added.items() if more < 0])
         yield from finding("duplicated", "DELETE rows too many", [key for key, more in deleted.items() if more > 0])
         yield from finding("lost", "DELETE rows missing", [key for key, more in deleted.items() if more < 0])
+        yield from finding("unsettled", "texts of removed memories in the history", self._evidence.told - live.keys())
 
     def _journal(self) -> Iterator[Finding]:
         yield from finding("unsettled", "bookings decided and not carried out", self._evidence.open_bookings)
