@@ -80,15 +80,14 @@ class Bm25Encoder:
 
     def encode_document(self, text: str) -> SparseVector:
         """Return the vector of one text: the weights of its terms."""
-        counts = Counter(map(self._index_of, self._tokenizer.terms(text)))
-        indices = tuple(sorted(counts))
+        found = list(map(self._index_of, self._tokenizer.terms(text)))
+        counts = sorted(Counter(found).items())
+        indices = tuple([index for index, _ in counts])
         if self._weighting is TermWeighting.FREQUENCY:
-            return SparseVector(indices=indices, values=tuple(float(counts[index]) for index in indices))
-        halfway = self._k1 * (1.0 - self._b + self._b * counts.total() / self._average_terms)
+            return SparseVector(indices=indices, values=tuple([float(count) for _, count in counts]))
+        halfway = self._k1 * (1.0 - self._b + self._b * len(found) / self._average_terms)
         gain = self._k1 + 1.0
-        return SparseVector(
-            indices=indices, values=tuple(counts[index] * gain / (counts[index] + halfway) for index in indices)
-        )
+        return SparseVector(indices=indices, values=tuple([count * gain / (count + halfway) for _, count in counts]))
 
     def encode_query(self, text: str) -> SparseVector:
         """Return the vector of a question: weight 1 for each of its terms, however often it says them."""

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 
 from memcore.errors import MemoryInputError
 
@@ -29,9 +28,9 @@ class SparseVector:
             raise MemoryInputError("values", f"{len(self.values)} values stand beside {len(self.indices)} indices")
         if self.indices and not (self.indices[0] >= 0 and self.indices[-1] <= MAX_INDEX):
             raise MemoryInputError("indices", f"must lie between 0 and {MAX_INDEX}")
-        if any(left >= right for left, right in pairwise(self.indices)):
+        if list(self.indices) != sorted(set(self.indices)):
             raise MemoryInputError("indices", "must be strictly ascending")
-        if not all(0.0 < value < math.inf for value in self.values):
+        if self.values and not (all(map(math.isfinite, self.values)) and min(self.values) > 0.0):
             raise MemoryInputError("values", "must be positive finite numbers")
 
     def __len__(self) -> int:

@@ -1,5 +1,6 @@
 """The default embedder: a table of token vectors, added up. No model runs, so a text costs microseconds."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ import numpy as np
 from memcore.embedding.pooling import Pooling, weigh
 from memcore.embedding.protocol import EmbedderKind
 from memcore.embedding.tokenizer import fold
+from memcore.embedding.word_tokens import WordTokens
 from memcore.embedding.wordllama_files import WordllamaModel
 from memcore.errors import MemoryInputError
 
@@ -36,7 +38,7 @@ class StaticEmbedder:
     def __init__(self, *, pooling: Pooling = Pooling.TEMPERED) -> None:
         model = WordllamaModel.load()
         self._pooling = pooling
-        self._tokenizer = model.tokenizer
+        self._tokens = WordTokens(model.tokenizer)
         self._table = model.table
         weigh(self._table, model.tokens, pooling)
 
@@ -65,15 +67,14 @@ class StaticEmbedder:
         vectors = np.zeros((len(texts), self.dims), dtype=np.float32)
         for start in range(0, len(texts), _BATCH_TEXTS):
             prepared = [self._prepared(text) for text in texts[start : start + _BATCH_TEXTS]]
-            encodings = self._tokenizer.encode_batch_fast(prepared, add_special_tokens=False)
-            for row, encoding in enumerate(encodings, start):
-                self._pool(encoding.ids, vectors[row])
+            for row, ids in enumerate(self._tokens.ids(prepared), start):
+                self._pool(ids, vectors[row])
         return vectors
 
     def embed_query(self, text: str, /) -> "NDArray[np.float32]":
         """Return the vector of unit length of a question, shape (256,), float32: the same as for a document."""
         vector = np.zeros(self.dims, dtype=np.float32)
-        self._pool(self._tokenizer.encode(self._prepared(text), add_special_tokens=False).ids, vector)
+        self._pool(self._tokens.ids([self._prepared(text)])[0], vector)
         return vector
 
     def _prepared(self, text: str) -> str:
@@ -83,6 +84,6 @@ class StaticEmbedder:
 
     def _pool(self, ids: list[int], vector: "NDArray[np.float32]") -> None:
         for start in range(0, len(ids), _BATCH_TOKENS):
-            vector += self._table[ids[start : start + _BATCH_TOKENS]].sum(axis=0)
-        if length := np.linalg.norm(vector):
+            vector += np.add.reduce(self._table.take(ids[start : start + _BATCH_TOKENS], axis=0), axis=0)
+        if length := math.sqrt(vector.dot(vector)):
             vector /= length

@@ -73,3 +73,9 @@ def test_threads_share_one_tokenizer() -> None:
     shared = Tokenizer()
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(shared.terms, texts)) == expected
+
+
+@given(text=st.text(alphabet=st.characters(max_codepoint=127)))
+def test_ascii_text_has_the_words_that_other_text_would_have(text: str) -> None:
+    # "é" sends the same text down the way of all scripts.
+    assert Tokenizer.words(f"{text} é") == [*Tokenizer.words(text), "é"]
