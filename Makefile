@@ -32,12 +32,12 @@ up: $(VENV)/.core  ## Start the embedded stack in ~/.memtend and keep it alive u
 test: lint  ## Check the code, then run every test, those with real processes and signals last.
 	@rm -rf $(REPORTS)
 	@mkdir -p $(REPORTS)
-	$(BIN)/python -m pytest -n 2 -m "not acceptance" --junitxml=$(REPORTS)/1-fast.xml
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not acceptance" --junitxml=$(REPORTS)/1-fast.xml
 	$(BIN)/python -m pytest -m acceptance --junitxml=$(REPORTS)/2-acceptance.xml
 	@$(BIN)/python tests/tally.py $(REPORTS)
 
 test-fast: $(VENV)/.dev  ## Run the tests that need no real stack.
-	$(BIN)/python -m pytest -n 2 -m "not acceptance"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not acceptance"
 
 lint: $(VENV)/.dev types  ## Check style, types and the arrows between the rooms; change nothing.
 	$(BIN)/ruff check --quiet .
@@ -52,7 +52,7 @@ types: $(VENV)/.dev  ## Check types, of the tests too: mypy strict, then basedpy
 	MYPYPATH=tests $(BIN)/mypy --explicit-package-bases $(ROOMS) tests docs/examples
 	$(BIN)/basedpyright $(ROOMS) tests docs/examples
 
-bench: $(VENV)/.dev  ## Measure storing, searching and importing beside their limits.
+bench: $(VENV)/.dev  ## Measure stores, searches, queues and the scheduler beside limits and peers.
 	$(BIN)/python tests/benchmarks/run.py
 
 chaos: $(VENV)/.dev  ## Kill every part again and again under load, then account for every job (five minutes).

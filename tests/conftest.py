@@ -1,12 +1,54 @@
-"""What every test process must know before anything else is imported."""
+"""What every test process must know before anything else is imported, and the servers and files that all may share."""
 
 import atexit
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from databases import postgres_server
+from hypothesis import HealthCheck, settings
+from ledgers import copied_urls, sqlite_urls
+
+from memcore.ledger.migrate import migrate
+from memcore.ledger.urls import LedgerUrls
 
 # mem0 reads these once, when any test imports it first: without them it would call home and write to the home folder.
 os.environ["MEM0_TELEMETRY"] = "False"
 os.environ["MEM0_DIR"] = tempfile.mkdtemp(prefix="memtend-mem0-")
 atexit.register(shutil.rmtree, os.environ["MEM0_DIR"], ignore_errors=True)
 os.environ["HF_HUB_OFFLINE"] = "1"
+# A person's own stack must not be what a test talks to; what names servers for tests stays.
+for _name in [name for name in os.environ if name.startswith("MEMTEND_") and not name.startswith("MEMTEND_TEST_")]:
+    del os.environ[_name]
+
+# Every run tries the same examples, so that a change and nothing else makes a test fail, and no example is too slow for
+# a busy machine. To search for new examples: pytest --hypothesis-profile=search
+settings.register_profile(
+    "same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+settings.register_profile("search", settings.get_profile("same"), derandomize=False, max_examples=1_000)
+settings.load_profile("same")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The URL of a PostgreSQL server on which databases may be created."""
+    with postgres_server() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def ledger_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a migrated, empty ledger on SQLite, to be copied."""
+    folder = tmp_path_factory.mktemp("ledger-template")
+    migrate(sqlite_urls(folder))
+    return folder
+
+
+@pytest.fixture
+def sqlite_ledger(ledger_template: Path, tmp_path: Path) -> LedgerUrls:
+    """A migrated, empty ledger of the test's own, in the test's folder."""
+    return copied_urls(ledger_template, tmp_path)

@@ -1,5 +1,6 @@
 """What the ledger's tests share: a clock that stands still, records and bookings, databases that are thrown away."""
 
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,6 +37,12 @@ class StoppedClock:
 
 def sqlite_urls(folder: Path) -> LedgerUrls:
     return LedgerUrls(ledger=f"sqlite:///{folder / 'ledger.db'}", journal=f"sqlite:///{folder / 'journal.db'}")
+
+
+def copied_urls(template: Path, folder: Path) -> LedgerUrls:
+    """Copy migrated, empty ledger files into a folder: migrating anew takes as long as many tests."""
+    shutil.copytree(template, folder, dirs_exist_ok=True)
+    return sqlite_urls(folder)
 
 
 @contextmanager

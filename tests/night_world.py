@@ -1,6 +1,5 @@
 """A small company for tests of the night: an in-memory store, a ledger on SQLite, and a clock that can be turned."""
 
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -18,7 +17,6 @@ from memcore.backends.where import Where
 from memcore.config.consolidation import ConsolidationConfig
 from memcore.jobs.outcomes import Done, Outcome, Retry
 from memcore.ledger import Ledger, LedgerUrls, NewRun, Run
-from memcore.ledger.migrate import migrate
 from memcore.maintenance.pages import pages
 from memcore.maintenance.service import MaintenanceService
 from memcore.models import MemoryCategory, MemoryEntry, MemoryLevel, MemoryMetadata
@@ -84,18 +82,6 @@ def memory(
     )
 
 
-def migrated_urls(folder: Path, template: Path) -> LedgerUrls:
-    """Fresh ledger files; the first call migrates the template, the others copy it."""
-    if not template.exists():
-        migrate(_urls(template))
-    shutil.copytree(template, folder)
-    return _urls(folder)
-
-
-def _urls(folder: Path) -> LedgerUrls:
-    return LedgerUrls(ledger=f"sqlite:///{folder}/ledger.db", journal=f"sqlite:///{folder}/journal.db")
-
-
 class World:
     """Everything a night needs, and the questions that tests ask afterwards."""
 
@@ -103,10 +89,31 @@ class World:
         self.clock = TurnedClock()
         self.backend = InMemoryBackend(company=COMPANY, clock=self.clock)
         self.ledger = Ledger.open(urls, clock=self.clock)
+        self._files = [Path(url.removeprefix("sqlite:///")) for url in (urls.ledger, urls.journal)]
         self.policy = policy or ConsolidationConfig(max_removed_fraction=1.0)
         self.level = MemoryLevel.PERSISTENT
         self.stored: Counter[str] = Counter()
         self.originals: dict[str, MemoryRecord] = {}
+
+    def keep(self) -> Callable[[], None]:
+        """Write down all that is so now; the function that comes back makes it so again, faster than a new world."""
+        # No connection outlives its transaction, so the files are whole and may be replaced.
+        files = {path: path.read_bytes() for path in self._files}
+        backend = self.backend
+        records = {agent_id: dict(held) for agent_id, held in backend._agents.items()}
+        owners, marks = dict(backend._owners), dict(backend._marks)
+        at, stored, originals = self.clock.at, Counter(self.stored), dict(self.originals)
+
+        def go_back() -> None:
+            for path, content in files.items():
+                for suffix in ("-wal", "-shm"):
+                    path.with_name(path.name + suffix).unlink(missing_ok=True)
+                path.write_bytes(content)
+            backend._agents = {agent_id: dict(held) for agent_id, held in records.items()}
+            backend._owners, backend._marks = dict(owners), dict(marks)
+            self.clock.at, self.stored, self.originals = at, Counter(stored), dict(originals)
+
+        return go_back
 
     async def store(self, records: Iterable[MemoryRecord]) -> None:
         records = list(records)

@@ -13,7 +13,7 @@ from pathlib import Path
 from qdrant_client import QdrantClient
 
 #: Seconds that a server gets to stop: far more than it needs, so that only a hang fails a test.
-STOP_SECONDS = 30
+STOP_SECONDS = 60
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,7 +85,7 @@ def ticks(settings: Settings) -> int:
     """Count the ticks that the night worker has taken on since it began."""
     app = create_app(settings)
     try:
-        (stats,) = app.control.inspect([f"night@{socket.gethostname()}"], timeout=5.0).stats().values()
+        (stats,) = app.control.inspect([f"night@{socket.gethostname()}"], timeout=60.0).stats().values()
     finally:
         app.close()
     return int(stats["total"].get(str(TaskName.TICK), 0))

@@ -90,7 +90,7 @@ def test_flower_asks_for_its_password_and_shows_no_word_of_a_memory(stack: Stack
     assert url.hostname is not None
 
     def get(path: str, credentials: str | None) -> tuple[int, str]:
-        connection = http.client.HTTPConnection(str(url.hostname), url.port, timeout=10)
+        connection = http.client.HTTPConnection(str(url.hostname), url.port, timeout=60)
         try:
             headers = (
                 {"Authorization": f"Basic {base64.b64encode(credentials.encode()).decode()}"} if credentials else {}

@@ -4,7 +4,6 @@ import os
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from databases import postgres_server
 from embedders import HashingEmbedder
 from ledgers import postgres_database
 from memories import StoppedClock
@@ -41,8 +40,8 @@ def own_store(tmp_path_factory: pytest.TempPathFactory, history_url: str) -> Ite
 
 
 @pytest.fixture(scope="session")
-def postgres_history_url() -> Iterator[str]:
-    with postgres_server() as server, postgres_database(server) as url:
+def postgres_history_url(postgres: str) -> Iterator[str]:
+    with postgres_database(postgres) as url:
         migrate_history(url)
         yield url
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from databases import postgres_server
 from embedders import HashingEmbedder
 from ledgers import postgres_database
 from memories import DAWN, NOW, StoppedClock, new_agent, record, records
@@ -30,9 +29,9 @@ SECRET = "the vault combination is 17 4 33"
 
 
 @pytest.fixture(scope="module")
-def postgres_url() -> Iterator[str]:
+def postgres_url(postgres: str) -> Iterator[str]:
     """A database with the ledger's tables and the history, as a distributed installation has it."""
-    with postgres_server() as server, postgres_database(server) as url:
+    with postgres_database(postgres) as url:
         migrate(LedgerUrls(ledger=url, journal=url))
         migrate_history(url)
         yield url

@@ -2,11 +2,10 @@
 
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from items import item
-from ledgers import COMPANY, sqlite_urls
+from ledgers import COMPANY
 from memories import NOW, StoppedClock, record
 
 from memcore.backends.inmemory import InMemoryBackend
@@ -16,8 +15,8 @@ from memcore.intake import Intake
 from memcore.jobs.payloads import StoreItem
 from memcore.ledger.booking import Booking
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.migrate import migrate
 from memcore.ledger.run import NewRun
+from memcore.ledger.urls import LedgerUrls
 from memcore.models import ConsolidationInterval
 
 
@@ -27,10 +26,8 @@ def clock() -> StoppedClock:
 
 
 @pytest.fixture
-def ledger(tmp_path: Path, clock: StoppedClock) -> Generator[Ledger]:
-    urls = sqlite_urls(tmp_path)
-    migrate(urls)
-    ledger = Ledger.open(urls, clock=clock)
+def ledger(sqlite_ledger: LedgerUrls, clock: StoppedClock) -> Generator[Ledger]:
+    ledger = Ledger.open(sqlite_ledger, clock=clock)
     yield ledger
     ledger.close()
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from brokers import BrokerAddress, valkey_server
 from commands import CommandLine
-from ledgers import sqlite_urls
 from poison_worker import CAUSE
 from repository import ROOT
 from stacks import clean_environ, wait_until
@@ -23,7 +22,7 @@ from memcore.config.settings import Settings
 from memcore.jobs.names import TaskName
 from memcore.jobs.queues import Queue
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.migrate import migrate
+from memcore.ledger.urls import LedgerUrls
 from tasks.job import DEATHS
 
 WORKER = ROOT / "tests" / "poison_worker.py"
@@ -36,11 +35,9 @@ def broker(tmp_path: Path) -> Iterator[BrokerAddress]:
 
 
 @pytest.fixture
-def settings(tmp_path: Path, broker: BrokerAddress) -> Settings:
-    urls = sqlite_urls(tmp_path)
-    migrate(urls)
+def settings(tmp_path: Path, sqlite_ledger: LedgerUrls, broker: BrokerAddress) -> Settings:
     made = Settings(
-        broker_url=broker.url, database_url=urls.ledger, journal_url=urls.journal, home=tmp_path,
+        broker_url=broker.url, database_url=sqlite_ledger.ledger, journal_url=sqlite_ledger.journal, home=tmp_path,
         qdrant_url="http://127.0.0.1:9", company="acme",
     )  # fmt: skip
     made.save_stack()

@@ -12,7 +12,6 @@ from brokers import BrokerAddress, valkey_server
 from celery import Celery, signals
 from celery.contrib.testing.worker import start_worker
 from crews import ScriptedCrew
-from ledgers import sqlite_urls
 from stacks import wait_until
 
 from memcore.client import JobState, MemoryClient
@@ -24,8 +23,8 @@ from memcore.jobs.outcomes import Snooze
 from memcore.jobs.payloads import MaintenancePayload
 from memcore.jobs.queues import BULK_ABOVE, Queue, store_queue
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.migrate import migrate
 from memcore.ledger.run import RunState
+from memcore.ledger.urls import LedgerUrls
 from memcore.models import MemoryCategory, MemoryStoreRequest
 from workers import app as assembling
 from workers.app import create_app
@@ -50,17 +49,15 @@ def broker(tmp_path: Path) -> Iterator[BrokerAddress]:
 
 
 @pytest.fixture
-def settings(tmp_path: Path, broker: BrokerAddress) -> Settings:
-    urls = sqlite_urls(tmp_path)
+def settings(tmp_path: Path, sqlite_ledger: LedgerUrls, broker: BrokerAddress) -> Settings:
     return Settings(
-        broker_url=broker.url, database_url=urls.ledger, journal_url=urls.journal, home=tmp_path,
+        broker_url=broker.url, database_url=sqlite_ledger.ledger, journal_url=sqlite_ledger.journal, home=tmp_path,
         qdrant_url="http://127.0.0.1:9", flower_url="http://u:p@127.0.0.1:9", company="acme",
     )  # fmt: skip
 
 
 @pytest.fixture
 def crew(settings: Settings) -> Generator[ScriptedCrew]:
-    migrate(settings.ledger_urls)
     ledger = Ledger.open(settings.ledger_urls)
     yield ScriptedCrew(ledger=ledger)
     ledger.close()
@@ -106,7 +103,7 @@ def working(app: Celery, *queues: Queue) -> Iterator[None]:
     for queue in Queue:
         if queue not in queues:
             app.amqp.queues.deselect(str(queue))
-    worker: Any = start_worker(app, perform_ping_check=False, pool="solo", shutdown_timeout=30)
+    worker: Any = start_worker(app, perform_ping_check=False, pool="solo", shutdown_timeout=60)
     with worker:
         yield
 
@@ -177,7 +174,7 @@ def test_a_job_goes_from_pending_to_done(client: MemoryClient, crew: ScriptedCre
     with pytest.raises(TimeoutError, match="1 of 1 jobs"):
         next(client.wait([job_id], timeout_seconds=0))
     with working(app_of(STORE), SHARD):
-        (status,) = client.wait([job_id], timeout_seconds=30)
+        (status,) = client.wait([job_id], timeout_seconds=60)
     assert (status.state, status.facts) == (JobState.DONE, {"stored": 1, "buried": 0})
     assert [each.id for taken in crew.desk.taken for each in taken] == list(receipt.memory_ids)
 
@@ -192,7 +189,7 @@ def test_a_store_that_is_away_costs_time_and_not_the_job_nor_its_silence(
         wait_until(lambda: len(crew.desk.taken) >= 3, what="three attempts")
         assert client.status(job_id).state is JobState.RETRYING
         crew.desk.answer = 1
-        (status,) = client.wait([job_id], timeout_seconds=30)
+        (status,) = client.wait([job_id], timeout_seconds=60)
     assert status.state is JobState.DONE
     ours = [headers for headers in published if headers["task"] == str(TaskName.STORE)]
     assert len(ours) >= 2
@@ -236,9 +233,9 @@ def test_a_job_that_only_newer_workers_know_waits_for_one_and_is_not_quoted(
         return sum(record.message == "job.unknown" for record in caplog.records)
 
     with working(app_of(STORE), Queue.STORE):
-        wait_until(lambda: rounds() >= 3, seconds=20, what="three rounds")
+        wait_until(lambda: rounds() >= 3, seconds=60, what="three rounds")
         client._sender.send(TaskName.STORE, "{}", queue=Queue.STORE, job_id="known", summary="s", track=True)
-        list(client.wait(["known"], timeout_seconds=30))
+        list(client.wait(["known"], timeout_seconds=60))
         assert not client.status("job-3").is_finished
     with broker.client() as redis:
         assert redis.llen(str(Queue.STORE)) + redis.hlen("unacked.store") == 1
@@ -263,5 +260,5 @@ def test_a_run_that_is_snoozed_still_reports_its_end(client: MemoryClient, crew:
             ).model_dump_json(),
             queue=Queue.MAINTENANCE, job_id=run_id, summary="again", track=True,
         )  # fmt: skip
-        (status,) = client.wait([run_id], timeout_seconds=30)
+        (status,) = client.wait([run_id], timeout_seconds=60)
     assert (status.state, status.facts) == (JobState.DONE, {"live": 3})

@@ -1,31 +1,54 @@
-"""A process of its own that claims due agents, or one run, until nothing is left, and prints what it got.
+"""Processes that claim due agents, or one run, until nothing is left, and print what they got.
 
-Usage: python claimer.py LEDGER_URL JOURNAL_URL (due | RUN_ID)
+Usage: python claimer.py LEDGER_URL JOURNAL_URL NUMBER (due | RUN_ID); exit status 0 when all of them went well.
 """
 
+import os
 import sys
 import time
+import traceback
 from datetime import timedelta
 
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.models import ConsolidationInterval
 
 
-def main() -> None:
-    ledger_url, journal_url, what = sys.argv[1:]
-    ledger = Ledger.open(LedgerUrls(ledger=ledger_url, journal=journal_url))
+def say(line: str) -> None:
+    """Write a whole line at once: all of us share one pipe."""
+    os.write(sys.stdout.fileno(), f"{line}\n".encode())
+
+
+def claim(urls: LedgerUrls, what: str) -> None:
+    ledger = Ledger.open(urls)
     # Everyone starts at the same moment: the starter closes our input when all of us have said that we are ready.
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
-    sys.stdin.read()
+    say("ready")
+    while os.read(sys.stdin.fileno(), 1):
+        pass
     if what == "due":
         while runs := ledger.agents.claim_due("acme", interval=ConsolidationInterval.DAILY, limit=7):
             for run in runs:
-                sys.stdout.write(f"{run.run_id}\n")
+                say(run.run_id)
             # Let the others have the write lock: whoever keeps asking keeps it.
             time.sleep(0)
     elif claimed := ledger.runs.claim(what, lease=timedelta(minutes=5)):
-        sys.stdout.write(f"{claimed.token}\n")
+        say(claimed.token or "")
+
+
+def main() -> None:
+    ledger_url, journal_url, number, what = sys.argv[1:]
+    children = []
+    # Forks, since importing takes each process longer than its claims.
+    for _ in range(int(number)):
+        child = os.fork()
+        if child == 0:
+            try:
+                claim(LedgerUrls(ledger=ledger_url, journal=journal_url), what)
+            except BaseException:  # noqa: BLE001  # told, and no return into what the parent does
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        children.append(child)
+    sys.exit(any(os.waitpid(child, 0)[1] for child in children))
 
 
 if __name__ == "__main__":

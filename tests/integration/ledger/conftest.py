@@ -1,11 +1,9 @@
 """A migrated ledger on each database that answers."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from databases import postgres_server
-from ledgers import StoppedClock, postgres_database, sqlite_urls
+from ledgers import StoppedClock, postgres_database
 from sqlalchemy import create_engine, text
 
 from memcore.ledger import Ledger, LedgerUrls
@@ -18,15 +16,9 @@ def clock() -> StoppedClock:
 
 
 @pytest.fixture(scope="session")
-def postgres_url_of_server() -> Iterator[str]:
-    with postgres_server() as url:
-        yield url
-
-
-@pytest.fixture(scope="session")
-def postgres_url(postgres_url_of_server: str) -> Iterator[str]:
+def postgres_url(postgres: str) -> Iterator[str]:
     """A migrated database of this session's own."""
-    with postgres_database(postgres_url_of_server) as url:
+    with postgres_database(postgres) as url:
         migrate(LedgerUrls(ledger=url, journal=url))
         yield url
 
@@ -45,11 +37,11 @@ def _emptied(url: str) -> LedgerUrls:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
-def urls(request: pytest.FixtureRequest, tmp_path: Path) -> LedgerUrls:
+def urls(request: pytest.FixtureRequest) -> LedgerUrls:
     if request.param == "postgresql":
         return _emptied(request.getfixturevalue("postgres_url"))
-    migrate(sqlite_urls(tmp_path))
-    return sqlite_urls(tmp_path)
+    found: LedgerUrls = request.getfixturevalue("sqlite_ledger")
+    return found
 
 
 @pytest.fixture

@@ -1,10 +1,12 @@
-"""A process that prepares a booking and dies before its n-th statement, or just before the commit.
+"""Processes that prepare the same booking; each dies before the statement that is named to it, or before its commit.
 
-Usage: python killed_writer.py JOURNAL_URL N; exit status 9 when it died, 0 when N lies beyond the last statement.
+Usage: python killed_writer.py JOURNAL_URL, and a line with a number for each; after each a line comes back: 9 when the
+process died, 0 when the number lies beyond the last statement.
 """
 
 import os
 import sys
+import traceback
 from typing import Any
 
 from ledgers import StoppedClock, make_booking
@@ -14,8 +16,7 @@ from memcore.ledger.engine import Database
 from memcore.ledger.journal import Journal
 
 
-def main() -> None:
-    url, last = sys.argv[1], int(sys.argv[2])
+def write(url: str, last: int) -> None:
     database = Database(url, name="journal")
     left = [last]
 
@@ -29,6 +30,20 @@ def main() -> None:
     Journal(database, clock=StoppedClock()).prepare(
         make_booking("killed", incoming=("back",), outgoing=("gone", "too"), incoming_kind="restored")
     )
+
+
+def main() -> None:
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            try:
+                write(sys.argv[1], int(line))
+            except BaseException:  # noqa: BLE001  # told, and no return into what the parent does
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -84,7 +84,9 @@ agents = iter(range(1_000_000))
 
 
 @given(sequence=steps)
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 def test_the_journal_keeps_the_balance_of_its_model(
     ledger: Ledger, clock: StoppedClock, sequence: list[tuple[Any, ...]]
 ) -> None:

@@ -26,7 +26,7 @@ def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, 
     if request.param == "sqlite":
         yield {tree: f"sqlite:///{tmp_path / 'new folder' / tree}.db" for tree in TREES}
         return
-    with postgres_database(request.getfixturevalue("postgres_url_of_server")) as url:
+    with postgres_database(request.getfixturevalue("postgres")) as url:
         yield dict.fromkeys(TREES, url)
 
 
@@ -87,16 +87,26 @@ def test_migrating_again_changes_nothing_and_keeps_the_rows(fresh: dict[str, str
 
 def test_processes_that_migrate_at_once_all_succeed(fresh: dict[str, str]) -> None:
     program = """
-import sys
+import os, sys, traceback
 from memcore.ledger import LedgerUrls
 from memcore.ledger.migrate import migrate
-migrate(LedgerUrls(ledger=sys.argv[1], journal=sys.argv[2]))
+children = []
+for _ in range(4):
+    child = os.fork()
+    if child == 0:
+        try:
+            migrate(LedgerUrls(ledger=sys.argv[1], journal=sys.argv[2]))
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    children.append(child)
+sys.exit(any(os.waitpid(child, 0)[1] for child in children))
 """
     command = [sys.executable, "-c", program, fresh["ledger"], fresh["journal"]]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    started = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(4)]
-    errors = [process.communicate(timeout=60)[1] for process in started]
-    assert [process.returncode for process in started] == [0] * 4, errors
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 def test_tables_of_a_newer_release_are_left_alone(fresh: dict[str, str]) -> None:

@@ -1,11 +1,12 @@
 """Several processes on one ledger: claims are exclusive, transactions are whole, a fork is harmless."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -23,32 +24,31 @@ def _environment() -> dict[str, str]:
 
 
 @contextmanager
-def _claimers(urls: LedgerUrls, what: str) -> Iterator[list["subprocess.Popen[str]"]]:
-    command = [sys.executable, str(HERE / "claimer.py"), urls.ledger, urls.journal, what]
-    started = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_environment())
-        for _ in range(CLAIMERS)
-    ]
+def _started(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    process = subprocess.Popen(
+        [sys.executable, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=_environment(),
+        start_new_session=True,
+    )
     try:
-        yield started
+        with process:
+            yield process
     finally:
-        for process in started:
-            process.kill()
-            process.communicate()
+        # Whatever went wrong here: its children go too.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
-def _race(urls: LedgerUrls, what: str) -> list[list[str]]:
-    with _claimers(urls, what) as started:
-        for process in started:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-        for process in started:
-            assert process.stdin is not None
-            process.stdin.close()
-            process.stdin = None
-        got = [process.communicate(timeout=60)[0].split() for process in started]
-        assert [process.returncode for process in started] == [0] * CLAIMERS
-    return got
+def _race(urls: LedgerUrls, what: str) -> list[str]:
+    with _started(str(HERE / "claimer.py"), urls.ledger, urls.journal, str(CLAIMERS), what) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(CLAIMERS)] == ["ready\n"] * CLAIMERS
+        got, _ = process.communicate(timeout=120)
+        assert process.returncode == 0
+    return got.split()
 
 
 def test_eight_schedulers_take_each_due_agent_once(ledger: Ledger, urls: LedgerUrls, clock: StoppedClock) -> None:
@@ -56,7 +56,7 @@ def test_eight_schedulers_take_each_due_agent_once(ledger: Ledger, urls: LedgerU
     ledger.agents.register(COMPANY, agents, interval=ConsolidationInterval.DAILY)
     for agent_id in agents:
         ledger.agents.set_due(COMPANY, agent_id, clock())
-    got = [run_id for share in _race(urls, "due") for run_id in share]
+    got = _race(urls, "due")
     assert len(got) == len(set(got)) == len(agents)
     runs = ledger.runs.list(COMPANY, limit=1000)
     assert {run.run_id for run in runs} == set(got)
@@ -66,7 +66,7 @@ def test_eight_schedulers_take_each_due_agent_once(ledger: Ledger, urls: LedgerU
 def test_of_eight_workers_one_gets_the_run(ledger: Ledger, urls: LedgerUrls, clock: StoppedClock) -> None:
     run = ledger.runs.create(NewRun(company=COMPANY, agent_id="ada", planned_at=clock()))
     assert run is not None
-    tokens = [token for share in _race(urls, run.run_id) for token in share]
+    tokens = _race(urls, run.run_id)
     claimed = ledger.runs.get(run.run_id)
     assert claimed is not None
     assert tokens == [claimed.token]
@@ -102,13 +102,21 @@ def test_a_writer_killed_anywhere_leaves_all_or_nothing(ledger: Ledger, urls: Le
     ledger.journal.prepare(make_booking("before", run_id="before", outgoing=("back",)))
     ledger.journal.settle("before")
     sent = {memory_id: clock() for memory_id in ("back", "gone", "too")}
-    command = [sys.executable, str(HERE / "killed_writer.py"), urls.journal]
     deaths = 0
-    while subprocess.run([*command, str(deaths)], check=False, env=_environment()).returncode == 9:
-        deaths += 1
-        assert ledger.journal.open_bookings("run") == ()
-        assert ledger.journal.next_seq("run") == 0
-        assert ledger.journal.buried(sent) == {"back"}
+    with _started(str(HERE / "killed_writer.py"), urls.journal) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        while True:
+            process.stdin.write(f"{deaths}\n")
+            process.stdin.flush()
+            status = process.stdout.readline().strip()
+            if status != "9":
+                break
+            deaths += 1
+            assert ledger.journal.open_bookings("run") == ()
+            assert ledger.journal.next_seq("run") == 0
+            assert ledger.journal.buried(sent) == {"back"}
+    assert status == "0"
     # Booking, records, tombstones set, tombstones cleared, commit; the dialect may add its BEGIN.
     assert deaths >= 5
     (booking,) = ledger.journal.open_bookings("run")

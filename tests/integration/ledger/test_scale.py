@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledgers import COMPANY, StoppedClock, sqlite_urls
+from ledgers import COMPANY, StoppedClock, copied_urls
 from sqlalchemy import event
 
 from memcore.ledger import Ledger
 from memcore.ledger.agents import Agents
 from memcore.ledger.engine import Database
-from memcore.ledger.migrate import migrate
 from memcore.models import ConsolidationInterval
 
 WEEKLY = ConsolidationInterval.WEEKLY
@@ -32,10 +31,10 @@ class Meter:
         return 0
 
 
-def _instructions_of_a_tick(folder: Path, *, known: int, due: int, interval: ConsolidationInterval) -> int:
-    folder.mkdir()
-    urls = sqlite_urls(folder)
-    migrate(urls)
+def _instructions_of_a_tick(
+    template: Path, folder: Path, *, known: int, due: int, interval: ConsolidationInterval
+) -> int:
+    urls = copied_urls(template, folder)
     clock = StoppedClock()
     ledger = Ledger.open(urls, clock=clock)
     names = [f"agent-{number}" for number in range(known)]
@@ -55,9 +54,9 @@ def _instructions_of_a_tick(folder: Path, *, known: int, due: int, interval: Con
 @pytest.mark.parametrize("interval", [WEEKLY, ConsolidationInterval.NEVER])
 @pytest.mark.parametrize("due", [0, 5])
 def test_a_tick_costs_the_same_however_many_agents_are_known(
-    tmp_path: Path, due: int, interval: ConsolidationInterval
+    ledger_template: Path, tmp_path: Path, due: int, interval: ConsolidationInterval
 ) -> None:
-    few = _instructions_of_a_tick(tmp_path / "few", known=50, due=due, interval=interval)
-    many = _instructions_of_a_tick(tmp_path / "many", known=5000, due=due, interval=interval)
+    few = _instructions_of_a_tick(ledger_template, tmp_path / "few", known=50, due=due, interval=interval)
+    many = _instructions_of_a_tick(ledger_template, tmp_path / "many", known=5000, due=due, interval=interval)
     assert few > 0
     assert many <= 2 * few

@@ -5,14 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from night_world import SHARED_MEMORY, MakeWorld, World, migrated_urls
+from ledgers import copied_urls
+from night_world import SHARED_MEMORY, MakeWorld, World
 
 from memcore.config.consolidation import ConsolidationConfig
-
-
-@pytest.fixture(scope="session")
-def ledger_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("ledger") / "template"
 
 
 @pytest.fixture
@@ -30,7 +26,7 @@ def make_world(ledger_folder: Path, ledger_template: Path) -> Iterator[MakeWorld
     worlds: list[World] = []
 
     def make(policy: ConsolidationConfig | None = None) -> World:
-        world = World(migrated_urls(ledger_folder / f"world-{len(worlds)}", ledger_template), policy)
+        world = World(copied_urls(ledger_template, ledger_folder / f"world-{len(worlds)}"), policy)
         worlds.append(world)
         return world
 

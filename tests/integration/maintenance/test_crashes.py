@@ -85,10 +85,12 @@ async def _check_summaries(world: World) -> None:
 async def test_a_crash_at_any_call_of_a_night_loses_nothing_and_changes_nothing(make_world: MakeWorld) -> None:
     seen = await Undisturbed.of(make_world)
     calls = seen.night.calls
+    world = await _filled(make_world)
+    go_back = world.keep()
 
     # A crash after a call is the crash before the next one.
     for point in range(1, len(calls)):
-        world = await _filled(make_world)
+        go_back()
         run = world.plan_run()
         await _crashed(world, run.run_id, Faults(point))
 
@@ -116,9 +118,11 @@ async def test_a_crash_after_the_last_call_leaves_a_finished_run(make_world: Mak
 async def test_two_crashes_in_a_row_are_as_harmless_as_one(make_world: MakeWorld) -> None:
     seen = await Undisturbed.of(make_world)
     calls = seen.night.calls
+    world = await _filled(make_world)
+    go_back = world.keep()
 
     for point in range(3, len(calls), 5):
-        world = await _filled(make_world)
+        go_back()
         run = world.plan_run()
         await _crashed(world, run.run_id, Faults(point))
         await _crashed(world, run.run_id, Faults(8 + point % 9))
@@ -132,10 +136,13 @@ async def test_two_crashes_in_a_row_are_as_harmless_as_one(make_world: MakeWorld
 async def test_a_crash_at_any_call_of_an_undo_restores_everything_all_the_same(make_world: MakeWorld) -> None:
     seen = await Undisturbed.of(make_world)
     calls = seen.undo.calls
+    world = await _filled(make_world)
+    night = await world.night()
+    go_back = world.keep()
 
     for point in range(1, len(calls)):
-        world = await _filled(make_world)
-        run = world.plan_run(undo_of=(await world.night()).run_id)
+        go_back()
+        run = world.plan_run(undo_of=night.run_id)
         await _crashed(world, run.run_id, Faults(point))
 
         outcome = await world.to_the_end(run.run_id)
@@ -150,11 +157,14 @@ async def test_a_worker_that_is_overtaken_at_any_call_harms_nothing(make_world: 
     points = [n for n in range(2, len(calls)) if n % 2 == 0 or calls[n].endswith(WRITES)]
     assert len(points) >= 60, "the scenario has become too small to mean anything"
 
+    world = await _filled(make_world)
+    go_back = world.keep()
+
     for point in points:
-        world = await _filled(make_world)
+        go_back()
         run = world.plan_run()
 
-        async def another_takes_over(world: World = world, run_id: str = run.run_id) -> None:
+        async def another_takes_over(run_id: str = run.run_id) -> None:
             world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
             await world.to_the_end(run_id)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
-from night_world import AGENT, COMPANY, SHARED_MEMORY, World, memory, migrated_urls, uid
+from ledgers import copied_urls
+from night_world import AGENT, COMPANY, SHARED_MEMORY, World, memory, uid
 
 from memcore.backends.record import Lineage, MemoryRecord
 from memcore.config.consolidation import ConsolidationConfig
@@ -65,7 +66,7 @@ def test_an_undo_restores_any_store_exactly_and_its_own_undo_the_night(
 ) -> None:
     parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else tmp_path
     with tempfile.TemporaryDirectory(dir=parent) as folder:
-        world = World(migrated_urls(Path(folder) / "ledger", ledger_template), policy)
+        world = World(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
         try:
             asyncio.run(_there_and_back(world, records))
         finally:

@@ -27,13 +27,13 @@ def take_without_ack(connection: Any, number: int) -> list[Any]:
     )
     consumer.consume()
     while len(messages) < number:
-        connection.drain_events(timeout=5)
+        connection.drain_events(timeout=60)
     return messages
 
 
 def drain_for_ever(connection: Any) -> None:
     while True:
-        connection.drain_events(timeout=5)
+        connection.drain_events(timeout=60)
 
 
 @pytest.mark.parametrize("transport", ["stock", "ours"])
@@ -75,7 +75,7 @@ def test_a_deliberate_close_gives_messages_back_in_their_order(connect: Callable
     other = connect("stock")
     with Consumer(other.default_channel, [QUEUE], callbacks=[lambda body, _: heard.append(body)]):
         for _ in range(3):
-            other.drain_events(timeout=5)
+            other.drain_events(timeout=60)
     assert heard == ["one", "two", "three"]
 
 

@@ -20,7 +20,7 @@ def take(connection: Any) -> Any:
     messages: list[Any] = []
     with Consumer(connection.default_channel, [QUEUE], callbacks=[lambda _body, message: messages.append(message)]):
         while not messages:
-            connection.drain_events(timeout=5)
+            connection.drain_events(timeout=60)
     return messages[0]
 
 

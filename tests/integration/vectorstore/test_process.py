@@ -98,7 +98,7 @@ def test_a_request_under_way_is_answered_before_the_end(tmp_path: Path) -> None:
         except ResponseHandlingException:
             answered = False
         client.close()
-        assert address.process.wait(30) == 0
+        assert address.process.wait(60) == 0
     with store_server(tmp_path) as again:
         client = again.client()
         assert client.count(NAME).count in ({3000} if answered else {0, 3000})

@@ -10,8 +10,8 @@ from repository import ROOMS, ROOT, source_files
 HEAVY = ("torch", "mem0", "transformers", "qdrant_client", "tasks", "workers", "scheduler", "ops", "celery", "kombu")
 
 
-def loaded_by(module: str) -> set[str]:
-    """Return the top-level modules that one import loads, or tries to load, in a fresh interpreter."""
+def loaded_by(*modules: str) -> set[str]:
+    """Return the top-level modules that these imports load, or try to load, in a fresh interpreter."""
     code = (
         "import json, sys\n"
         "tried = set()\n"
@@ -19,30 +19,27 @@ def loaded_by(module: str) -> set[str]:
         "    def find_spec(self, name, path=None, target=None):\n"
         "        tried.add(name.partition('.')[0])\n"
         "sys.meta_path.insert(0, Watch())\n"
-        f"import {module}\n"
+        f"import {', '.join(modules)}\n"
         "print(json.dumps(sorted(tried)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
     return set(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize("module", ["memcore", "memcore.client"])
-def test_an_engine_that_imports_the_client_loads_nothing_heavy(module: str) -> None:
-    loaded = loaded_by(module)
+def test_an_engine_that_imports_the_client_loads_nothing_heavy() -> None:
+    loaded = loaded_by("memcore.client")
     assert "memcore" in loaded
     assert loaded.isdisjoint(HEAVY)
 
 
-@pytest.mark.parametrize("module", ["memcore.backends", "memcore.backends.factory", "memcore.backends.mem0.backend"])
-def test_backends_load_mem0_only_where_it_is_used(module: str) -> None:
-    assert loaded_by(module).isdisjoint({"mem0", "torch", "transformers", "tasks", "workers", "celery", "kombu"})
+def test_backends_load_mem0_only_where_it_is_used() -> None:
+    loaded = loaded_by("memcore.backends", "memcore.backends.factory", "memcore.backends.mem0.backend")
+    assert loaded.isdisjoint({"mem0", "torch", "transformers", "tasks", "workers", "celery", "kombu"})
 
 
-@pytest.mark.parametrize(
-    "module", ["workers.run", "workers.beat", "workers.stack.stack", "ops.flower", "ops.cli.main", "scheduler"]
-)
-def test_no_process_of_the_embedded_stack_imports_torch(module: str) -> None:
-    assert loaded_by(module).isdisjoint({"torch", "transformers", "sentence_transformers"})
+def test_no_process_of_the_embedded_stack_imports_torch() -> None:
+    loaded = loaded_by("workers.run", "workers.beat", "workers.stack.stack", "ops.flower", "ops.cli.main", "scheduler")
+    assert loaded.isdisjoint({"torch", "transformers", "sentence_transformers"})
 
 
 def test_the_store_server_needs_neither_torch_nor_mem0_nor_celery() -> None:

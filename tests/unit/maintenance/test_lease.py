@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from memcore.ledger.runs import Runs
 
 #: Longest that a test waits for the background thread, in seconds; it needs milliseconds.
-PATIENCE = 30
+PATIENCE = 60
 
 
 class Register:

@@ -1,12 +1,11 @@
 from collections.abc import Generator
-from pathlib import Path
 
 import pytest
 from crews import ScriptedCrew
-from ledgers import StoppedClock, sqlite_urls
+from ledgers import StoppedClock
 
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.migrate import migrate
+from memcore.ledger.urls import LedgerUrls
 
 
 @pytest.fixture
@@ -15,9 +14,7 @@ def clock() -> StoppedClock:
 
 
 @pytest.fixture
-def crew(tmp_path: Path, clock: StoppedClock) -> Generator[ScriptedCrew]:
-    urls = sqlite_urls(tmp_path)
-    migrate(urls)
-    ledger = Ledger.open(urls, clock=clock)
+def crew(sqlite_ledger: LedgerUrls, clock: StoppedClock) -> Generator[ScriptedCrew]:
+    ledger = Ledger.open(sqlite_ledger, clock=clock)
     yield ScriptedCrew(ledger=ledger, clock=clock)
     ledger.close()

@@ -2,7 +2,6 @@ import logging
 import threading
 from collections.abc import Generator
 from datetime import timedelta
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -13,7 +12,6 @@ from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
 from celery.exceptions import Retry as PutBack
 from crews import ScriptedCrew
 from kombu.exceptions import OperationalError
-from ledgers import sqlite_urls
 
 from memcore.client.sender import SNOOZED
 from memcore.errors import MemoryConnectionError
@@ -21,10 +19,11 @@ from memcore.jobs.names import TaskName
 from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Skipped, Snooze
 from memcore.jobs.queues import Queue
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.migrate import migrate
+from memcore.ledger.urls import LedgerUrls
 from tasks.job import Job, Limits
 from workers.task import MAX_COUNTDOWN, build_tasks, came_back, carry_out, judge, settle
 from workers.trial import Trial
+from workers.turns import Turns
 
 LIMITS = Limits(soft=timedelta(seconds=1), hard=timedelta(seconds=2), attempts=3)
 JOB = Job(name=TaskName.STORE, queue=Queue.STORE, limits=LIMITS, run=lambda _payload, _crew: Done())
@@ -32,10 +31,8 @@ TEXT = "a memory that nobody may quote"
 
 
 @pytest.fixture
-def crew(tmp_path: Path) -> Generator[ScriptedCrew]:
-    urls = sqlite_urls(tmp_path)
-    migrate(urls)
-    ledger = Ledger.open(urls)
+def crew(sqlite_ledger: LedgerUrls) -> Generator[ScriptedCrew]:
+    ledger = Ledger.open(sqlite_ledger)
     yield ScriptedCrew(ledger=ledger)
     ledger.close()
 
@@ -200,7 +197,7 @@ def test_a_job_that_came_back_runs_counted_and_leaves_no_count(crew: ScriptedCre
 def test_a_job_that_killed_too_many_workers_is_kept_as_a_dead_letter_and_not_run(crew: ScriptedCrew) -> None:
     for _ in range(LIMITS.deaths - 1):
         crew.ledger.attempts.begin("job-1")
-    given_up = judge(returned(), job_that(None), Trial(), payload=TEXT, crew=crew)
+    given_up = judge(returned(), job_that(None), Trial(Turns(let_pass=timedelta(0))), payload=TEXT, crew=crew)
     assert given_up == {"outcome": "dead", "reason": "4 workers died while they ran it"}
     letter = crew.ledger.dead_letters.get("job-1")
     assert letter is not None

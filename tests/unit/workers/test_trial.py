@@ -1,21 +1,19 @@
 import threading
 from collections.abc import Generator
-from pathlib import Path
+from datetime import timedelta
 
 import pytest
-from ledgers import sqlite_urls
 
 from memcore.ledger.attempts import Attempts
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.migrate import migrate
+from memcore.ledger.urls import LedgerUrls
 from workers.trial import Trial
+from workers.turns import Turns
 
 
 @pytest.fixture
-def attempts(tmp_path: Path) -> Generator[Attempts]:
-    urls = sqlite_urls(tmp_path)
-    migrate(urls)
-    ledger = Ledger.open(urls)
+def attempts(sqlite_ledger: LedgerUrls) -> Generator[Attempts]:
+    ledger = Ledger.open(sqlite_ledger)
     yield ledger.attempts
     ledger.close()
 
@@ -33,7 +31,7 @@ def test_each_start_says_how_many_workers_died_before_it(attempts: Attempts) -> 
 
     for _ in range(4):
         with pytest.raises(WorkerDied):
-            Trial().carry_out("job", kill, attempts)
+            Trial(Turns(let_pass=timedelta(0))).carry_out("job", kill, attempts)
     # the first was that of the new message, whose start nobody counts
     assert deaths == [1, 2, 3, 4]
 
