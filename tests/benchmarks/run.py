@@ -1,4 +1,4 @@
-"""``python tests/benchmarks/run.py``: storing, searching, importing, memory, crowding and scheduling in one run.
+"""``python tests/benchmarks/run.py``: stores, searches, imports, memory, queues, crowding and the scheduler in one run.
 
 Every figure is repeated; the contenders of one figure take turns, so that the machine's other work meets all alike.
 CPU time is less moved by other work than wall time: trust ratios of it on a busy machine.
@@ -34,6 +34,7 @@ from benchmarks.searching import Searching  # noqa: E402
 from benchmarks.stock_mem0 import stock_mem0  # noqa: E402
 from benchmarks.storing import Storing  # noqa: E402
 from benchmarks.texts import Texts  # noqa: E402
+from benchmarks.transport import transports  # noqa: E402
 
 from memcore.client import MemoryClient  # noqa: E402
 from memcore.embedding.bm25 import Bm25Encoder  # noqa: E402
@@ -55,6 +56,9 @@ def main(argv: Sequence[str]) -> int:
     noise = [_spin()]
     figures = imports(options.repeats + 2) + enqueues(options.repeats)
     noise.append(_spin())
+    queued, queue_targets = transports(options.jobs, options.turns)
+    figures += queued
+    noise.append(_spin())
     texts = Texts()
     with open_house() as house:
         figures += _stores(house, texts, options, foreign)
@@ -72,7 +76,7 @@ def main(argv: Sequence[str]) -> int:
     spin = Figure(group="noise", name="the same 0.2 s of arithmetic", unit="ms", samples=noise)
     figures.append(spin)
     machine = _machine(foreign, time.monotonic() - begun)
-    targets = _targets({figure.name: figure for figure in figures}) + crowd_targets + agenda_targets
+    targets = _targets({figure.name: figure for figure in figures}) + queue_targets + crowd_targets + agenda_targets
     show(figures, targets, machine)
     if options.json:
         save(options.json, figures, targets, machine)
@@ -83,6 +87,8 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python tests/benchmarks/run.py", description=__doc__)
     parser.add_argument("--json", type=Path, help="also write every sample to this file")
     parser.add_argument("--repeats", type=int, default=5, help="measurements of each figure (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=2_000, help="no-op jobs that each queue does in one turn")
+    parser.add_argument("--turns", type=int, default=3, help="turns of each queue (default: %(default)s)")
     parser.add_argument("--bulk", type=int, default=4_096, help="memories in one bulk measurement")
     parser.add_argument("--single", type=int, default=600, help="memories stored one at a time")
     parser.add_argument("--mem0", type=int, default=60, help="memories that stock mem0 adds in one measurement")

@@ -1,108 +1,184 @@
-"""Measure a Celery worker's cost per job over kombu's own Redis transport and over memtend's, in one run.
+"""The queue alone: what a no-op job costs a worker over memtend's transport, kombu's, dramatiq and taskiq streams.
 
-``python tests/benchmarks/transport.py [jobs] [pool ...]`` prints, per transport and pool, jobs per second, CPU ms per
-job of the worker's process tree and of the broker, and the broker's commands per job (those inside scripts count too).
-No-op jobs, late acknowledgement, a filled queue.
+``python tests/benchmarks/transport.py [jobs] [turns]`` prints jobs per second and CPU per job. All workers run beside
+each other on one broker, each on a database of its own, and are idle but for the one whose turn it is.
 """
 
-import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from time import monotonic, sleep
+from time import perf_counter
 
-import psutil
-from celery import Celery
+from redis import Redis
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from brokers import BrokerAddress, valkey_server  # noqa: E402  # a script must find the tree first
+from benchmarks import celery_queue, dramatiq_queue, taskiq_queue  # noqa: E402  # a script must find the tree first
+from benchmarks.contender import Command, Contender, Heat, running, sent  # noqa: E402
+from benchmarks.figure import Figure, Target  # noqa: E402
+from benchmarks.meter import measured  # noqa: E402
+from benchmarks.report import show  # noqa: E402
+from brokers import BrokerAddress, valkey_server  # noqa: E402
 
-from workers.transport import register, reliable_url  # noqa: E402  # see above
+from workers.transport import reliable_url  # noqa: E402
 
-#: Worker options per pool, as memtend's workers would be started.
-POOLS = {
-    "solo": ("--pool", "solo", "--prefetch-multiplier", "64"),
-    "threads": ("--pool", "threads", "--concurrency", "8", "--prefetch-multiplier", "4"),
-    "prefork": ("--pool", "prefork", "--concurrency", "2", "--prefetch-multiplier", "4"),
-}
+_TWICE = "memtend, threads, two workers"
 
-
-def noop() -> None:
-    """Do nothing: what remains is the price of the queue."""
+#: Ours that are held against taskiq, and with how many of its processes: as many as run jobs. A prefork parent, which
+#: serves two, is a third.
+_BESIDE_TASKIQ = {"memtend, solo": 1, "memtend, threads": 1, _TWICE: 2, "memtend, prefork": 2}
 
 
-def make_app(url: str) -> Celery:
-    register()
-    app = Celery("bench", broker=url)
-    app.conf.update(
-        task_acks_late=True,
-        task_ignore_result=True,
-        worker_send_task_events=False,
-        broker_connection_retry_on_startup=True,
-        broker_transport_options={"visibility_timeout": 60},
+@dataclass(kw_only=True)
+class Turns:
+    """What the turns of one contender gave: per second, CPU ms per job, the broker's CPU ms and commands per job."""
+
+    rates: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    broker_cpu: list[float] = field(default_factory=list)
+    commands: list[float] = field(default_factory=list)
+
+
+def transports(jobs: int, turns: int) -> tuple[list[Figure], list[Target]]:
+    """Let the contenders take turns."""
+    with _started(jobs) as (broker, heats):
+        seen = {heat.name: Turns() for heat in heats}
+        for _ in range(turns):
+            for heat in heats:
+                _take_turn(heat, broker, jobs, seen[heat.name])
+    return [_figure(name, given) for name, given in seen.items()], list(_targets(seen))
+
+
+@contextmanager
+def _started(jobs: int) -> Iterator[tuple[BrokerAddress, list[Heat]]]:
+    with ExitStack() as opened:
+        folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="memtend-bench-"))
+        # Once a second, valkey's own default: were every command synced, the disk alone would decide, and whoever sends
+        # most commands would look slowest.
+        broker = opened.enter_context(valkey_server(Path(folder), appendfsync="everysec"))
+        heats: list[Heat] = []
+        fillings: dict[object, list[Command]] = {}
+        for database, contender in enumerate(_contenders(broker)):
+            redis = opened.enter_context(Redis(port=broker.port, password=broker.password, db=database))
+            if contender.send not in fillings:
+                fillings[contender.send] = sent(contender, redis, jobs)
+            heats.append(opened.enter_context(running(contender, redis, jobs, fillings[contender.send])))
+        yield broker, heats
+
+
+def _contenders(broker: BrokerAddress) -> Iterator[Contender]:
+    urls = (f"{broker.url.removesuffix('/0')}/{database}" for database in range(16))
+    for pool in celery_queue.POOLS:
+        yield _celery(_stock(pool), next(urls), pool)
+        yield _celery(_ours(pool), reliable_url(next(urls)), pool)
+    yield _celery(_TWICE, reliable_url(next(urls)), "threads", copies=2)
+    for name, peer in (("taskiq", taskiq_queue), ("dramatiq", dramatiq_queue)):
+        for processes in (1, 2):
+            yield Contender(
+                name=_peer(name, processes),
+                url=next(urls),
+                send=peer.send,
+                counts=peer.COUNTS,
+                command=peer.command(processes),
+            )
+
+
+def _celery(name: str, url: str, pool: str, *, copies: int = 1) -> Contender:
+    return Contender(
+        name=name,
+        url=url,
+        send=celery_queue.send,
+        counts=celery_queue.COUNTS,
+        command=celery_queue.command(url, pool),
+        copies=copies,
     )
-    app.task(noop, name="noop")
-    return app
 
 
-def cpu_seconds(process: psutil.Process) -> float:
-    family = [process, *process.children(recursive=True)]
-    return sum(one.cpu_times().user + one.cpu_times().system for one in family)
-
-
-def wait_for_at_most(broker: BrokerAddress, below: int, worker: subprocess.Popen[bytes]) -> int:
-    """Wait until no more than that many jobs are unfinished; return how many there are."""
-    while worker.poll() is None:
-        with broker.client() as client:
-            left = int(client.eval("return redis.call('LLEN', 'celery') + redis.call('HLEN', 'unacked')", 0))
-        if left <= below:
-            return left
-        sleep(0.02)
-    raise ChildProcessError(f"the worker ended with {worker.returncode}")
-
-
-def commands(broker: BrokerAddress) -> int:
-    with broker.client() as client:
-        return int(client.info("stats")["total_commands_processed"])
-
-
-def measure(name: str, url: str, pool: str, jobs: int, broker: BrokerAddress) -> None:
-    app = make_app(url)
-    worker = [sys.executable, __file__, "worker", url, *POOLS[pool]]
-    warm_up = 50
-    with app.connection_for_write() as connection, connection.Producer() as producer:
-        for _ in range(jobs + warm_up):
-            app.send_task("noop", producer=producer)
+def _take_turn(heat: Heat, broker: BrokerAddress, jobs: int, seen: Turns) -> None:
     assert broker.process is not None
-    process = subprocess.Popen(worker, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        watched, server = psutil.Process(process.pid), psutil.Process(broker.process.pid)
-        jobs = wait_for_at_most(broker, jobs, process)
-        before = (monotonic(), cpu_seconds(watched), cpu_seconds(server), commands(broker))
-        wait_for_at_most(broker, 0, process)
-        after = (monotonic(), cpu_seconds(watched), cpu_seconds(server), commands(broker))
-        wall, cpu, server_cpu, sent = (late - early for late, early in zip(after, before, strict=True))
-    finally:
-        process.terminate()
-        process.wait()
-    line = f"{pool:8} {name:6} {jobs / wall:7.0f} jobs/s {cpu / jobs * 1e3:6.3f} CPU ms/job"
-    print(f"{line} {server_cpu / jobs * 1e3:6.3f} broker CPU ms/job {sent / jobs:5.1f} commands/job", flush=True)  # noqa: T201  # its purpose
+    server = broker.process.pid
+    with broker.client() as client, measured(lambda: {**heat.pids, "broker": server}) as stretch:
+        heat.refill()
+        before = _commands(client)
+        heat.wait_for_start()
+        begun = perf_counter()
+        heat.wait_for_end()
+        seconds = perf_counter() - begun
+        sent = _commands(client) - before
+    seen.rates.append(jobs / seconds)
+    seen.cpu.append(sum(stretch.parts[worker] for worker in heat.pids) * 1e3 / jobs)
+    seen.broker_cpu.append(stretch.parts["broker"] * 1e3 / jobs)
+    seen.commands.append(sent / jobs)
 
 
-def main() -> None:
-    if sys.argv[1:2] == ["worker"]:
-        make_app(sys.argv[2]).worker_main(
-            ["worker", "--without-gossip", "--without-mingle", "--loglevel=ERROR", *sys.argv[3:]]
+def _commands(client: Redis) -> int:
+    return int(client.info("stats")["total_commands_processed"])
+
+
+def _figure(name: str, seen: Turns) -> Figure:
+    broker_cpu, commands = sum(seen.broker_cpu) / len(seen.broker_cpu), sum(seen.commands) / len(seen.commands)
+    return Figure(
+        group="no-op jobs of a full queue, acknowledged late",
+        name=name,
+        unit="jobs/s",
+        samples=seen.rates,
+        cpu_ms=sum(seen.cpu) / len(seen.cpu),
+        note=f"of the worker; of the broker {broker_cpu:.3f}, {commands:.1f} commands",
+    )
+
+
+def _targets(seen: dict[str, Turns]) -> Iterator[Target]:
+    for pool in celery_queue.POOLS:
+        ours, stock = seen[_ours(pool)], seen[_stock(pool)]
+        yield Target(
+            name=f"{_ours(pool)}: CPU per no-op to that of Celery",
+            values=_ratios(ours.cpu, stock.cpu),
+            wanted=0.5,
+            at_most=True,
         )
-        return
-    jobs = int(sys.argv[1]) if len(sys.argv) > 1 else 4000
-    with tempfile.TemporaryDirectory() as folder, valkey_server(Path(folder)) as broker:
-        for pool in sys.argv[2:] or ("solo", "threads", "prefork"):
-            for name, url in (("stock", broker.url), ("ours", reliable_url(broker.url))):
-                measure(name, url, pool, jobs, broker)
+    for name, processes in _BESIDE_TASKIQ.items():
+        ours, taskiq = seen[name], seen[_peer("taskiq", processes)]
+        yield Target(
+            name=f"{name}: CPU per no-op to that of taskiq on {processes}",
+            values=_ratios(ours.cpu, taskiq.cpu),
+            wanted=1.0,
+            at_most=True,
+        )
+        yield Target(
+            name=f"{name}: no-ops/s to those of taskiq on {processes}",
+            values=_ratios(ours.rates, taskiq.rates),
+            wanted=1.0,
+        )
+
+
+def _ratios(these: Sequence[float], those: Sequence[float]) -> list[float]:
+    return [this / that for this, that in zip(these, those, strict=True)]
+
+
+def _ours(pool: str) -> str:
+    return f"memtend, {pool}"
+
+
+def _stock(pool: str) -> str:
+    return f"Celery, {pool}"
+
+
+def _peer(name: str, processes: int) -> str:
+    return f"{name}, processes: {processes}"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure and print."""
+    jobs, turns = (int(text) for text in (*argv, *("2000", "3")[len(argv) :]))
+    begun = perf_counter()
+    figures, targets = transports(jobs, turns)
+    show(figures, targets, {"jobs": jobs, "turns": turns, "seconds": f"{perf_counter() - begun:.0f}"})
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))
