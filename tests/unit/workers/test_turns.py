@@ -1,0 +1,45 @@
+import threading
+from datetime import timedelta
+
+import pytest
+from stacks import wait_until
+
+from workers.turns import Turns
+
+
+def test_the_one_with_the_fewest_deaths_is_next_and_each_is_alone() -> None:
+    turns, inside, order = Turns(let_pass=timedelta(0)), threading.Lock(), list[int]()
+
+    def take(deaths: int) -> None:
+        with turns.alone(deaths):
+            # held by nobody else, or the turns were not one at a time
+            assert inside.acquire(blocking=False)
+            order.append(deaths)
+            inside.release()
+
+    with turns.alone(2):
+        threads = [threading.Thread(target=take, args=(deaths,)) for deaths in (4, 2, 3, 2)]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: turns.waiting == len(threads))
+        assert order == []
+    for thread in threads:
+        thread.join()
+    assert order == [2, 2, 3, 4]
+
+
+def test_a_turn_ends_with_whatever_its_job_raises() -> None:
+    turns = Turns(let_pass=timedelta(0))
+    for _ in range(2):
+        with pytest.raises(RuntimeError), turns.alone(3):
+            raise RuntimeError
+
+
+def test_who_has_more_deaths_behind_it_lets_others_pass_before_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("workers.turns.time.sleep", waits.append)
+    turns = Turns(let_pass=timedelta(seconds=1))
+    for deaths in (2, 3, 4):
+        with turns.alone(deaths):
+            continue
+    assert waits == [0, 1, 2]
