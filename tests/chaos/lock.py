@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import psycopg
 from chaos.post import Post
+from psycopg.sql import SQL, Identifier
 from sqlalchemy.engine import URL, make_url
 
 from memcore.config.settings import Settings
@@ -86,6 +87,6 @@ def _sqlite_lock(url: URL) -> Iterator[None]:
 def _postgres_lock(url: URL, table: str) -> Iterator[None]:
     address = url.set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(address) as connection:
-        connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+        connection.execute(SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(Identifier(table)))
         yield
         connection.rollback()
