@@ -1,7 +1,8 @@
 """Where and MemoryQuery as Qdrant filters; the only place that says which points are an agent's."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from qdrant_client.models import (
     Condition,
@@ -53,8 +54,11 @@ def of_where(where: Where, *conditions: Condition) -> Filter:
     return owned(where.agent_id, *must, but_not=must_not)
 
 
-def of_query(agent_id: str, query: MemoryQuery, *conditions: Condition, now: datetime) -> Filter:
-    """Return the filter for what a query may find: everything but its text, and nothing that has expired."""
+def of_query(agent_id: str, query: MemoryQuery, *conditions: Condition, now: datetime | None) -> Filter:
+    """Return the filter for what a query may find: everything but its text, and nothing that has expired by a time.
+
+    Without a time the expired ones are found too: the caller must leave them out (:func:`has_expired`).
+    """
     return owned(
         agent_id,
         *_any_of(Key.CATEGORY, query.categories),
@@ -62,13 +66,19 @@ def of_query(agent_id: str, query: MemoryQuery, *conditions: Condition, now: dat
         *(_equal(Key.TAGS, tag) for tag in query.tags),
         *_range(Key.CREATED_TS, at_least=query.since, below=query.until),
         *conditions,
-        but_not=expired(now),
+        but_not=[] if now is None else expired(now),
     )
 
 
 def expired(now: datetime) -> list[Condition]:
     """Return the condition that an entry's expiry has come."""
     return _range(Key.EXPIRES_TS, at_most=now)
+
+
+def has_expired(payload: Mapping[str, Any] | None, now: datetime) -> bool:
+    """Say of a point that was found what the condition of :func:`expired` says in the store."""
+    at = (payload or {}).get(Key.EXPIRES_TS)
+    return isinstance(at, int | float) and not isinstance(at, bool) and at <= now.timestamp() + _HALF_A_MICROSECOND
 
 
 def with_ids(ids: Collection[str]) -> Condition:

@@ -1,6 +1,7 @@
 """Text search on the store server: by meaning, by words, and by both in one round trip."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from memcore.backends.mem0.search import SearchPlan
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import EmbedderKind
 from memcore.embedding.tokenizer import Tokenizer
-from memcore.models import MemoryCategory, MemoryQuery
+from memcore.models import MemoryCategory, MemoryEntry, MemoryQuery
+
+DAY = timedelta(days=1)
 
 #: Words that this embedder takes for one thing; it knows no others.
 MEANINGS = [{"car", "automobile", "vehicle"}, {"doctor", "physician"}, {"money", "cash", "budget"}, {"dog", "puppy"}]
@@ -141,22 +144,64 @@ async def test_filters_reach_both_lists(place: Mem0Place, clock: StoppedClock, a
     assert [entry.id for entry in found] == [wanted.entry.id]
 
 
-async def test_a_hybrid_search_is_one_round_trip(
-    place: Mem0Place, clock: StoppedClock, agent: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import httpx  # noqa: PLC0415  # the test spies on it
+@pytest.fixture
+def paths(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The calls that were made to the store since the test began."""
+    import httpx  # noqa: PLC0415  # the fixture spies on it
 
-    backend = made(place, clock)
-    await backend.connect()
-    paths: list[str] = []
+    made: list[str] = []
     send = httpx.Client.send
 
     def spy(self: httpx.Client, request: httpx.Request, **options: object) -> httpx.Response:
-        paths.append(request.url.path)
+        made.append(request.url.path)
         return send(self, request, **options)  # type: ignore[arg-type]  # passed through as they came
 
     monkeypatch.setattr(httpx.Client, "send", spy)
+    return made
+
+
+async def test_a_hybrid_search_is_one_round_trip(
+    place: Mem0Place, clock: StoppedClock, agent: str, paths: list[str]
+) -> None:
+    backend = made(place, clock)
+    await backend.connect()
+    await backend.store_many([record(agent, "the doctor said this yesterday", expires_at=clock())])
+    del paths[:]
     assert await backend.retrieve(agent, MemoryQuery(text="doctor rest"))
     await backend.disconnect()
 
+    # What has expired costs nothing as long as the lists are longer than what there is to find.
     assert paths == [f"/collections/{place.collection}/points/query/batch"]
+
+
+@pytest.mark.parametrize("is_hybrid", [True, False])
+async def test_expired_memories_take_no_place_in_the_lists(
+    place: Mem0Place, clock: StoppedClock, agent: str, paths: list[str], *, is_hybrid: bool
+) -> None:
+    backend = made(place, clock, SearchPlan(is_hybrid=is_hybrid))
+    await backend.connect()
+    # More and better ones than any list is long; the search must reach past all of them.
+    old = [record(agent, f"doctor physician {i}", expires_at=clock()) for i in range(90)]
+    live = [record(agent, f"the doctor with the dog has {i}", expires_at=clock() + DAY) for i in range(20)]
+    await backend.store_many([*old, *live])
+    query = MemoryQuery(text="doctor physician", limit=20)
+    del paths[:]
+    for trips in (2, 3, 4):
+        found = await backend.retrieve(agent, query)
+        assert len(found) == 20
+        assert not ids_of(found) & ids_of(one.entry for one in old)
+        # Once a list came back full of expired ones, the next searches leave them out from the start.
+        assert len(paths) == trips
+    words = await backend.retrieve_sparse(agent, query)
+    clock.now += DAY
+    left = await backend.retrieve(agent, query)
+    await backend.disconnect()
+
+    assert len(words) == 20
+    assert not ids_of(words) & ids_of(one.entry for one in old)
+    assert ids_of(left)
+    assert not ids_of(left) & ids_of(one.entry for one in [*old, *live])
+
+
+def ids_of(entries: Iterable[MemoryEntry]) -> set[str]:
+    return {entry.id for entry in entries}
