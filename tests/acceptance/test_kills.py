@@ -1,9 +1,7 @@
 """kill -9 in the middle of the work: nothing is lost, nothing is doubled, every night ends (SPEC S1)."""
 
 import os
-import random
 import signal
-import threading
 from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,8 +10,10 @@ from datetime import UTC, datetime, timedelta
 
 import psutil
 import pytest
+from clients import ClientProcess
 from holdings import history_events, jobs_in_hand, jobs_waiting, memory_ids
-from stacks import StackAddress, running_stack, wait_until
+from repository import ROOT
+from stacks import StackAddress, clean_environ, running_stack, wait_until
 
 from memcore.client import MemoryClient
 from memcore.client.envelope import ImportRecord
@@ -22,12 +22,12 @@ from memcore.jobs.queues import Queue
 from memcore.ledger.agent import AgentSpec
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.run import Run, RunState
-from memcore.models import MemoryCategory, MemoryStoreRequest
+from memcore.models import MemoryCategory
 from ops.demo.balance import balance
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
 
-#: Memories that one round sends, through several clients at once.
+#: Memories that one round sends, through several client processes at once.
 ROUND = 2_500
 
 #: Memories that must not be acknowledged yet when the signal is sent.
@@ -41,19 +41,13 @@ NIGHT_AGENT = "sleeper"
 
 @dataclass
 class Sent:
-    """What the clients were promised."""
+    """What the client processes were promised."""
 
-    ids: list[str] = field(default_factory=list)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def add(self, ids: tuple[str, ...]) -> None:
-        with self.lock:
-            self.ids.extend(ids)
+    clients: list[ClientProcess] = field(default_factory=list)
 
     @property
-    def count(self) -> int:
-        with self.lock:
-            return len(self.ids)
+    def ids(self) -> list[str]:
+        return [memory_id for client in self.clients for memory_id in client.promised()]
 
 
 @contextmanager
@@ -65,51 +59,38 @@ def open_ledger(settings: Settings) -> Generator[Ledger]:
         ledger.close()
 
 
-def request(name: str, number: int) -> MemoryStoreRequest:
-    return MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content=f"{name}: fact number {number} of the day")
-
-
-def one_by_one(settings: Settings, sent: Sent, name: str, numbers: range) -> None:
-    with MemoryClient.from_settings(settings) as client:
-        for number in numbers:
-            sent.add(client.store(f"agent-{number % 7}", request(name, number), track=False).memory_ids)
-
-
-def in_bulk(settings: Settings, sent: Sent, name: str, numbers: range) -> None:
-    sizes = random.Random(name)
-    at = numbers.start
-    with MemoryClient.from_settings(settings) as client:
-        while at < numbers.stop:
-            end = min(numbers.stop, at + sizes.randint(1, 60))
-            batch = [request(name, number) for number in range(at, end)]
-            sent.add(client.store_many(f"agent-{at % 7}", batch, track=False).memory_ids)
-            at = end
-
-
-def send_round(settings: Settings, sent: Sent, name: str) -> list[threading.Thread]:
-    """Let four clients send one round's memories."""
+def send_round(stack: StackAddress, sent: Sent, name: str) -> list[ClientProcess]:
+    """Let four client processes send one round's memories."""
     cut = ROUND // 10
-    shares = [(one_by_one, range(cut)), (one_by_one, range(cut, 2 * cut))]
     middle = (ROUND + 2 * cut) // 2
-    shares += [(in_bulk, range(2 * cut, middle)), (in_bulk, range(middle, ROUND))]
-    threads = [threading.Thread(target=work, args=(settings, sent, name, numbers)) for work, numbers in shares]
-    for thread in threads:
-        thread.start()
-    return threads
+    shares = [("singly", range(cut)), ("singly", range(cut, 2 * cut))]
+    shares += [("in-bulk", range(2 * cut, middle)), ("in-bulk", range(middle, ROUND))]
+    environ = {**clean_environ(), "PYTHONPATH": str(ROOT)}
+    started = []
+    for number, (way, numbers) in enumerate(shares):
+        promises = stack.home.parent / f"{name}-{number}.promised"
+        started.append(ClientProcess(promises, stack.home, name, way, numbers, environ))
+        sent.clients.append(started[-1])
+    return started
 
 
-def kill_in_the_middle(stack: StackAddress, sent: Sent, base: int, part: str) -> None:
-    """kill -9 a part while at least so many memories are not in the store, and so not acknowledged."""
+def kill_in_the_middle(stack: StackAddress, sent: Sent, started: list[ClientProcess], part: str) -> None:
+    """kill -9 a part while at least so many memories are not in the store, and so not acknowledged.
 
-    def is_behind() -> bool:
-        # sent is read first: what is written meanwhile makes the backlog look smaller, never larger
-        return sent.count - (memory_ids(stack.settings).total() - base) >= BACKLOG
-
-    wait_until(is_behind, what=f"a backlog of {BACKLOG}")
-    pid, before = stack.pid(part), stack.restarts(part)
+    It is held where it stands, in the middle of its work, until the clients have sent that many more.
+    """
+    pid, restarts = stack.pid(part), stack.restarts(part)
     assert pid is not None
-    os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: stack.restarts(part) > before and stack.is_ready(part), what=f"{part} to be back")
+    wait_until(lambda: jobs_in_hand(stack.settings, "store") > 0, what="jobs in the worker's hand")
+    os.kill(pid, signal.SIGSTOP)
+    before = len(sent.ids)
+    for client in started:
+        client.go_on()
+    try:
+        wait_until(lambda: len(sent.ids) >= before + BACKLOG, what=f"a backlog of {BACKLOG}")
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: stack.restarts(part) > restarts and stack.is_ready(part), seconds=120, what=f"{part} to be back")
 
 
 def is_drained(settings: Settings) -> bool:
@@ -146,7 +127,7 @@ def wounded_night(stack: StackAddress) -> Night:
             )
             for number in range(NIGHT_SIZE)
         )
-        assert all(status.state == "done" for status in client.wait(receipt.job_ids, timeout_seconds=60))
+        assert all(status.state == "done" for status in client.wait(receipt.job_ids, timeout_seconds=120))
         worker = stack.pid("worker-night")
         assert worker is not None
         children = psutil.Process(worker).children()
@@ -167,14 +148,15 @@ def wounded_night(stack: StackAddress) -> Night:
 def test_kills_of_the_worker_and_of_the_store_lose_nothing_and_double_nothing(stack: StackAddress) -> None:
     settings, sent = stack.settings, Sent()
     for part in ("worker-store", "store-server"):
-        base = memory_ids(settings).total() - sent.count
-        threads = send_round(settings, sent, part)
-        kill_in_the_middle(stack, sent, base, part)
-        for thread in threads:
-            thread.join()
-        wait_until(lambda: is_drained(settings), seconds=120, what="the store queues to drain")
-    assert sent.count == 2 * ROUND
+        started = send_round(stack, sent, part)
+        try:
+            kill_in_the_middle(stack, sent, started, part)
+        finally:
+            ends = [client.end(seconds=120) for client in started]
+        assert ends == [0] * len(started)
+        wait_until(lambda: is_drained(settings), seconds=180, what="the store queues to drain")
     promised = Counter(sent.ids)
+    assert promised.total() == 2 * ROUND
     assert len(promised) == 2 * ROUND
     held = Counter({key: number for key, number in memory_ids(settings).items() if key in promised})
     assert held == promised
