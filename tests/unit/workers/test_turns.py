@@ -35,11 +35,23 @@ def test_a_turn_ends_with_whatever_its_job_raises() -> None:
             raise RuntimeError
 
 
-def test_who_has_more_deaths_behind_it_lets_others_pass_before_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    waits: list[float] = []
-    monkeypatch.setattr("workers.turns.time.sleep", waits.append)
-    turns = Turns(let_pass=timedelta(seconds=1))
+def take_turns(turns: Turns) -> None:
     for deaths in (2, 3, 4):
         with turns.alone(deaths):
             continue
+
+
+def test_who_has_more_deaths_behind_it_lets_others_pass_before_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("workers.turns.time.sleep", waits.append)
+    thread = threading.Thread(target=take_turns, args=(Turns(let_pass=timedelta(seconds=1)),))
+    thread.start()
+    thread.join()
     assert waits == [0, 1, 2]
+
+
+def test_a_child_process_has_nobody_to_let_pass_and_a_time_limit_to_keep(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("workers.turns.time.sleep", waits.append)
+    take_turns(Turns(let_pass=timedelta(seconds=1)))
+    assert waits == []
