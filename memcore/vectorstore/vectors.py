@@ -3,6 +3,7 @@
 Pydantic needs 17 ms for 256 points of 256 numbers, the checks here 3 ms; both refuse the same input.
 """
 
+import math
 import re
 from typing import Any
 
@@ -39,11 +40,23 @@ def point_id(value: object) -> int | str:
 
 
 def _finite(values: Any, where: str) -> list[float]:
-    if type(values) is not list or not set(map(type, values)) <= _NUMBERS:
+    if type(values) is not list or not _NUMBERS.issuperset(map(type, values)):
         raise BadRequestError(f"Format error in JSON body: {where}: a list of numbers is expected")
-    if values and (max(values) > _LARGEST_FLOAT32 or min(values) < -_LARGEST_FLOAT32):
+    # The length is no smaller than the largest magnitude, and found in one quick pass; only a huge one needs a look.
+    if (
+        not _length(values) <= _LARGEST_FLOAT32
+        and not -_LARGEST_FLOAT32 <= min(values) <= max(values) <= _LARGEST_FLOAT32
+    ):
         raise BadRequestError(f"Format error in JSON body: {where}: a number is outside of 32-bit floats")
     return values
+
+
+def _length(values: list[float]) -> float:
+    try:
+        return math.hypot(*values)
+    except OverflowError:
+        # an integer beyond any float
+        return math.inf
 
 
 def dense(values: Any, shape: Shape, name: str) -> list[float]:

@@ -51,8 +51,8 @@ async def upsert(body: dict[str, Any], shape: Shape) -> list[Operation]:
     rows = _some(_list(body["points"], "points") if "points" in body else _rows(body["batch"]))
     operations: list[Operation] = []
     for start in range(0, len(rows), CHUNK_POINTS):
-        points = [_point(row, shape) for row in rows[start : start + CHUNK_POINTS]]
         with engine_errors():
+            points = [_point(row, shape) for row in rows[start : start + CHUNK_POINTS]]
             operations.append(edge.UpdateOperation.upsert_points(points, engine_filter(condition), _MODES[mode]))
         await asyncio.sleep(0)
     return operations
@@ -190,8 +190,7 @@ def _point(row: Any, shape: Shape) -> edge.Point:
     payload = row.get("payload")
     if payload is not None and type(payload) is not dict:
         raise BadRequestError("Format error in JSON body: payload: an object is expected")
-    with engine_errors():
-        return edge.Point(id=point_id(row.get("id")), vector=vector_struct(row.get("vector"), shape), payload=payload)
+    return edge.Point(id=point_id(row.get("id")), vector=vector_struct(row.get("vector"), shape), payload=payload)
 
 
 def _rows(given: Any) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from memcore.backends.mem0.payload import iso
 from memcore.clock import Clock, utc_now
 from memcore.ledger.engine import Database
 from memcore.ledger.history import history
-from memcore.ledger.insert import insert_new
+from memcore.ledger.insert import add_new
 from memcore.models import MemoryEntry
 
 #: mem0's words for what happened.
@@ -85,7 +85,7 @@ class History:
             with self._database.write() as connection:
                 turns = _turns(connection, chunk)
                 rows = [self._add_row(entry, turns[key]) for key, entry in chunk.items() if not turns[key].is_live]
-                insert_new(connection, history, sorted(rows, key=_row_id), key="id")
+                add_new(connection, history, sorted(rows, key=_row_id))
                 again += [key for key, turn in turns.items() if turn.deletes and not turn.is_live]
         return again
 
@@ -118,7 +118,7 @@ class History:
                     for key, turn in turns.items()
                     if not turn.is_known
                 ]
-                insert_new(connection, history, sorted(rows, key=_row_id), key="id")
+                add_new(connection, history, sorted(rows, key=_row_id))
                 # Last: on PostgreSQL an ADD row under way is seen only once the insert has waited for it.
                 connection.execute(
                     update(history).where(history.c.memory_id.in_(list(chunk))).values(old_memory=None, new_memory=None)

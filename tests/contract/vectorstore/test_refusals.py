@@ -53,6 +53,8 @@ def _point(**changes: Any) -> dict[str, Any]:
         _point(vector=[1, True]),
         _point(vector=[1, None]),
         _point(vector=[1, 1e39]),
+        _point(vector=[1, -1e39]),
+        _point(vector=[1, 10**18 * 10**18 * 10**18]),
         _point(vector="text"),
         _point(vector={"unknown": [1, 0]}),
         _point(vector={"bm25": [1, 0]}),

@@ -21,7 +21,7 @@ from memcore.backends.mem0.place import Mem0Place
 from memcore.backends.where import Where
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ledger import LedgerUrls
-from memcore.ledger.insert import insert_new
+from memcore.ledger.insert import add_new
 from memcore.ledger.migrate import migrate, migrate_history
 from memcore.models import MemoryEntry
 
@@ -135,12 +135,12 @@ def test_a_memory_that_is_deleted_while_its_row_is_under_way_leaves_no_text(
 
     def write_and_wait(*given: Any, **how: Any) -> Any:
         monkeypatch.undo()
-        written = insert_new(*given, **how)
+        written = add_new(*given, **how)
         has_written.set()
         assert may_commit.wait(20)
         return written
 
-    monkeypatch.setattr(history_module, "insert_new", write_and_wait)
+    monkeypatch.setattr(history_module, "add_new", write_and_wait)
     twin = History(history_url, clock=clock)
     with ThreadPoolExecutor(2) as pool:
         adding = pool.submit(history.added, [one.entry])
