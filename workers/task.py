@@ -71,11 +71,12 @@ def judge(task: Task, job: Job, trial: Trial, *, payload: str, crew: Crew) -> di
     job_id, attempts = task.request.id, crew.ledger.attempts
 
     def run(died: int) -> dict[str, Any]:
+        if died >= job.limits.deaths:
+            outcome: Outcome = Dead(reason=f"{died} workers died while they ran it")
+        else:
+            # Outside the try below: a child that is ended at its hard limit leaves through here, and must stay counted.
+            outcome = carry_out(job, payload, crew)
         try:
-            if died >= job.limits.deaths:
-                outcome: Outcome = Dead(reason=f"{died} workers died while they ran it")
-            else:
-                outcome = carry_out(job, payload, crew)
             return settle(task, job, outcome, payload=payload, crew=crew)
         finally:
             try:

@@ -37,7 +37,7 @@ class Turns:
         Args:
             deaths: workers that died while they ran the job, at least 2.
         """
-        # A child process runs jobs in its main thread, one at a time and against the clock: nobody is there to let pass.
+        # A child process runs jobs in its main thread, one at a time and against the clock: nobody is to be let pass.
         if threading.current_thread() is not threading.main_thread():
             time.sleep(max(0, deaths - 2) * self._let_pass_seconds)
         with self._changed:

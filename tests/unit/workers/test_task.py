@@ -194,6 +194,16 @@ def test_a_job_that_came_back_runs_counted_and_leaves_no_count(crew: ScriptedCre
     assert crew.ledger.attempts.count("job-1") == 0
 
 
+def test_a_job_whose_child_is_ended_at_the_hard_limit_stays_counted(crew: ScriptedCrew) -> None:
+    def run(_payload: str, _crew: object) -> Outcome:
+        # what the signal of the pool becomes in its child
+        raise SystemExit
+
+    with pytest.raises(SystemExit):
+        judge(returned(), job_that(run), Trial(), payload=TEXT, crew=crew)
+    assert crew.ledger.attempts.count("job-1") == 1
+
+
 def test_a_job_that_killed_too_many_workers_is_kept_as_a_dead_letter_and_not_run(crew: ScriptedCrew) -> None:
     for _ in range(LIMITS.deaths - 1):
         crew.ledger.attempts.begin("job-1")
