@@ -4,15 +4,16 @@ import json
 import random
 import time
 from collections.abc import Sequence
+from typing import cast
 
-from celery import Celery
 from chaos.hook import KILLER
 from chaos.post import Post
-from kombu.exceptions import OperationalError
 from redis import Redis
 from redis.exceptions import RedisError
 
+from memcore.client.sender import Sender
 from memcore.config.settings import Settings
+from memcore.errors import MemoryConnectionError
 from memcore.ids import new_id
 from memcore.jobs.names import TaskName
 from memcore.jobs.queues import Queue
@@ -55,23 +56,26 @@ class Poisoner(Post):
 
     def work(self) -> None:
         """Send bad jobs until the storm is over."""
-        with Celery(set_as_current=False, broker=self._settings.broker_url) as engine:
+        sender = Sender(self._settings.broker_url, None)
+        try:
             for _ in range(self._killers):
-                self.killer_ids.add(self._send(engine, KILLER, "{}", queue=self._dice.choice(self._queues)))
+                self.killer_ids.add(self._send(sender, KILLER, "{}", queue=self._dice.choice(self._queues)))
             while not self.is_over.wait(self._dice.uniform(0.0, 2 * _PAUSE_SECONDS)):
                 queue = self._dice.choice(self._queues)
                 if self._dice.randrange(3) or not self._scrawls:
-                    self.job_ids.add(self._send(engine, TaskName.STORE, self._dice.choice(_PAYLOADS), queue=queue))
+                    self.job_ids.add(self._send(sender, TaskName.STORE, self._dice.choice(_PAYLOADS), queue=queue))
                 else:
                     self._scribble(queue)
+        finally:
+            sender.close()
 
     @staticmethod
-    def _send(engine: Celery, name: str, payload: str, *, queue: Queue) -> str:
+    def _send(sender: Sender, name: str, payload: str, *, queue: Queue) -> str:
         job_id = new_id()
         while True:
             try:
-                engine.send_task(str(name), (payload,), task_id=job_id, queue=str(queue), ignore_result=True)
-            except (OperationalError, RedisError, OSError):
+                sender.send(cast("TaskName", name), payload, queue=queue, job_id=job_id, summary="poison", track=False)
+            except MemoryConnectionError:
                 time.sleep(_AGAIN_SECONDS)
             else:
                 return job_id
