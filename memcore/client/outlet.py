@@ -59,7 +59,7 @@ class Outlet:
         try:
             with self._app.producer_pool.acquire(block=True) as producer:
                 if isinstance(producer.channel, RedisChannel):
-                    return int(self._ensured(producer, lambda: _length(producer.channel, queue)))
+                    return int(self._ensured(producer, lambda: _length(_open_channel(producer), queue)))
                 return _declared(producer.connection, queue)
         except _BROKER_ERRORS as error:
             msg = f"the broker does not say how full {queue} is: {type(error).__name__}; is it running?"
@@ -72,7 +72,7 @@ class Outlet:
             by_queue.setdefault(posting.queue, []).append(template.fill(posting))
 
         def push() -> None:
-            with producer.channel.conn_or_acquire() as client, client.pipeline(transaction=False) as pipeline:
+            with _open_channel(producer).conn_or_acquire() as client, client.pipeline(transaction=False) as pipeline:
                 for queue, messages in by_queue.items():
                     pipeline.lpush(queue, *messages)
                 pipeline.execute()
@@ -103,6 +103,15 @@ class Outlet:
         # As kombu ensures its own publishing: the first try may find a connection that died while idle.
         policy = self._app.conf.task_publish_retry_policy
         return producer.connection.ensure(producer, step, **policy)()
+
+
+def _open_channel(producer: Any) -> Any:
+    # A broker that falls at the wrong moment leaves a closed channel with its producer, and kombu then dies of an
+    # AttributeError; this error is one that it connects again after.
+    if producer.channel.closed:
+        msg = "the channel is closed"
+        raise ConnectionResetError(msg)
+    return producer.channel
 
 
 def chunks(postings: Iterable[Posting]) -> Iterator[list[Posting]]:

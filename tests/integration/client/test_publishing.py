@@ -107,6 +107,16 @@ def test_a_broker_that_comes_back_is_found_again_by_the_next_send(app: Celery, b
     assert len(messages(broker, JOB.queue)) == 2
 
 
+def test_a_channel_that_was_closed_beneath_its_producer_is_opened_again(app: Celery, broker: BrokerAddress) -> None:
+    outlet = Outlet(app)
+    outlet.publish(TaskName.STORE, [JOB], track=False)
+    for step in (lambda: outlet.publish(TaskName.STORE, [JOB], track=False), lambda: outlet.waiting(JOB.queue)):
+        with app.producer_pool.acquire(block=True) as producer:
+            producer.channel.close()
+        step()
+    assert len(messages(broker, JOB.queue)) == 2
+
+
 def test_an_absent_broker_is_a_typed_error_of_measuring_too(app: Celery, broker: BrokerAddress) -> None:
     outlet = Outlet(app)
     outlet.publish(TaskName.STORE, [JOB], track=True)
