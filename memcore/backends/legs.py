@@ -1,0 +1,49 @@
+"""The lists that a hybrid search is made of, as the store ranked them and before anything fuses them."""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from memcore.models import MemoryEntry, MemoryQuery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One memory of one list.
+
+    Attributes:
+        entry: the memory; its ``relevance_score`` is None, for a list alone does not say how relevant it is.
+        score: the list's raw score: the cosine similarity (-1 to 1) in a dense list, BM25 (above 0) in a sparse one.
+    """
+
+    entry: MemoryEntry
+    score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Legs:
+    """The four lists, each best first.
+
+    Attributes:
+        dense: the agent's own memories by meaning. A memory that only keywords found stands here too, at its place
+            by its true similarity, so that a fusion need not guess it.
+        sparse: the agent's own memories by keywords; empty without words to search, or with ``retrieval.sparse`` off.
+        shared_dense: as dense, of what other agents published.
+        shared_sparse: as sparse, of what other agents published.
+    """
+
+    dense: tuple[Hit, ...] = ()
+    sparse: tuple[Hit, ...] = ()
+    shared_dense: tuple[Hit, ...] = ()
+    shared_sparse: tuple[Hit, ...] = ()
+
+
+@runtime_checkable
+class HybridBackend(Protocol):
+    """A backend that searches by meaning and by keywords in one round trip."""
+
+    async def retrieve_legs(self, agent_id: str, query: MemoryQuery, *, include_shared: bool = False) -> Legs:
+        """Return every list of a text query; ``query.min_relevance`` does not cut them, for they are not fused yet.
+
+        A query without a text has empty lists. Raises MemoryRetrievalError, MemoryConnectionError.
+        """
+        ...
