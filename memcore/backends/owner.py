@@ -9,6 +9,9 @@ from memcore.models import MAX_KEY_CHARS
 #: Agent ids that begin so are refused: spaces that belong to no agent (shared knowledge) are kept under such ids.
 RESERVED_PREFIX = "__"
 
+#: Under whose id shared knowledge is kept, beside the agents' own memories; who published it stands in each of them.
+SHARED_OWNER = f"{RESERVED_PREFIX}shared__"
+
 
 def require_agent_id(agent_id: str) -> str:
     """Return the agent id, or raise MemoryInputError when it is blank, padded, too long or reserved."""

@@ -45,10 +45,12 @@ INDEXES: dict[str, PayloadSchemaType] = {
             Key.PROJECT_ID.value,
             Key.TASK_ID.value,
             Key.CLAIM.value,
+            Key.SHARED_BY.value,
         ),
         PayloadSchemaType.KEYWORD,
     ),
     **dict.fromkeys((Key.CREATED_TS.value, Key.UPDATED_TS.value, Key.EXPIRES_TS.value), PayloadSchemaType.FLOAT),
+    **dict.fromkeys((Key.SHARED_SINCE.value, Key.SHARED_UNTIL.value), PayloadSchemaType.INTEGER),
 }
 
 

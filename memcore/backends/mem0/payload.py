@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from memcore.backends.owner import SHARED_OWNER
 from memcore.backends.record import Lineage, MemoryRecord, Vectors
 from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata
 
@@ -47,6 +48,10 @@ class Key(StrEnum):
     SUMMARY_OF = "summary_of"
     DEPTH = "depth"
     CLAIM = "claim"
+    #: Of shared knowledge: who published it, and the versions from which and until which it is there.
+    SHARED_BY = "shared_by"
+    SHARED_SINCE = "shared_since"
+    SHARED_UNTIL = "shared_until"
 
 
 _KNOWN = frozenset(Key)
@@ -84,6 +89,17 @@ def encode(record: MemoryRecord) -> dict[str, Any]:
     }
 
 
+def encode_shared(record: MemoryRecord, *, version: int) -> dict[str, Any]:
+    """Return the payload of a record that its agent publishes at a version; decode names the publisher as its agent."""
+    return {
+        **encode(record),
+        Key.USER_ID.value: SHARED_OWNER,
+        Key.AGENT_ID.value: SHARED_OWNER,
+        Key.SHARED_BY.value: record.entry.agent_id,
+        Key.SHARED_SINCE.value: version,
+    }
+
+
 def metadata_payload(metadata: MemoryMetadata) -> dict[str, Any]:
     """Return the part of a payload that set_metadata_many replaces; always the same keys, so nothing old stays."""
     return {
@@ -101,7 +117,9 @@ def decode(
     Raises ValueError when there is no text, no owner or no creation time: that is no memory.
     """
     created_at = _time(payload.get(Key.CREATED_AT))
-    agent_id, content = payload.get(Key.AGENT_ID), payload.get(Key.DATA)
+    owner, content = payload.get(Key.AGENT_ID), payload.get(Key.DATA)
+    # Readers of shared knowledge are told who says it.
+    agent_id = payload.get(Key.SHARED_BY) if owner == SHARED_OWNER else owner
     if created_at is None or not isinstance(agent_id, str) or not isinstance(content, str):
         raise ValueError("the payload lacks data, agent_id or created_at")
     updated_at = _time(payload.get(Key.UPDATED_AT))
@@ -129,7 +147,7 @@ def decode(
         summary_of=tuple(payload.get(Key.SUMMARY_OF) or ()),
         depth=payload.get(Key.DEPTH) or 0,
     )
-    return MemoryRecord(entry=entry, lineage=lineage, vectors=vectors, extra=_extra(payload, agent_id))
+    return MemoryRecord(entry=entry, lineage=lineage, vectors=vectors, extra=_extra(payload, str(owner)))
 
 
 def iso(at: datetime) -> str:
@@ -146,10 +164,10 @@ def _stray(extra: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in extra.items() if key not in _KNOWN or key == Key.USER_ID}
 
 
-def _extra(payload: Mapping[str, Any], agent_id: str) -> dict[str, Any]:
+def _extra(payload: Mapping[str, Any], owner: str) -> dict[str, Any]:
     extra = {key: value for key, value in payload.items() if key not in _KNOWN}
     user_id = payload.get(Key.USER_ID)
-    if user_id is not None and user_id != agent_id:
+    if user_id is not None and user_id != owner:
         extra[Key.USER_ID.value] = user_id
     return extra
 

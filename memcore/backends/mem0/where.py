@@ -17,7 +17,7 @@ from qdrant_client.models import (
 )
 
 from memcore.backends.mem0.payload import Key
-from memcore.backends.owner import memory_ids, require_agent_id
+from memcore.backends.owner import SHARED_OWNER, memory_ids, require_agent_id
 from memcore.backends.where import Where
 from memcore.models import MemoryQuery
 
@@ -27,8 +27,13 @@ _HALF_A_MICROSECOND = 5e-7
 
 
 def owned(agent_id: str, *conditions: Condition, but_not: Sequence[Condition] = ()) -> Filter:
-    """Return the filter for this agent's points that meet all conditions; every other filter here is made of it."""
-    return Filter(must=[_equal(Key.AGENT_ID, require_agent_id(agent_id)), *conditions], must_not=list(but_not) or None)
+    """Return the filter for this agent's points that meet all conditions; every filter of an agent is made of it."""
+    return _of_owner(require_agent_id(agent_id), conditions, but_not)
+
+
+def shared(*conditions: Condition, but_not: Sequence[Condition] = ()) -> Filter:
+    """Return the filter for shared knowledge of whatever version, published by whomever."""
+    return _of_owner(SHARED_OWNER, conditions, but_not)
 
 
 def of_where(where: Where, *conditions: Condition) -> Filter:
@@ -59,15 +64,27 @@ def of_query(agent_id: str, query: MemoryQuery, *conditions: Condition, now: dat
 
     Without a time the expired ones are found too: the caller must leave them out (:func:`has_expired`).
     """
-    return owned(
-        agent_id,
-        *_any_of(Key.CATEGORY, query.categories),
-        *_any_of(Key.NAMESPACE, query.namespaces),
-        *(_equal(Key.TAGS, tag) for tag in query.tags),
-        *_range(Key.CREATED_TS, at_least=query.since, below=query.until),
-        *conditions,
-        but_not=[] if now is None else expired(now),
-    )
+    return owned(agent_id, *_asked(query), *conditions, but_not=[] if now is None else expired(now))
+
+
+def of_shared(
+    query: MemoryQuery, *conditions: Condition, version: int, exclude_agent: str | None = None, now: datetime | None
+) -> Filter:
+    """Return the filter for what a query may find of the shared knowledge as it was at a version.
+
+    Args:
+        query: everything but its text.
+        conditions: to narrow it further.
+        version: what was published up to it and not retracted by it is found.
+        exclude_agent: whose publications are left out.
+        now: what has expired by then is left out; None finds the expired too (:func:`has_expired`).
+    """
+    but_not = [] if now is None else expired(now)
+    but_not.append(FieldCondition(key=Key.SHARED_UNTIL.value, range=Range(lte=version)))
+    if exclude_agent is not None:
+        but_not.append(_equal(Key.SHARED_BY, require_agent_id(exclude_agent)))
+    since = FieldCondition(key=Key.SHARED_SINCE.value, range=Range(lte=version))
+    return shared(since, *_asked(query), *conditions, but_not=but_not)
 
 
 def expired(now: datetime) -> list[Condition]:
@@ -96,6 +113,19 @@ def created(*, after: float | None = None, exactly: float | None = None, before:
     low = _later(after) if after is not None else _sooner(exactly)
     high = _sooner(before) if before is not None else _later(exactly)
     return FieldCondition(key=Key.CREATED_TS.value, range=Range(gt=low, lt=high))
+
+
+def _of_owner(owner: str, conditions: Sequence[Condition], but_not: Sequence[Condition]) -> Filter:
+    return Filter(must=[_equal(Key.AGENT_ID, owner), *conditions], must_not=list(but_not) or None)
+
+
+def _asked(query: MemoryQuery) -> list[Condition]:
+    return [
+        *_any_of(Key.CATEGORY, query.categories),
+        *_any_of(Key.NAMESPACE, query.namespaces),
+        *(_equal(Key.TAGS, tag) for tag in query.tags),
+        *_range(Key.CREATED_TS, at_least=query.since, below=query.until),
+    ]
 
 
 def _equal(key: Key, value: str) -> Condition:
