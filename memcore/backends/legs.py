@@ -13,19 +13,21 @@ class Hit:
     Attributes:
         entry: the memory; its ``relevance_score`` is None, for a list alone does not say how relevant it is.
         score: the list's raw score: the cosine similarity (-1 to 1) in a dense list, BM25 (above 0) in a sparse one.
+        cosine: the cosine similarity, known of a sparse hit too, so that a fusion need not guess it; None when the
+            question has no vector.
     """
 
     entry: MemoryEntry
     score: float
+    cosine: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Legs:
-    """The four lists, each best first.
+    """The four lists, each best first; ``fusion.weighted_legs`` makes one of them.
 
     Attributes:
-        dense: the agent's own memories by meaning. A memory that only keywords found stands here too, at its place
-            by its true similarity, so that a fusion need not guess it.
+        dense: the agent's own memories by meaning.
         sparse: the agent's own memories by keywords; empty without words to search, or with ``retrieval.sparse`` off.
         shared_dense: as dense, of what other agents published.
         shared_sparse: as sparse, of what other agents published.
@@ -41,9 +43,15 @@ class Legs:
 class HybridBackend(Protocol):
     """A backend that searches by meaning and by keywords in one round trip."""
 
+    @property
+    def dense_weight(self) -> float:
+        """The share of the dense lists in a weighted fusion: the policy's, or else the embedder's own default."""
+        ...
+
     async def retrieve_legs(self, agent_id: str, query: MemoryQuery, *, include_shared: bool = False) -> Legs:
         """Return every list of a text query; ``query.min_relevance`` does not cut them, for they are not fused yet.
 
-        A query without a text has empty lists. Raises MemoryRetrievalError, MemoryConnectionError.
+        Each list is as long as the query's limit and at least 50, if there are so many. A query without a text has
+        empty lists. Raises MemoryRetrievalError, MemoryConnectionError.
         """
         ...
