@@ -1,0 +1,32 @@
+"""A memory with the scores that ranked it."""
+
+from pydantic import Field
+
+from memcore.config.fusion import FusionStrategy
+from memcore.frozen import Frozen
+from memcore.models import MemoryEntry
+
+
+class ScoredMemory(Frozen):
+    """A memory on its way into a prompt; all scores are 0.0 to 1.0.
+
+    Attributes:
+        entry: the memory as the backend returned it.
+        relevance_score: ``linear`` and ``weighted``: with the personal boost; ``rrf``: the backend's own, or 0.0.
+        recency_score: decay by age; 0.0 under ``rrf``, which knows ranks alone.
+        combined_score: what the order follows.
+        is_shared: whether it is shared knowledge, and not the agent's own.
+        scoring_strategy: which fusion made the scores; None when none did.
+    """
+
+    entry: MemoryEntry
+    relevance_score: float = Field(ge=0.0, le=1.0)
+    recency_score: float = Field(ge=0.0, le=1.0)
+    combined_score: float = Field(ge=0.0, le=1.0)
+    is_shared: bool = False
+    scoring_strategy: FusionStrategy | None = None
+
+
+def best_first(memory: ScoredMemory) -> tuple[float, float, str]:
+    """Return a sort key: best combined score, then newest, then by id, so that equal scores always come out alike."""
+    return -memory.combined_score, -memory.entry.created_at.timestamp(), memory.entry.id

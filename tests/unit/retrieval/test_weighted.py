@@ -1,0 +1,83 @@
+"""Weighted fusion of the four lists of a hybrid search."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from memories import NOW
+from scored import entries, entry, ids
+
+from memcore.backends.legs import Hit, Legs
+from memcore.config.fusion import FusionStrategy
+from memcore.config.retrieval import MemoryRetrievalConfig
+from memcore.models import MemoryEntry
+from memcore.retrieval.scored_memory import ScoredMemory
+from memcore.retrieval.weighted import fuse_weighted
+
+_RELEVANCE_ALONE = MemoryRetrievalConfig(
+    relevance_weight=1.0, recency_weight=0.0, personal_boost=0.0, min_relevance=0.0
+)
+
+
+def _fused(legs: Legs, config: MemoryRetrievalConfig = _RELEVANCE_ALONE) -> tuple[ScoredMemory, ...]:
+    return fuse_weighted(legs, config=config, dense_weight=0.4, now=NOW)
+
+
+def test_bm25_is_never_clamped() -> None:
+    hits = tuple(Hit(entry=entry(name), score=score) for name, score in (("a", 24.0), ("b", 12.0), ("c", 6.0)))
+    assert [each.combined_score for each in _fused(Legs(sparse=hits))] == pytest.approx([1.0, 0.5, 0.25])
+
+
+def test_vectors_and_keywords_add_up_by_their_weight() -> None:
+    a, b = entry("a"), entry("b")
+    legs = Legs(
+        dense=(Hit(entry=a, score=0.8), Hit(entry=b, score=0.4)),
+        sparse=(Hit(entry=b, score=9.0),),
+    )
+    assert {each.entry.id: each.combined_score for each in _fused(legs)} == pytest.approx({"a": 0.4, "b": 0.8})
+
+
+def test_personal_and_shared_are_on_one_scale_and_is_shared_is_kept() -> None:
+    legs = Legs(
+        dense=(Hit(entry=entry("own"), score=0.4),),
+        shared_dense=(Hit(entry=entry("theirs"), score=0.8),),
+        sparse=(Hit(entry=entry("own"), score=3.0),),
+        shared_sparse=(Hit(entry=entry("theirs"), score=6.0),),
+    )
+    found = _fused(legs)
+    assert [(each.entry.id, each.is_shared) for each in found] == [("theirs", True), ("own", False)]
+    assert [each.combined_score for each in found] == pytest.approx([1.0, 0.5])
+
+
+def test_the_boost_comes_after_the_scale_and_only_to_personal_memories() -> None:
+    legs = Legs(sparse=(Hit(entry=entry("own"), score=5.0),), shared_sparse=(Hit(entry=entry("theirs"), score=10.0),))
+    found = _fused(legs, _RELEVANCE_ALONE.model_copy(update={"personal_boost": 0.3}))
+    assert {each.entry.id: each.relevance_score for each in found} == pytest.approx({"own": 0.8, "theirs": 1.0})
+
+
+def test_the_threshold_cuts_the_combined_score() -> None:
+    hits = tuple(Hit(entry=entry(name), score=score) for name, score in (("a", 10.0), ("b", 2.0)))
+    assert ids(_fused(Legs(sparse=hits), _RELEVANCE_ALONE.model_copy(update={"min_relevance": 0.3}))) == ["a"]
+
+
+@given(own=entries(), theirs=entries(prefix="s"), data=st.data())
+def test_fusion_is_sorted_bounded_and_complete(
+    own: tuple[MemoryEntry, ...], theirs: tuple[MemoryEntry, ...], data: st.DataObject
+) -> None:
+    def leg(found: tuple[MemoryEntry, ...], low: float, high: float) -> tuple[Hit, ...]:
+        some = [each for each in found if data.draw(st.booleans())]
+        return tuple(Hit(entry=each, score=data.draw(st.floats(min_value=low, max_value=high))) for each in some)
+
+    legs = Legs(
+        dense=leg(own, -1.0, 1.0),
+        sparse=leg(own, 1e-3, 80.0),
+        shared_dense=leg(theirs, -1.0, 1.0),
+        shared_sparse=leg(theirs, 1e-3, 80.0),
+    )
+    config = MemoryRetrievalConfig(min_relevance=0.0, max_memories=100)
+    found = _fused(legs, config)
+    combined = [each.combined_score for each in found]
+    assert combined == sorted(combined, reverse=True)
+    hits = (*legs.dense, *legs.sparse, *legs.shared_dense, *legs.shared_sparse)
+    assert sorted(ids(found)) == sorted({hit.entry.id for hit in hits})
+    assert all(each.is_shared == each.entry.id.startswith("s") for each in found)
+    assert all(each.scoring_strategy is FusionStrategy.WEIGHTED for each in found)
