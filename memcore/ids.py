@@ -17,6 +17,16 @@ def memory_id(*, company: str, agent_id: str, category: str, namespace: str, con
     return _derive("memory", company, agent_id, category, namespace, content, source or "")
 
 
+def fact_id(*, company: str, agent_id: str, category: str, namespace: str, content: str, source: str | None) -> str:
+    """Return the id under which an agent first publishes a text; never that of a private memory of the same text."""
+    return _derive("fact", company, agent_id, category, namespace, content, source or "")
+
+
+def republished_id(*, fact_id: str, times_before: int) -> str:
+    """Return the id of a fact that is published again after it was retracted or had expired."""
+    return _derive("republished", fact_id, str(times_before))
+
+
 def summary_id(*, company: str, agent_id: str, strategy: str, source_ids: Iterable[str]) -> str:
     """Return the id of the summary that replaces these sources; their order does not matter."""
     return _derive("summary", company, agent_id, strategy, *sorted(source_ids))

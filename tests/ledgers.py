@@ -11,6 +11,7 @@ import numpy as np
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.pool import NullPool
 
+from memcore import ids
 from memcore.backends.record import Lineage, MemoryRecord, Vectors
 from memcore.embedding.sparse_vector import SparseVector
 from memcore.ledger import Booking, LedgerUrls
@@ -77,6 +78,21 @@ def make_record(memory_id: str, *, agent_id: str = "ada", at: datetime | None = 
         vectors=Vectors(dense=np.linspace(-1, 1, 8, dtype=np.float32), sparse=sparse),
         extra={"stock": {"a": [1, None]}},
     )
+
+
+def make_fact(content: str, *, agent_id: str = "ada", company: str = COMPANY) -> MemoryRecord:
+    """Return what an agent publishes for all."""
+    memory_id = ids.fact_id(
+        company=company, agent_id=agent_id, category="semantic", namespace="default", content=content, source=None
+    )
+    entry = MemoryEntry(
+        id=memory_id,
+        agent_id=agent_id,
+        category=MemoryCategory.SEMANTIC,
+        content=content,
+        created_at=StoppedClock().now,
+    )
+    return MemoryRecord(entry=entry)
 
 
 def make_booking(

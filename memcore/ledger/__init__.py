@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from memcore.ledger.ledger import Ledger
     from memcore.ledger.run import NewRun, Run, RunState, RunStep
     from memcore.ledger.runs import Runs
+    from memcore.ledger.shared_entry import SharedEntry
+    from memcore.ledger.shared_log import SharedLog
     from memcore.ledger.slots import next_slot
     from memcore.ledger.switches import Switches
     from memcore.ledger.ticks import Tick, Ticks
@@ -39,6 +41,8 @@ __all__ = [
     "RunState",
     "RunStep",
     "Runs",
+    "SharedEntry",
+    "SharedLog",
     "Switches",
     "Tally",
     "Tick",
@@ -59,6 +63,8 @@ _MODULE_OF = {
         "ledger": ("Ledger",),
         "run": ("NewRun", "Run", "RunState", "RunStep"),
         "runs": ("Runs",),
+        "shared_entry": ("SharedEntry",),
+        "shared_log": ("SharedLog",),
         "slots": ("next_slot",),
         "switches": ("Switches",),
         "ticks": ("Tick", "Ticks"),

@@ -9,6 +9,7 @@ from memcore.ledger.dead_letters import DeadLetters
 from memcore.ledger.engine import Database
 from memcore.ledger.journal import Journal
 from memcore.ledger.runs import Runs
+from memcore.ledger.shared_log import SharedLog
 from memcore.ledger.switches import Switches
 from memcore.ledger.ticks import Ticks
 from memcore.ledger.urls import LedgerUrls
@@ -26,6 +27,7 @@ class Ledger:
         switches: who is paused.
         ticks: when the scheduler last looked for due agents.
         dead_letters: which jobs were given up.
+        shared_log: what agents published for all, and retracted.
         attempts: which jobs came back from a dead worker, and how often they were started since.
     """
 
@@ -36,6 +38,7 @@ class Ledger:
         self.switches = Switches(ledger, clock=clock)
         self.ticks = Ticks(ledger, clock=clock)
         self.dead_letters = DeadLetters(ledger, clock=clock)
+        self.shared_log = SharedLog(ledger, clock=clock)
         self.attempts = Attempts(ledger, clock=clock)
         self.journal = Journal(journal, clock=clock)
 

@@ -1,10 +1,11 @@
-"""Tables of the ledger: agents, runs, switches, dead letters, attempts."""
+"""Tables of the ledger: agents, runs, switches, dead letters, attempts, ticks, the log of shared knowledge."""
 
 from sqlalchemy import (
     Boolean,
     Column,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -133,4 +134,29 @@ ticks = Table(
     Column("company", String, primary_key=True),
     Column("ended_at", Moment, nullable=False),
     Column("sent", Integer, nullable=False),
+)
+
+#: Append-only: no row of it is ever changed. A retraction has no body, for it names the publication that has one.
+shared_log = Table(
+    "shared_log",
+    metadata,
+    Column("company", String, primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("kind", String, nullable=False),
+    Column("memory_id", String, nullable=False),
+    Column("fact_id", String, nullable=False),
+    Column("agent_id", String, nullable=False),
+    Column("at", Moment, nullable=False),
+    Column("body", LargeBinary),
+    UniqueConstraint("company", "memory_id", "kind", name="shared_log_once"),
+    Index("shared_log_of_fact", "company", "fact_id", "version"),
+)
+
+#: How far each company's log is written, and how far the store has followed it: what searches see.
+shared_heads = Table(
+    "shared_heads",
+    metadata,
+    Column("company", String, primary_key=True),
+    Column("last", Integer, nullable=False),
+    Column("head", Integer, nullable=False),
 )

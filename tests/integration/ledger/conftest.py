@@ -29,6 +29,7 @@ def _emptied(url: str) -> LedgerUrls:
         connection.execute(
             text(
                 "TRUNCATE agents, runs, switches, dead_letters, attempts, ticks, "
+                "shared_log, shared_heads, "
                 "bookings, booking_records, tombstones, holds"
             )
         )

@@ -1,0 +1,194 @@
+"""The log of shared knowledge, on each database."""
+
+import itertools
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from ledgers import COMPANY, StoppedClock, make_fact
+from sqlalchemy import event
+
+from memcore import ids
+from memcore.backends.record import MemoryRecord
+from memcore.errors import MemoryInputError
+from memcore.ledger import Ledger, LedgerUrls, SharedLog
+from memcore.ledger.engine import Database
+from memcore.ledger.shared_entry import Standing
+
+HERE = Path(__file__).parent
+
+#: Seconds that a process may take on a busy machine.
+PATIENCE = 120
+
+
+def test_each_line_is_a_version_and_holds_what_was_published(ledger: Ledger, clock: StoppedClock) -> None:
+    log = ledger.shared_log
+    assert log.standing(COMPANY) == Standing()
+
+    first = log.publish(COMPANY, make_fact("the canteen closes at two"))
+    second = log.publish(COMPANY, make_fact("naïve café, 日本\x00", agent_id="bob"))
+    gone = log.retract(COMPANY, "ada", first.memory_id)
+
+    assert gone is not None
+    assert [line.version for line in (first, second, gone)] == [1, 2, 3]
+    assert log.lines(COMPANY) == (first, second, gone)
+    assert second.record == make_fact("naïve café, 日本\x00", agent_id="bob")
+    assert (gone.kind, gone.memory_id, gone.record, gone.at) == ("retract", first.memory_id, None, clock())
+    assert log.lines(COMPANY, after=1, limit=1) == (second,)
+
+
+def test_what_stands_is_not_published_again(ledger: Ledger) -> None:
+    log = ledger.shared_log
+    first = log.publish(COMPANY, make_fact("one"))
+    assert log.publish(COMPANY, make_fact("one")) == first
+    assert log.publish(COMPANY, make_fact("one", agent_id="bob")).version == 2
+
+
+def test_what_was_retracted_is_published_under_another_id(ledger: Ledger) -> None:
+    log = ledger.shared_log
+    first = log.publish(COMPANY, make_fact("one"))
+    log.retract(COMPANY, "ada", first.memory_id)
+    again = log.publish(COMPANY, make_fact("one"))
+
+    assert again.version == 3
+    assert again.memory_id != first.memory_id
+    assert again.record is not None
+    assert again.record.entry.id == again.memory_id
+    assert log.publish(COMPANY, make_fact("one")) == again
+
+
+def test_what_has_expired_is_published_anew(ledger: Ledger, clock: StoppedClock) -> None:
+    log = ledger.shared_log
+
+    def lasting(days: int) -> MemoryRecord:
+        record = make_fact("one")
+        ends = clock() + timedelta(days=days)
+        return replace(record, entry=record.entry.model_copy(update={"expires_at": ends}))
+
+    first = log.publish(COMPANY, lasting(1))
+    assert log.publish(COMPANY, lasting(9)) == first
+    clock.advance(timedelta(days=1))
+    again = log.publish(COMPANY, lasting(9))
+    assert (again.version, again.memory_id == first.memory_id) == (2, False)
+
+
+def test_only_the_publisher_retracts_and_only_once(ledger: Ledger) -> None:
+    log = ledger.shared_log
+    first = log.publish(COMPANY, make_fact("one"))
+    assert log.retract(COMPANY, "bob", first.memory_id) is None
+    assert log.retract("globex", "ada", first.memory_id) is None
+    assert log.retract(COMPANY, "ada", ids.new_id()) is None
+    assert log.standing(COMPANY).last == 1
+
+    gone = log.retract(COMPANY, "ada", first.memory_id)
+    assert log.retract(COMPANY, "ada", first.memory_id) == gone, "searches do not see it yet: it may be carried out"
+    log.advance(COMPANY, 2)
+    assert log.retract(COMPANY, "ada", first.memory_id) is None
+    assert log.standing(COMPANY).last == 2
+
+
+def test_the_head_only_moves_forward(ledger: Ledger, clock: StoppedClock) -> None:
+    log, began = ledger.shared_log, clock()
+    log.publish(COMPANY, make_fact("one"))
+    clock.advance(timedelta(seconds=1))
+    log.publish(COMPANY, make_fact("two"))
+    assert log.standing(COMPANY) == Standing(head=0, last=2, open_since=began)
+    log.advance(COMPANY, 1)
+    assert log.standing(COMPANY) == Standing(head=1, last=2, open_since=clock())
+    log.advance(COMPANY, 2)
+    log.advance(COMPANY, 1)
+    assert log.standing(COMPANY) == Standing(head=2, last=2)
+
+
+def test_companies_have_logs_of_their_own(ledger: Ledger) -> None:
+    log = ledger.shared_log
+    log.publish(COMPANY, make_fact("one"))
+    assert log.publish("globex", make_fact("one", company="globex")).version == 1
+    log.advance(COMPANY, 1)
+    assert log.standing("globex").head == 0
+    assert len(log.lines("globex")) == 1
+
+
+def test_a_name_that_no_database_keeps_writes_nothing(ledger: Ledger) -> None:
+    with pytest.raises(MemoryInputError, match="agent_id"):
+        ledger.shared_log.publish(COMPANY, make_fact("one", agent_id="a\x00b"))
+    assert ledger.shared_log.lines(COMPANY) == ()
+
+
+def test_threads_that_publish_at_once_get_a_version_each(ledger: Ledger) -> None:
+    log = ledger.shared_log
+
+    def publish(agent: int) -> list[int]:
+        return [
+            log.publish(COMPANY, make_fact(f"{agent}/{n % 10}", agent_id=f"agent {agent}")).version for n in range(20)
+        ]
+
+    with ThreadPoolExecutor(4) as threads:
+        versions = {version for found in threads.map(publish, range(4)) for version in found}
+    assert sorted(versions) == list(range(1, 41)), "each fact twice, and a version the first time"
+    assert [line.version for line in log.lines(COMPANY)] == list(range(1, 41))
+
+
+def test_processes_that_publish_and_retract_at_once_lose_nothing(urls: LedgerUrls, ledger: Ledger) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(HERE.parents[up]) for up in (1, 2))}
+    command = [sys.executable, str(HERE / "shared_writer.py"), urls.ledger]
+    writers = [
+        subprocess.Popen([*command, agent_id], stdout=subprocess.PIPE, text=True, env=environment) for agent_id in "abc"
+    ]
+    told: list[tuple[int, str, str]] = []
+    for writer in writers:
+        out, _ = writer.communicate(timeout=PATIENCE)
+        assert writer.returncode == 0
+        told += [(int(version), kind, memory_id) for version, kind, memory_id in map(str.split, out.splitlines())]
+
+    written = [(line.version, line.kind, line.memory_id) for line in ledger.shared_log.lines(COMPANY)]
+    assert sorted(told) == written
+    assert [version for version, _, _ in written] == list(range(1, 3 * 15 + 1))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_writer_that_dies_between_two_statements_leaves_a_whole_line_or_none(
+    urls: LedgerUrls, ledger: Ledger
+) -> None:
+    deaths = 0
+    while _dies(urls.ledger, before=deaths):
+        deaths += 1
+        assert ledger.shared_log.lines(COMPANY) == ()
+        assert ledger.shared_log.standing(COMPANY).last == 0
+    # The head's row, its lock, what stands, the line, the head, commit.
+    assert deaths >= 6
+    assert [line.version for line in ledger.shared_log.lines(COMPANY)] == [1]
+
+
+def _dies(url: str, *, before: int) -> bool:
+    """Publish in a child that dies before a statement or the commit; say whether it came to that."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            _publish_and_die(url, before)
+            status = 0
+        finally:
+            # No return into pytest from here, whatever happens.
+            os._exit(status)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in {0, 9}
+    return status == 9
+
+
+def _publish_and_die(url: str, before: int) -> None:
+    database = Database(url, name="ledger")
+    left = itertools.count(before, -1)
+
+    def die_in_time(*_arguments: object) -> None:
+        if next(left) == 0:
+            os._exit(9)
+
+    event.listen(database.engine(), "before_cursor_execute", die_in_time)
+    event.listen(database.engine(), "commit", die_in_time)
+    SharedLog(database, clock=StoppedClock()).publish(COMPANY, make_fact("killed"))
