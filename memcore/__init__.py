@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memcore.backends.protocol import BatchBackend, MemoryBackend, MemoryCapabilities
-    from memcore.client import AsyncMemoryClient, JobReceipt, JobState, JobStatus, MemoryClient, StoreReceipt
+    from memcore.client import AsyncMemoryClient, JobReceipt, JobState, JobStatus, MemoryClient, Scope, StoreReceipt
     from memcore.errors import (
         FineTuneCancelledError,
         FineTuneDependencyError,
@@ -65,6 +65,7 @@ __all__ = [
     "MemoryRetrievalError",
     "MemoryStoreError",
     "MemoryStoreRequest",
+    "Scope",
     "StoreReceipt",
 ]
 

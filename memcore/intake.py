@@ -1,17 +1,19 @@
 """What a store job does to the store: write what is new, leave what is there, and never raise the dead.
 
-One memory's way: its envelope comes from the queue; ids that a run has removed since it was sent are a late
-redelivery and are skipped; the rest are written insert-only; then its agent is known to the scheduler.
+One memory's way: its envelope comes from the queue; its agent's level says whether it is kept, and which id it needs;
+ids that a run has removed since it was sent are a late redelivery and are skipped; the rest are written insert-only;
+then its agent is known to the scheduler.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from memcore.backends.protocol import BatchBackend
 from memcore.backends.record import Lineage, MemoryRecord
 from memcore.jobs.payloads import StoreItem
 from memcore.ledger.ledger import Ledger
-from memcore.models import ConsolidationInterval, MemoryEntry
+from memcore.levels import missing_id
+from memcore.models import ConsolidationInterval, MemoryEntry, MemoryLevel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +23,24 @@ class Written:
     Attributes:
         stored: ids that are in the store now (new, or there already).
         buried: ids that a run had removed after they were sent; they stay removed.
+        skipped: ids of agents whose level is none.
+        refused: per id, the name of the id that the agent's level asks for and that is missing.
     """
 
-    stored: frozenset[str]
-    buried: frozenset[str]
+    stored: frozenset[str] = frozenset()
+    buried: frozenset[str] = frozenset()
+    skipped: frozenset[str] = frozenset()
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, items: Iterable[StoreItem]) -> "Written":
+        """Return what became of these items alone."""
+        ids = frozenset(item.id for item in items)
+        return Written(
+            stored=self.stored & ids,
+            buried=self.buried & ids,
+            skipped=self.skipped & ids,
+            refused={key: missing for key, missing in self.refused.items() if key in ids},
+        )
 
 
 class Intake:
@@ -35,13 +51,23 @@ class Intake:
         ledger: knows the agents, and the ids that runs removed.
         company: the company that this process serves.
         interval: how often an agent that nobody has set up is maintained.
+        level: how long the memories of an agent live that has no level of its own.
     """
 
-    def __init__(self, backend: BatchBackend, ledger: Ledger, *, company: str, interval: ConsolidationInterval) -> None:
+    def __init__(
+        self,
+        backend: BatchBackend,
+        ledger: Ledger,
+        *,
+        company: str,
+        interval: ConsolidationInterval,
+        level: MemoryLevel,
+    ) -> None:
         self._backend = backend
         self._ledger = ledger
         self._company = company
         self._interval = interval
+        self._level = level
         self._known: set[str] = set()
 
     async def write(self, items: Sequence[StoreItem]) -> Written:
@@ -51,13 +77,34 @@ class Intake:
             MemoryStoreError, MemoryConnectionError, MemoryEmbeddingError: nothing is known to be written; writing
                 the same items again is harmless.
         """
-        sent = {item.id: item.sent_at for item in items}
+        skipped, refused = self._unwanted(items)
+        wanted = [item for item in items if item.id not in skipped and item.id not in refused]
+        if not wanted:
+            return Written(skipped=skipped, refused=refused)
+        sent = {item.id: item.sent_at for item in wanted}
         buried = self._ledger.journal.buried(sent)
-        fresh = [item for item in items if item.id not in buried]
+        fresh = [item for item in wanted if item.id not in buried]
         await self._backend.store_many([_record(item) for item in fresh])
         buried |= await self._rebury(fresh)
-        self._register({item.agent_id for item in items})
-        return Written(stored=frozenset(sent) - buried, buried=buried)
+        self._register({item.agent_id for item in wanted})
+        return Written(stored=frozenset(sent) - buried, buried=buried, skipped=skipped, refused=refused)
+
+    def _unwanted(self, items: Sequence[StoreItem]) -> tuple[frozenset[str], dict[str, str]]:
+        # Read anew for each batch: a person who changes a level is heard at once, by every worker.
+        own = self._ledger.agents.levels(self._company, {item.agent_id for item in items})
+        skipped: set[str] = set()
+        refused: dict[str, str] = {}
+        for item in items:
+            level = own.get(item.agent_id, self._level)
+            if level is MemoryLevel.NONE:
+                skipped.add(item.id)
+                continue
+            missing = missing_id(
+                level, category=item.request.category, session_id=item.session_id, project_id=item.project_id
+            )
+            if missing is not None:
+                refused[item.id] = missing
+        return frozenset(skipped), refused
 
     async def _rebury(self, items: Sequence[StoreItem]) -> frozenset[str]:
         # A run may have removed one of these ids between the look and the write, which then brought it back.

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from memcore.clock import Clock
 from memcore.config.policy import Policy
+from memcore.intake import Written
 from memcore.jobs.outcomes import Outcome
 from memcore.jobs.payloads import StoreItem
 from memcore.ledger.ledger import Ledger
@@ -15,8 +16,8 @@ from memcore.ledger.run import Run
 class WriteDesk(Protocol):
     """Takes memories from many jobs and writes them together."""
 
-    def submit(self, items: Sequence[StoreItem]) -> Future[int]:
-        """Return a future of how many of the items are in the store; it fails alone with the job's own error."""
+    def submit(self, items: Sequence[StoreItem]) -> Future[Written]:
+        """Return a future of what became of the items; it fails alone with the job's own error."""
         ...
 
 

@@ -1,15 +1,18 @@
 """Store job: memories from an engine's envelope to the store."""
 
 import concurrent.futures
+from collections.abc import Sequence
 from datetime import timedelta
 
 from pydantic import ValidationError
 
 from memcore.errors import MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
+from memcore.intake import Written
 from memcore.jobs.names import TaskName
-from memcore.jobs.outcomes import Dead, Done, Outcome, Retry
-from memcore.jobs.payloads import StorePayload, is_newer
+from memcore.jobs.outcomes import Dead, Done, Outcome, Retry, Skipped
+from memcore.jobs.payloads import StoreItem, StorePayload, is_newer
 from memcore.jobs.queues import Queue
+from memcore.levels import refusal
 from tasks.crew import Crew
 from tasks.job import Job, Limits
 from tasks.newer import wait_for_newer_worker
@@ -31,14 +34,27 @@ def write(payload: str, crew: Crew) -> Outcome:  # noqa: PLR0911  # one for each
     if job.company != crew.company:
         return Dead(reason="company: this worker serves another company")
     try:
-        stored = crew.desk.submit(job.items).result(timeout=_LIMITS.soft.total_seconds())
+        written = crew.desk.submit(job.items).result(timeout=_LIMITS.soft.total_seconds())
     except concurrent.futures.TimeoutError:
         return Retry(reason="the desk did not answer in time", delay=_RETRY_DELAY)
     except MemoryError as error:
         if error.is_retryable:
             return Retry(reason=type(error).__name__, delay=_RETRY_DELAY)
         return Dead(reason=type(error).__name__)
-    return Done(facts={"stored": stored, "buried": len(job.items) - stored})
+    return _outcome(job.items, written)
+
+
+def _outcome(items: Sequence[StoreItem], written: Written) -> Outcome:
+    if written.refused:
+        # A dead letter keeps the whole job: once ids or level are mended, it is replayed, and writes nothing twice.
+        field = min(written.refused.values())
+        return Dead(reason=f"{len(written.refused)} of {len(items)} memories: {field} {refusal(field)}")
+    counts = {
+        name: sum(item.id in getattr(written, name) for item in items) for name in ("stored", "buried", "skipped")
+    }
+    if counts["skipped"] == len(items):
+        return Skipped(reason="level none: no memories are kept for this agent")
+    return Done(facts={name: count for name, count in counts.items() if count or name != "skipped"})
 
 
 STORE = Job(name=TaskName.STORE, queue=Queue.STORE, limits=_LIMITS, run=write)

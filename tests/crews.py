@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
+from memcore.intake import Written
 from memcore.jobs.outcomes import Done, Outcome
 from memcore.jobs.payloads import StoreItem
 from memcore.ledger.ledger import Ledger
@@ -14,18 +15,22 @@ from memcore.ledger.run import Run
 
 @dataclass
 class ScriptedDesk:
-    """Answers as the test says: a count, an error, or never (None)."""
+    """Answers as the test says: how many were stored, all that became of them, an error, or never (None)."""
 
-    answer: int | Exception | None = 1
+    answer: int | Written | Exception | None = 1
     taken: list[tuple[StoreItem, ...]] = field(default_factory=list)
 
-    def submit(self, items: Sequence[StoreItem]) -> "Future[int]":
+    def submit(self, items: Sequence[StoreItem]) -> "Future[Written]":
         self.taken.append(tuple(items))
-        future: Future[int] = Future()
+        future: Future[Written] = Future()
         if isinstance(self.answer, Exception):
             future.set_exception(self.answer)
-        elif self.answer is not None:
+        elif isinstance(self.answer, Written):
             future.set_result(self.answer)
+        elif self.answer is not None:
+            ids = [item.id for item in items]
+            stored, buried = ids[: self.answer], ids[self.answer :]
+            future.set_result(Written(stored=frozenset(stored), buried=frozenset(buried)))
         return future
 
 

@@ -76,6 +76,7 @@ class WorkerCrew:
             self.ledger,
             company=settings.company,
             interval=policy.memory.consolidation.interval,
+            level=policy.memory.level,
         )
         self._maintenance = MaintenanceService(
             self._backend,

@@ -39,7 +39,7 @@ WRITERS = 3
 class _Slip:
     items: Sequence[StoreItem]
     size: int
-    future: "Future[int]" = field(default_factory=Future)
+    future: "Future[Written]" = field(default_factory=Future)
 
     @property
     def owner(self) -> str:
@@ -100,8 +100,8 @@ class Desk:
         for thread in self._threads:
             thread.join()
 
-    def submit(self, items: Sequence[StoreItem]) -> "Future[int]":
-        """Return a future of how many of these memories are in the store once their batch is written.
+    def submit(self, items: Sequence[StoreItem]) -> "Future[Written]":
+        """Return a future of what became of these memories once their batch is written.
 
         Raises:
             MemoryConnectionError: the desk is closed; the job must run elsewhere.
@@ -176,7 +176,7 @@ class Desk:
             self._isolate(batch, error)
         else:
             for slip in batch:
-                slip.future.set_result(sum(item.id in written.stored for item in slip.items))
+                slip.future.set_result(written.of(slip.items))
 
     def _isolate(self, batch: Sequence[_Slip], error: Exception) -> None:
         if len(batch) == 1:

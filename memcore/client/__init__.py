@@ -8,12 +8,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from memcore.client.client import MemoryClient
+from memcore.client.envelope import Scope
 from memcore.client.receipts import JobReceipt, JobState, JobStatus, StoreReceipt
 
 if TYPE_CHECKING:
     from memcore.client.async_client import AsyncMemoryClient
 
-__all__ = ["AsyncMemoryClient", "JobReceipt", "JobState", "JobStatus", "MemoryClient", "StoreReceipt"]
+__all__ = ["AsyncMemoryClient", "JobReceipt", "JobState", "JobStatus", "MemoryClient", "Scope", "StoreReceipt"]
 
 
 def __getattr__(name: str) -> Any:

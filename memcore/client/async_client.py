@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from memcore.client.client import BLOCK_SECONDS, MemoryClient
 from memcore.client.envelope import ImportRecord, Scope
+from memcore.client.levels import Levels
 from memcore.client.queue_limit import WhenFull
 from memcore.client.receipts import JobReceipt, JobStatus, StoreReceipt
 from memcore.client.vigil import Vigil
@@ -38,6 +39,7 @@ class AsyncMemoryClient:
         when_full: ``error`` or ``block``; blocking suspends the caller alone.
         block_seconds: longest wait for room.
         clock: tells the creation time of memories.
+        levels: what is known of the agents' levels.
 
     Raises:
         MemoryInputError: as MemoryClient.
@@ -53,6 +55,7 @@ class AsyncMemoryClient:
         when_full: WhenFull = "error",
         block_seconds: float = BLOCK_SECONDS,
         clock: Clock = utc_now,
+        levels: Levels | None = None,
     ) -> None:
         self._client = MemoryClient(
             broker_url,
@@ -62,6 +65,7 @@ class AsyncMemoryClient:
             when_full=when_full,
             block_seconds=block_seconds,
             clock=clock,
+            levels=levels,
         )
         self._threads: ThreadPoolExecutor | None = None
 
@@ -84,6 +88,7 @@ class AsyncMemoryClient:
             when_full=when_full,
             block_seconds=block_seconds,
             clock=clock,
+            levels=Levels(settings),
         )
 
     async def store(

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from memcore import ids
 from memcore.client.envelope import ImportRecord, Scope, pack, seal
+from memcore.client.levels import Levels
 from memcore.client.pace import Pace
 from memcore.client.posting import Posting
 from memcore.client.queue_limit import QueueLimit, WhenFull, check_limit
@@ -47,6 +48,7 @@ class MemoryClient:
             ``block_seconds``.
         block_seconds: longest wait for room, of one call.
         clock: tells the creation time of memories.
+        levels: what is known of the agents' levels; None leaves it to the workers to refuse what lacks an id.
 
     Raises:
         MemoryInputError: ``max_waiting``, ``when_full`` or ``block_seconds`` is out of range.
@@ -62,6 +64,7 @@ class MemoryClient:
         when_full: WhenFull = "error",
         block_seconds: float = BLOCK_SECONDS,
         clock: Clock = utc_now,
+        levels: Levels | None = None,
     ) -> None:
         check_limit(max_waiting=max_waiting or 1, when_full=when_full, block_seconds=block_seconds)
         self._limit: QueueLimit | None = None
@@ -76,6 +79,7 @@ class MemoryClient:
         self._result_url = result_url
         self._company = company
         self._clock = clock
+        self._levels = levels
         self._pace = Pace(clock=clock)
         self._opened: Sender | None = None
         self._opening = threading.Lock()
@@ -99,6 +103,7 @@ class MemoryClient:
             when_full=when_full,
             block_seconds=block_seconds,
             clock=clock,
+            levels=Levels(settings),
         )
 
     def store(
@@ -109,7 +114,8 @@ class MemoryClient:
         An agent that sends far more than any agent makes is loading in bulk, and goes over the bulk lane.
 
         Raises:
-            MemoryInputError: a field breaks a limit; nothing was sent.
+            MemoryInputError: a field breaks a limit, or the session or project that the agent's level asks for is
+                missing in ``scope``; nothing was sent.
             MemoryConnectionError: the broker cannot be reached; nothing is known to have been sent.
             MemoryQueueFullError: the queue holds ``max_waiting`` jobs; nothing was sent.
         """
@@ -147,7 +153,9 @@ class MemoryClient:
         """
         now = self._clock()
         dated = (each.dated(now) for each in records)
-        items = [self._seal(each.agent_id, each.request(), created_at=each.created_at) for each in dated]
+        items = [
+            self._seal(each.agent_id, each.request(), created_at=each.created_at, scope=each.scope()) for each in dated
+        ]
         return self._send_items(items, queue=Queue.STORE_BULK, track=track)
 
     def maintain_now(self, agent_id: str, *, allow_large: bool = False) -> JobReceipt:
@@ -234,7 +242,10 @@ class MemoryClient:
         scope: Scope | None = None,
     ) -> StoreItem:
         now = self._clock()
-        return seal(agent_id, request, company=self._company, sent_at=now, created_at=created_at, scope=scope)
+        item = seal(agent_id, request, company=self._company, sent_at=now, created_at=created_at, scope=scope)
+        if self._levels is not None:
+            self._levels.check(item)
+        return item
 
     def _queue_of(self, items: Sequence[StoreItem]) -> Queue:
         # From the sealed items, whose agent is checked; with none there is nothing to send, over whichever lane.

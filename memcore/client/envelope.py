@@ -30,6 +30,9 @@ class ImportRecord(MemoryStoreRequest):
 
     agent_id: Key
     created_at: AwareDatetime | None = None
+    session_id: Key | None = None
+    project_id: Key | None = None
+    task_id: Key | None = None
 
     def dated(self, now: datetime) -> "ImportRecord":
         """Return the record with a creation time, its own or else this one.
@@ -51,6 +54,10 @@ class ImportRecord(MemoryStoreRequest):
             metadata=self.metadata,
             expires_at=self.expires_at,
         )
+
+    def scope(self) -> Scope:
+        """Return the session, project and task it was made in."""
+        return Scope(session_id=self.session_id, project_id=self.project_id, task_id=self.task_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

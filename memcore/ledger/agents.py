@@ -16,7 +16,7 @@ from memcore.ledger.insert import insert_new
 from memcore.ledger.ledger_tables import agents
 from memcore.ledger.run import Run
 from memcore.ledger.slots import first_due
-from memcore.models import ConsolidationInterval
+from memcore.models import ConsolidationInterval, MemoryLevel
 
 #: Ids in one query: well below SQLite's limit of 32,766 values.
 _IDS_PER_QUERY = 500
@@ -69,6 +69,17 @@ class Agents:
         with self._database.read() as connection:
             row = connection.execute(select(agents).where(_is(company, agent_id))).mappings().one_or_none()
         return _agent(row) if row else None
+
+    def levels(self, company: str, agent_ids: Iterable[str]) -> dict[str, MemoryLevel]:
+        """Return the levels of those of the agents that have one of their own."""
+        wanted, found = sorted(set(agent_ids)), dict[str, MemoryLevel]()
+        with self._database.read() as connection:
+            for start in range(0, len(wanted), _IDS_PER_QUERY):
+                part = agents.c.agent_id.in_(wanted[start : start + _IDS_PER_QUERY])
+                query = select(agents.c.agent_id, agents.c.level).where(agents.c.company == company, part)
+                rows = connection.execute(query.where(agents.c.level.is_not(None)))
+                found.update((agent_id, MemoryLevel(level)) for agent_id, level in rows)
+        return found
 
     def list(self, company: str, *, after: str | None = None, limit: int = 1000) -> tuple[Agent, ...]:
         """Return a company's agents in the order of their ids; ``after`` is the last id of the page before."""

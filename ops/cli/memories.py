@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from memcore.client.envelope import Scope
 from memcore.errors import MemoryInputError
 from memcore.models import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from ops.cli.console import AsJson, show_facts, show_rows
@@ -25,6 +26,9 @@ def store(
     tag: Annotated[list[str] | None, typer.Option(help="A label; may be given several times.")] = None,
     confidence: Annotated[float, typer.Option(help="0 to 1.")] = 1.0,
     expires_at: Annotated[str | None, typer.Option(help="ISO time with a zone, e.g. 2027-01-01T00:00:00Z.")] = None,
+    session: Annotated[str | None, typer.Option(help="The session it is made in.")] = None,
+    project: Annotated[str | None, typer.Option(help="The project it is made in.")] = None,
+    task: Annotated[str | None, typer.Option(help="The task it is made in.")] = None,
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
@@ -40,8 +44,9 @@ def store(
                 "expires_at": _time("expires_at", expires_at),
             }
         )
+        scope = Scope(session_id=session, project_id=project, task_id=task)
     with client_of(home) as client:
-        receipt = client.store(agent_id, request)
+        receipt = client.store(agent_id, request, scope=scope)
         await_stored(client, receipt)
     show_facts({"id": receipt.memory_ids[0], "job_id": receipt.job_ids[0]}, as_json=as_json)
 

@@ -20,6 +20,9 @@ from ops.cli.console import AsJson, show_facts
 from ops.cli.session import HomeOption, backend_of, client_of, ledger_of, settings_of
 from ops.cli.waiting import await_stored
 
+#: What a line says of where a memory was made, if anything.
+_SCOPE = ("session_id", "project_id", "task_id")
+
 #: Lines sent before their jobs are awaited; bounds what an import keeps in memory.
 LINES_PER_ROUND = 2_048
 
@@ -106,6 +109,7 @@ def line(record: MemoryRecord) -> str:
                 "metadata": entry.metadata.model_dump(mode="json"),
                 "expires_at": entry.expires_at.isoformat() if entry.expires_at else None,
                 "created_at": entry.created_at.isoformat(),
+                **{name: found for name in _SCOPE if (found := getattr(record.lineage, name)) is not None},
             },
             ensure_ascii=False,
         )

@@ -14,9 +14,9 @@ def await_stored(client: MemoryClient, receipt: StoreReceipt, *, timeout_seconds
     """Wait until every job of the receipt has written its memories; return how many are in the store.
 
     Raises:
-        MemoryStoreError: a job was given up, or did not finish in time.
+        MemoryStoreError: a job was given up, stored nothing because of the agent's level, or did not finish in time.
     """
-    return _await(client, receipt.job_ids, timeout_seconds)
+    return _await(client, receipt.job_ids, timeout_seconds, skips=False)
 
 
 def await_run(client: MemoryClient, run_id: str, *, timeout_seconds: float = RUN_SECONDS) -> None:
@@ -24,12 +24,15 @@ def await_run(client: MemoryClient, run_id: str, *, timeout_seconds: float = RUN
     _await(client, (run_id,), timeout_seconds)
 
 
-def _await(client: MemoryClient, job_ids: tuple[str, ...], timeout_seconds: float) -> int:
+def _await(client: MemoryClient, job_ids: tuple[str, ...], timeout_seconds: float, *, skips: bool = True) -> int:
     stored = 0
     try:
         for status in client.wait(job_ids, timeout_seconds=timeout_seconds):
             if status.state is JobState.DEAD:
                 msg = f"job {status.job_id} was given up: {status.reason}"
+                raise MemoryStoreError(msg)
+            if status.state is JobState.SKIPPED and not skips:
+                msg = f"nothing was stored: {status.reason}"
                 raise MemoryStoreError(msg)
             stored += status.facts.get("stored", 0)
     except TimeoutError as error:

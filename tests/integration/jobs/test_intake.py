@@ -13,11 +13,12 @@ from memcore.backends.record import MemoryRecord
 from memcore.backends.where import Where
 from memcore.intake import Intake
 from memcore.jobs.payloads import StoreItem
+from memcore.ledger.agent import AgentSpec
 from memcore.ledger.booking import Booking
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.run import NewRun
 from memcore.ledger.urls import LedgerUrls
-from memcore.models import ConsolidationInterval
+from memcore.models import ConsolidationInterval, MemoryLevel
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ async def backend() -> AsyncIterator[InMemoryBackend]:
 
 @pytest.fixture
 def intake(backend: InMemoryBackend, ledger: Ledger) -> Intake:
-    return Intake(backend, ledger, company=COMPANY, interval=ConsolidationInterval.DAILY)
+    return Intake(backend, ledger, company=COMPANY, interval=ConsolidationInterval.DAILY, level=MemoryLevel.PERSISTENT)
 
 
 async def texts(backend: InMemoryBackend, agent_id: str = "ada") -> list[str]:
@@ -142,7 +143,7 @@ async def test_a_removal_between_the_look_and_the_write_wins(
     both = [item("raced"), item("calm")]
     clock.now = NOW + timedelta(hours=1)
     racing = Interrupted(backend, lambda: remove(ledger, both[:1]))
-    intake = Intake(racing, ledger, company=COMPANY, interval=ConsolidationInterval.DAILY)  # type: ignore[arg-type]  # stands for one
+    intake = Intake(racing, ledger, company=COMPANY, interval=ConsolidationInterval.DAILY, level=MemoryLevel.PERSISTENT)  # type: ignore[arg-type]  # stands for one
     written = await intake.write(both)
     assert written.buried == {both[0].id}
     assert await texts(backend) == ["calm"]
@@ -153,10 +154,10 @@ async def test_what_was_stored_anew_is_not_taken_for_the_one_that_was_removed(
 ) -> None:
     old, anew = item("twice"), item("twice", sent_at=NOW + timedelta(hours=2))
     clock.now = NOW + timedelta(hours=1)
-    fresh = Intake(backend, ledger, company=COMPANY, interval=ConsolidationInterval.DAILY)
+    fresh = Intake(backend, ledger, company=COMPANY, interval=ConsolidationInterval.DAILY, level=MemoryLevel.PERSISTENT)
     await fresh.write([anew])
     racing = Interrupted(backend, lambda: remove(ledger, [old]))
-    intake = Intake(racing, ledger, company=COMPANY, interval=ConsolidationInterval.DAILY)  # type: ignore[arg-type]  # stands for one
+    intake = Intake(racing, ledger, company=COMPANY, interval=ConsolidationInterval.DAILY, level=MemoryLevel.PERSISTENT)  # type: ignore[arg-type]  # stands for one
     await intake.write([old])
     assert await texts(backend) == ["twice"]
 
@@ -166,3 +167,41 @@ async def test_an_agents_own_settings_survive_its_memories(intake: Intake, ledge
     before = ledger.agents.get(COMPANY, "ada")
     await intake.write([item("a")])
     assert ledger.agents.get(COMPANY, "ada") == before
+
+
+def at_level(backend: InMemoryBackend, ledger: Ledger, level: MemoryLevel) -> Intake:
+    return Intake(backend, ledger, company=COMPANY, interval=ConsolidationInterval.DAILY, level=level)
+
+
+async def test_an_agent_of_level_none_keeps_nothing(backend: InMemoryBackend, ledger: Ledger) -> None:
+    intake = at_level(backend, ledger, MemoryLevel.PERSISTENT)
+    ledger.agents.put(AgentSpec(company=COMPANY, agent_id="ada", level=MemoryLevel.NONE))
+    hers, his = item("a"), item("b", agent_id="bob")
+
+    written = await intake.write([hers, his])
+
+    assert (written.stored, written.skipped) == (frozenset({his.id}), frozenset({hers.id}))
+    assert (await texts(backend), await texts(backend, "bob")) == ([], ["b"])
+
+
+async def test_an_agents_own_level_wins_over_the_companys(backend: InMemoryBackend, ledger: Ledger) -> None:
+    intake = at_level(backend, ledger, MemoryLevel.NONE)
+    ledger.agents.put(AgentSpec(company=COMPANY, agent_id="ada", level=MemoryLevel.PERSISTENT))
+
+    written = await intake.write([item("a"), item("b", agent_id="bob")])
+
+    assert len(written.stored) == len(written.skipped) == 1
+    assert await texts(backend) == ["a"]
+
+
+async def test_a_memory_without_the_id_of_its_level_is_refused_alone(backend: InMemoryBackend, ledger: Ledger) -> None:
+    intake = at_level(backend, ledger, MemoryLevel.SESSION)
+    ledger.agents.put(AgentSpec(company=COMPANY, agent_id="bob", level=MemoryLevel.PROJECT))
+    hers = item("a").model_copy(update={"session_id": "s"})
+    bare, his = item("b"), item("c", agent_id="bob")
+
+    written = await intake.write([hers, bare, his])
+
+    assert written.stored == {hers.id}
+    assert written.refused == {bare.id: "session_id", his.id: "project_id"}
+    assert await texts(backend) == ["a"]

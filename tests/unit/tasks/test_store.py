@@ -7,7 +7,8 @@ from items import item
 
 from memcore.client.envelope import pack
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryStoreError
-from memcore.jobs.outcomes import Dead, Done, Retry, Snooze
+from memcore.intake import Written
+from memcore.jobs.outcomes import Dead, Done, Retry, Skipped, Snooze
 from tasks import store
 from workers.groups import STORE
 from workers.task import MAX_COUNTDOWN
@@ -67,3 +68,38 @@ def test_another_companys_memories_are_refused(crew: ScriptedCrew) -> None:
     outcome = store.write(payload("a", company="other"), crew)
     assert isinstance(outcome, Dead)
     assert crew.desk.taken == []
+
+
+def ids(body: str) -> list[str]:
+    return [each["id"] for each in json.loads(body)["items"]]
+
+
+def test_memories_of_agents_that_keep_none_are_skipped_with_the_reason(crew: ScriptedCrew) -> None:
+    body = payload("a", "b")
+    crew.desk.answer = Written(skipped=frozenset(ids(body)))
+
+    assert store.write(body, crew) == Skipped(reason="level none: no memories are kept for this agent")
+
+
+def test_of_a_mixed_job_the_skipped_ones_are_counted(crew: ScriptedCrew) -> None:
+    body = payload("a", "b", "c")
+    first, second, third = ids(body)
+    crew.desk.answer = Written(stored=frozenset({first}), buried=frozenset({second}), skipped=frozenset({third}))
+
+    assert store.write(body, crew) == Done(facts={"stored": 1, "buried": 1, "skipped": 1})
+
+
+def test_a_memory_without_the_id_that_ends_it_is_kept_as_a_dead_letter_that_says_what_to_do(
+    crew: ScriptedCrew,
+) -> None:
+    body = payload("a", "b")
+    first, second = ids(body)
+    crew.desk.answer = Written(stored=frozenset({first}), refused={second: "session_id"})
+
+    outcome = store.write(body, crew)
+
+    assert isinstance(outcome, Dead)
+    assert outcome.reason.startswith(
+        "1 of 2 memories: session_id is missing, and memories of an agent of level session"
+    )
+    assert "agents set --level" in outcome.reason

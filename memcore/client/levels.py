@@ -1,0 +1,89 @@
+"""What a client knows of its agents' levels, so that a memory that no worker may keep is refused at once."""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from memcore.errors import MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
+from memcore.jobs.payloads import StoreItem
+from memcore.levels import missing_id, refusal
+from memcore.models import MemoryLevel
+
+if TYPE_CHECKING:
+    from memcore.config.settings import Settings
+
+#: Seconds for which a level is remembered: a person who changes one waits no longer.
+REMEMBERED_SECONDS = 60.0
+
+
+class Levels:
+    """Refuse what lacks the id that its agent's level asks for.
+
+    The policy file says the company's level, and the ledger an agent's own, which wins. The ledger is asked only about
+    memories that the company's level refuses. What cannot be read refuses nothing: the worker decides, and keeps as a
+    dead letter what it may not store.
+
+    Args:
+        settings: where policy and ledger are; without a policy file nothing is known.
+        monotonic: seconds on a clock that never goes back.
+    """
+
+    def __init__(self, settings: "Settings", *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._settings = settings
+        self._monotonic = monotonic
+        self._company: tuple[float, MemoryLevel | None] | None = None
+        self._own: dict[str, tuple[float, MemoryLevel | None]] = {}
+
+    def check(self, item: StoreItem) -> None:
+        """Return if the memory may be sent. Raises MemoryInputError, naming the id that is missing."""
+        if item.session_id is not None and item.project_id is not None:
+            return
+        level = self._of_company()
+        if level is None or _missing(level, item) is None:
+            return
+        own = self._of_agent(item.agent_id, otherwise=level)
+        field = own and _missing(own, item)
+        if field:
+            raise MemoryInputError(field, refusal(field))
+
+    def _of_company(self) -> MemoryLevel | None:
+        now = self._monotonic()
+        if self._company is None or self._company[0] <= now:
+            self._company = (now + REMEMBERED_SECONDS, self._read_company())
+        return self._company[1]
+
+    def _of_agent(self, agent_id: str, *, otherwise: MemoryLevel) -> MemoryLevel | None:
+        now = self._monotonic()
+        known = self._own.get(agent_id)
+        if known is None or known[0] <= now:
+            # Agents that are no longer asked about must not be kept for as long as the engine lives.
+            self._own = {key: value for key, value in self._own.items() if value[0] > now}
+            known = self._own[agent_id] = (now + REMEMBERED_SECONDS, self._read_agent(agent_id, otherwise))
+        return known[1]
+
+    def _read_company(self) -> MemoryLevel | None:
+        if self._settings.policy_path is None:
+            return None  # the workers may have a policy that this machine has not
+        from memcore.config.loader import load_policy  # noqa: PLC0415  # an engine imports YAML when it first sends
+
+        try:
+            return load_policy(self._settings.policy_path).memory.level
+        except MemoryError:
+            return None
+
+    def _read_agent(self, agent_id: str, otherwise: MemoryLevel) -> MemoryLevel | None:
+        from memcore.ledger.ledger import Ledger  # noqa: PLC0415  # few engines need a database
+
+        try:
+            ledger = Ledger.open(self._settings.ledger_urls)
+            try:
+                own = ledger.agents.levels(self._settings.company, [agent_id])
+            finally:
+                ledger.close()
+        except MemoryError:
+            return None
+        return own.get(agent_id, otherwise)
+
+
+def _missing(level: MemoryLevel, item: StoreItem) -> str | None:
+    return missing_id(level, category=item.request.category, session_id=item.session_id, project_id=item.project_id)

@@ -1,0 +1,28 @@
+"""What a level asks of a memory: whether it is kept at all, and by which id it will end.
+
+Working memories end with their task whatever the level, so they need no other id.
+"""
+
+from memcore.models import MemoryCategory, MemoryLevel
+
+
+def missing_id(
+    level: MemoryLevel, *, category: MemoryCategory, session_id: str | None, project_id: str | None
+) -> str | None:
+    """Return the name of the id without which the memory would never end, or None when nothing is missing."""
+    if category is MemoryCategory.WORKING:
+        return None
+    if level is MemoryLevel.SESSION and session_id is None:
+        return "session_id"
+    if level is MemoryLevel.PROJECT and project_id is None:
+        return "project_id"
+    return None
+
+
+def refusal(field: str) -> str:
+    """Return why a memory without this id is refused, and what to do."""
+    scope = field.removesuffix("_id")
+    return (
+        f"is missing, and memories of an agent of level {scope} end with their {scope}; "
+        f"send Scope({field}=...), or give the agent another level with `memtend agents set --level`"
+    )

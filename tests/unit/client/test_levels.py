@@ -1,0 +1,104 @@
+from pathlib import Path
+
+import pytest
+from items import item
+from memories import NOW
+
+from memcore.client.envelope import Scope, seal
+from memcore.client.levels import REMEMBERED_SECONDS, Levels
+from memcore.config.settings import Settings
+from memcore.errors import MemoryInputError
+from memcore.jobs.payloads import StoreItem
+from memcore.ledger import AgentSpec, Ledger, LedgerUrls
+from memcore.models import MemoryCategory, MemoryLevel, MemoryStoreRequest
+
+WORKING = MemoryStoreRequest(category=MemoryCategory.WORKING, content="x")
+
+
+class Seconds:
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    return tmp_path / "policy.yaml"
+
+
+@pytest.fixture
+def settings(policy: Path, sqlite_ledger: LedgerUrls) -> Settings:
+    return Settings(
+        broker_url="redis://127.0.0.1:1/0",
+        qdrant_url="http://127.0.0.1:1",
+        database_url=sqlite_ledger.ledger,
+        journal_url=sqlite_ledger.journal,
+        policy_path=policy,
+        home=policy.parent,
+        company="acme",
+    )
+
+
+def say(policy: Path, level: MemoryLevel) -> None:
+    policy.write_text(f"memory: {{level: {level}}}")
+
+
+def scoped(**scope: str) -> StoreItem:
+    request = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="x")
+    return seal("ada", request, company="acme", sent_at=NOW, scope=Scope(**scope))
+
+
+@pytest.mark.parametrize(("level", "field"), [(MemoryLevel.SESSION, "session_id"), (MemoryLevel.PROJECT, "project_id")])
+def test_a_memory_without_the_id_of_its_level_is_refused(
+    policy: Path, settings: Settings, level: MemoryLevel, field: str
+) -> None:
+    say(policy, level)
+    levels = Levels(settings)
+
+    with pytest.raises(MemoryInputError) as caught:
+        levels.check(item())
+
+    assert caught.value.field == field
+    assert f"level {level}" in caught.value.problem
+    levels.check(scoped(**{field: "one"}))
+
+
+@pytest.mark.parametrize("level", [MemoryLevel.PERSISTENT, MemoryLevel.NONE])
+def test_other_levels_need_no_id(policy: Path, settings: Settings, level: MemoryLevel) -> None:
+    say(policy, level)
+    Levels(settings).check(item())
+
+
+def test_working_memory_ends_with_its_task_and_needs_no_session(policy: Path, settings: Settings) -> None:
+    say(policy, MemoryLevel.SESSION)
+    Levels(settings).check(seal("ada", WORKING, company="acme", sent_at=NOW))
+
+
+def test_an_agents_own_level_wins_and_a_change_is_heard_within_a_minute(
+    policy: Path, settings: Settings, sqlite_ledger: LedgerUrls
+) -> None:
+    say(policy, MemoryLevel.SESSION)
+    seconds = Seconds()
+    levels = Levels(settings, monotonic=seconds)
+    ledger = Ledger.open(sqlite_ledger)
+    ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.PERSISTENT))
+
+    levels.check(item())
+    with pytest.raises(MemoryInputError):
+        levels.check(item(agent_id="bob"))
+
+    ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.PROJECT))
+    ledger.close()
+    seconds.at = REMEMBERED_SECONDS + 1
+    with pytest.raises(MemoryInputError, match="project_id"):
+        levels.check(item())
+
+
+def test_what_cannot_be_read_refuses_nothing(policy: Path, settings: Settings) -> None:
+    Levels(settings).check(item())  # there is no policy file
+    Levels(settings.model_copy(update={"policy_path": None})).check(item())
+    say(policy, MemoryLevel.SESSION)
+    lost = settings.model_copy(update={"database_url": "sqlite:////nowhere/at/all.db"})
+    Levels(lost).check(item())
