@@ -11,3 +11,5 @@ class BackendEvent(StrEnum):
     HEALTH_CHECK_FAILED = "memory.backend.health_check"
     #: A point that cannot be read as a memory was passed over; its id stands beside.
     ENTRY_UNREADABLE = "memory.model.invalid"
+    #: A composite backend answered a query without one of its children; which, and with which errors, stands beside.
+    FANOUT_PARTIAL = "memory.composite.fanout_partial"

@@ -42,15 +42,16 @@ def create_memory_backend(
 
     Raises MemoryConfigError when the name is unknown or something that the backend needs is missing.
     """
-    entry = (registry or BackendRegistry.default()).entry(config.backend)
-    return entry.build(BackendParts(config=config, company=company, embedder=embedder, place=place, clock=clock))
+    registry = registry or BackendRegistry.default()
+    parts = BackendParts(config=config, company=company, registry=registry, embedder=embedder, place=place, clock=clock)
+    return registry.entry(config.backend).build(parts)
 
 
 def create_configured_embedder(settings: "Settings", policy: "Policy") -> "Embedder | None":
     """Load the embedder that is configured, or None for a backend that needs none; it may be loaded before a fork."""
     config = policy.memory
     provider = None if config.embedder is None else config.embedder.provider
-    return create_embedder(provider or settings.embedder) if config.backend == "mem0" else None
+    return create_embedder(provider or settings.embedder) if "mem0" in config.backends.values() else None
 
 
 def create_engine_backend(
@@ -73,14 +74,15 @@ def create_worker_backend(
     settings: "Settings", policy: "Policy", *, embedder: "Embedder | None" = None, clock: Clock = utc_now
 ) -> WorkerBackend:
     """Build the backend for a worker; MemoryConfigError for one that keeps its memories in the process."""
-    name = policy.memory.backend
-    if BackendRegistry.default().entry(name).is_process_local:
-        raise MemoryConfigError(
-            f"memory.backend: {name!r} keeps memories inside one process, and workers share them: choose mem0"
-        )
+    registry = BackendRegistry.default()
+    for key, name in policy.memory.backends.items():
+        if registry.entry(name, key=key).is_process_local:
+            raise MemoryConfigError(
+                f"{key}: {name!r} keeps memories inside one process, and workers share them: choose mem0"
+            )
     backend = create_engine_backend(settings, policy, embedder=embedder, clock=clock)
     if not isinstance(backend, WorkerBackend):
-        raise MemoryConfigError(f"memory.backend: {name!r} has no batch protocol, which workers need")
+        raise MemoryConfigError(f"memory.backend: {policy.memory.backend!r} has no batch protocol, which workers need")
     return backend
 
 

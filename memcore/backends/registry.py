@@ -21,10 +21,12 @@ class BackendParts:
         embedder: makes dense vectors.
         place: where the mem0 backend's data lie.
         clock: the time.
+        registry: where a backend that is made of others finds them.
     """
 
     config: CompanyMemoryConfig
     company: str
+    registry: "BackendRegistry"
     embedder: Embedder | None = None
     place: Mem0Place | None = None
     clock: Clock = utc_now
@@ -58,17 +60,39 @@ class BackendRegistry:
         """Return the registry of memtend's own backends."""
         return cls(
             {
+                # Whether a composite is process-local is its children's affair.
+                "composite": BackendEntry(build=_composite, is_process_local=False),
                 "inmemory": BackendEntry(build=_inmemory, is_process_local=True),
                 "mem0": BackendEntry(build=_mem0, is_process_local=False),
             }
         )
 
-    def entry(self, name: str) -> BackendEntry:
-        """Return the backend of this name; MemoryConfigError names those that exist."""
+    def entry(self, name: str, *, key: str = "memory.backend") -> BackendEntry:
+        """Return the backend of this name; MemoryConfigError says under which key, and names those that exist."""
         if name not in self._entries:
             known = ", ".join(sorted(self._entries))
-            raise MemoryConfigError(f"memory.backend: {name!r} is not available, choose one of {known}")
+            raise MemoryConfigError(f"{key}: {name!r} is not available, choose one of {known}")
         return self._entries[name]
+
+
+def _composite(parts: BackendParts) -> MemoryBackend:
+    from memcore.backends.composite.backend import CompositeBackend  # noqa: PLC0415  # only what is used is loaded
+    from memcore.backends.composite.child import Child  # noqa: PLC0415  # see above
+
+    composite = parts.config.composite
+    if composite is None:
+        raise MemoryConfigError("memory.composite: must be given when backend is composite")
+    children: dict[str, Child] = {}
+    for key, name in composite.names.items():
+        if name in children:
+            continue
+        child = parts.registry.entry(name, key=key).build(parts)
+        if not isinstance(child, Child):
+            raise MemoryConfigError(f"{key}: {name!r} has no batch protocol, which a composite needs of its children")
+        children[name] = child
+    return CompositeBackend(
+        children, routes=composite.routes, default=composite.default, company=parts.company, clock=parts.clock
+    )
 
 
 def _inmemory(parts: BackendParts) -> MemoryBackend:

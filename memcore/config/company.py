@@ -1,5 +1,6 @@
 """The ``memory`` section: all that a company decides about its agents' memories."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import model_validator
@@ -46,6 +47,11 @@ class CompanyMemoryConfig(Frozen):
     budgets: Annotated[BudgetsConfig, Added("language models cost money, and maintenance runs unattended")] = (
         BudgetsConfig()
     )
+
+    @property
+    def backends(self) -> Mapping[str, str]:
+        """The backends that keep memories, by the dotted key that names each: of a composite, its children."""
+        return {"memory.backend": self.backend} if self.composite is None else self.composite.names
 
     @model_validator(mode="after")
     def _routes_for_composite(self) -> Self:

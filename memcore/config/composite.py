@@ -26,3 +26,9 @@ class CompositeBackendConfig(Frozen):
         PlainSerializer(dict, return_type=dict[str, str]),
     ] = Field(default=ReadOnlyMap({}))
     default: RoutedBackend = "inmemory"
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """The backend that each key of this section names, by the key's dotted name."""
+        routes = {f"memory.composite.routes.{namespace}": name for namespace, name in self.routes.items()}
+        return {"memory.composite.default": self.default, **routes}

@@ -10,6 +10,7 @@ from memories import StoppedClock
 from pydantic import SecretStr
 from servers import store_server
 
+from memcore.backends.composite.backend import CompositeBackend
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.mem0.backend import Mem0Backend
@@ -54,6 +55,7 @@ def clock() -> StoppedClock:
 @pytest.fixture(
     params=[
         "inmemory",
+        "composite",
         "mem0",
         pytest.param("mem0-with-postgresql", marks=pytest.mark.service),
         pytest.param("mem0-on-a-qdrant-server", marks=pytest.mark.service),
@@ -69,6 +71,17 @@ async def backend(request: pytest.FixtureRequest, clock: StoppedClock) -> AsyncI
 def _made(request: pytest.FixtureRequest, clock: StoppedClock) -> WorkerBackend:
     if request.param == "inmemory":
         return InMemoryBackend(company="contract", clock=clock)
+    if request.param == "composite":
+        return CompositeBackend(
+            {
+                "inmemory": InMemoryBackend(company="contract", clock=clock),
+                "mem0": _mem0(request.getfixturevalue("own_store"), clock),
+            },
+            routes=dict.fromkeys(("n", "n1", "deploys", "room 1", "left", "work"), "mem0"),
+            default="inmemory",
+            company="contract",
+            clock=clock,
+        )
     if request.param == "mem0":
         place: Mem0Place = request.getfixturevalue("own_store")
     elif request.param == "mem0-with-postgresql":
@@ -86,4 +99,8 @@ def _made(request: pytest.FixtureRequest, clock: StoppedClock) -> WorkerBackend:
         )
     else:
         pytest.skip(f"needs a Qdrant server, named by {QDRANT_URL}")
+    return _mem0(place, clock)
+
+
+def _mem0(place: Mem0Place, clock: StoppedClock) -> Mem0Backend:
     return Mem0Backend(place, company="contract", embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=clock)

@@ -1,0 +1,257 @@
+"""The composite backend: both protocols over several children, divided by the namespace of each memory.
+
+Ids stay those of memtend: one UUID a memory, whichever child keeps it. The reference writes the child's name before the
+id; but here an id is made from what the memory says, before anybody knows where it will lie, so that a memory sent
+twice is one memory; and journal and undo name memories by it across a change of the routes. So calls by id ask every
+child.
+"""
+
+import logging
+from collections.abc import ItemsView, Mapping, Sequence
+
+from memcore.backends.composite.child import Child
+from memcore.backends.composite.fan_out import all_answers, fan_out
+from memcore.backends.composite.merged_scan import merged_page
+from memcore.backends.composite.routes import Routes
+from memcore.backends.events import BackendEvent
+from memcore.backends.fresh import fresh_record
+from memcore.backends.owner import require_agent_id, require_memory_id
+from memcore.backends.protocol import MAX_PAGE
+from memcore.backends.record import MemoryRecord, Page
+from memcore.backends.where import Where
+from memcore.clock import Clock, utc_now
+from memcore.errors import MemoryConnectionError, MemoryRetrievalError
+from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+
+_log = logging.getLogger(__name__)
+
+
+class CompositeBackend:
+    """Keep each namespace in the backend that its route names; ask those that can match, all at once.
+
+    A child that fails makes ``retrieve`` poorer and is logged; every other call fails with it, because a count, a page
+    or a removal that leaves out a child would be wrong. Changing a route moves no memory: export and import those of
+    the namespace, or its old memories are found only by queries that name no namespace, and by id.
+
+    Args:
+        children: the backends by name; this one connects and disconnects them.
+        routes: child's name per namespace.
+        default: name of the child for all other namespaces.
+        company: the company whose agents these are; it is part of every id.
+        clock: the time.
+
+    Raises MemoryConfigError when a route names no child.
+    """
+
+    def __init__(
+        self,
+        children: Mapping[str, Child],
+        *,
+        routes: Mapping[str, str],
+        default: str,
+        company: str,
+        clock: Clock = utc_now,
+    ) -> None:
+        self._routes = Routes(children, routes=routes, default=default)
+        self._company = company
+        self._clock = clock
+
+    async def connect(self) -> None:
+        """Connect every child, or none: when one cannot, the others are disconnected again."""
+        try:
+            await all_answers({name: child.connect() for name, child in self._routes.children.items()})
+        except BaseException:
+            await self.disconnect()
+            raise
+
+    async def disconnect(self) -> None:
+        """Disconnect every child; a second call does nothing."""
+        await all_answers({name: child.disconnect() for name, child in self._routes.children.items()})
+
+    async def health_check(self) -> bool:
+        """Return whether every child answers."""
+        return all(await all_answers({name: child.health_check() for name, child in self._routes.children.items()}))
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether every child is connected."""
+        return all(child.is_connected for child in self._routes.children.values())
+
+    @property
+    def backend_name(self) -> str:
+        """The name that the configuration uses."""
+        return "composite"
+
+    @property
+    def supported_categories(self) -> frozenset[MemoryCategory]:
+        """Those that every child stores: which child a memory goes to is the namespace's affair, not the category's."""
+        return frozenset.intersection(*(child.supported_categories for child in self._routes.children.values()))
+
+    @property
+    def supports_graph(self) -> bool:
+        """Whether a child does."""
+        return any(child.supports_graph for child in self._routes.children.values())
+
+    @property
+    def supports_temporal(self) -> bool:
+        """Whether every child honours since and until."""
+        return all(child.supports_temporal for child in self._routes.children.values())
+
+    @property
+    def supports_vector_search(self) -> bool:
+        """Whether a child does."""
+        return any(child.supports_vector_search for child in self._routes.children.values())
+
+    @property
+    def supports_shared_access(self) -> bool:
+        """False: shared knowledge has one place, and no route says which child that would be."""
+        return False
+
+    @property
+    def max_memories_per_agent(self) -> int | None:
+        """The smallest cap of a child, for all of an agent's memories may be of its namespaces; None for no limit."""
+        caps = [child.max_memories_per_agent for child in self._routes.children.values()]
+        return min((cap for cap in caps if cap is not None), default=None)
+
+    async def store(self, agent_id: str, request: MemoryStoreRequest) -> str:
+        """Store one memory in the child of its namespace and return its id."""
+        record = fresh_record(agent_id, request, company=self._company, now=self._clock())
+        await self.store_many([record])
+        return record.entry.id
+
+    async def retrieve(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
+        """Return the best of all children that can match; entries without a relevance come last, newest first.
+
+        A child that fails is left out and logged. Raises MemoryRetrievalError when all fail.
+        """
+        self._require_connected(agent_id)
+        targets = self._routes.targets(query.namespaces)
+        answers = await fan_out({name: child.retrieve(agent_id, query) for name, child in targets.items()})
+        if answers.failed:
+            failed = {name: type(error).__name__ for name, error in answers.failed.items()}
+            if not answers.given:
+                names = ", ".join(f"{name} ({error})" for name, error in failed.items())
+                raise MemoryRetrievalError(f"the backend composite got no answer from {names}")
+            _log.warning(BackendEvent.FANOUT_PARTIAL, extra={"agent_id": agent_id, "failed": failed})
+        found = [entry for entries in answers.given.values() for entry in entries]
+        found.sort(key=lambda entry: (-(entry.relevance_score or 0.0), -entry.created_at.timestamp(), entry.id))
+        return tuple(found[: query.limit])
+
+    async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
+        """Return the memory from whichever child has it; a child that fails matters only when no other has it."""
+        self._require_connected(agent_id)
+        answers = await fan_out({name: child.get(agent_id, memory_id) for name, child in self._routes.children.items()})
+        found = next((entry for entry in answers.given.values() if entry is not None), None)
+        if found is None:
+            for error in answers.failed.values():
+                raise error
+        return found
+
+    async def delete(self, agent_id: str, memory_id: str) -> bool:
+        """Delete the memory in whichever child has it; False when none has it."""
+        return await self.delete_many(agent_id, [memory_id]) > 0
+
+    async def count(self, agent_id: str, *, category: MemoryCategory | None = None) -> int:
+        """Return the exact number of memories in all children together."""
+        children = self._all_of(agent_id)
+        return sum(await all_answers({name: each.count(agent_id, category=category) for name, each in children}))
+
+    async def store_many(self, records: Sequence[MemoryRecord]) -> None:
+        """Write every record that no child has yet to the child of its namespace; a failure may leave some written."""
+        for record in records:
+            require_agent_id(record.entry.agent_id)
+            require_memory_id(record.entry.id)
+        self._require_connected()
+        misplaced = await self._misplaced(records)
+        shares: dict[str, list[MemoryRecord]] = {}
+        for record in _first_of_each(records):
+            if record.entry.id not in misplaced:
+                shares.setdefault(self._routes.child_of(record.entry.namespace), []).append(record)
+        await all_answers({name: self._routes.children[name].store_many(share) for name, share in shares.items()})
+
+    async def get_many(
+        self, agent_id: str, ids: Sequence[str], *, with_vectors: bool = False
+    ) -> tuple[MemoryRecord, ...]:
+        """Return those of the ids that this agent has in any child, in the order asked for."""
+        children = self._all_of(agent_id)
+        answers = await all_answers(
+            {name: each.get_many(agent_id, ids, with_vectors=with_vectors) for name, each in children}
+        )
+        found = {record.entry.id: record for answer in answers for record in answer}
+        return tuple(found[memory_id] for memory_id in dict.fromkeys(ids) if memory_id in found)
+
+    async def delete_many(self, agent_id: str, ids: Sequence[str]) -> int:
+        """Delete those of the ids that this agent has in any child and return how many."""
+        children = self._all_of(agent_id)
+        return sum(await all_answers({name: each.delete_many(agent_id, ids) for name, each in children}))
+
+    async def delete_where(self, where: Where) -> int:
+        """Delete what matches and return how many; after a failure, some children may have deleted theirs."""
+        children = self._matching(where)
+        return sum(await all_answers({name: each.delete_where(where) for name, each in children}))
+
+    async def count_where(self, where: Where) -> int:
+        """Return the exact number of matches."""
+        children = self._matching(where)
+        return sum(await all_answers({name: each.count_where(where) for name, each in children}))
+
+    async def scan(
+        self, where: Where, *, cursor: str | None = None, limit: int = MAX_PAGE, with_vectors: bool = False
+    ) -> Page:
+        """Return the next page of matches over all children, oldest first, ties by id."""
+        children = dict(self._matching(where))
+        if len(children) == 1:
+            (child,) = children.values()
+            return await child.scan(where, cursor=cursor, limit=limit, with_vectors=with_vectors)
+        return await merged_page(children, where, cursor=cursor, limit=limit, with_vectors=with_vectors)
+
+    async def set_metadata_many(self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata) -> int:
+        """Replace source, confidence and tags of these memories; return how many."""
+        children = self._all_of(agent_id)
+        return sum(
+            await all_answers({name: each.set_metadata_many(agent_id, ids, metadata) for name, each in children})
+        )
+
+    async def claim(self, where: Where, token: str) -> int:
+        """Mark what matches with the token; return how many carry it now, in all children together."""
+        await all_answers({name: each.claim(where, token) for name, each in self._matching(where)})
+        # Of the children that cannot match, too: an earlier claim may have marked memories there.
+        return await self.count_where(Where(agent_id=where.agent_id, token=token))
+
+    async def unclaim(self, agent_id: str) -> None:
+        """Take every mark off this agent's memories, in all children."""
+        await all_answers({name: each.unclaim(agent_id) for name, each in self._all_of(agent_id)})
+
+    async def _misplaced(self, records: Sequence[MemoryRecord]) -> set[str]:
+        # Ids that another child than the namespace's has: the routes were changed since. Written again, by a late
+        # delivery or an undo, the memory would be there twice.
+        found: set[str] = set()
+        for name, child in self._routes.children.items():
+            owners: dict[str, list[str]] = {}
+            for record in records:
+                if self._routes.child_of(record.entry.namespace) != name:
+                    owners.setdefault(record.entry.agent_id, []).append(record.entry.id)
+            for agent_id, ids in owners.items():
+                found |= {record.entry.id for record in await child.get_many(agent_id, ids)}
+        return found
+
+    def _all_of(self, agent_id: str) -> ItemsView[str, Child]:
+        self._require_connected(agent_id)
+        return self._routes.children.items()
+
+    def _matching(self, where: Where) -> ItemsView[str, Child]:
+        self._require_connected(where.agent_id)
+        return self._routes.targets(where.namespaces).items()
+
+    def _require_connected(self, agent_id: str | None = None) -> None:
+        if not self.is_connected:
+            raise MemoryConnectionError("the backend composite is not connected: call connect first")
+        if agent_id is not None:
+            require_agent_id(agent_id)
+
+
+def _first_of_each(records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+    seen: dict[str, MemoryRecord] = {}
+    for record in records:
+        seen.setdefault(record.entry.id, record)
+    return list(seen.values())
