@@ -6,8 +6,8 @@ from enum import StrEnum
 class FusionStrategy(StrEnum):
     """How relevance from several sources is joined.
 
-    ``linear`` ranks one dense list; ``rrf`` sums reciprocal ranks; ``weighted`` sums min-max scaled scores of the dense
-    and the sparse list, the measured best (SPEC decision 16).
+    ``linear`` ranks one dense list; ``rrf`` sums reciprocal ranks; ``weighted`` sums the scores of the dense and the
+    sparse list, each as a share of its best, the measured best (docs/retrieval.md).
     """
 
     LINEAR = "linear"

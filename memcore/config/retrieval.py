@@ -31,7 +31,8 @@ class MemoryRetrievalConfig(Frozen):
         non_inferable_only: inject only memories tagged ``non-inferable``.
         fusion_strategy: how dense and sparse results become one list.
         rrf_k: smoothing constant of ``rrf``, 1 to 1000.
-        dense_weight: share of the dense score under ``weighted``; the sparse score has the rest.
+        dense_weight: share of the dense score under ``weighted``; the sparse score has the rest. None is 0.4 with the
+            static embedder and 0.5 with any other.
         sparse: whether the keyword index is searched beside the vectors.
         sparse_term_weight: how often-repeated words count in the keyword index.
         diversity_penalty_enabled: re-rank by maximal marginal relevance (``context`` only).
@@ -60,9 +61,9 @@ class MemoryRetrievalConfig(Frozen):
     non_inferable_only: bool = False
     fusion_strategy: FusionStrategy = FusionStrategy.WEIGHTED
     rrf_k: int = Field(default=60, ge=1, le=1000)
-    dense_weight: Annotated[float, Added("the share of the vectors under `weighted`; 0.4 measured best")] = Field(
-        default=0.4, ge=0.0, le=1.0
-    )
+    dense_weight: Annotated[
+        float | None, Added("the share of the vectors under `weighted`; left out, what measured best for the embedder")
+    ] = Field(default=None, ge=0.0, le=1.0)
     sparse: Annotated[bool, Added("searches keywords beside vectors; measured better than either alone")] = True
     sparse_term_weight: Annotated[
         SparseTermWeight, Added("on short texts a saturated count ranks better than the reference's `raw` one")

@@ -16,6 +16,7 @@ from qdrant_client import QdrantClient
 from memcore import errors
 from memcore.backends.events import BackendEvent
 from memcore.backends.fresh import fresh_record
+from memcore.backends.legs import Legs
 from memcore.backends.mem0.calls import THREADS, Calls
 from memcore.backends.mem0.collection import ensure_collection
 from memcore.backends.mem0.history import History
@@ -23,6 +24,7 @@ from memcore.backends.mem0.indexed_text import PLAIN, IndexedText
 from memcore.backends.mem0.place import Mem0Place
 from memcore.backends.mem0.reader import Reader
 from memcore.backends.mem0.search import Search, SearchPlan
+from memcore.backends.mem0.space import Space
 from memcore.backends.mem0.writer import Writer
 from memcore.backends.owner import memory_ids, require_agent_id
 from memcore.backends.protocol import MAX_PAGE
@@ -176,16 +178,35 @@ class Mem0Backend:
         opened, now, text = self._connected(agent_id), self._clock(), query.text
         if text is None:
             return await opened.calls.read("retrieve", lambda: opened.reader.newest(agent_id, query, now=now))
-        return await opened.calls.read("retrieve", lambda: opened.search.by_text(agent_id, query, text, now=now))
+        space = Space.of_agent(agent_id, query)
+        return await opened.calls.read("retrieve", lambda: opened.search.by_text(space, query, text, now=now))
 
     async def retrieve_sparse(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
         """Return the keyword hits alone, best first; without a text, or one without words, there are none."""
         opened, now, text = self._connected(agent_id), self._clock(), query.text
         if text is None:
             return ()
-        return await opened.calls.read(
-            "retrieve_sparse", lambda: opened.search.by_words(agent_id, query, text, now=now)
-        )
+        space = Space.of_agent(agent_id, query)
+        return await opened.calls.read("retrieve_sparse", lambda: opened.search.by_words(space, query, text, now=now))
+
+    @property
+    def dense_weight(self) -> float:
+        """The share of the vectors in a weighted fusion."""
+        return self._plan.dense_weight
+
+    async def retrieve_legs(
+        self,
+        agent_id: str,
+        query: MemoryQuery,
+        *,
+        include_shared: bool = False,  # noqa: ARG002  # there is nothing shared as long as supports_shared_access is False
+    ) -> Legs:
+        """Return the lists of a text query unfused, in one round trip; without a text they are empty."""
+        opened, now, text = self._connected(agent_id), self._clock(), query.text
+        if text is None:
+            return Legs()
+        own, others = Space.of_agent(agent_id, query), None
+        return await opened.calls.read("retrieve_legs", lambda: opened.search.legs(own, others, query, text, now=now))
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """Return the memory, or None when this agent has none with that id or it has expired."""

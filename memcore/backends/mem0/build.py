@@ -1,5 +1,6 @@
 """From the company's policy to a mem0 backend."""
 
+from memcore.backends.fusion import default_dense_weight
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.place import Mem0Place
 from memcore.backends.mem0.search import SearchPlan
@@ -16,10 +17,10 @@ def build_mem0(
     """Return a disconnected backend that searches as the policy says.
 
     Only the weighted fusion is the backend's: linear ranks the vectors alone, and rrf joins them with
-    ``retrieve_sparse`` where personal and shared memories meet. Sparse vectors are written whatever the strategy, so
+    ``retrieve_legs`` where personal and shared memories meet. Sparse vectors are written whatever the strategy, so
     that turning keywords on later needs no reindex.
     """
-    retrieval = config.retrieval
+    retrieval, weight = config.retrieval, config.retrieval.dense_weight
     is_raw = retrieval.sparse_term_weight is SparseTermWeight.RAW
     return Mem0Backend(
         place,
@@ -28,7 +29,8 @@ def build_mem0(
         encoder=Bm25Encoder(weighting=TermWeighting.FREQUENCY if is_raw else TermWeighting.SATURATED),
         plan=SearchPlan(
             is_hybrid=retrieval.sparse and retrieval.fusion_strategy is FusionStrategy.WEIGHTED,
-            dense_weight=retrieval.dense_weight,
+            dense_weight=default_dense_weight(embedder.kind) if weight is None else weight,
+            has_keywords=retrieval.sparse,
         ),
         text_template=config.storage.text_template,
         clock=clock,

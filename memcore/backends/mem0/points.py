@@ -10,11 +10,13 @@ from qdrant_client.models import Record, ScoredPoint, UpdateMode, VectorStructOu
 from qdrant_client.models import SparseVector as QdrantSparseVector
 
 from memcore.backends.events import BackendEvent
+from memcore.backends.mem0.batch import Found
 from memcore.backends.mem0.collection import DENSE, SPARSE
 from memcore.backends.mem0.payload import decode, encode
 from memcore.backends.record import MemoryRecord, Vectors
 from memcore.embedding.sparse_vector import SparseVector
 from memcore.errors import MemoryInputError
+from memcore.models import MemoryEntry
 
 _log = logging.getLogger(__name__)
 
@@ -50,23 +52,30 @@ def _point(record: MemoryRecord, payload: dict[str, Any], *, dims: int) -> dict[
     return {"id": record.entry.id, "vector": vector, "payload": payload}
 
 
-def to_sparse(vector: SparseVector) -> QdrantSparseVector:
-    """Return a sparse vector in the client's form."""
-    return QdrantSparseVector(indices=list(vector.indices), values=list(vector.values))
-
-
 def to_records(points: Iterable[Record | ScoredPoint]) -> list[MemoryRecord]:
     """Return the records of these points; one that cannot be read as a memory is logged by its id and passed over."""
     return [record for point in points if (record := to_record(point)) is not None]
 
 
-def to_record(point: Record | ScoredPoint, *, relevance: float | None = None) -> MemoryRecord | None:
+def to_record(point: Record | ScoredPoint) -> MemoryRecord | None:
     """Return the record of a point, with its vectors if it came with them; None when it is no memory."""
+    return _read(str(point.id), point.payload or {}, vectors=_vectors(point.vector))
+
+
+def to_entry(found: Found, *, relevance: float | None = None) -> MemoryEntry | None:
+    """Return the entry of a point that a query found, with its relevance; None when it is no memory."""
+    record = _read(found.memory_id, found.payload, relevance=relevance)
+    return None if record is None else record.entry
+
+
+def _read(
+    memory_id: str, payload: dict[str, Any], *, vectors: Vectors | None = None, relevance: float | None = None
+) -> MemoryRecord | None:
     try:
-        return decode(str(point.id), point.payload or {}, vectors=_vectors(point.vector), relevance=relevance)
+        return decode(memory_id, payload, vectors=vectors, relevance=relevance)
     except (ValueError, TypeError, MemoryInputError) as error:
         # One point that somebody else wrote must not make all the others unreadable.
-        _log.warning(BackendEvent.ENTRY_UNREADABLE, extra={"memory_id": str(point.id), "error": type(error).__name__})
+        _log.warning(BackendEvent.ENTRY_UNREADABLE, extra={"memory_id": memory_id, "error": type(error).__name__})
         return None
 
 

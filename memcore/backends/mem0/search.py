@@ -5,28 +5,29 @@ for it: two thirds more time for an agent of 20,000. So it is asked without, wha
 when a list may have lost places by that is the store asked again, with the condition.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from qdrant_client import QdrantClient
-from qdrant_client.models import Filter, QueryRequest, QueryRequestBatch, ScoredPoint
 
+from memcore.backends.fusion import weighted
+from memcore.backends.legs import Hit, Legs
+from memcore.backends.mem0.batch import Found, as_json, ask
 from memcore.backends.mem0.collection import SPARSE
-from memcore.backends.mem0.fusion import weighted
-from memcore.backends.mem0.points import to_record, to_sparse
-from memcore.backends.mem0.where import has_expired, of_query
+from memcore.backends.mem0.points import to_entry
+from memcore.backends.mem0.space import Space
+from memcore.backends.mem0.where import has_expired
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder
 from memcore.embedding.relevance import relevance_of
 from memcore.models import MemoryEntry, MemoryQuery
 
-#: How many times the wanted number each list is asked for: a memory that is good at both can be tenth in each.
-_CANDIDATES_PER_RESULT = 4
-
-#: Fewest candidates of a list: short lists make the spread of their scores a matter of chance.
-_MIN_CANDIDATES = 40
+#: Fewest candidates of a list that is to be fused; 100 measured no better (docs/retrieval.md).
+_CANDIDATES = 50
 
 #: How long an agent's searches name the condition from the start once one had to be repeated for it: the next
 #: maintenance removes what has expired, and until then nearly every search would be made twice.
@@ -42,15 +43,48 @@ class SearchPlan:
 
     Attributes:
         is_hybrid: vectors and keywords; False asks the vectors alone.
-        dense_weight: share of the vectors in a hybrid score, 0 to 1; 0.4 measured best (STACK, Retrieval quality).
+        dense_weight: share of the vectors in a hybrid score, 0 to 1.
+        has_keywords: False finds nothing by keywords, whoever asks for them.
     """
 
     is_hybrid: bool = True
     dense_weight: float = 0.4
+    has_keywords: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """A text as the store is asked for it; None where it says nothing to a list."""
+
+    dense: NDArray[np.float32] | None
+    sparse: dict[str, Any] | None
+
+
+@dataclass(slots=True)
+class _Lists:
+    """What a space answered: its lists, and the similarities of what keywords found."""
+
+    dense: list[Found] = field(default_factory=list)
+    sparse: list[Found] = field(default_factory=list)
+    cosines: dict[str, float] = field(default_factory=dict)
+
+    def know(self, points: list[Found]) -> None:
+        """Take the similarities of what keywords found."""
+        self.cosines = _scores(points)
+
+    def drop_expired(self, now: datetime) -> None:
+        """Leave out what has expired."""
+        self.dense = [one for one in self.dense if not has_expired(one.payload, now)]
+        self.sparse = [one for one in self.sparse if not has_expired(one.payload, now)]
+
+    def similarities(self) -> dict[str, float]:
+        """Return every cosine that is known of what stands in the lists."""
+        worded = {one.memory_id for one in self.sparse}
+        return {key: score for key, score in self.cosines.items() if key in worded} | _scores(self.dense)
 
 
 class Search:
-    """Answer text queries over one agent's memories; expired ones are never found."""
+    """Answer text queries over one agent's memories and the shared ones; expired ones are never found."""
 
     def __init__(
         self, client: QdrantClient, collection: str, *, embedder: Embedder, encoder: Bm25Encoder, plan: SearchPlan
@@ -62,83 +96,134 @@ class Search:
         self._plan = plan
         self._wary_until: dict[str, datetime] = {}
 
-    def by_text(self, agent_id: str, query: MemoryQuery, text: str, *, now: datetime) -> tuple[MemoryEntry, ...]:
+    def by_text(self, space: Space, query: MemoryQuery, text: str, *, now: datetime) -> tuple[MemoryEntry, ...]:
         """Return the best entries first; relevance is the weighted score, or of vectors alone their similarity."""
-        lists = {
-            "dense": self._dense(query, text),
-            "sparse": self._sparse(query, text) if self._plan.is_hybrid else None,
-        }
-        hits = self._hits(agent_id, query, {name: one for name, one in lists.items() if one is not None}, now=now)
-        dense, sparse = hits.get("dense", []), hits.get("sparse", [])
+        question = self._question(text, has_sparse=self._plan.is_hybrid)
+        # No more by meaning than are wanted: what is behind these, and not among the keywords' hits, whose similarity
+        # is known without this list, is behind them in the sum too.
+        (found,) = self._asked([space], question, now=now, dense=query.limit, sparse=_least(query))
+        near = found.similarities()
         if self._plan.is_hybrid:
-            relevance = weighted(_scores(dense), _scores(sparse), dense_weight=self._plan.dense_weight)
+            relevance = weighted(near, _scores(found.sparse), dense_weight=self._plan.dense_weight)
         else:
-            relevance = {key: min(1.0, max(0.0, score)) for key, score in _scores(dense).items()}
-        return _best(query, [*dense, *sparse], relevance)
+            relevance = {key: min(1.0, max(0.0, score)) for key, score in near.items()}
+        return _best(query, [*found.dense, *found.sparse], relevance)
 
-    def by_words(self, agent_id: str, query: MemoryQuery, text: str, *, now: datetime) -> tuple[MemoryEntry, ...]:
+    def by_words(self, space: Space, query: MemoryQuery, text: str, *, now: datetime) -> tuple[MemoryEntry, ...]:
         """Return the best keyword hits first; relevance is s / (1 + s) of the BM25 score s."""
-        request = self._sparse(query, text)
-        if request is None:
-            return ()
-        points = self._hits(agent_id, query, {"sparse": request}, now=now)["sparse"]
-        return _best(query, points, {key: relevance_of(max(0.0, s)) for key, s in _scores(points).items()})
+        question = _Question(dense=None, sparse=self._words(text) if self._plan.has_keywords else None)
+        (found,) = self._asked([space], question, now=now, dense=0, sparse=_least(query))
+        relevance = {key: relevance_of(max(0.0, score)) for key, score in _scores(found.sparse).items()}
+        return _best(query, found.sparse, relevance)
 
-    def _hits(
-        self, agent_id: str, query: MemoryQuery, lists: Mapping[str, QueryRequest], *, now: datetime
-    ) -> dict[str, list[ScoredPoint]]:
-        if not lists:
-            return {}
-        if self._wary_until.get(agent_id, now) <= now:
-            hits = self._asked(lists, of_query(agent_id, query, now=None))
-            live = {name: [one for one in points if not has_expired(one.payload, now)] for name, points in hits.items()}
-            if all(len(live[name]) == len(hits[name]) or len(hits[name]) < self._candidates(query) for name in lists):
-                return live
-            if len(self._wary_until) >= _MOST_WARY_OF:
-                self._wary_until.clear()
-            self._wary_until[agent_id] = now + _WARY
-        return self._asked(lists, of_query(agent_id, query, now=now))
+    def legs(self, own: Space, others: Space | None, query: MemoryQuery, text: str, *, now: datetime) -> Legs:
+        """Return the lists themselves, of an agent's own memories and of the shared ones."""
+        question, least = self._question(text, has_sparse=self._plan.has_keywords), _least(query)
+        spaces = [own] if others is None else [own, others]
+        found = [_hits(one) for one in self._asked(spaces, question, now=now, dense=least, sparse=least)]
+        dense, sparse = found[0]
+        shared_dense, shared_sparse = ((), ()) if others is None else found[1]
+        return Legs(dense=dense, sparse=sparse, shared_dense=shared_dense, shared_sparse=shared_sparse)
 
-    def _asked(self, lists: Mapping[str, QueryRequest], narrowed: Filter) -> dict[str, list[ScoredPoint]]:
-        searches = [one.model_copy(update={"filter": narrowed}) for one in lists.values()]
-        # The client's own REST call: its outer one first copies every request, numbers and all, to look for texts.
-        answers = self._client.http.search_api.query_batch_points(
-            self._collection, query_request_batch=QueryRequestBatch(searches=searches)
-        ).result
-        return {name: answer.points for name, answer in zip(lists, answers or [], strict=True)}
-
-    def _dense(self, query: MemoryQuery, text: str) -> QueryRequest | None:
+    def _question(self, text: str, *, has_sparse: bool) -> _Question:
         vector = self._embedder.embed_query(text)
-        if not np.any(vector):
-            # A zero vector is as near to everything as to nothing: its list would be noise.
-            return None
-        return QueryRequest(
-            query=vector.tolist(),
-            limit=self._candidates(query),
-            with_payload=True,
-        )
+        # A zero vector is as near to everything as to nothing: its list would be noise.
+        return _Question(dense=vector if np.any(vector) else None, sparse=self._words(text) if has_sparse else None)
 
-    def _sparse(self, query: MemoryQuery, text: str) -> QueryRequest | None:
+    def _words(self, text: str) -> dict[str, Any] | None:
         vector = self._encoder.encode_query(text)
-        if not vector:
-            return None
-        return QueryRequest(
-            query=to_sparse(vector),
-            using=SPARSE,
-            limit=self._candidates(query),
-            with_payload=True,
+        return {"indices": vector.indices, "values": vector.values} if vector else None
+
+    def _asked(
+        self, spaces: Sequence[Space], question: _Question, *, now: datetime, dense: int, sparse: int
+    ) -> list[_Lists]:
+        """Ask every space at once, and once more where what has expired has taken places."""
+        known = [now if self._wary_until.get(space.owner, now) > now else None for space in spaces]
+        lists = self._trip(spaces, question, known, dense=dense, sparse=sparse)
+        short = [at for at, one in enumerate(lists) if _lost(one.dense, dense, now) or _lost(one.sparse, sparse, now)]
+        if short:
+            for at in short:
+                self._be_wary(spaces[at].owner, now)
+            again = self._trip([spaces[at] for at in short], question, [now] * len(short), dense=dense, sparse=sparse)
+            for at, one in zip(short, again, strict=True):
+                lists[at] = one
+        for one in lists:
+            one.drop_expired(now)
+        return lists
+
+    def _trip(
+        self,
+        spaces: Sequence[Space],
+        question: _Question,
+        known: Sequence[datetime | None],
+        *,
+        dense: int,
+        sparse: int,
+    ) -> list[_Lists]:
+        """Make one round trip; ``known`` says for each space by when the store is to look at the expiry."""
+        lists = [_Lists() for _ in spaces]
+        queries: list[dict[str, Any]] = []
+        takers: list[Callable[[list[Found]], None]] = []
+        for one, space, by in zip(lists, spaces, known, strict=True):
+            narrowed = as_json(space.narrowed(by))
+            if question.dense is not None and dense:
+                queries.append({"query": question.dense, "limit": dense, "filter": narrowed, "with_payload": True})
+                takers.append(one.dense.extend)
+            if question.sparse is None:
+                continue
+            words = {
+                "query": question.sparse,
+                "using": SPARSE,
+                "limit": sparse,
+                "filter": narrowed,
+                "params": {"idf": {"corpus": as_json(space.everything)}},
+            }
+            queries.append({**words, "with_payload": True})
+            takers.append(one.sparse.extend)
+            if question.dense is not None and dense:
+                queries.append({"query": question.dense, "prefetch": [words], "limit": sparse})
+                takers.append(one.know)
+        for take, points in zip(takers, ask(self._client, self._collection, queries) if queries else [], strict=True):
+            take(points)
+        return lists
+
+    def _be_wary(self, owner: str, now: datetime) -> None:
+        if len(self._wary_until) >= _MOST_WARY_OF:
+            self._wary_until.clear()
+        self._wary_until[owner] = now + _WARY
+
+
+def _least(query: MemoryQuery) -> int:
+    return max(_CANDIDATES, query.limit)
+
+
+def _lost(points: Sequence[Found], limit: int, now: datetime) -> bool:
+    """Say whether what has expired may have kept something out of a list."""
+    return len(points) >= limit > 0 and any(has_expired(one.payload, now) for one in points)
+
+
+def _scores(points: Iterable[Found]) -> dict[str, float]:
+    return {one.memory_id: one.score for one in points}
+
+
+def _hits(lists: _Lists) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
+    # Many stand in both lists, and reading a payload is dear.
+    read = {one.memory_id: one for one in (*lists.dense, *lists.sparse)}
+    entries = {key: entry for key, one in read.items() if (entry := to_entry(one)) is not None}
+    cosines = lists.similarities()
+
+    def hits(points: Iterable[Found]) -> tuple[Hit, ...]:
+        return tuple(
+            Hit(entry=entries[one.memory_id], score=one.score, cosine=cosines.get(one.memory_id))
+            for one in points
+            if one.memory_id in entries
         )
 
-    def _candidates(self, query: MemoryQuery) -> int:
-        return max(_MIN_CANDIDATES, query.limit * _CANDIDATES_PER_RESULT)
+    return hits(lists.dense), hits(lists.sparse)
 
 
-def _scores(points: Iterable[ScoredPoint]) -> dict[str, float]:
-    return {str(point.id): point.score for point in points}
-
-
-def _best(query: MemoryQuery, points: Iterable[ScoredPoint], relevance: dict[str, float]) -> tuple[MemoryEntry, ...]:
-    by_id = {str(point.id): point for point in points}
+def _best(query: MemoryQuery, points: Iterable[Found], relevance: Mapping[str, float]) -> tuple[MemoryEntry, ...]:
+    by_id = {one.memory_id: one for one in points}
     found: list[MemoryEntry] = []
     for key in sorted(by_id, key=relevance.__getitem__, reverse=True):
         score = relevance[key]
@@ -146,8 +231,8 @@ def _best(query: MemoryQuery, points: Iterable[ScoredPoint], relevance: dict[str
         is_full = len(found) >= query.limit and score < (found[-1].relevance_score or 0.0)
         if is_full or score < query.min_relevance:
             break
-        record = to_record(by_id[key], relevance=score)
-        if record is not None:
-            found.append(record.entry)
+        entry = to_entry(by_id[key], relevance=score)
+        if entry is not None:
+            found.append(entry)
     found.sort(key=lambda entry: (-(entry.relevance_score or 0.0), -entry.created_at.timestamp(), entry.id))
     return tuple(found[: query.limit])

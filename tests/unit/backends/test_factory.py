@@ -59,7 +59,7 @@ async def test_the_limit_of_the_policy_holds_in_the_process() -> None:
     [
         ({}, SearchPlan(is_hybrid=True, dense_weight=0.4)),
         ({"dense_weight": 0.7}, SearchPlan(is_hybrid=True, dense_weight=0.7)),
-        ({"sparse": False}, SearchPlan(is_hybrid=False, dense_weight=0.4)),
+        ({"sparse": False}, SearchPlan(is_hybrid=False, dense_weight=0.4, has_keywords=False)),
         ({"fusion_strategy": "linear"}, SearchPlan(is_hybrid=False, dense_weight=0.4)),
         ({"fusion_strategy": "rrf"}, SearchPlan(is_hybrid=False, dense_weight=0.4)),
     ],

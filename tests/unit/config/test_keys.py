@@ -80,7 +80,7 @@ org_memory.extended_store.max_retrieved_per_query 5
 
 ADDED = """
 memory.storage.text_template {content}
-memory.retrieval.dense_weight 0.4
+memory.retrieval.dense_weight None
 memory.retrieval.sparse True
 memory.retrieval.sparse_term_weight saturated
 memory.consolidation.strategy simple
