@@ -40,6 +40,7 @@ def _posting(run: Run) -> Posting:
         planned_at=run.planned_at,
         undo_of=run.undo_of,
         allow_large=run.allow_large,
+        scope_id=run.scope_id,
     )
     return Posting(
         job_id=run.run_id,

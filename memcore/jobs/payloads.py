@@ -77,21 +77,23 @@ class StorePayload(Frozen):
 
 
 class MaintenancePayload(Frozen):
-    """One run of an agent's maintenance, or the undo of one.
+    """One run: an agent's maintenance, the undo of a run, or the end of a session, project or task.
 
     Attributes:
         run_id: the run row that this message rings for; the row is the truth.
-        planned_at: the slot the run was planned for; with agent and kind it names the run.
+        planned_at: the slot the run was planned for; of an end, the time it was asked for, and later memories stay.
         undo_of: the run to undo, for kind "undo".
         allow_large: a person has released the brake for this run.
+        scope_id: the session, project or task that ends, for the kinds that end one.
     """
 
     version: Literal[1] = 1
     company: Key
     agent_id: Key
     run_id: NotBlankStr
-    kind: Literal["maintenance", "undo"] = "maintenance"
+    kind: Literal["maintenance", "undo", "end_session", "end_project", "end_task"] = "maintenance"
     origin: Literal["scheduled", "manual"] = "scheduled"
     planned_at: AwareDatetime
     undo_of: NotBlankStr | None = None
     allow_large: bool = False
+    scope_id: Key | None = None

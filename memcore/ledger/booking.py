@@ -8,7 +8,7 @@ from typing import Literal
 from memcore.backends.record import MemoryRecord
 from memcore.errors import MemoryInputError
 
-BookingReason = Literal["retention", "expired", "consolidated", "enforced", "restored", "undone"]
+BookingReason = Literal["retention", "expired", "consolidated", "enforced", "ended", "restored", "undone"]
 BookingState = Literal["prepared", "done"]
 IncomingKind = Literal["created", "restored"]
 RecordKind = Literal["created", "restored", "removed"]

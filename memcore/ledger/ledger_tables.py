@@ -80,6 +80,7 @@ runs = Table(
     Column("rung_at", Moment, nullable=False),
     Column("started_at", Moment),
     Column("finished_at", Moment),
+    Column("scope_id", String),
     UniqueConstraint("company", "agent_id", "kind", "planned_at", name="runs_planned_once"),
     Index("runs_newest", "company", "created_at"),
     Index("runs_of_agent", "company", "agent_id", "created_at"),

@@ -1,4 +1,4 @@
-"""One run of an agent's maintenance, or the undo of one: its states, its steps, its row."""
+"""One run: an agent's maintenance, the undo of a run, or the end of a session, project or task."""
 
 from datetime import UTC
 from enum import StrEnum
@@ -11,7 +11,12 @@ from memcore.errors import MemoryInputError
 from memcore.frozen import Frozen, NotBlankStr
 from memcore.models import Key
 
-RunKind = Literal["maintenance", "undo"]
+RunKind = Literal["maintenance", "undo", "end_session", "end_project", "end_task"]
+EndKind = Literal["end_session", "end_project", "end_task"]
+
+#: The kinds that end something.
+END_KINDS: tuple[EndKind, ...] = ("end_session", "end_project", "end_task")
+
 RunOrigin = Literal["scheduled", "manual"]
 
 
@@ -40,6 +45,7 @@ class RunStep(StrEnum):
     CONSOLIDATION = "consolidation"
     ENFORCEMENT = "enforcement"
     UNDO = "undo"
+    END = "end"
     FINISHED = "finished"
 
 
@@ -56,6 +62,7 @@ class NewRun(Frozen):
         planned_at: the slot, or the time a person asked.
         undo_of: the run to undo; needed for kind "undo", refused otherwise.
         allow_large: a person has released the brake.
+        scope_id: the session, project or task that ends; needed for the kinds that end one, refused otherwise.
         run_id: left out, it is made from company, agent, kind and slot (memcore.ids.run_id).
 
     Raises:
@@ -69,6 +76,7 @@ class NewRun(Frozen):
     planned_at: AwareDatetime
     undo_of: NotBlankStr | None = None
     allow_large: bool = False
+    scope_id: Key | None = None
     run_id: NotBlankStr = Field(default_factory=_run_id)
 
     @model_validator(mode="wrap")
@@ -80,6 +88,8 @@ class NewRun(Frozen):
             raise MemoryInputError.of(error) from None
         if (run.kind == "undo") != (run.undo_of is not None):
             raise MemoryInputError("undo_of", "names the run to undo for kind undo, and only then")
+        if (run.kind in END_KINDS) != (run.scope_id is not None):
+            raise MemoryInputError("scope_id", "names what ends for the kinds that end something, and only then")
         return run
 
 
@@ -113,3 +123,4 @@ class Run(Frozen):
     created_at: AwareDatetime
     started_at: AwareDatetime | None = None
     finished_at: AwareDatetime | None = None
+    scope_id: str | None = None

@@ -6,13 +6,15 @@ from typing import Any
 
 from memcore.ledger.run import NewRun, Run, RunState, RunStep
 
+_FIRST_STEPS = {"maintenance": RunStep.RETENTION, "undo": RunStep.UNDO}
+
 
 def new_row(run: NewRun, *, now: datetime) -> dict[str, Any]:
     """Return the row of a run that is about to be queued."""
     return {
         **run.model_dump(),
         "state": RunState.QUEUED.value,
-        "step": (RunStep.UNDO if run.kind == "undo" else RunStep.RETENTION).value,
+        "step": _FIRST_STEPS.get(run.kind, RunStep.END).value,
         "attempt": 0,
         "counts": {},
         "created_at": now,

@@ -1,10 +1,10 @@
 """Runs: one row per planned maintenance or undo, held by one worker at a time."""
 
 from collections.abc import Collection
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
-from sqlalchemy import ColumnElement, Connection, func, literal, select, update
+from sqlalchemy import ColumnElement, Connection, exists, func, literal, select, update
 from sqlalchemy.exc import IntegrityError
 
 from memcore import ids
@@ -14,8 +14,9 @@ from memcore.ledger.columns import Moment
 from memcore.ledger.engine import Database
 from memcore.ledger.insert import insert_new
 from memcore.ledger.ledger_tables import ACTIVE, agents, runs
-from memcore.ledger.run import NewRun, Run, RunState, RunStep
+from memcore.ledger.run import EndKind, NewRun, Run, RunState, RunStep
 from memcore.ledger.run_rows import new_row, run_of
+from memcore.ledger.tombstones import parts
 
 #: How a claimed run may end; a held one can be released later.
 _ENDS = frozenset({RunState.DONE, RunState.SKIPPED, RunState.FAILED, RunState.HELD})
@@ -147,6 +148,23 @@ class Runs:
         with self._database.read() as connection:
             row = connection.execute(query).mappings().one_or_none()
         return run_of(row) if row else None
+
+    def ended(self, company: str, agent_id: str, kind: EndKind, scope_ids: Collection[str]) -> dict[str, datetime]:
+        """Return when those of the sessions, projects or tasks were last ended that were; an end undone is none."""
+        undo = runs.alias("undo")
+        undone = exists().where(undo.c.undo_of == runs.c.run_id, undo.c.state == RunState.DONE)
+        query = (
+            select(runs.c.scope_id, func.max(runs.c.planned_at, type_=Moment()))
+            .where(runs.c.company == company, runs.c.agent_id == agent_id, runs.c.kind == kind)
+            .where(runs.c.state == RunState.DONE, ~undone)
+            .group_by(runs.c.scope_id)
+        )
+        found: dict[str, datetime] = {}
+        with self._database.read() as connection:
+            for part in parts(sorted(scope_ids)):
+                rows = connection.execute(query.where(runs.c.scope_id.in_(part)))
+                found.update((scope_id, at) for scope_id, at in rows)
+        return found
 
     def stale(self, *, queued_for: timedelta, limit: int) -> "tuple[Run, ...]":
         """Return runs whose bell may be lost: queued longer than that, or running under a lease that has run out.
