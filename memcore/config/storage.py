@@ -9,8 +9,9 @@ from memcore.config.added import Added
 from memcore.config.data_path import DataPath
 from memcore.frozen import Frozen, NotBlankText
 
-#: The names that a text template may use; each is a field of the memory, ``date`` is its UTC creation day.
-TEMPLATE_FIELDS = frozenset({"content", "category", "namespace", "source", "date", "tags"})
+#: The names that a text template may use; each is a field of the memory. ``date`` is its UTC creation day as people
+#: write it (8 May 2023), ``speaker`` what follows ``speaker:`` in one of its tags.
+TEMPLATE_FIELDS = frozenset({"agent", "category", "content", "date", "namespace", "source", "speaker", "tags"})
 
 #: Longest text template, in characters; it is repeated in every indexed text, so a long one drowns the memory.
 MAX_TEMPLATE_CHARS = 200
@@ -30,7 +31,7 @@ class MemoryStorageConfig(Frozen):
     vector_store: Literal["qdrant", "qdrant-external"] = "qdrant"
     history_store: Literal["sqlite", "postgresql"] = "sqlite"
     text_template: Annotated[
-        NotBlankText, Added("a date or a source in the indexed text finds more; a change needs a reindex")
+        NotBlankText, Added("a date and a speaker in the indexed text find more; a change needs a reindex")
     ] = Field(default="{content}", max_length=MAX_TEMPLATE_CHARS)
 
     @field_validator("text_template")

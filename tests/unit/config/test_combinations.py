@@ -168,7 +168,9 @@ def test_the_group_threshold_is_that_of_the_strategy() -> None:
     assert ConsolidationConfig(group_threshold=2, strategy=ConsolidationStrategyType.LLM).selection_threshold == 3
 
 
-@pytest.mark.parametrize("template", ["{content}", "[{date}] {source} ({category}, {namespace}, {tags}): {content}"])
+@pytest.mark.parametrize(
+    "template", ["{content}", "[{date}] {speaker} of {agent} ({source}, {category}, {namespace}, {tags}): {content}"]
+)
 def test_a_text_template_may_use_the_fields_of_a_memory(template: str) -> None:
     policy = load_policy(f"memory: {{storage: {{text_template: '{template}'}}}}")
 
@@ -177,7 +179,7 @@ def test_a_text_template_may_use_the_fields_of_a_memory(template: str) -> None:
 
 @pytest.mark.parametrize(
     "template",
-    ["{date}", "no field", "{content} {agent}", "{content.__class__}", "{content[0]}", "{content:>999}", "{content!r}",
+    ["{date}", "no field", "{content} {owner}", "{content.__class__}", "{content[0]}", "{content:>999}", "{content!r}",
      "{content", "{} {content}", "{content}" + "x" * 200],
 )  # fmt: skip
 def test_a_text_template_that_hides_the_text_or_reaches_into_it_is_refused(template: str) -> None:
