@@ -17,11 +17,11 @@ SWEEP_BATCH = 1_000
 
 def sweep(_payload: str, crew: Crew) -> Outcome:
     """Ring for stale runs; whoever holds a run already makes the second message do nothing."""
-    stale = crew.ledger.runs.stale(queued_for=QUEUED_TOO_LONG, limit=SWEEP_BATCH)
+    stale = crew.ledger.runs.stale(crew.company, queued_for=QUEUED_TOO_LONG, limit=SWEEP_BATCH)
     crew.bell.ring_many(stale)
     crew.ledger.runs.rung([run.run_id for run in stale])
     journal_days = crew.policy.memory.consolidation.journal_days
-    expired = crew.ledger.journal.expire(crew.clock() - timedelta(days=journal_days))
+    expired = crew.ledger.journal.expire(crew.company, before=crew.clock() - timedelta(days=journal_days))
     return Done(facts={"rung": len(stale), "expired": expired})
 
 

@@ -167,11 +167,11 @@ class Journal:
             for row in rows
         )
 
-    def expire(self, before: datetime) -> int:
-        """Drop the content of bookings that were carried out before a time and return how many; their ids stay."""
+    def expire(self, company: str, *, before: datetime) -> int:
+        """Drop the content of a company's bookings carried out before a time and return how many; their ids stay."""
         checked_time("before", before)
         total = 0
-        while dropped := self._expire_some(before):
+        while dropped := self._expire_some(company, before):
             total += dropped
         return total
 
@@ -203,8 +203,8 @@ class Journal:
             rows = connection.execute(query).mappings().all()
             return tuple(booking_rows.load(connection, row) for row in rows)
 
-    def _expire_some(self, before: datetime) -> int:
-        old = select(bookings.c.booking_id).where(KEPT, bookings.c.settled_at < before)
+    def _expire_some(self, company: str, before: datetime) -> int:
+        old = select(bookings.c.booking_id).where(bookings.c.company == company, KEPT, bookings.c.settled_at < before)
         content = dict.fromkeys(("body", "dense", "sparse_indices", "sparse_values"))
         with self._database.write() as connection:
             found = connection.execute(old.limit(_BOOKINGS_PER_EXPIRY).with_for_update()).scalars().all()

@@ -166,8 +166,8 @@ class Runs:
                 found.update((scope_id, at) for scope_id, at in rows)
         return found
 
-    def stale(self, *, queued_for: timedelta, limit: int) -> "tuple[Run, ...]":
-        """Return runs whose bell may be lost: queued longer than that, or running under a lease that has run out.
+    def stale(self, company: str, *, queued_for: timedelta, limit: int) -> "tuple[Run, ...]":
+        """Return a company's runs whose bell may be lost: queued longer than that, or running under an ended lease.
 
         An orphan is rung for once when its lease ends, then no more often than a queued run: while no worker is there
         to take it, a bell for every sweep would only pile up messages that the next worker must wade through.
@@ -177,7 +177,12 @@ class Runs:
         unheard = (runs.c.state == RunState.QUEUED) & unheard_since
         ended = (runs.c.state == RunState.RUNNING) & (runs.c.lease_until <= now)
         orphaned = ended & ((runs.c.rung_at <= runs.c.lease_until) | unheard_since)
-        query = select(runs).where(ACTIVE, unheard | orphaned).order_by(runs.c.rung_at, runs.c.run_id).limit(limit)
+        query = (
+            select(runs)
+            .where(runs.c.company == company, ACTIVE, unheard | orphaned)
+            .order_by(runs.c.rung_at, runs.c.run_id)
+            .limit(limit)
+        )
         with self._database.read() as connection:
             return tuple(run_of(row) for row in connection.execute(query).mappings())
 

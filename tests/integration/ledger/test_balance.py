@@ -77,7 +77,7 @@ def _step(ledger: Ledger, clock: StoppedClock, model: Model, agent_id: str, step
             ledger.journal.settle(booking.booking_id, missing_in=void_in, missing_out=void_out)
             model.settle(booking, void_in, void_out)
         case ("expire",):
-            ledger.journal.expire(now + timedelta(days=1))
+            ledger.journal.expire(COMPANY, before=now + timedelta(days=1))
 
 
 agents = iter(range(1_000_000))

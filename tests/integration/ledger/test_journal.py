@@ -140,8 +140,9 @@ def test_expired_content_is_gone_and_its_ids_stay(ledger: Ledger, clock: Stopped
     ledger.journal.settle("new")
     before = ledger.journal.tally(COMPANY, "ada")
     assert ledger.journal.undoable("old0")
-    assert ledger.journal.expire(limit) == 130
-    assert ledger.journal.expire(limit) == 0
+    assert ledger.journal.expire("other", before=limit) == 0
+    assert ledger.journal.expire(COMPANY, before=limit) == 130
+    assert ledger.journal.expire(COMPANY, before=limit) == 0
     assert not ledger.journal.undoable("old0")
     assert ledger.journal.undoable("new")
     assert not ledger.journal.undoable("open")

@@ -178,21 +178,23 @@ def test_the_sweep_finds_lost_bells_and_dead_workers(ledger: Ledger, clock: Stop
     dead = _create(ledger, clock, agent_id="dead")
     _claim(ledger, dead)
     wait = timedelta(minutes=5)
-    assert ledger.runs.stale(queued_for=wait, limit=9) == ()
+    assert ledger.runs.stale("acme", queued_for=wait, limit=9) == ()
     clock.advance(LEASE)
-    assert [run.run_id for run in ledger.runs.stale(queued_for=wait, limit=9)] == [dead.run_id]
+    assert [run.run_id for run in ledger.runs.stale("acme", queued_for=wait, limit=9)] == [dead.run_id]
     clock.advance(wait)
     fresh = _create(ledger, clock, agent_id="fresh")
-    stale = {run.run_id for run in ledger.runs.stale(queued_for=wait, limit=9)}
+    stale = {run.run_id for run in ledger.runs.stale("acme", queued_for=wait, limit=9)}
     assert stale == {lost.run_id, dead.run_id}
-    assert len(ledger.runs.stale(queued_for=wait, limit=1)) == 1
+    assert len(ledger.runs.stale("acme", queued_for=wait, limit=1)) == 1
     ledger.runs.rung([lost.run_id, dead.run_id])
-    assert ledger.runs.stale(queued_for=wait, limit=9) == ()
+    assert ledger.runs.stale("acme", queued_for=wait, limit=9) == ()
     _claim(ledger, dead)
     clock.advance(LEASE)
-    assert [run.run_id for run in ledger.runs.stale(queued_for=wait, limit=9)] == [dead.run_id]
+    assert [run.run_id for run in ledger.runs.stale("acme", queued_for=wait, limit=9)] == [dead.run_id]
     clock.advance(wait)
-    assert fresh.run_id in {run.run_id for run in ledger.runs.stale(queued_for=wait, limit=9)}
+    assert fresh.run_id in {run.run_id for run in ledger.runs.stale("acme", queued_for=wait, limit=9)}
+    # Another company's sweep would ring its own workers, who serve nobody else.
+    assert ledger.runs.stale("other", queued_for=wait, limit=9) == ()
 
 
 def test_runs_are_listed_newest_first_and_filtered(ledger: Ledger, clock: StoppedClock) -> None:

@@ -162,7 +162,7 @@ async def test_a_run_can_be_undone_while_maintenance_is_paused(world: World) -> 
 async def test_a_run_whose_journal_has_expired_cannot_be_undone_and_says_so(world: World) -> None:
     await world.store(memory(n) for n in range(1, 6))
     night = await world.night()
-    world.ledger.journal.expire(world.clock())
+    world.ledger.journal.expire(COMPANY, before=world.clock())
     planned = world.plan_run(undo_of=night.run_id)
 
     outcome = await world.to_the_end(planned.run_id)
