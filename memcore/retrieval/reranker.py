@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from memcore.errors import MemoryRetrievalError
 from memcore.retrieval.scored_memory import ScoredMemory
 
 
@@ -15,18 +16,20 @@ class QuerySpecificReranker(Protocol):
         ...
 
 
-def is_permutation(given: Sequence[ScoredMemory], reranked: Sequence[ScoredMemory]) -> bool:
-    """Return whether both hold the same memories."""
-    return sorted(each.entry.id for each in given) == sorted(each.entry.id for each in reranked)
+def reordered(given: Sequence[ScoredMemory], reranked: Sequence[ScoredMemory]) -> tuple[ScoredMemory, ...]:
+    """Return the memories given in the order of the re-ranked ones, each place with its score.
 
+    The best combined score goes to the first place, the next to the second, and so on: what comes after, re-ranking
+    for diversity above all, follows combined scores, and with the old ones it would undo the new order.
 
-def with_scores_of_ranks(reranked: Sequence[ScoredMemory]) -> tuple[ScoredMemory, ...]:
-    """Give each place its score: the best combined score to the first, the next to the second, and so on.
-
-    What comes after, re-ranking for diversity above all, follows combined scores: with the old ones it would undo the
-    new order.
+    Raises:
+        MemoryRetrievalError: the re-ranked are not the same memories.
     """
-    scores = sorted((each.combined_score for each in reranked), reverse=True)
+    by_id = {each.entry.id: each for each in given}
+    order = [each.entry.id for each in reranked]
+    if sorted(order) != sorted(by_id):
+        raise MemoryRetrievalError("the re-ranker returned other memories than it was given")
+    scores = sorted((each.combined_score for each in given), reverse=True)
     return tuple(
-        each.model_copy(update={"combined_score": score}) for each, score in zip(reranked, scores, strict=True)
+        by_id[key].model_copy(update={"combined_score": score}) for key, score in zip(order, scores, strict=True)
     )

@@ -1,0 +1,252 @@
+"""Memories put before an agent: the whole way from a question to the messages of a prompt."""
+
+import logging
+from collections.abc import Sequence
+from typing import Self
+
+from memcore.backends.legs import HybridBackend, Legs
+from memcore.backends.protocol import MemoryBackend, MemoryCapabilities
+from memcore.backends.shared import SharedKnowledgeStore
+from memcore.clock import Clock, utc_now
+from memcore.config.fusion import FusionStrategy
+from memcore.config.policy import Policy
+from memcore.config.retrieval import MemoryRetrievalConfig
+from memcore.errors import MemoryConfigError
+from memcore.models import MemoryCategory, MemoryQuery
+from memcore.retrieval.chat_message import ChatMessage
+from memcore.retrieval.core_policies import format_core_policies
+from memcore.retrieval.degradation import Source, degrade
+from memcore.retrieval.diversity import Similarity, apply_diversity_penalty
+from memcore.retrieval.events import RetrievalEvent
+from memcore.retrieval.formatter import fit_memories, format_fitting
+from memcore.retrieval.hierarchical import HierarchicalRetriever
+from memcore.retrieval.injection import ToolDefinition
+from memcore.retrieval.linear import rank_memories
+from memcore.retrieval.memory_filter import MemoryFilterStrategy, PassthroughMemoryFilter, TagBasedMemoryFilter
+from memcore.retrieval.reranker import QuerySpecificReranker, reordered
+from memcore.retrieval.rrf import fuse_ranked_lists
+from memcore.retrieval.scored_memory import ScoredMemory
+from memcore.retrieval.sources import SharedSearch, Sources, nearest
+from memcore.retrieval.token_estimator import DefaultTokenEstimator, TokenEstimator
+from memcore.retrieval.use import UseRecorder
+from memcore.retrieval.weighted import fuse_weighted
+
+_log = logging.getLogger(__name__)
+
+
+class ContextInjectionStrategy:
+    """Prepare the messages that carry an agent's memories into its prompt; connect the backend first.
+
+    Search, fuse, re-rank, filter, diversify, cut, pack, fence: in this order. Whatever fails is done without, and a
+    ``memory.retrieval.degraded`` event names it. Safe in several tasks of the backend's event loop.
+
+    Args:
+        backend: the agents' own memories.
+        config: the policy's ``memory.retrieval``.
+        shared_store: shared knowledge, asked when ``include_shared`` is true; None for none.
+        token_estimator: counts tokens; four characters to a token when left out.
+        memory_filter: which memories may be injected; when left out all, or with ``non_inferable_only`` those that
+            carry the tag.
+        hierarchical_retriever: finds memories when ``retriever`` is ``hierarchical``.
+        reranker: re-ranks when ``query_specific_rerank_enabled`` is true.
+        core_policies: texts that lead every prepared context (``org_memory.core_policies``).
+        similarity_fn: compares contents for diversity; word pairs in common when left out.
+        use_recorder: told which memories were injected; None for nobody.
+        clock: the time.
+
+    Raises:
+        MemoryConfigError: the configuration asks for a retriever or a re-ranker, and none was given.
+    """
+
+    def __init__(
+        self,
+        *,
+        backend: MemoryBackend,
+        config: MemoryRetrievalConfig,
+        shared_store: SharedSearch | None = None,
+        token_estimator: TokenEstimator | None = None,
+        memory_filter: MemoryFilterStrategy | None = None,
+        hierarchical_retriever: HierarchicalRetriever | None = None,
+        reranker: QuerySpecificReranker | None = None,
+        core_policies: Sequence[str] = (),
+        similarity_fn: Similarity | None = None,
+        use_recorder: UseRecorder | None = None,
+        clock: Clock = utc_now,
+    ) -> None:
+        if config.retriever == "hierarchical" and hierarchical_retriever is None:
+            raise MemoryConfigError("memory.retrieval.retriever: hierarchical needs a hierarchical_retriever")
+        if config.query_specific_rerank_enabled and reranker is None:
+            raise MemoryConfigError("memory.retrieval.query_specific_rerank_enabled: needs a reranker")
+        self._backend = backend
+        self._config = config
+        self._sources = Sources(backend, shared_store if config.include_shared else None)
+        self._estimator = token_estimator or DefaultTokenEstimator()
+        own_filter = TagBasedMemoryFilter() if config.non_inferable_only else PassthroughMemoryFilter()
+        self._filter = memory_filter or own_filter
+        self._hierarchical = hierarchical_retriever if config.retriever == "hierarchical" else None
+        self._reranker = reranker if config.query_specific_rerank_enabled else None
+        self._core_policies = tuple(core_policies)
+        self._similarity = similarity_fn
+        self._use_recorder = use_recorder
+        self._clock = clock
+
+    @classmethod
+    def from_policy(
+        cls,
+        policy: Policy,
+        *,
+        backend: MemoryBackend,
+        token_estimator: TokenEstimator | None = None,
+        use_recorder: UseRecorder | None = None,
+        clock: Clock = utc_now,
+    ) -> Self:
+        """Return the strategy that a policy describes, with the backend's shared knowledge where it has any."""
+        can_share = isinstance(backend, MemoryCapabilities) and backend.supports_shared_access
+        return cls(
+            backend=backend,
+            config=policy.memory.retrieval,
+            shared_store=backend if can_share and isinstance(backend, SharedKnowledgeStore) else None,
+            token_estimator=token_estimator,
+            core_policies=policy.org_memory.core_policies,
+            use_recorder=use_recorder,
+            clock=clock,
+        )
+
+    @property
+    def strategy_name(self) -> str:
+        """``context``."""
+        return "context"
+
+    def get_tool_definitions(self) -> tuple[ToolDefinition, ...]:
+        """Return none: memories come as messages."""
+        return ()
+
+    async def prepare_messages(
+        self,
+        agent_id: str,
+        query_text: str,
+        token_budget: int,
+        *,
+        categories: frozenset[MemoryCategory] | None = None,
+    ) -> tuple[ChatMessage, ...]:
+        """Return the messages to put between system prompt and task: policies, directive, memories; or fewer, or none.
+
+        Never raises for a memory's sake. Python's own MemoryError and RecursionError pass.
+
+        Args:
+            agent_id: who asks.
+            query_text: what the coming turn is about.
+            token_budget: most tokens of policies and memories; the directive is not charged. 0 or less gives nothing.
+            categories: only memories of these; None for all.
+        """
+        if token_budget <= 0:
+            _log.debug(RetrievalEvent.SKIPPED, extra={"agent_id": agent_id, "token_budget": token_budget})
+            return ()
+        try:
+            policies = format_core_policies(self._core_policies, estimator=self._estimator, token_budget=token_budget)
+            taken = sum(self._estimator.estimate_tokens(message.content) for message in policies)
+            memories = await self._memories(agent_id, query_text, categories)
+            fitting = fit_memories(memories, estimator=self._estimator, token_budget=token_budget - taken)
+            messages = (*policies, *format_fitting(fitting, injection_point=self._config.injection_point))
+        except Exception as error:  # noqa: BLE001  # degrade raises what must not be hidden
+            degrade(error, source=Source.PIPELINE, agent_id=agent_id)
+            return ()
+        self._note_use(agent_id, fitting)
+        counts = {"found": len(memories), "injected": len(fitting)}
+        _log.debug(RetrievalEvent.COMPLETED, extra={"agent_id": agent_id, **counts})
+        return messages
+
+    async def _memories(
+        self, agent_id: str, query_text: str, categories: frozenset[MemoryCategory] | None
+    ) -> tuple[ScoredMemory, ...]:
+        try:
+            ranked = await self._ranked(agent_id, query_text, categories)
+            ranked = await self._reranked(agent_id, query_text, ranked)
+        except Exception as error:  # noqa: BLE001  # see prepare_messages
+            degrade(error, source=Source.PIPELINE, agent_id=agent_id)
+            return ()
+        return self._chosen(agent_id, self._filtered(agent_id, ranked))
+
+    async def _ranked(
+        self, agent_id: str, query_text: str, categories: frozenset[MemoryCategory] | None
+    ) -> tuple[ScoredMemory, ...]:
+        pool, config = self._pool, self._config
+        if self._hierarchical is not None:
+            try:
+                return await self._hierarchical.retrieve(agent_id, query_text, limit=pool, categories=categories)
+            except Exception as error:  # noqa: BLE001  # see prepare_messages
+                degrade(error, source=Source.HIERARCHICAL, agent_id=agent_id)
+                return ()
+        query = MemoryQuery(text=query_text, categories=categories, limit=pool)
+        if self._is_hybrid and isinstance(self._backend, HybridBackend):
+            legs = await self._sources.legs(self._backend, agent_id, query)
+            if legs.sparse or legs.shared_sparse:
+                return self._fused(legs, dense_weight=self._backend.dense_weight)
+            # Nothing by keywords: one list is left, and its similarities speak for themselves.
+            own, shared = nearest(legs.dense), nearest(legs.shared_dense)
+        else:
+            own, shared = await self._sources.entries(agent_id, query)
+        return rank_memories(own, config=config, now=self._clock(), shared_entries=shared, limit=pool)
+
+    @property
+    def _pool(self) -> int:
+        config = self._config
+        return config.max_memories * (config.candidate_pool_multiplier if config.diversity_penalty_enabled else 1)
+
+    @property
+    def _is_hybrid(self) -> bool:
+        return self._config.sparse and self._config.fusion_strategy is not FusionStrategy.LINEAR
+
+    def _fused(self, legs: Legs, *, dense_weight: float) -> tuple[ScoredMemory, ...]:
+        config = self._config
+        if config.fusion_strategy is FusionStrategy.WEIGHTED:
+            return fuse_weighted(legs, config=config, dense_weight=dense_weight, now=self._clock(), limit=self._pool)
+        worded = (tuple(hit.entry for hit in leg) for leg in (legs.sparse, legs.shared_sparse))
+        return fuse_ranked_lists(
+            (nearest(legs.dense), nearest(legs.shared_dense), *worded),
+            k=config.rrf_k,
+            max_results=self._pool,
+            shared_ids={hit.entry.id for hit in (*legs.shared_dense, *legs.shared_sparse)},
+            min_relevance=config.min_relevance,
+        )
+
+    async def _reranked(
+        self, agent_id: str, query_text: str, ranked: tuple[ScoredMemory, ...]
+    ) -> tuple[ScoredMemory, ...]:
+        if self._reranker is None or len(ranked) < 2:  # noqa: PLR2004  # one memory has one order
+            return ranked
+        try:
+            return reordered(ranked, await self._reranker.rerank(query_text, ranked))
+        except Exception as error:  # noqa: BLE001  # see prepare_messages
+            degrade(error, source=Source.RERANKER, agent_id=agent_id)
+            return ranked
+
+    def _filtered(self, agent_id: str, ranked: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
+        try:
+            return self._filter.filter_for_injection(ranked)
+        except Exception as error:  # noqa: BLE001  # see prepare_messages
+            # Closed: what a broken filter would have held back must not reach a prompt.
+            degrade(error, source=Source.FILTER, agent_id=agent_id)
+            return ()
+
+    def _chosen(self, agent_id: str, filtered: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
+        config = self._config
+        if config.diversity_penalty_enabled:
+            try:
+                return apply_diversity_penalty(
+                    filtered,
+                    diversity_lambda=config.diversity_lambda,
+                    similarity_fn=self._similarity,
+                    limit=config.max_memories,
+                )
+            except Exception as error:  # noqa: BLE001  # see prepare_messages
+                degrade(error, source=Source.DIVERSITY, agent_id=agent_id)
+        return filtered[: config.max_memories]
+
+    def _note_use(self, agent_id: str, injected: tuple[ScoredMemory, ...]) -> None:
+        if self._use_recorder is None or not injected:
+            return
+        try:
+            self._use_recorder.record(agent_id, [each.entry.id for each in injected], at=self._clock())
+        except Exception as error:  # noqa: BLE001  # see prepare_messages
+            degrade(error, source=Source.USE_RECORDER, agent_id=agent_id)

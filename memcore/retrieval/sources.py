@@ -1,0 +1,141 @@
+"""Where memories come from, each source apart: what fails yields nothing, and the others still answer."""
+
+import asyncio
+from dataclasses import replace
+from typing import Protocol
+
+from memcore import errors
+from memcore.backends.legs import Hit, HybridBackend, Legs
+from memcore.backends.protocol import MemoryBackend
+from memcore.embedding.relevance import score_of
+from memcore.models import MemoryEntry, MemoryQuery
+from memcore.retrieval.degradation import Source, degrade
+
+_Entries = tuple[MemoryEntry, ...]
+
+#: The highest relevance of a keyword hit that has a finite score.
+_ALMOST_ONE = 1.0 - 1e-9
+
+
+class SharedSearch(Protocol):
+    """What retrieval needs of a store of shared knowledge."""
+
+    async def search_shared(self, query: MemoryQuery, *, exclude_agent: str | None = None) -> _Entries:
+        """Return what matches, best first, without what this agent published."""
+        ...
+
+
+class Sources:
+    """Ask the backend and the shared store at once.
+
+    Args:
+        backend: the agents' own memories.
+        shared: shared knowledge; None for none. When it is the backend itself, both are asked in one round trip.
+    """
+
+    def __init__(self, backend: MemoryBackend, shared: SharedSearch | None) -> None:
+        self._backend = backend
+        self._shared = shared
+        other: object = shared
+        self._is_one_store = backend is other
+
+    async def entries(self, agent_id: str, query: MemoryQuery) -> tuple[_Entries, _Entries]:
+        """Return the agent's own and the shared memories, each ranked by its store."""
+        async with asyncio.TaskGroup() as both:
+            own = both.create_task(self._own(agent_id, query))
+            shared = both.create_task(self._others(agent_id, query))
+        return own.result(), shared.result()
+
+    async def legs(self, backend: HybridBackend, agent_id: str, query: MemoryQuery) -> Legs:
+        """Return the four lists of a hybrid search; where the embedder fails, those of the keywords alone."""
+        async with asyncio.TaskGroup() as both:
+            own = both.create_task(self._own_legs(backend, agent_id, query, include_shared=self._is_one_store))
+            shared = None if self._is_one_store else both.create_task(self._other_legs(agent_id, query))
+        if shared is None:
+            return own.result()
+        found = shared.result()
+        return replace(own.result(), shared_dense=found.shared_dense, shared_sparse=found.shared_sparse)
+
+    async def _own(self, agent_id: str, query: MemoryQuery) -> _Entries:
+        try:
+            return await self._backend.retrieve(agent_id, query)
+        except Exception as error:  # noqa: BLE001  # degrade raises what must not be hidden
+            degrade(error, source=Source.BACKEND, agent_id=agent_id)
+            return ()
+
+    async def _others(self, agent_id: str, query: MemoryQuery) -> _Entries:
+        if self._shared is None:
+            return ()
+        try:
+            return await self._shared.search_shared(query, exclude_agent=agent_id)
+        except Exception as error:  # noqa: BLE001  # see _own
+            degrade(error, source=Source.SHARED_STORE, agent_id=agent_id)
+            return ()
+
+    async def _own_legs(
+        self, backend: HybridBackend, agent_id: str, query: MemoryQuery, *, include_shared: bool
+    ) -> Legs:
+        try:
+            return await backend.retrieve_legs(agent_id, query, include_shared=include_shared)
+        except Exception as error:  # noqa: BLE001  # see _own
+            if _is_embedders(error):
+                degrade(error, source=Source.BACKEND, agent_id=agent_id)
+                return await self._words(agent_id, query, include_shared=include_shared)
+            if not include_shared:
+                degrade(error, source=Source.BACKEND, agent_id=agent_id)
+                return Legs()
+            # Which of the two failed, only asking for the agent's own alone can tell.
+            return await self._without_shared(backend, agent_id, query, error)
+
+    async def _without_shared(
+        self, backend: HybridBackend, agent_id: str, query: MemoryQuery, error: Exception
+    ) -> Legs:
+        try:
+            found = await backend.retrieve_legs(agent_id, query)
+        except Exception as second:  # noqa: BLE001  # see _own
+            degrade(second, source=Source.BACKEND, agent_id=agent_id)
+            return Legs()
+        degrade(error, source=Source.SHARED_STORE, agent_id=agent_id)
+        return found
+
+    async def _words(self, agent_id: str, query: MemoryQuery, *, include_shared: bool) -> Legs:
+        try:
+            search = getattr(self._backend, "retrieve_sparse", None)
+            own: _Entries = () if search is None else await search(agent_id, query)
+            shared = await self._shared_words(agent_id, query) if include_shared else ()
+        except Exception as error:  # noqa: BLE001  # see _own
+            degrade(error, source=Source.KEYWORDS, agent_id=agent_id)
+            return Legs()
+        return Legs(sparse=_worded(own), shared_sparse=_worded(shared))
+
+    async def _other_legs(self, agent_id: str, query: MemoryQuery) -> Legs:
+        if self._shared is None:
+            return Legs()
+        try:
+            near = await self._shared.search_shared(query, exclude_agent=agent_id)
+            worded = await self._shared_words(agent_id, query)
+        except Exception as error:  # noqa: BLE001  # see _own
+            degrade(error, source=Source.SHARED_STORE, agent_id=agent_id)
+            return Legs()
+        dense = tuple(Hit(entry=entry, score=entry.relevance_score or 0.0) for entry in near)
+        return Legs(shared_dense=dense, shared_sparse=_worded(worded))
+
+    async def _shared_words(self, agent_id: str, query: MemoryQuery) -> _Entries:
+        # Beside the protocol: a store without an index of keywords has no such search.
+        search = getattr(self._shared, "search_shared_sparse", None)
+        found: _Entries = () if search is None else await search(query, exclude_agent=agent_id)
+        return found
+
+
+def nearest(hits: tuple[Hit, ...]) -> _Entries:
+    """Return the entries of a dense list with their similarity as relevance; what points away has none."""
+    return tuple(hit.entry.model_copy(update={"relevance_score": min(1.0, max(0.0, hit.score))}) for hit in hits)
+
+
+def _is_embedders(error: Exception) -> bool:
+    # An embedder of the engine's own may raise anything; the store's errors are all of memcore's kinds.
+    return isinstance(error, errors.MemoryEmbeddingError) or not isinstance(error, errors.MemoryError)
+
+
+def _worded(entries: _Entries) -> tuple[Hit, ...]:
+    return tuple(Hit(entry=entry, score=score_of(min(_ALMOST_ONE, entry.relevance_score or 0.0))) for entry in entries)

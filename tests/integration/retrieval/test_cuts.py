@@ -1,0 +1,183 @@
+"""Preparing messages while the real store server, the embedder or the shared store goes away in the middle."""
+
+import builtins
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from embedders import HashingEmbedder
+from memories import NOW, record
+from numpy.typing import NDArray
+from pydantic import SecretStr
+from retrieving import SharedStore
+from scored import entry
+from servers import StoreAddress, start_store, stop
+
+from memcore import errors
+from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.mem0.place import Mem0Place
+from memcore.config.fusion import FusionStrategy
+from memcore.config.retrieval import MemoryRetrievalConfig
+from memcore.embedding.bm25 import Bm25Encoder
+from memcore.ledger.migrate import migrate_history
+from memcore.retrieval.blocking import BlockingContextInjection
+from memcore.retrieval.chat_message import ChatMessage
+from memcore.retrieval.context import ContextInjectionStrategy
+
+_TEXT = "the payment queue pages at 500 messages"
+_QUESTION = "when does the payment queue page?"
+_THEIRS = entry("s", "deploys freeze on Fridays", relevance=0.9, created_at=NOW)
+_HYBRID = (FusionStrategy.WEIGHTED, FusionStrategy.RRF)
+
+
+class CutEmbedder(HashingEmbedder):
+    """Does what a test says before it embeds a question: the store is then about to be asked, and has not been."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: Callable[[], None] = lambda: None
+
+    def embed_query(self, text: str, /) -> NDArray[np.float32]:
+        self.before()
+        return super().embed_query(text)
+
+    def embed_documents(self, texts: object, /) -> NDArray[np.float32]:
+        return np.stack([HashingEmbedder.embed_query(self, text) for text in texts])  # type: ignore[attr-defined]  # a sequence of texts
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[StoreAddress]:
+    """A store server of the test's own, which the test may kill."""
+    address = start_store(tmp_path / "store")
+    yield address
+    stop(address.process)
+
+
+@pytest.fixture
+def embedder() -> CutEmbedder:
+    return CutEmbedder()
+
+
+@pytest.fixture
+def disconnected(server: StoreAddress, embedder: CutEmbedder, tmp_path: Path) -> Mem0Backend:
+    history_url = f"sqlite:///{tmp_path}/history.db"
+    migrate_history(history_url)
+    place = Mem0Place(
+        url=server.url, api_key=SecretStr(server.api_key), history_url=history_url, collection="memtend_cuts"
+    )
+    return Mem0Backend(place, company="c", embedder=embedder, encoder=Bm25Encoder())
+
+
+@pytest.fixture
+async def backend(disconnected: Mem0Backend) -> AsyncIterator[Mem0Backend]:
+    await disconnected.connect()
+    await disconnected.store_many([record("ada", _TEXT), record("ada", "Mara reviews before noon")])
+    yield disconnected
+    await disconnected.disconnect()
+
+
+def _strategy(
+    backend: Mem0Backend,
+    shared: SharedStore | None = None,
+    fusion: FusionStrategy = FusionStrategy.WEIGHTED,
+) -> ContextInjectionStrategy:
+    config = MemoryRetrievalConfig(fusion_strategy=fusion, min_relevance=0.0)
+    return ContextInjectionStrategy(backend=backend, config=config, shared_store=shared, clock=lambda: NOW)
+
+
+def _kill(server: StoreAddress) -> None:
+    os.kill(server.pid, signal.SIGKILL)
+    server.process.wait()
+
+
+def _content(messages: tuple[ChatMessage, ...]) -> str:
+    return messages[-1].content if messages else ""
+
+
+def _degraded(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the sources that were done without; no text of a memory or a question may stand in any log."""
+    assert _TEXT not in caplog.text
+    assert _QUESTION not in caplog.text
+    return [each.source for each in caplog.records if each.message == "memory.retrieval.degraded"]  # type: ignore[attr-defined]  # the event's field
+
+
+@pytest.mark.parametrize("fusion", FusionStrategy)
+async def test_with_everything_there_own_and_shared_memories_come(
+    backend: Mem0Backend, fusion: FusionStrategy, caplog: pytest.LogCaptureFixture
+) -> None:
+    content = _content(
+        await _strategy(backend, SharedStore((_THEIRS,)), fusion).prepare_messages("ada", _QUESTION, 500)
+    )
+    assert _TEXT in content
+    assert "deploys freeze" in content
+    assert _degraded(caplog) == []
+
+
+@pytest.mark.parametrize("fusion", FusionStrategy)
+async def test_a_store_server_killed_in_the_middle_leaves_shared_knowledge(
+    backend: Mem0Backend,
+    embedder: CutEmbedder,
+    server: StoreAddress,
+    fusion: FusionStrategy,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    embedder.before = lambda: _kill(server)
+    strategy = _strategy(backend, SharedStore((_THEIRS,)), fusion)
+    assert "deploys freeze" in _content(await strategy.prepare_messages("ada", _QUESTION, 500))
+    embedder.before = lambda: None
+    assert _degraded(caplog) == ["backend"]
+
+
+async def test_a_store_server_killed_in_the_middle_with_nothing_else_gives_nothing(
+    backend: Mem0Backend, embedder: CutEmbedder, server: StoreAddress, caplog: pytest.LogCaptureFixture
+) -> None:
+    embedder.before = lambda: _kill(server)
+    assert await _strategy(backend).prepare_messages("ada", _QUESTION, 500) == ()
+    assert _degraded(caplog) == ["backend"]
+
+
+@pytest.mark.parametrize("fusion", _HYBRID)
+@pytest.mark.parametrize("error", [errors.MemoryEmbeddingError("no"), RuntimeError("no")])
+async def test_an_embedder_that_fails_leaves_the_keywords(
+    backend: Mem0Backend,
+    embedder: CutEmbedder,
+    fusion: FusionStrategy,
+    error: Exception,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail() -> None:
+        raise error
+
+    embedder.before = fail
+    assert _TEXT in _content(await _strategy(backend, fusion=fusion).prepare_messages("ada", _QUESTION, 500))
+    assert _degraded(caplog) == ["backend"]
+
+
+async def test_a_shared_store_that_fails_leaves_the_agents_own(
+    backend: Mem0Backend, caplog: pytest.LogCaptureFixture
+) -> None:
+    shared = SharedStore(errors.MemoryConnectionError("gone"))
+    assert _TEXT in _content(await _strategy(backend, shared).prepare_messages("ada", _QUESTION, 500))
+    assert _degraded(caplog) == ["shared_store"]
+
+
+@pytest.mark.parametrize("fatal", [builtins.MemoryError(), ExceptionGroup("two", [OSError(), builtins.MemoryError()])])
+async def test_pythons_memory_error_passes_from_an_embedder(
+    backend: Mem0Backend, embedder: CutEmbedder, fatal: Exception
+) -> None:
+    def fail() -> None:
+        raise fatal
+
+    embedder.before = fail
+    with pytest.raises(builtins.MemoryError):
+        await _strategy(backend, SharedStore((_THEIRS,))).prepare_messages("ada", _QUESTION, 500)
+
+
+def test_an_engine_without_a_loop_prepares_messages_too(disconnected: Mem0Backend) -> None:
+    with BlockingContextInjection(_strategy(disconnected, SharedStore((_THEIRS,))), disconnected) as memories:
+        assert "deploys freeze" in _content(memories.prepare_messages("ada", _QUESTION, 500))
+    with pytest.raises(RuntimeError, match="enter the object first"):
+        memories.prepare_messages("ada", _QUESTION, 500)
