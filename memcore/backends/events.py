@@ -13,3 +13,5 @@ class BackendEvent(StrEnum):
     ENTRY_UNREADABLE = "memory.model.invalid"
     #: A composite backend answered a query without one of its children; which, and with which errors, stands beside.
     FANOUT_PARTIAL = "memory.composite.fanout_partial"
+    #: A line of the log of shared knowledge is open, and could not be carried out; its version stands beside.
+    SHARED_OVERDUE = "memory.shared.overdue"

@@ -1,5 +1,6 @@
 """How a request becomes a memory when an engine stores straight into a backend, past the queue."""
 
+from collections.abc import Callable
 from datetime import datetime
 
 from pydantic import ValidationError
@@ -16,7 +17,18 @@ def fresh_record(agent_id: str, request: MemoryStoreRequest, *, company: str, no
 
     Raises MemoryInputError when the agent id is reserved or the expiry lies before now.
     """
-    memory_id = ids.memory_id(
+    return _record(ids.memory_id, agent_id, request, company=company, now=now)
+
+
+def fact_record(agent_id: str, request: MemoryStoreRequest, *, company: str, now: datetime) -> MemoryRecord:
+    """Return the record of what an agent publishes, under the id of its fact; raises what fresh_record raises."""
+    return _record(ids.fact_id, agent_id, request, company=company, now=now)
+
+
+def _record(
+    id_of: Callable[..., str], agent_id: str, request: MemoryStoreRequest, *, company: str, now: datetime
+) -> MemoryRecord:
+    memory_id = id_of(
         company=company,
         agent_id=require_agent_id(agent_id),
         category=request.category,

@@ -5,7 +5,8 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
-from memcore.backends.fresh import fresh_record
+from memcore.backends.fresh import fact_record, fresh_record
+from memcore.backends.inmemory_shared import InMemoryShared
 from memcore.backends.owner import memory_ids, require_agent_id, require_memory_id
 from memcore.backends.predicate import is_expired, is_hit, is_match
 from memcore.backends.protocol import MAX_PAGE
@@ -38,6 +39,7 @@ class InMemoryBackend:
         self._agents: dict[str, dict[str, MemoryRecord]] = {}
         self._owners: dict[str, str] = {}
         self._marks: dict[str, str] = {}
+        self._shared = InMemoryShared()
         # Held for a whole call: no call awaits inside it, so it is never held for long.
         self._lock = threading.Lock()
         self._is_connected = False
@@ -91,8 +93,8 @@ class InMemoryBackend:
 
     @property
     def supports_shared_access(self) -> bool:
-        """False."""
-        return False
+        """True, among the agents of this process."""
+        return True
 
     @property
     def max_memories_per_agent(self) -> int | None:
@@ -214,6 +216,38 @@ class InMemoryBackend:
         with self._lock:
             for memory_id in self._of(agent_id):
                 self._marks.pop(memory_id, None)
+
+    async def publish(self, agent_id: str, request: MemoryStoreRequest) -> str:
+        """Publish for all agents of this process and return the id, the same for what is published already."""
+        self._require_connected()
+        record = fact_record(agent_id, request, company=self._company, now=self._clock())
+        return self._shared.publish(record.entry)
+
+    async def search_shared(
+        self, query: MemoryQuery, *, exclude_agent: str | None = None, version: int | None = None
+    ) -> tuple[MemoryEntry, ...]:
+        """Return what matches of the shared knowledge, newest first, ties by id."""
+        self._require_connected()
+        if exclude_agent is not None:
+            require_agent_id(exclude_agent)
+        return self._shared.search(query, exclude_agent=exclude_agent, version=version, now=self._clock())
+
+    async def search_shared_sparse(
+        self, query: MemoryQuery, *, exclude_agent: str | None = None, version: int | None = None
+    ) -> tuple[MemoryEntry, ...]:
+        """Return nothing: there are no keywords here."""
+        await self.search_shared(query, exclude_agent=exclude_agent, version=version)
+        return ()
+
+    async def retract(self, agent_id: str, memory_id: str) -> bool:
+        """Take back what this agent published; False when it has nothing there under this id."""
+        self._require_connected()
+        return self._shared.retract(require_agent_id(agent_id), memory_id)
+
+    async def shared_version(self) -> int:
+        """Return the version that a search would see now."""
+        self._require_connected()
+        return self._shared.version()
 
     def _require_connected(self) -> None:
         if not self._is_connected:

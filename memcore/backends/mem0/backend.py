@@ -24,6 +24,8 @@ from memcore.backends.mem0.indexed_text import PLAIN, IndexedText
 from memcore.backends.mem0.place import Mem0Place
 from memcore.backends.mem0.reader import Reader
 from memcore.backends.mem0.search import Search, SearchPlan
+from memcore.backends.mem0.shared_knowledge import SharedKnowledge
+from memcore.backends.mem0.shared_points import SharedPoints
 from memcore.backends.mem0.space import Space
 from memcore.backends.mem0.writer import Writer
 from memcore.backends.owner import memory_ids, require_agent_id
@@ -33,7 +35,9 @@ from memcore.backends.where import Where
 from memcore.clock import Clock, utc_now
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder, EmbedderIdentity
-from memcore.errors import MemoryConnectionError
+from memcore.errors import MemoryCapabilityError, MemoryConnectionError
+from memcore.ledger.engine import Database
+from memcore.ledger.shared_log import SharedLog
 from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 
 #: How long a connection to the store is kept without use: less than the 5 s after which servers close theirs (uvicorn,
@@ -53,6 +57,7 @@ class _Open:
     reader: Reader
     search: Search
     writer: Writer
+    shared: SharedKnowledge | None
 
 
 class Mem0Backend:
@@ -159,8 +164,8 @@ class Mem0Backend:
 
     @property
     def supports_shared_access(self) -> bool:
-        """False."""
-        return False
+        """Whether its place names a ledger, which holds the log of shared knowledge."""
+        return self._place.ledger_url is not None
 
     @property
     def max_memories_per_agent(self) -> int | None:
@@ -194,18 +199,14 @@ class Mem0Backend:
         """The share of the vectors in a weighted fusion."""
         return self._plan.dense_weight
 
-    async def retrieve_legs(
-        self,
-        agent_id: str,
-        query: MemoryQuery,
-        *,
-        include_shared: bool = False,  # noqa: ARG002  # there is nothing shared as long as supports_shared_access is False
-    ) -> Legs:
+    async def retrieve_legs(self, agent_id: str, query: MemoryQuery, *, include_shared: bool = False) -> Legs:
         """Return the lists of a text query unfused, in one round trip; without a text they are empty."""
         opened, now, text = self._connected(agent_id), self._clock(), query.text
         if text is None:
             return Legs()
         own, others = Space.of_agent(agent_id, query), None
+        if include_shared and opened.shared is not None:
+            others = await opened.shared.space(query, exclude_agent=agent_id)
         return await opened.calls.read("retrieve_legs", lambda: opened.search.legs(own, others, query, text, now=now))
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
@@ -276,6 +277,35 @@ class Mem0Backend:
         opened = self._connected(agent_id)
         await opened.calls.write("unclaim", lambda: opened.writer.unclaim(agent_id))
 
+    async def publish(self, agent_id: str, request: MemoryStoreRequest) -> str:
+        """Publish for all agents and return the id, the same for what this agent has published already."""
+        return await self._sharing().publish(agent_id, request)
+
+    async def search_shared(
+        self, query: MemoryQuery, *, exclude_agent: str | None = None, version: int | None = None
+    ) -> tuple[MemoryEntry, ...]:
+        """Return what matches of the shared knowledge, now or at a version: best first, without a text newest first."""
+        return await self._sharing().by_text(query, exclude_agent=exclude_agent, version=version)
+
+    async def search_shared_sparse(
+        self, query: MemoryQuery, *, exclude_agent: str | None = None, version: int | None = None
+    ) -> tuple[MemoryEntry, ...]:
+        """Return the keyword hits of the shared knowledge alone, best first."""
+        return await self._sharing().by_words(query, exclude_agent=exclude_agent, version=version)
+
+    async def retract(self, agent_id: str, memory_id: str) -> bool:
+        """Take back what this agent published; False when it has nothing there under this id."""
+        return await self._sharing().retract(agent_id, memory_id)
+
+    async def shared_version(self) -> int:
+        """Return the version of the shared knowledge that a search would see now."""
+        return await self._sharing().version()
+
+    def _sharing(self) -> SharedKnowledge:
+        if (shared := self._connected().shared) is None:
+            raise MemoryCapabilityError("this backend shares nothing: memory.options.shared_knowledge_base is off")
+        return shared
+
     def _connected(self, agent_id: str | None = None) -> _Open:
         if self._opened is None:
             raise MemoryConnectionError("the backend mem0 is not connected: call connect first")
@@ -295,19 +325,31 @@ class Mem0Backend:
             history.close()
             calls.close()
             raise
+        search = Search(client, place.collection, embedder=self._embedder, encoder=self._encoder, plan=self._plan)
+        writer = Writer(
+            client,
+            place.collection,
+            history=history,
+            embedder=self._embedder,
+            encoder=self._encoder,
+            text=self._text,
+        )
         return _Open(
             client=client,
             calls=calls,
             history=history,
             reader=Reader(client, place.collection),
-            search=Search(client, place.collection, embedder=self._embedder, encoder=self._encoder, plan=self._plan),
-            writer=Writer(
-                client,
-                place.collection,
-                history=history,
-                embedder=self._embedder,
-                encoder=self._encoder,
-                text=self._text,
+            search=search,
+            writer=writer,
+            shared=None
+            if place.ledger_url is None
+            else SharedKnowledge(
+                company=self._company,
+                log=SharedLog(Database(place.ledger_url, name="ledger"), clock=self._clock),
+                points=SharedPoints(client, place.collection, writer=writer, dims=self._embedder.dims),
+                search=search,
+                calls=calls,
+                clock=self._clock,
             ),
         )
 
@@ -334,3 +376,5 @@ def _client(place: Mem0Place) -> QdrantClient:
 def _close(opened: _Open) -> None:
     opened.client.close()
     opened.history.close()
+    if opened.shared is not None:
+        opened.shared.close()

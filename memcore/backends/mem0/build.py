@@ -23,7 +23,7 @@ def build_mem0(
     retrieval, weight = config.retrieval, config.retrieval.dense_weight
     is_raw = retrieval.sparse_term_weight is SparseTermWeight.RAW
     return Mem0Backend(
-        place,
+        place if config.options.shared_knowledge_base else place.model_copy(update={"ledger_url": None}),
         company=company,
         embedder=embedder,
         encoder=Bm25Encoder(weighting=TermWeighting.FREQUENCY if is_raw else TermWeighting.SATURATED),

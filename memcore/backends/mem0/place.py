@@ -18,6 +18,7 @@ class Mem0Place(Frozen):
         api_key: its key; None when it asks for none.
         history_url: SQLAlchemy URL of mem0's history table.
         collection: the company's collection.
+        ledger_url: SQLAlchemy URL of the ledger, which holds the log of shared knowledge; None shares nothing.
         timeout: how long one call may take.
     """
 
@@ -25,6 +26,7 @@ class Mem0Place(Frozen):
     api_key: SecretStr | None = None
     history_url: NotBlankStr = Field(repr=False)
     collection: NotBlankStr
+    ledger_url: NotBlankStr | None = Field(default=None, repr=False)
     timeout: timedelta = DEFAULT_TIMEOUT
 
     @classmethod

@@ -50,7 +50,7 @@ class Writer:
         # Reversed, so that of two records with one id the first is kept, as if they had come one after the other.
         unique = list({record.entry.id: record for record in reversed(records)}.values())[::-1]
         for at in range(0, len(unique), MAX_PAGE):
-            chunk = self._embedded(unique[at : at + MAX_PAGE])
+            chunk = self.embedded(unique[at : at + MAX_PAGE])
             body: Any = to_upsert(chunk, dims=self._embedder.dims, mode=UpdateMode.INSERT_ONLY)
             # The client's own REST call: it sends bytes as they are, and models through pydantic.
             self._client.http.points_api.upsert_points(self._collection, wait=True, point_insert_operations=body)
@@ -118,7 +118,8 @@ class Writer:
         rows = self._client.retrieve(self._collection, ids=ids, with_payload=True)
         return {record.entry.id: record.entry for record in to_records(rows)}
 
-    def _embedded(self, records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+    def embedded(self, records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+        """Return the records with vectors, made for those that have none."""
         bare = [record for record in records if record.vectors is None]
         if not bare:
             return list(records)

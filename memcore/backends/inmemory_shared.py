@@ -1,0 +1,76 @@
+"""Shared knowledge of one process: the log is a list, and what a search sees is read off it."""
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from memcore import ids
+from memcore.backends.predicate import is_expired, is_hit
+from memcore.errors import MemoryInputError
+from memcore.models import MemoryEntry, MemoryQuery
+
+
+@dataclass(frozen=True, slots=True)
+class _Publication:
+    """An entry, and the versions from which and until which it is there."""
+
+    entry: MemoryEntry
+    fact_id: str
+    since: int
+    until: int | None = None
+
+    def is_there(self, version: int) -> bool:
+        return self.since <= version and (self.until is None or self.until > version)
+
+
+class InMemoryShared:
+    """Keep what agents published until the process ends. Safe in several threads."""
+
+    def __init__(self) -> None:
+        self._publications: dict[str, _Publication] = {}
+        self._head = 0
+        self._lock = threading.Lock()
+
+    def publish(self, fact: MemoryEntry) -> str:
+        """Publish an entry under the id of its fact, or anew under another; return the id."""
+        with self._lock:
+            before = [one for one in self._publications.values() if one.fact_id == fact.id]
+            if before and before[-1].until is None and not is_expired(before[-1].entry, fact.created_at):
+                return before[-1].entry.id
+            memory_id = ids.republished_id(fact_id=fact.id, times_before=len(before)) if before else fact.id
+            self._head += 1
+            entry = fact.model_copy(update={"id": memory_id})
+            self._publications[memory_id] = _Publication(entry, fact.id, since=self._head)
+            return memory_id
+
+    def retract(self, agent_id: str, memory_id: str) -> bool:
+        """End what this agent published; False when it has nothing there under this id."""
+        with self._lock:
+            one = self._publications.get(memory_id)
+            if one is None or one.until is not None or one.entry.agent_id != agent_id:
+                return False
+            self._head += 1
+            self._publications[memory_id] = _Publication(one.entry, one.fact_id, since=one.since, until=self._head)
+            return True
+
+    def search(
+        self, query: MemoryQuery, *, exclude_agent: str | None, version: int | None, now: datetime
+    ) -> tuple[MemoryEntry, ...]:
+        """Return what matches of a version, newest first, ties by id."""
+        with self._lock:
+            at = self._head if version is None else version
+            if not 0 <= at <= self._head:
+                raise MemoryInputError("version", f"is {version}; it must be 0 to {self._head}, the newest")
+            there = [one.entry for one in self._publications.values() if one.is_there(at)]
+        return _newest(e for e in there if e.agent_id != exclude_agent and is_hit(query, e, now))[: query.limit]
+
+    def version(self) -> int:
+        """Return the newest version."""
+        with self._lock:
+            return self._head
+
+
+def _newest(entries: Iterable[MemoryEntry]) -> tuple[MemoryEntry, ...]:
+    by_id = sorted(entries, key=lambda entry: entry.id)
+    return tuple(sorted(by_id, key=lambda entry: entry.created_at, reverse=True))

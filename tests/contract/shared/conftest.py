@@ -1,0 +1,130 @@
+"""Every shared knowledge store that must keep the contract, empty for each test."""
+
+import os
+import warnings
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from embedders import HashingEmbedder
+from ledgers import copied_urls, postgres_database
+from memories import StoppedClock
+from pydantic import SecretStr
+from qdrant_client import QdrantClient
+from qdrant_client.models import Filter, FilterSelector
+from servers import store_server
+
+from memcore.backends.inmemory import InMemoryBackend
+from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.mem0.place import Mem0Place
+from memcore.embedding.bm25 import Bm25Encoder
+from memcore.ledger.engine import Database
+from memcore.ledger.ledger_tables import shared_heads, shared_log
+from memcore.ledger.migrate import migrate, migrate_history
+from memcore.ledger.urls import LedgerUrls
+
+#: Names the Qdrant server to test against; the collection that is made there is dropped again.
+QDRANT_URL = "MEMTEND_TEST_QDRANT_URL"
+
+#: Makes another backend over the same data, as another engine would.
+MakeBackend = Callable[[], Mem0Backend]
+
+AnyBackend = InMemoryBackend | Mem0Backend
+
+MEM0 = ["mem0", pytest.param("mem0-with-postgresql", marks=pytest.mark.service)]
+
+
+@pytest.fixture(scope="session")
+def made_place(tmp_path_factory: pytest.TempPathFactory, ledger_template: Path) -> Iterator[Mem0Place]:
+    """A collection of a store server, and a log on SQLite."""
+    history_url = f"sqlite:///{tmp_path_factory.mktemp('history') / 'history.db'}"
+    migrate_history(history_url)
+    with store_server(tmp_path_factory.mktemp("store")) as address:
+        yield Mem0Place(
+            url=address.url,
+            api_key=SecretStr(address.api_key),
+            history_url=history_url,
+            ledger_url=copied_urls(ledger_template, tmp_path_factory.mktemp("ledger")).ledger,
+            collection=Mem0Place.collection_of("shared_contract"),
+        )
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres: str) -> Iterator[str]:
+    with postgres_database(postgres) as url:
+        migrate(LedgerUrls(ledger=url, journal=url))
+        yield url
+
+
+@pytest.fixture(scope="session")
+def qdrant_place(made_place: Mem0Place) -> Iterator[Mem0Place]:
+    """A collection of the Qdrant server that the environment names."""
+    if not (url := os.environ.get(QDRANT_URL)):
+        pytest.skip(f"needs a Qdrant server, named by {QDRANT_URL}")
+    place = made_place.model_copy(update={"url": url, "api_key": None})
+    yield place
+    client = QdrantClient(url)
+    client.delete_collection(place.collection)
+    client.close()
+
+
+@pytest.fixture
+def clock() -> StoppedClock:
+    return StoppedClock()
+
+
+async def emptied(place: Mem0Place, clock: StoppedClock) -> MakeBackend:
+    """Take everything out of a collection and its log: making new ones takes as long as many tests."""
+
+    def make() -> Mem0Backend:
+        return Mem0Backend(
+            place, company="shared contract", embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=clock
+        )
+
+    maker = make()
+    await maker.connect()
+    await maker.disconnect()
+    key = None if place.api_key is None else place.api_key.get_secret_value()
+    with warnings.catch_warnings():
+        # the key travels over loopback
+        warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
+        client = QdrantClient(place.url, api_key=key, check_compatibility=False, timeout=60)
+    client.delete(place.collection, points_selector=FilterSelector(filter=Filter()), wait=True)
+    client.close()
+    database = Database(place.ledger_url or "", name="ledger")
+    with database.write() as connection:
+        connection.execute(shared_log.delete())
+        connection.execute(shared_heads.delete())
+    database.close()
+    return make
+
+
+def named_place(request: pytest.FixtureRequest, name: str) -> Mem0Place:
+    if name == "mem0-on-a-qdrant-server":
+        found: Mem0Place = request.getfixturevalue("qdrant_place")
+        return found
+    found = request.getfixturevalue("made_place")
+    if name == "mem0-with-postgresql":
+        return found.model_copy(update={"ledger_url": request.getfixturevalue("postgres_url")})
+    return found
+
+
+@pytest.fixture(params=MEM0)
+def place(request: pytest.FixtureRequest) -> Mem0Place:
+    return named_place(request, request.param)
+
+
+@pytest.fixture
+async def make_backend(place: Mem0Place, clock: StoppedClock) -> MakeBackend:
+    return await emptied(place, clock)
+
+
+@pytest.fixture(params=["inmemory", *MEM0, pytest.param("mem0-on-a-qdrant-server", marks=pytest.mark.service)])
+async def backend(request: pytest.FixtureRequest, clock: StoppedClock) -> AsyncIterator[AnyBackend]:
+    if request.param == "inmemory":
+        made: AnyBackend = InMemoryBackend(company="shared contract", clock=clock)
+    else:
+        made = (await emptied(named_place(request, request.param), clock))()
+    await made.connect()
+    yield made
+    await made.disconnect()
