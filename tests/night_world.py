@@ -17,8 +17,10 @@ from memcore.backends.where import Where
 from memcore.config.consolidation import ConsolidationConfig
 from memcore.jobs.outcomes import Done, Outcome, Retry
 from memcore.ledger import Ledger, LedgerUrls, NewRun, Run
+from memcore.ledger.run import EndKind, RunKind
 from memcore.maintenance.pages import pages
 from memcore.maintenance.service import MaintenanceService
+from memcore.maintenance.timeouts import Timeouts
 from memcore.models import MemoryCategory, MemoryEntry, MemoryLevel, MemoryMetadata
 
 COMPANY = "acme"
@@ -92,6 +94,7 @@ class World:
         self._files = [Path(url.removeprefix("sqlite:///")) for url in (urls.ledger, urls.journal)]
         self.policy = policy or ConsolidationConfig(max_removed_fraction=1.0)
         self.level = MemoryLevel.PERSISTENT
+        self.timeouts = Timeouts()
         self.stored: Counter[str] = Counter()
         self.originals: dict[str, MemoryRecord] = {}
 
@@ -131,21 +134,31 @@ class World:
             self.policy,
             company=COMPANY,
             level=self.level,
+            timeouts=self.timeouts,
             clock=self.clock,
             **more,
         )
 
-    def plan_run(self, *, undo_of: str | None = None, allow_large: bool = False, agent_id: str = AGENT) -> Run:
+    def plan_run(
+        self,
+        *,
+        undo_of: str | None = None,
+        allow_large: bool = False,
+        agent_id: str = AGENT,
+        kind: RunKind | None = None,
+        scope_id: str | None = None,
+    ) -> Run:
         run = self.ledger.runs.create(
             NewRun(
                 run_id=ids.new_id(),
                 company=COMPANY,
                 agent_id=agent_id,
-                kind="maintenance" if undo_of is None else "undo",
+                kind=kind or ("maintenance" if undo_of is None else "undo"),
                 origin="manual",
                 planned_at=self.clock(),
                 undo_of=undo_of,
                 allow_large=allow_large,
+                scope_id=scope_id,
             )
         )
         assert run is not None
@@ -167,6 +180,9 @@ class World:
 
     async def undo(self, run_id: str) -> Run:
         return await self._finished(self.plan_run(undo_of=run_id))
+
+    async def end(self, kind: EndKind, scope_id: str) -> Run:
+        return await self._finished(self.plan_run(kind=kind, scope_id=scope_id))
 
     async def _finished(self, planned: Run) -> Run:
         outcome = await self.to_the_end(planned.run_id)

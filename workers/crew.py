@@ -16,6 +16,7 @@ from memcore.jobs.outcomes import Outcome
 from memcore.jobs.payloads import StoreItem
 from memcore.ledger.ledger import Ledger
 from memcore.maintenance.service import MaintenanceService
+from memcore.maintenance.timeouts import Timeouts
 from tasks.crew import Bell
 from workers.desk import Desk
 
@@ -84,6 +85,7 @@ class WorkerCrew:
             policy.memory.consolidation,
             company=settings.company,
             level=policy.memory.level,
+            timeouts=Timeouts.of(policy.memory.options),
             clock=clock,
         )
 

@@ -1,7 +1,10 @@
 """How memories behave, in the words of the guide's ``options`` section."""
 
+from typing import Annotated
+
 from pydantic import Field
 
+from memcore.config.added import Added
 from memcore.frozen import Frozen
 from memcore.models import ConsolidationInterval
 
@@ -14,9 +17,21 @@ class MemoryOptionsConfig(Frozen):
         max_memories_per_agent: same as ``consolidation.max_memories_per_agent``.
         consolidation_interval: same as ``consolidation.interval``.
         shared_knowledge_base: whether agents may publish to, and search, the knowledge of all.
+        session_timeout_hours: a session without a new memory for so long is over; None waits for its end for ever.
+        project_timeout_hours: the same of a project.
+        task_timeout_hours: working memories older than this go, unless a retention rule names them; None keeps them.
     """
 
     retention_days: int | None = Field(default=None, ge=1)
     max_memories_per_agent: int = Field(default=10_000, ge=1)
     consolidation_interval: ConsolidationInterval = ConsolidationInterval.DAILY
     shared_knowledge_base: bool = True
+    session_timeout_hours: Annotated[int | None, Added("an engine that dies never ends its session")] = Field(
+        default=24, ge=1
+    )
+    project_timeout_hours: Annotated[int | None, Added("projects rest for months; who wants a limit sets one")] = Field(
+        default=None, ge=1
+    )
+    task_timeout_hours: Annotated[int | None, Added("an engine that dies never ends its task")] = Field(
+        default=24, ge=1
+    )

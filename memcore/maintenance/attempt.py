@@ -1,15 +1,18 @@
 """One attempt at a run: what the steps work with."""
 
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from memcore.backends.protocol import BatchBackend
 from memcore.config.consolidation import ConsolidationConfig
-from memcore.ledger.run import Run
+from memcore.ledger.run import EndKind, Run
 from memcore.maintenance.bookkeeper import Bookkeeper
 from memcore.maintenance.eligibility import Eligibility
+from memcore.maintenance.over import NOTHING_OVER, Over
 from memcore.maintenance.retention import cutoffs
 from memcore.maintenance.terms import Terms
+from memcore.models import MemoryCategory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +22,8 @@ class View:
     Attributes:
         now: one moment for the whole attempt: nothing becomes too old between two steps.
         held: ids that an undo has just brought back; no step touches them.
+        ended: tells when those of the given sessions or projects were ended that were.
+        over: what has been found over; a plan counts it as gone.
     """
 
     company: str
@@ -28,6 +33,17 @@ class View:
     terms: Terms
     now: datetime
     held: frozenset[str]
+    ended: Callable[[EndKind, Collection[str]], Mapping[str, datetime]]
+    over: Over = NOTHING_OVER
+
+    @property
+    def cutoffs(self) -> dict[MemoryCategory, datetime]:
+        """For each category that has a rule or a time-out, the time before which a memory is too old."""
+        found = cutoffs(self.terms.keep_days, self.now)
+        if self.terms.working_timeout is not None:
+            silent = self.now - self.terms.working_timeout
+            found[MemoryCategory.WORKING] = max(found.get(MemoryCategory.WORKING, silent), silent)
+        return found
 
     @property
     def eligibility(self) -> Eligibility:
@@ -36,8 +52,9 @@ class View:
             now=self.now,
             min_age_days=self.policy.min_age_days,
             level=self.terms.level,
-            cutoffs=cutoffs(self.terms.keep_days, self.now),
+            cutoffs=self.cutoffs,
             held=self.held,
+            over=self.over,
         )
 
 

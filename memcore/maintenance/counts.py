@@ -4,6 +4,7 @@ from memcore.ledger.journal import Journal
 from memcore.ledger.run import Run
 
 _NIGHT = {
+    "ended": ("ended", "removed"),
     "retention": ("retention", "removed"),
     "expired": ("expired", "removed"),
     "consolidated": ("consolidated", "removed"),
@@ -13,15 +14,20 @@ _NIGHT = {
 
 _UNDO = {"restored": ("undone", "restored"), "removed": ("undone", "removed")}
 
+_END = {"ended": ("ended", "removed")}
+
+_NAMES = {"maintenance": _NIGHT, "undo": _UNDO}
+
 
 def run_counts(journal: Journal, run: Run) -> dict[str, int]:
     """Return what the run has done so far.
 
-    Of a night: ``retention`` (too old), ``expired``, ``consolidated``, ``summaries``, ``enforced``. Of an undo:
-    ``restored``, ``removed``, and ``skipped``: moves of the undone run that it left as they are.
+    Of a night: ``ended`` (with its session or project), ``retention`` (too old), ``expired``, ``consolidated``,
+    ``summaries``, ``enforced``. Of an end: ``ended``. Of an undo: ``restored``, ``removed``, and ``skipped``: moves of
+    the undone run that it left as they are.
     """
     moved = journal.totals(run.run_id)
-    names = _UNDO if run.kind == "undo" else _NIGHT
+    names = _NAMES.get(run.kind, _END)
     counts = {name: moved[key] for name, key in names.items()}
     if run.undo_of is not None:
         counts["skipped"] = journal.totals(run.undo_of).total() - moved.total()

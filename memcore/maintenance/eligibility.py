@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from memcore.backends.record import MemoryRecord
 from memcore.backends.where import Where
+from memcore.maintenance.over import NOTHING_OVER, Over
 from memcore.models import MemoryCategory, MemoryLevel
 
 #: Tag that every summary carries.
@@ -30,6 +31,7 @@ class Eligibility:
             names a session belongs to an open one and is left alone; at other levels the least age stands for that.
         cutoffs: what retention would remove is not summarised first.
         held: ids that an undo has just brought back.
+        over: what goes with its session or project is not summarised first.
     """
 
     now: datetime
@@ -37,6 +39,7 @@ class Eligibility:
     level: MemoryLevel
     cutoffs: Mapping[MemoryCategory, datetime]
     held: frozenset[str]
+    over: Over = NOTHING_OVER
 
     def where(self, agent_id: str, category: MemoryCategory) -> Where | None:
         """Return the filter for one category, or None when nothing of it can be taken."""
@@ -57,5 +60,7 @@ class Eligibility:
         """Return whether a match may be taken, by what the store cannot filter."""
         expires_at = record.entry.expires_at
         if expires_at is not None and expires_at <= self.now:
+            return False
+        if self.over.takes(record):
             return False
         return self.level is not MemoryLevel.SESSION or record.lineage.session_id is None

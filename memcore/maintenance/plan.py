@@ -1,5 +1,9 @@
 """What a night would do, without doing it: for people to look at, and for the brake that asks them first."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
 from pydantic import Field
 
 from memcore.backends.record import MemoryRecord
@@ -8,12 +12,15 @@ from memcore.config.consolidation import ConsolidationConfig
 from memcore.frozen import Frozen
 from memcore.ledger.run import RunStep
 from memcore.maintenance.attempt import View
+from memcore.maintenance.cleanup import rules
 from memcore.maintenance.consolidation import chunks
+from memcore.maintenance.over import find_over
 from memcore.maintenance.pages import pages
-from memcore.maintenance.retention import aged_filters, cutoffs, expired_filter
+from memcore.maintenance.retention import aged_filters, expired_filter
 from memcore.maintenance.strategy import ConsolidationStrategy
 from memcore.maintenance.value import ValueFunction
 from memcore.maintenance.victims import lowest
+from memcore.models import MemoryCategory
 
 #: Ids shown for a step: enough to look one up, few enough to read.
 MAX_EXAMPLES = 5
@@ -70,8 +77,10 @@ class MaintenancePlan(Frozen):
 
 async def make_plan(view: View, strategy: ConsolidationStrategy | None, value: ValueFunction) -> MaintenancePlan:
     """Count what each step would remove, each after those before it; nothing is written or marked."""
+    view = replace(view, over=await find_over(view))
     live = await view.backend.count_where(Where(agent_id=view.agent_id))
-    retention = await _retention(view)
+    due = await _due(view)
+    retention = await _retention(view, due)
     merged: dict[str, None] = {}
     summaries = 0
     if strategy is not None:
@@ -88,7 +97,8 @@ async def make_plan(view: View, strategy: ConsolidationStrategy | None, value: V
         live=live,
         steps=steps,
         summaries=summaries,
-        is_held=_is_large(sum(step.removed for step in steps), live, view.policy),
+        # What ends with its session, project or task was never to stay: the brake looks at the others.
+        is_held=_is_large(sum(step.removed for step in steps) - due.timely, live - due.timely, view.policy),
     )
 
 
@@ -96,16 +106,53 @@ def _is_large(removed: int, live: int, policy: ConsolidationConfig) -> bool:
     return removed > policy.max_removed_floor and removed > policy.max_removed_fraction * live
 
 
-async def _retention(view: View) -> PlannedStep:
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """What goes because its time is over.
+
+    Attributes:
+        only: with its session or project, and for no other reason.
+        timely: with its session or project, or as a working memory of a task that is over.
+    """
+
+    only: int
+    timely: int
+
+
+async def _due(view: View) -> _Due:
+    too_old = view.cutoffs
+    silent = too_old.get(MemoryCategory.WORKING) if view.terms.working_timeout is not None else None
+    if not view.over:
+        working = aged_filters(view.agent_id, {MemoryCategory.WORKING: silent} if silent else {}, held=view.held)
+        return _Due(0, sum([await view.backend.count_where(where) for where in working.values()]))
+    only = timely = 0
+    async for page in pages(view.backend, Where(agent_id=view.agent_id, without_ids=view.held)):
+        for record in page:
+            ends = view.over.takes(record)
+            only += ends and not _is_old(record, view, too_old)
+            is_working = record.entry.category is MemoryCategory.WORKING
+            timely += ends or (silent is not None and is_working and record.entry.created_at < silent)
+    return _Due(only, timely)
+
+
+def _is_old(record: MemoryRecord, view: View, too_old: Mapping[MemoryCategory, datetime]) -> bool:
+    entry = record.entry
+    cutoff = too_old.get(entry.category)
+    return (cutoff is not None and entry.created_at < cutoff) or (
+        entry.expires_at is not None and entry.expires_at <= view.now
+    )
+
+
+async def _retention(view: View, due: _Due) -> PlannedStep:
     expired = expired_filter(view.agent_id, view.now, held=view.held)
-    aged = aged_filters(view.agent_id, cutoffs(view.terms.keep_days, view.now), held=view.held).values()
-    removed = await view.backend.count_where(expired)
+    aged = aged_filters(view.agent_id, view.cutoffs, held=view.held).values()
+    removed = due.only + await view.backend.count_where(expired)
     for where in aged:
         removed += await view.backend.count_where(where)
         # One that is too old and has expired is removed once.
         removed -= await view.backend.count_where(where.model_copy(update={"expires_by": view.now}))
     examples: dict[str, None] = {}
-    for where in (expired, *aged):
+    for _, where in rules(view):
         if len(examples) < MAX_EXAMPLES:
             page = await view.backend.scan(where, limit=MAX_EXAMPLES)
             examples.update(dict.fromkeys(record.entry.id for record in page.records))
@@ -117,16 +164,10 @@ async def _enforcement(
 ) -> PlannedStep:
     if excess <= 0:
         return PlannedStep(step=RunStep.ENFORCEMENT, removed=0, examples=())
-    too_old = cutoffs(view.terms.keep_days, view.now)
+    too_old = view.cutoffs
 
     def stays_until_then(record: MemoryRecord) -> bool:
-        entry = record.entry
-        cutoff = too_old.get(entry.category)
-        return not (
-            entry.id in gone
-            or (cutoff is not None and entry.created_at < cutoff)
-            or (entry.expires_at is not None and entry.expires_at <= view.now)
-        )
+        return not (record.entry.id in gone or _is_old(record, view, too_old) or view.over.takes(record))
 
     free = Where(agent_id=view.agent_id, without_ids=view.held)
     first = await lowest(

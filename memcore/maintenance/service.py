@@ -1,4 +1,4 @@
-"""One run from claim to outcome: retention, then consolidation, then enforcement, or the undo of a run."""
+"""One run from claim to outcome: retention, then consolidation, then enforcement; or the undo of a run, or an end."""
 
 import logging
 import time
@@ -22,6 +22,7 @@ from memcore.maintenance.bookkeeper import Bookkeeper
 from memcore.maintenance.cleanup import apply_retention
 from memcore.maintenance.consolidation import apply_consolidation
 from memcore.maintenance.counts import run_counts
+from memcore.maintenance.ending import apply_end, end_kind
 from memcore.maintenance.enforcement import apply_enforcement
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.guard import Guard
@@ -30,6 +31,7 @@ from memcore.maintenance.plan import MaintenancePlan, make_plan
 from memcore.maintenance.strategy import ConsolidationStrategy, build_consolidation_strategy
 from memcore.maintenance.switch import KillSwitch
 from memcore.maintenance.terms import Terms
+from memcore.maintenance.timeouts import Timeouts
 from memcore.maintenance.undo import apply_undo
 from memcore.maintenance.value import ValueFunction, recency_and_confidence
 from memcore.models import MemoryLevel
@@ -61,6 +63,7 @@ class MaintenanceService:
         policy: the company's decisions; an agent's own settings are read from the ledger.
         company: whose agents.
         level: how long memories live unless an agent says otherwise.
+        timeouts: when sessions, projects and tasks are over that nobody ends; none by default.
         clock: the time.
         build_strategy: makes the consolidation strategy from the policy; a pair of one's own goes here.
         value: what a memory is worth when an agent has too many.
@@ -75,6 +78,7 @@ class MaintenanceService:
         *,
         company: str,
         level: MemoryLevel,
+        timeouts: Timeouts = Timeouts(),  # noqa: B008  # a frozen value
         clock: Clock = utc_now,
         build_strategy: Callable[[ConsolidationConfig], ConsolidationStrategy | None] = build_consolidation_strategy,
         value: ValueFunction = recency_and_confidence,
@@ -85,6 +89,7 @@ class MaintenanceService:
         self._policy = policy
         self._company = company
         self._level = level
+        self._timeouts = timeouts
         self._clock = clock
         self._build_strategy = build_strategy
         self._value = value
@@ -148,8 +153,8 @@ class MaintenanceService:
     async def _attempt(self, run: Run, lease: Lease) -> Outcome:
         if run.attempt > MAX_ATTEMPTS:
             return self._fail(run, lease, f"was attempted {MAX_ATTEMPTS} times without reaching its end")
-        is_undo = run.kind == "undo"
-        guard = Guard(lease, None if is_undo else self._switch(run.agent_id))
+        is_undo, ends = run.kind == "undo", end_kind(run)
+        guard = Guard(lease, None if is_undo else self._switch(run.agent_id, is_end=ends is not None))
         guard.enter()
         _log.info(MaintenanceEvent.STARTED, extra=_about(run))
         books = Bookkeeper(self._backend, self._ledger.journal, guard, run)
@@ -157,6 +162,8 @@ class MaintenanceService:
         attempt = Attempt(run=run, view=self._view(run.agent_id), books=books)
         if is_undo:
             await apply_undo(attempt, self._ledger)
+        elif ends is not None:
+            await apply_end(attempt, ends)
         else:
             stop = await self._night(attempt, lease)
             if stop is not None:
@@ -217,11 +224,12 @@ class MaintenanceService:
         _log.info(MaintenanceEvent.SKIPPED, extra={**_about(run), "reason": reason})
         return Snooze(reason=reason, delay=delay)
 
-    def _switch(self, agent_id: str) -> KillSwitch:
+    def _switch(self, agent_id: str, *, is_end: bool) -> KillSwitch:
         return KillSwitch(
             self._ledger.switches,
             self._ledger.agents,
-            is_enabled=lambda: self._policy.enabled,
+            # A pause holds up an end too. A policy without maintenance does not: its sessions would never end.
+            is_enabled=lambda: is_end or self._policy.enabled,
             company=self._company,
             agent_id=agent_id,
         )
@@ -233,9 +241,10 @@ class MaintenanceService:
             agent_id=agent_id,
             backend=self._backend,
             policy=self._policy,
-            terms=Terms.of(agent, self._policy, level=self._level),
+            terms=Terms.of(agent, self._policy, level=self._level, timeouts=self._timeouts),
             now=self._clock(),
             held=self._ledger.journal.held(self._company, agent_id),
+            ended=lambda kind, ids: self._ledger.runs.ended(self._company, agent_id, kind, ids),
         )
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from memcore.maintenance.service import MaintenanceService
+from memcore.maintenance.timeouts import Timeouts
 from ops.cli.console import AsJson, say, show_facts, show_json, show_rows
 from ops.cli.runs import facts_of
 from ops.cli.session import HomeOption, backend_of, client_of, ledger_of, policy_of, settings_of
@@ -59,7 +60,12 @@ def _show_plan(agent_id: str, home: Path | None, *, as_json: bool) -> None:
     policy = policy_of(settings).memory
     with ledger_of(settings) as ledger, backend_of(settings) as (backend, runner):
         service = MaintenanceService(
-            backend, ledger, policy.consolidation, company=settings.company, level=policy.level
+            backend,
+            ledger,
+            policy.consolidation,
+            company=settings.company,
+            level=policy.level,
+            timeouts=Timeouts.of(policy.options),
         )
         plan = runner.run(service.plan(agent_id))
     if as_json:

@@ -44,6 +44,7 @@ class Undisturbed:
         await _watched(world, seen.night).run(run.run_id)
         assert world.run(run.run_id).counts == {
             "planned": 11,
+            "ended": 0,
             "retention": 2,
             "expired": 1,
             "consolidated": 6,

@@ -80,6 +80,9 @@ org_memory.extended_store.max_retrieved_per_query 5
 
 ADDED = """
 memory.storage.text_template {content}
+memory.options.session_timeout_hours 24
+memory.options.project_timeout_hours None
+memory.options.task_timeout_hours 24
 memory.retrieval.dense_weight None
 memory.retrieval.sparse True
 memory.retrieval.sparse_term_weight saturated

@@ -16,6 +16,9 @@ PROCEDURAL = "memory.procedural."
 BOUNDS: list[tuple[str, list[object], list[object]]] = [
     ("memory.options.retention_days", [1, "null"], [0]),
     ("memory.options.max_memories_per_agent", [1], [0]),
+    ("memory.options.session_timeout_hours", [1, "null"], [0]),
+    ("memory.options.project_timeout_hours", [1, "null"], [0]),
+    ("memory.options.task_timeout_hours", [1, "null"], [0]),
     (RETRIEVAL + "recency_decay_rate", [0.0], [-0.1]),
     (RETRIEVAL + "personal_boost", [0.0, 1.0], [-0.1, 1.1]),
     (RETRIEVAL + "min_relevance", [0.0, 1.0], [-0.1, 1.1, ".nan", ".inf"]),

@@ -1,0 +1,310 @@
+"""The end of sessions, projects and tasks: asked for, or by silence."""
+
+import itertools
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import pytest
+from faults import Crash, Faults
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from night_world import AGENT, COMPANY, START, MakeWorld, World, memory, uid
+
+from memcore.backends.inmemory import InMemoryBackend
+from memcore.backends.record import Lineage, MemoryRecord
+from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.options import MemoryOptionsConfig
+from memcore.config.retention import RetentionConfig, RetentionRule
+from memcore.jobs.outcomes import Done, Skipped, Snooze
+from memcore.ledger import AgentSpec, RunState
+from memcore.ledger.run import EndKind
+from memcore.maintenance.lease import LEASE_LENGTH
+from memcore.maintenance.over import Over
+from memcore.maintenance.timeouts import Timeouts
+from memcore.models import MemoryCategory, MemoryLevel
+
+#: Much of an agent's memory ends with its session, and no brake may hold that.
+BRAKED = ConsolidationConfig(max_removed_fraction=0.01, max_removed_floor=0)
+
+HOURS = 1 / 24
+
+
+def made_in(
+    number: int,
+    *,
+    session: str | None = None,
+    project: str | None = None,
+    task: str | None = None,
+    hours_old: float = 1.0,
+    category: MemoryCategory = MemoryCategory.SEMANTIC,
+) -> MemoryRecord:
+    lineage = Lineage(session_id=session, project_id=project, task_id=task)
+    return memory(number, days_old=hours_old * HOURS, category=category, lineage=lineage)
+
+
+async def numbers(world: World) -> set[int]:
+    live = await world.live()
+    return {number for number in range(100) if uid(number) in live}
+
+
+def everything() -> Iterable[MemoryRecord]:
+    """A fact and a working memory in each scope, in another one, and in none."""
+    count = itertools.count(1)
+    for category in (MemoryCategory.SEMANTIC, MemoryCategory.WORKING):
+        for scope in (
+            Lineage(),
+            Lineage(session_id="x"),
+            Lineage(project_id="x"),
+            Lineage(task_id="x"),
+            Lineage(session_id="y", project_id="y"),
+        ):
+            yield memory(next(count), days_old=HOURS, category=category, lineage=scope)
+
+
+#: The facts are 1 to 5, the working memories 6 to 10: in none, session x, project x, task x, session and project y.
+@pytest.mark.parametrize(
+    ("level", "kind", "gone"),
+    [
+        (MemoryLevel.PERSISTENT, "end_session", {7}),
+        (MemoryLevel.PERSISTENT, "end_project", {8}),
+        (MemoryLevel.PERSISTENT, "end_task", {9}),
+        (MemoryLevel.PROJECT, "end_session", {7}),
+        (MemoryLevel.PROJECT, "end_project", {3, 8}),
+        (MemoryLevel.PROJECT, "end_task", {9}),
+        (MemoryLevel.SESSION, "end_session", {2, 7}),
+        (MemoryLevel.SESSION, "end_project", {3, 8}),
+        (MemoryLevel.SESSION, "end_task", {9}),
+        (MemoryLevel.NONE, "end_session", {7}),
+    ],
+)
+async def test_an_end_takes_what_was_to_live_no_longer_and_an_undo_brings_it_back(
+    make_world: MakeWorld, level: MemoryLevel, kind: EndKind, gone: set[int]
+) -> None:
+    world = make_world(BRAKED)
+    world.level = level
+    await world.store(everything())
+    before = await world.snapshot()
+
+    run = await world.end(kind, "x")
+
+    assert await numbers(world) == set(range(1, 11)) - gone
+    assert run.counts == {"ended": len(gone)}
+    assert {booking.reason for booking in world.ledger.journal.bookings(run.run_id)} == {"ended"}
+    await world.check_balance()
+
+    await world.undo(run.run_id)
+
+    assert await world.snapshot() == before
+    await world.check_balance()
+
+
+async def test_the_agents_own_level_decides(world: World) -> None:
+    world.ledger.agents.put(AgentSpec(company=COMPANY, agent_id=AGENT, level=MemoryLevel.SESSION))
+    await world.store([made_in(1, session="s"), made_in(2, session="t")])
+
+    await world.end("end_session", "s")
+
+    assert await numbers(world) == {2}
+
+
+async def test_ending_twice_or_what_nobody_knows_is_harmless(world: World) -> None:
+    world.level = MemoryLevel.SESSION
+    await world.store([made_in(1, session="s"), made_in(2, session="t")])
+
+    first = await world.end("end_session", "s")
+    assert isinstance(await world.service().run(first.run_id), Skipped)
+    assert (await world.end("end_session", "s")).counts == {"ended": 0}
+    assert (await world.end("end_session", "never")).counts == {"ended": 0}
+
+    assert await numbers(world) == {2}
+    await world.check_balance()
+
+
+async def test_what_was_made_after_the_end_was_asked_for_stays(world: World) -> None:
+    world.level = MemoryLevel.SESSION
+    await world.store([made_in(1, session="s")])
+    run = world.plan_run(kind="end_session", scope_id="s")
+    await world.store([made_in(2, session="s", hours_old=-1)])
+
+    await world.to_the_end(run.run_id)
+
+    assert await numbers(world) == {2}
+
+
+@pytest.mark.parametrize("level", [MemoryLevel.SESSION, MemoryLevel.PROJECT])
+async def test_a_store_that_came_after_the_end_had_run_goes_with_the_next_night(
+    make_world: MakeWorld, level: MemoryLevel
+) -> None:
+    world = make_world(BRAKED)
+    world.level = level
+    await world.store([made_in(1, session="s", project="s")])
+    await world.end("end_session" if level is MemoryLevel.SESSION else "end_project", "s")
+    late, later = made_in(2, session="s", project="s"), made_in(3, session="s", project="s", hours_old=-1)
+    await world.store([late, later, made_in(4)])
+    plan = await world.service().plan(AGENT)
+
+    night = await world.night()
+
+    assert (plan.removed, plan.is_held, night.counts["ended"]) == (1, False, 1)
+    assert await numbers(world) == {3, 4}
+    await world.check_balance()
+
+
+async def test_what_an_undone_end_brought_back_stays_after_its_hold_has_ended(world: World) -> None:
+    world.level = MemoryLevel.SESSION
+    await world.store([made_in(1, session="s")])
+    run = await world.end("end_session", "s")
+    await world.undo(run.run_id)
+    world.clock.turn(timedelta(days=world.policy.restored_hold_days + 1))
+
+    await world.night()
+
+    assert await numbers(world) == {1}
+
+
+async def test_a_silent_session_is_over_and_a_session_that_goes_on_is_not(make_world: MakeWorld) -> None:
+    world = make_world(BRAKED)
+    world.level = MemoryLevel.SESSION
+    world.timeouts = Timeouts(session=timedelta(hours=24))
+    await world.store(made_in(n, session="silent", hours_old=25 + n) for n in range(1, 5))
+    await world.store(made_in(n, session="long", hours_old=20 * n) for n in range(1 + 4, 4 + 4))
+    await world.store([made_in(8, session="long", hours_old=1), made_in(9, hours_old=900)])
+    plan = await world.service().plan(AGENT)
+
+    night = await world.night()
+
+    assert await numbers(world) == {5, 6, 7, 8, 9}
+    assert (plan.removed, plan.is_held) == (4, False)
+    assert (night.counts["planned"], night.counts["ended"]) == (4, 4)
+    await world.undo(night.run_id)
+    await world.night()
+    assert await numbers(world) == set(range(1, 10)), "a hold keeps them from the next night"
+    await world.check_balance()
+
+
+async def test_persistent_memories_know_no_time_out(world: World) -> None:
+    world.timeouts = Timeouts.of(MemoryOptionsConfig(project_timeout_hours=1))
+    await world.store([made_in(1, session="s", project="p", hours_old=900)])
+
+    assert (await world.night()).counts["ended"] == 0
+    assert await numbers(world) == {1}
+
+
+async def test_a_project_rests_for_ever_unless_somebody_sets_a_limit(world: World) -> None:
+    world.level = MemoryLevel.PROJECT
+    world.timeouts = Timeouts.of(MemoryOptionsConfig())
+    await world.store([made_in(1, project="p", hours_old=900)])
+    await world.night()
+    assert await numbers(world) == {1}
+
+    world.timeouts = Timeouts.of(MemoryOptionsConfig(project_timeout_hours=899))
+    await world.night()
+    assert await numbers(world) == set()
+
+
+async def test_working_memories_are_over_after_a_day_and_no_brake_holds_that(make_world: MakeWorld) -> None:
+    world = make_world(BRAKED)
+    world.timeouts = Timeouts.of(MemoryOptionsConfig())
+    working = MemoryCategory.WORKING
+    await world.store([made_in(1, category=working, hours_old=25), made_in(2, category=working, hours_old=23)])
+    await world.store([made_in(3, hours_old=25)])
+
+    night = await world.night()
+
+    assert (night.state, night.counts["retention"]) == (RunState.DONE, 1)
+    assert await numbers(world) == {2, 3}
+
+
+async def test_a_rule_for_working_memories_stands_in_place_of_their_time_out(make_world: MakeWorld) -> None:
+    rule = RetentionRule(category=MemoryCategory.WORKING, retention_days=14)
+    world = make_world(ConsolidationConfig(retention=RetentionConfig(rules=(rule,)), max_removed_fraction=1.0))
+    world.timeouts = Timeouts.of(MemoryOptionsConfig())
+    working = MemoryCategory.WORKING
+    await world.store([made_in(1, category=working, hours_old=300), made_in(2, category=working, hours_old=400)])
+
+    await world.night()
+
+    assert await numbers(world) == {1}
+
+
+async def test_the_brake_still_holds_what_was_to_stay(make_world: MakeWorld) -> None:
+    world = make_world(ConsolidationConfig(max_memories_per_agent=3, max_removed_fraction=0.5, max_removed_floor=0))
+    world.level = MemoryLevel.SESSION
+    world.timeouts = Timeouts(session=timedelta(hours=24))
+    await world.store(made_in(n, session="silent", hours_old=30) for n in range(1, 11))
+    await world.store(made_in(n, hours_old=30) for n in range(11, 21))
+
+    assert (await world.service().plan(AGENT)).is_held
+
+
+async def test_an_end_waits_while_maintenance_is_paused_and_not_for_a_policy_without_maintenance(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(ConsolidationConfig(enabled=False))
+    world.level = MemoryLevel.SESSION
+    await world.store([made_in(1, session="s")])
+    world.ledger.switches.pause(COMPANY)
+    run = world.plan_run(kind="end_session", scope_id="s")
+    assert isinstance(await world.service().run(run.run_id), Snooze)
+    assert await numbers(world) == {1}
+
+    world.ledger.switches.resume(COMPANY)
+    assert isinstance(await world.to_the_end(run.run_id), Done)
+    assert await numbers(world) == set()
+
+
+async def test_a_crash_at_any_call_of_an_end_loses_nothing_and_ends_all_the_same(make_world: MakeWorld) -> None:
+    world = make_world()
+    world.level = MemoryLevel.SESSION
+    await world.store(made_in(n, session="s" if n % 3 else "t") for n in range(1, 10))
+    go_back = world.keep()
+    seen = Faults()
+    run = world.plan_run(kind="end_session", scope_id="s")
+    await world.service(seen.backend(world.backend), seen.ledger(world.ledger)).run(run.run_id)
+    after = await world.snapshot()
+    assert len(after) == 3
+    assert len(seen.calls) >= 15, "the scenario has become too small to mean anything"
+
+    for point in range(1, len(seen.calls)):
+        go_back()
+        run = world.plan_run(kind="end_session", scope_id="s")
+        faults = Faults(point)
+        with pytest.raises(Crash):
+            await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run.run_id)
+        world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+
+        outcome = await world.to_the_end(run.run_id)
+
+        assert isinstance(outcome, Done), (point, seen.calls[point], outcome)
+        assert await world.snapshot() == after, (point, seen.calls[point])
+        assert world.run(run.run_id).counts == {"ended": 6}
+        await world.check_balance()
+
+
+SCOPES = st.none() | st.sampled_from("abc")
+MOMENTS = st.integers(0, 5).map(lambda hours: START - timedelta(hours=hours))
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    sessions=st.dictionaries(st.sampled_from("abc"), MOMENTS),
+    projects=st.dictionaries(st.sampled_from("abc"), MOMENTS),
+    made=st.lists(st.tuples(SCOPES, SCOPES, st.integers(0, 5)), max_size=12),
+)
+async def test_what_a_plan_counts_is_what_the_filters_match(
+    sessions: dict[str, datetime], projects: dict[str, datetime], made: list[tuple[str | None, str | None, int]]
+) -> None:
+    backend = InMemoryBackend(company=COMPANY)
+    await backend.connect()
+    records = [
+        made_in(number, session=session, project=project, hours_old=hours)
+        for number, (session, project, hours) in enumerate(made, start=1)
+    ]
+    await backend.store_many(records)
+    over = Over(sessions=sessions, projects=projects)
+
+    matched: set[str] = set()
+    for where in over.filters(AGENT, held=frozenset()):
+        matched |= {record.entry.id for record in (await backend.scan(where)).records}
+
+    assert matched == {record.entry.id for record in records if over.takes(record)}
