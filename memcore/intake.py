@@ -14,6 +14,7 @@ from memcore.jobs.payloads import StoreItem
 from memcore.ledger.ledger import Ledger
 from memcore.levels import missing_id
 from memcore.models import ConsolidationInterval, MemoryEntry, MemoryLevel
+from memcore.retrieval.store_guard import StoreGuard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,7 @@ class Intake:
         company: the company that this process serves.
         interval: how often an agent that nobody has set up is maintained.
         level: how long the memories of an agent live that has no level of its own.
+        guard: looks at what is stored, and holds nothing up; None looks at nothing.
     """
 
     def __init__(
@@ -62,12 +64,14 @@ class Intake:
         company: str,
         interval: ConsolidationInterval,
         level: MemoryLevel,
+        guard: StoreGuard | None = None,
     ) -> None:
         self._backend = backend
         self._ledger = ledger
         self._company = company
         self._interval = interval
         self._level = level
+        self._guard = guard
         self._known: set[str] = set()
 
     async def write(self, items: Sequence[StoreItem]) -> Written:
@@ -81,6 +85,9 @@ class Intake:
         wanted = [item for item in items if item.id not in skipped and item.id not in refused]
         if not wanted:
             return Written(skipped=skipped, refused=refused)
+        if self._guard is not None:
+            for item in wanted:
+                self._guard.look(item.agent_id, item.request.metadata.tags)
         sent = {item.id: item.sent_at for item in wanted}
         buried = self._ledger.journal.buried(sent)
         fresh = [item for item in wanted if item.id not in buried]

@@ -1,10 +1,9 @@
 """The crew of one worker process: one event loop, one set of connections, opened after the fork, closed at the end."""
 
-import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any, Self, TypeVar
+from typing import Self
 
 from memcore.backends.factory import create_worker_backend
 from memcore.clock import Clock, utc_now
@@ -15,32 +14,12 @@ from memcore.intake import Intake, Written
 from memcore.jobs.outcomes import Outcome
 from memcore.jobs.payloads import StoreItem
 from memcore.ledger.ledger import Ledger
+from memcore.loop_thread import LoopThread
 from memcore.maintenance.service import MaintenanceService
 from memcore.maintenance.timeouts import Timeouts
+from memcore.retrieval.store_guard import StoreGuard
 from tasks.crew import Bell
 from workers.desk import Desk
-
-Result = TypeVar("Result")
-
-
-class LoopThread:
-    """An event loop in a thread of its own, for the sync world of Celery to hand coroutines to."""
-
-    def __init__(self) -> None:
-        """Start the loop."""
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="crew-loop", daemon=True)
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run the coroutine on the loop and return its result; called from any other thread."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    def close(self) -> None:
-        """Stop the loop and wait for its thread."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
 
 
 class WorkerCrew:
@@ -61,7 +40,7 @@ class WorkerCrew:
         self.bell = bell
         self.clock = clock
         with ExitStack() as opened:
-            self._loop = LoopThread()
+            self._loop = LoopThread("crew-loop")
             opened.callback(self._loop.close)
             self.ledger = Ledger.open(settings.ledger_urls, clock=clock)
             opened.callback(self.ledger.close)
@@ -78,6 +57,7 @@ class WorkerCrew:
             company=settings.company,
             interval=policy.memory.consolidation.interval,
             level=policy.memory.level,
+            guard=StoreGuard() if policy.memory.retrieval.non_inferable_only else None,
         )
         self._maintenance = MaintenanceService(
             self._backend,

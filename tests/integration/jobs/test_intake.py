@@ -19,6 +19,7 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.run import NewRun
 from memcore.ledger.urls import LedgerUrls
 from memcore.models import ConsolidationInterval, MemoryLevel
+from memcore.retrieval.store_guard import StoreGuard
 
 
 @pytest.fixture
@@ -205,3 +206,13 @@ async def test_a_memory_without_the_id_of_its_level_is_refused_alone(backend: In
     assert written.stored == {hers.id}
     assert written.refused == {bare.id: "session_id", his.id: "project_id"}
     assert await texts(backend) == ["a"]
+
+
+async def test_a_memory_without_the_non_inferable_tag_is_stored_and_warned_of(
+    backend: InMemoryBackend, ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
+    terms = {"interval": ConsolidationInterval.DAILY, "level": MemoryLevel.PERSISTENT}
+    guarded = Intake(backend, ledger, company=COMPANY, guard=StoreGuard(), **terms)  # type: ignore[arg-type]  # as in the fixture
+    await guarded.write([item("plain"), item("tagged", tags=("non-inferable",)), item("plain too")])
+    assert await texts(backend) == ["plain", "plain too", "tagged"]
+    assert [each.message for each in caplog.records] == ["memory.filter.store_missing_tag"]
