@@ -6,6 +6,9 @@ PYTHON ?= python3
 # What falls when in make chaos: make SEED=2 chaos
 SEED ?= 1
 
+# Whose vectors make bench-retrieval measures: static, minilm, ...
+EMBEDDER ?= static
+
 VENV := .venv
 BIN := $(VENV)/bin
 ROOMS := memcore ops scheduler tasks workers
@@ -15,11 +18,11 @@ REPORTS := build/tests
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo up test test-fast lint format types bench chaos clean
+.PHONY: help setup demo up test test-fast lint format types bench bench-retrieval chaos clean
 
 help:  ## Show this list.
 	@echo "memtend: make TARGET"
-	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.core  ## Install memtend into .venv; then .venv/bin/memtend works.
 
@@ -54,6 +57,9 @@ types: $(VENV)/.dev  ## Check types, of the tests too: mypy strict, then basedpy
 
 bench: $(VENV)/.dev  ## Measure stores, searches, queues and the scheduler beside limits and peers.
 	$(BIN)/python tests/benchmarks/run.py
+
+bench-retrieval: $(VENV)/.dev  ## Measure what is found (LoCoMo from MEMTEND_LOCOMO_DIR) and how fast (EMBEDDER=minilm).
+	$(BIN)/python tests/benchmarks/retrieval/run.py --embedder $(EMBEDDER)
 
 chaos: $(VENV)/.dev  ## Kill every part again and again under load, then account for every job (five minutes).
 	$(BIN)/python tests/chaos/run.py --seed $(SEED)

@@ -19,6 +19,7 @@ from memcore.backends.factory import WorkerBackend, create_worker_backend
 from memcore.config.loader import load_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
+from workers.stack.home import Home
 from workers.stack.stack import start_stack
 from workers.stack.state import read_state
 
@@ -94,9 +95,11 @@ def policy_of(settings: Settings) -> Policy:
 
 
 @contextmanager
-def open_house() -> Iterator[House]:
-    """Run a stack in a temporary folder for as long as the context is open."""
+def open_house(*, policy: str | None = None) -> Iterator[House]:
+    """Run a stack in a temporary folder for as long as the context is open, with the starter policy or this one."""
     home = Path(tempfile.mkdtemp(prefix="memtend-bench-"))
+    if policy is not None:
+        Home(home).policy.write_text(policy, encoding="utf-8")
     stack = start_stack(home, os.environ, tick_seconds=_TICK_SECONDS)
     watcher = threading.Thread(target=stack.supervisor.watch, name="watch")
     watcher.start()

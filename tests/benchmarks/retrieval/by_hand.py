@@ -1,0 +1,89 @@
+"""The same rankings by a few lines of numpy, without the product's store, search and fusion.
+
+Shared with the product: the embedder, and which words a text has. Everything else is written here a second time.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from benchmarks.retrieval.quality import DEPTH
+from numpy.typing import NDArray
+
+from memcore.embedding.protocol import Embedder
+from memcore.embedding.tokenizer import Tokenizer
+
+#: BM25's constants and the candidates of each list, as the documentation names them.
+_K1, _B, _AVERAGE, _CANDIDATES = 0.5, 0.4, 64.0, 50
+
+#: RRF's constant.
+_RRF_K = 60
+
+_Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How often each word occurs in each text of a collection, and in how many texts."""
+
+    counts: list[Counter[str]]
+    spread: Counter[str]
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> "Words":
+        counts = [Counter(Tokenizer().terms(text)) for text in texts]
+        return cls(counts, Counter(word for each in counts for word in each))
+
+
+class ByHand:
+    """Rank one agent's texts.
+
+    Args:
+        texts: the agent's.
+        embedder: the one under measurement.
+        everybody: the words of all agents, for a rarity that is counted over all of them; None counts over these texts.
+    """
+
+    def __init__(self, texts: Sequence[str], embedder: Embedder, *, everybody: Words | None = None) -> None:
+        self._own = Words.of(texts)
+        self._rarity_of = everybody or self._own
+        self._embedder = embedder
+        self._vectors = embedder.embed_documents(texts).astype(np.float64)
+
+    def rankings(self, question: str, *, dense_weight: float) -> dict[str, list[int]]:
+        """Return the first ten places of each method, best first."""
+        cosines = self._vectors @ self._embedder.embed_query(question).astype(np.float64)
+        words = self._bm25(question)
+        near, worded = _first(cosines, _CANDIDATES), [at for at in _first(words, _CANDIDATES) if words[at] > 0.0]
+        fused = np.full(len(cosines), -np.inf)
+        for at in {*near, *worded}:
+            bm25 = words[at] / words[worded[0]] if at in worded else 0.0
+            share = dense_weight if worded else 1.0
+            fused[at] = share * max(0.0, cosines[at]) / cosines[near[0]] + (1.0 - share) * bm25
+        ranks = np.zeros(len(cosines))
+        for ranked in (near, worded):
+            ranks[ranked] += 1.0 / (_RRF_K + 1 + np.arange(len(ranked)))
+        return {
+            "bm25": worded[:DEPTH],
+            "dense": near[:DEPTH],
+            "rrf": _first(ranks, DEPTH),
+            "weighted": _first(fused, DEPTH),
+        }
+
+    def _bm25(self, question: str) -> _Numbers:
+        scores, number = np.zeros(len(self._own.counts)), len(self._rarity_of.counts)
+        for word in set(Tokenizer().query_terms(question)):
+            spread = self._rarity_of.spread[word]
+            rarity = math.log(1.0 + (number - spread + 0.5) / (spread + 0.5))
+            for at, counts in enumerate(self._own.counts):
+                if count := counts[word]:
+                    length = 1.0 - _B + _B * counts.total() / _AVERAGE
+                    scores[at] += rarity * count * (_K1 + 1.0) / (count + _K1 * length)
+        return scores
+
+
+def _first(scores: _Numbers, number: int) -> list[int]:
+    # Of equals the newest first, as the product has it.
+    return [len(scores) - 1 - int(at) for at in np.argsort(-scores[::-1], kind="stable")[:number]]

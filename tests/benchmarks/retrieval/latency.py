@@ -1,0 +1,128 @@
+"""What a hybrid search takes with 50,000 memories in 50 agents, beside its bare minimum and beside mem0.search."""
+
+import random
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks.figure import Figure, Target
+from benchmarks.house import House
+from benchmarks.texts import Texts, questions
+from qdrant_client.models import FieldCondition, Filter, MatchValue
+
+from memcore.backends.factory import mem0_place
+from memcore.backends.fresh import fresh_record
+from memcore.backends.mem0.sdk import close_mem0, open_mem0
+from memcore.clock import utc_now
+from memcore.embedding.protocol import Embedder
+from memcore.models import MemoryQuery
+
+#: Memories written in one call while the collection is filled.
+_AT_ONCE = 1_024
+
+#: Results asked for, as an engine asks.
+_RESULTS = 10
+
+#: Parts into which the searches of a run are cut, so that the figures have a spread.
+_PARTS = 5
+
+#: Most that a hybrid search may take at its 95 % quantile, in bare searches.
+_MOST = 2.0
+
+_COMPANY = "bench-latency"
+
+#: How many memories of an agent a question found.
+_Ask = Callable[[str, str], int]
+
+_OURS = "retrieve, hybrid"
+_BARE = "bare: embed + one dense query"
+_MEM0 = "mem0.search on the same data"
+
+
+def latency(
+    house: House, embedder: Embedder, *, memories: int, agents: int, rounds: int
+) -> tuple[list[Figure], list[Target]]:
+    """Fill a collection with the demo fleet's texts; ask every contender every question, each of a chance agent."""
+    place = mem0_place(house.settings.model_copy(update={"company": _COMPANY}))
+    dice = random.Random(4)  # agents to ask, no secrets
+    walls: dict[str, list[float]] = {_OURS: [], _BARE: [], _MEM0: []}
+    cpu = dict.fromkeys(walls, 0.0)
+    with (
+        house.backend(_COMPANY) as (backend, runner),
+        closing(house.qdrant()) as qdrant,
+        tempfile.TemporaryDirectory(prefix="memtend-bench-mem0-") as folder,
+    ):
+        requests = Texts().requests(memories, mark="latency")
+        for start in range(0, memories, _AT_ONCE):
+            chunk = enumerate(requests[start : start + _AT_ONCE], start)
+            now = utc_now()
+            runner.run(
+                backend.store_many(
+                    [fresh_record(f"agent-{n % agents}", each, company=_COMPANY, now=now) for n, each in chunk]
+                )
+            )
+        peer: Any = open_mem0(place, embedder, folder=Path(folder))
+
+        def hybrid(agent_id: str, text: str) -> int:
+            return len(runner.run(backend.retrieve(agent_id, MemoryQuery(text=text, limit=_RESULTS))))
+
+        def bare(agent_id: str, text: str) -> int:
+            return len(
+                qdrant.query_points(
+                    place.collection,
+                    query=embedder.embed_query(text).tolist(),
+                    query_filter=Filter(must=[FieldCondition(key="agent_id", match=MatchValue(value=agent_id))]),
+                    limit=_RESULTS,
+                    with_payload=True,
+                ).points
+            )
+
+        contenders: dict[str, _Ask] = {
+            _OURS: hybrid,
+            _BARE: bare,
+            _MEM0: lambda agent_id, text: len(
+                peer.search(text, filters={"agent_id": agent_id}, top_k=_RESULTS)["results"]
+            ),
+        }
+        try:
+            for turn in range(rounds + 1):
+                for text in questions():
+                    agent_id = f"agent-{dice.randrange(agents)}"
+                    # In another order each time, so that nobody always comes after the same one.
+                    for name in dice.sample(sorted(contenders), len(contenders)):
+                        cpu_before, before = time.process_time(), time.perf_counter()
+                        found = contenders[name](agent_id, text)
+                        if not turn:
+                            # The first round only warms up.
+                            continue
+                        walls[name].append((time.perf_counter() - before) * 1e3)
+                        cpu[name] += (time.process_time() - cpu_before) * 1e3
+                        if not found:
+                            raise AssertionError(f"{name} found nothing for {text!r}")
+        finally:
+            close_mem0(peer)
+    parts = {name: np.array_split(walls[name], _PARTS) for name in walls}
+    quantiles = {
+        (name, at): [float(np.percentile(part, at)) for part in parts[name]] for name in parts for at in (50, 95)
+    }
+    figures = [
+        Figure(
+            group=f"search, {memories:,} memories in {agents} agents",
+            name=f"{name}, p{at}",
+            unit="ms",
+            samples=samples,
+            cpu_ms=cpu[name] / len(walls[name]) if at == 50 else None,
+            note="CPU: this process only" if at == 50 else "",
+        )
+        for (name, at), samples in quantiles.items()
+    ]
+    ratio = float(np.percentile(walls[_OURS], 95) / np.percentile(walls[_BARE], 95))
+    halves = [float(np.median(walls[_OURS]) / np.median(walls[_BARE]))]
+    return figures, [
+        Target(name="hybrid against bare, p95", values=[ratio], wanted=_MOST, at_most=True),
+        Target(name="hybrid against bare, p50", values=halves, wanted=_MOST, at_most=True),
+    ]

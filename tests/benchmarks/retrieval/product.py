@@ -1,0 +1,150 @@
+"""The product's rankings: through the queue and the worker into the store, and out again through the backend."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+from benchmarks.house import House
+from benchmarks.retrieval.conversations import Conversation
+from benchmarks.retrieval.quality import DEPTH
+
+from memcore.backends.factory import create_worker_backend
+from memcore.backends.fresh import fresh_record
+from memcore.backends.legs import HybridBackend
+from memcore.backends.protocol import MemoryBackend
+from memcore.client import MemoryClient
+from memcore.client.envelope import ImportRecord
+from memcore.config.fusion import FusionStrategy
+from memcore.config.policy import Policy
+from memcore.embedding.protocol import Embedder
+from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.retrieval.rrf import fuse_ranked_lists
+
+#: A way to rank an agent's memories for a query.
+Method = Callable[[str, MemoryQuery], Coroutine[Any, Any, Sequence[MemoryEntry]]]
+
+#: Memories written in one call.
+_AT_ONCE = 1_024
+
+
+@dataclass(slots=True)
+class Answers:
+    """What one method answered.
+
+    Attributes:
+        rankings: the names of the turns, best first, for each question.
+        milliseconds: on the clock, for each question.
+        cpu_ms: of this process and of the store server, for all questions together.
+    """
+
+    rankings: list[list[str]] = field(default_factory=list)
+    milliseconds: list[float] = field(default_factory=list)
+    cpu_ms: float = 0.0
+
+
+def load(house: House, told: Sequence[Conversation]) -> float:
+    """Import every turn by the client and wait until all can be found; return the seconds."""
+    begun, count = time.perf_counter(), sum(len(each.turns) for each in told)
+    with MemoryClient.from_settings(house.settings) as client, closing(house.qdrant()) as qdrant:
+        client.import_many(
+            ImportRecord(
+                agent_id=each.agent_id,
+                category=MemoryCategory.EPISODIC,
+                content=turn.told,
+                metadata=MemoryMetadata(source=turn.name),
+                created_at=turn.at,
+            )
+            for each in told
+            for turn in each.turns
+        )
+        house.await_count(qdrant, count)
+    return time.perf_counter() - begun
+
+
+def load_directly(house: House, policy: Policy, company: str, told: Sequence[Conversation], embedder: Embedder) -> None:
+    """Write every turn by the backend, day and speaker apart from the text, for a policy other than the stack's."""
+    settings = house.settings.model_copy(update={"company": company})
+    backend = create_worker_backend(settings, policy, embedder=embedder)
+    records = [
+        fresh_record(
+            each.agent_id,
+            MemoryStoreRequest(
+                category=MemoryCategory.EPISODIC,
+                content=turn.text,
+                metadata=MemoryMetadata(source=turn.name, tags=(f"speaker:{turn.speaker}",)),
+            ),
+            company=company,
+            now=turn.at,
+        )
+        for each in told
+        for turn in each.turns
+    ]
+    with asyncio.Runner() as runner:
+        runner.run(backend.connect())
+        for start in range(0, len(records), _AT_ONCE):
+            runner.run(backend.store_many(records[start : start + _AT_ONCE]))
+        runner.run(backend.disconnect())
+
+
+def ask_all(
+    house: House, policy: Policy, company: str, told: Sequence[Conversation], embedder: Embedder
+) -> dict[str, Answers]:
+    """Ask every question of its agent by every method, in turn; the methods are named as in ``ByHand.rankings``."""
+    settings = house.settings.model_copy(update={"company": company})
+    weighted, linear = (
+        create_worker_backend(settings, with_memory(policy, retrieval={"fusion_strategy": strategy}), embedder=embedder)
+        for strategy in (FusionStrategy.WEIGHTED, FusionStrategy.LINEAR)
+    )
+    if not isinstance(weighted, HybridBackend):
+        raise TypeError("the backend has no lists to fuse")
+    store = psutil.Process(house.pids()["store-server"])
+    methods = _methods(weighted, weighted, linear)
+    answers = {name: Answers() for name in methods}
+    with asyncio.Runner() as runner:
+        for backend in (weighted, linear):
+            runner.run(backend.connect())
+        try:
+            for each in told:
+                for question in each.questions:
+                    query = MemoryQuery(text=question.text, limit=DEPTH)
+                    for name, ask in methods.items():
+                        cpu, begun = _cpu(store), time.perf_counter()
+                        found = runner.run(ask(each.agent_id, query))
+                        answers[name].milliseconds.append((time.perf_counter() - begun) * 1e3)
+                        answers[name].cpu_ms += (_cpu(store) - cpu) * 1e3
+                        answers[name].rankings.append([str(entry.metadata.source) for entry in found])
+        finally:
+            for backend in (weighted, linear):
+                runner.run(backend.disconnect())
+    return answers
+
+
+def with_memory(policy: Policy, **sections: dict[str, object]) -> Policy:
+    """Return a policy with some keys of some sections of ``memory`` changed."""
+    written = policy.model_dump(mode="json", exclude_unset=True)
+    memory = written.setdefault("memory", {})
+    for name, keys in sections.items():
+        memory[name] = {**memory.get(name, {}), **keys}
+    return Policy.model_validate(written)
+
+
+def _methods(hybrid: HybridBackend, weighted: MemoryBackend, linear: MemoryBackend) -> dict[str, Method]:
+    async def keywords(agent_id: str, query: MemoryQuery) -> Sequence[MemoryEntry]:
+        legs = await hybrid.retrieve_legs(agent_id, query)
+        return [hit.entry for hit in legs.sparse[:DEPTH]]
+
+    async def ranks(agent_id: str, query: MemoryQuery) -> Sequence[MemoryEntry]:
+        legs = await hybrid.retrieve_legs(agent_id, query)
+        lists = [[hit.entry for hit in leg] for leg in (legs.dense, legs.sparse)]
+        return [scored.entry for scored in fuse_ranked_lists(lists, max_results=DEPTH)]
+
+    return {"bm25": keywords, "dense": linear.retrieve, "rrf": ranks, "weighted": weighted.retrieve}
+
+
+def _cpu(store: psutil.Process) -> float:
+    times = store.cpu_times()
+    return time.process_time() + times.user + times.system

@@ -1,0 +1,172 @@
+"""``make bench-retrieval``: what is found, and how fast; see docs/retrieval.md."""
+
+import argparse
+import os
+import platform
+import sys
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+ROOT = Path(__file__).parents[3]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find the tree first
+from benchmarks.house import House, open_house, policy_of  # noqa: E402
+from benchmarks.report import show  # noqa: E402
+from benchmarks.retrieval.by_hand import ByHand, Words  # noqa: E402
+from benchmarks.retrieval.conversations import CATEGORIES, FOLDER, Conversation, conversations  # noqa: E402
+from benchmarks.retrieval.latency import latency  # noqa: E402
+from benchmarks.retrieval.product import Answers, ask_all, load, load_directly, with_memory  # noqa: E402
+from benchmarks.retrieval.quality import lead, ndcg, recall  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
+
+from memcore.backends.fusion import default_dense_weight  # noqa: E402
+from memcore.embedding.factory import create_embedder  # noqa: E402
+from memcore.embedding.protocol import Embedder, EmbedderKind  # noqa: E402
+
+#: What the default fusion must reach with the static embedder, and with any other.
+_LEAST_STATIC, _LEAST_TRANSFORMER = 0.545, 0.56
+
+#: How far the product's figures may be from the same done by hand: two digits.
+_SAME = 0.005
+
+#: What is indexed of a memory, from the text alone to day and speaker.
+_TEMPLATES = {
+    "text alone": "{content}",
+    "day": "[{date}] {content}",
+    "day and speaker": "[{date}] {speaker}: {content}",
+}
+
+_Rankings = dict[str, list[list[str]]]
+
+#: A measure of one ranking.
+Judge = Callable[[Sequence[str], Collection[str]], float]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure and print; 1 when a target is missed."""
+    parser = argparse.ArgumentParser(description="Retrieval: quality on LoCoMo, latency on the demo fleet's texts.")
+    parser.add_argument("--embedder", default="static", help="static, minilm, ...")
+    parser.add_argument(
+        "--rounds", type=int, default=10, help="rounds of questions in the latency part; 0 leaves it out"
+    )
+    parser.add_argument("--memories", type=int, default=50_000, help="in the latency part")
+    parser.add_argument("--agents", type=int, default=50, help="among whom they are dealt out")
+    options = parser.parse_args(argv)
+    console = Console(highlight=False, width=150)
+    embedder, told = create_embedder(options.embedder), conversations()
+    targets: list[Target] = []
+    with open_house(policy=f"memory:\n  level: persistent\n  embedder:\n    provider: {options.embedder}\n") as house:
+        if told:
+            targets += _quality(house, told, embedder, console)
+            _variants(house, told, embedder, console)
+        else:
+            console.print(f"quality: skipped: no data (set {FOLDER} to a folder of conversation_*.json)")
+        figures: list[Figure] = []
+        if options.rounds:
+            size = {"memories": options.memories, "agents": options.agents}
+            figures, aims = latency(house, embedder, rounds=options.rounds, **size)
+            targets += aims
+    machine = {
+        "cores": psutil.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "load": f"{os.getloadavg()[0]:.1f}",
+    }
+    show(figures, targets, machine)
+    return 0 if all(target.is_met for target in targets) else 1
+
+
+def _quality(house: House, told: Sequence[Conversation], embedder: Embedder, console: Console) -> list[Target]:
+    seconds = load(house, told)
+    count, asked = sum(len(each.turns) for each in told), sum(len(each.questions) for each in told)
+    console.print(
+        f"{embedder.name}: {count:,} turns of {len(told)} agents by client, queue and worker in {seconds:.1f} s"
+    )
+    answers = ask_all(house, policy_of(house.settings), house.settings.company, told, embedder)
+    product = {name: answer.rankings for name, answer in answers.items()}
+    own, shared = _by_hand(told, embedder, per_agent=True), _by_hand(told, embedder, per_agent=False)
+    console.print(_by_category(f"NDCG@10, {asked:,} questions", told, product, ndcg))
+    console.print(_by_category("Recall@10", told, product, recall))
+    console.print(_by_category("by hand, NDCG@10", told, own, ndcg))
+    console.print(_by_category("by hand, NDCG@10, word rarity over all agents", told, shared, ndcg))
+    console.print(_costs(answers))
+    scores = {name: _scores(told, rankings, ndcg) for name, rankings in product.items()}
+    means = {name: float(np.mean(each)) for name, each in scores.items()}
+    better = max(("bm25", "dense"), key=means.__getitem__)
+    ahead = lead(scores["weighted"], scores[better])
+    console.print(
+        f"weighted leads {better} by {ahead.mean:+.4f}, 95 % of 10,000 paired resamples within "
+        f"{ahead.low:+.4f} to {ahead.high:+.4f}\n"
+    )
+    apart = [abs(means[name] - float(np.mean(_scores(told, own[name], ndcg)))) for name in means]
+    least = _LEAST_STATIC if embedder.kind is EmbedderKind.STATIC else _LEAST_TRANSFORMER
+    return [
+        Target(name="weighted, NDCG@10", values=[means["weighted"]], wanted=least),
+        Target(name="weighted minus its better leg, lower bound", values=[ahead.low], wanted=0.0),
+        Target(name="product apart from the same by hand, at most", values=[max(apart)], wanted=_SAME, at_most=True),
+    ]
+
+
+def _variants(house: House, told: Sequence[Conversation], embedder: Embedder, console: Console) -> None:
+    table = Table("what is indexed, and how", "bm25", "dense", "rrf", "weighted", title="NDCG@10")
+    variants: dict[str, dict[str, dict[str, object]]] = {
+        name: {"storage": {"text_template": template}} for name, template in _TEMPLATES.items()
+    }
+    variants["day and speaker, sparse_term_weight raw"] = {
+        **variants["day and speaker"],
+        "retrieval": {"sparse_term_weight": "raw"},
+    }
+    for number, (name, sections) in enumerate(variants.items()):
+        policy, company = with_memory(policy_of(house.settings), **sections), f"variant-{number}"
+        load_directly(house, policy, company, told, embedder)
+        answers = ask_all(house, policy, company, told, embedder)
+        means = {method: np.mean(_scores(told, answer.rankings, ndcg)) for method, answer in answers.items()}
+        table.add_row(name, *(f"{means[method]:.4f}" for method in ("bm25", "dense", "rrf", "weighted")))
+    console.print(table)
+
+
+def _by_hand(told: Sequence[Conversation], embedder: Embedder, *, per_agent: bool) -> _Rankings:
+    everybody = None if per_agent else Words.of([turn.told for each in told for turn in each.turns])
+    rankings: _Rankings = {}
+    for each in told:
+        ranker = ByHand([turn.told for turn in each.turns], embedder, everybody=everybody)
+        for question in each.questions:
+            places = ranker.rankings(question.text, dense_weight=default_dense_weight(embedder.kind))
+            for name, ranked in places.items():
+                rankings.setdefault(name, []).append([each.turns[at].name for at in ranked])
+    return rankings
+
+
+def _scores(told: Sequence[Conversation], rankings: Sequence[Sequence[str]], judge: Judge) -> list[float]:
+    asked = [question for each in told for question in each.questions]
+    return [judge(ranked, question.evidence) for ranked, question in zip(rankings, asked, strict=True)]
+
+
+def _by_category(title: str, told: Sequence[Conversation], product: _Rankings, judge: Judge) -> Table:
+    categories = [question.category for each in told for question in each.questions]
+    table = Table("", "all", *(f"{name} ({categories.count(name)})" for name in CATEGORIES.values()), title=title)
+    for method, rankings in product.items():
+        scores = _scores(told, rankings, judge)
+        parts = [
+            np.mean([score for score, of in zip(scores, categories, strict=True) if of == name])
+            for name in CATEGORIES.values()
+        ]
+        table.add_row(method, f"{np.mean(scores):.4f}", *(f"{part:.3f}" for part in parts))
+    return table
+
+
+def _costs(answers: dict[str, Answers]) -> Table:
+    table = Table("a query", "CPU ms, with the store's", "p50 ms", "p95 ms")
+    for method, answer in answers.items():
+        p50, p95 = np.percentile(answer.milliseconds, (50, 95))
+        table.add_row(method, f"{answer.cpu_ms / len(answer.rankings):.2f}", f"{p50:.2f}", f"{p95:.2f}")
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
