@@ -7,7 +7,10 @@ from memcore.backends.protocol import BatchBackend, MemoryBackend
 from memcore.backends.registry import BackendParts, BackendRegistry
 from memcore.clock import Clock, utc_now
 from memcore.config.company import CompanyMemoryConfig
+from memcore.config.embedder import EmbedderOverrideConfig
+from memcore.embedding.choice import EmbedderChoice
 from memcore.embedding.factory import create_embedder
+from memcore.embedding.sides import Sides
 from memcore.errors import MemoryConfigError
 
 if TYPE_CHECKING:
@@ -49,9 +52,23 @@ def create_memory_backend(
 
 def create_configured_embedder(settings: "Settings", policy: "Policy") -> "Embedder | None":
     """Load the embedder that is configured, or None for a backend that needs none; it may be loaded before a fork."""
-    config = policy.memory
-    provider = None if config.embedder is None else config.embedder.provider
-    return create_embedder(provider or settings.embedder) if "mem0" in config.backends.values() else None
+    if "mem0" not in policy.memory.backends.values():
+        return None
+    return create_embedder(embedder_choice(settings, policy))
+
+
+def embedder_choice(settings: "Settings", policy: "Policy") -> EmbedderChoice:
+    """Return what the policy and the settings say about the embedder; the policy's provider wins."""
+    config = policy.memory.embedder or EmbedderOverrideConfig()
+    return EmbedderChoice(
+        provider=config.provider or settings.embedder,
+        model=config.model,
+        dims=config.dims,
+        sides=Sides(query_prefix=config.query_prefix or "", document_prefix=config.document_prefix or ""),
+        url=settings.embedder_url,
+        api_key=settings.embedder_api_key,
+        has_gpu=settings.embedder_has_gpu,
+    )
 
 
 def create_engine_backend(

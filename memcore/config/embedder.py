@@ -1,10 +1,16 @@
 """Which embedder is used, when the choice is not left to the stack."""
 
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from memcore.config.added import Added
 from memcore.frozen import Frozen, NotBlankStr
+
+#: Longest prefix in characters; instructions are a sentence or two.
+MAX_PREFIX_CHARS = 1_000
+
+_INSTRUCTED = "some models were trained to be told what a text is"
 
 
 class EmbedderOverrideConfig(Frozen):
@@ -13,14 +19,19 @@ class EmbedderOverrideConfig(Frozen):
     ``provider: static`` alone names the embedder that needs no model server and no torch.
 
     Attributes:
-        provider: ``static``, ``onnx``, ``sentence-transformers``, or the name of a server's provider.
-        model: a model of that provider; needs dims.
+        provider: ``static``, ``static-mean``, ``minilm``, ``onnx``, ``sentence-transformers``, ``openai-compatible``,
+            ``openai``, ``ollama``, ``lm-studio`` or ``vllm``.
+        model: a model of that provider, for ``onnx`` the folder it lies in; needs dims.
         dims: length of the model's vectors; needs model.
+        query_prefix: what the model wants before a question, such as ``"query: "``; white space is kept.
+        document_prefix: what it wants before a memory, such as ``"passage: "``; white space is kept.
     """
 
     provider: NotBlankStr | None = None
     model: NotBlankStr | None = None
     dims: int | None = Field(default=None, ge=1)
+    query_prefix: Annotated[str | None, Added(_INSTRUCTED)] = Field(default=None, max_length=MAX_PREFIX_CHARS)
+    document_prefix: Annotated[str | None, Added(_INSTRUCTED)] = Field(default=None, max_length=MAX_PREFIX_CHARS)
 
     @model_validator(mode="after")
     def _model_with_dims(self) -> Self:

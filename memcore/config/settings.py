@@ -52,6 +52,9 @@ class Settings(Frozen):
         flower_url: where people watch, as ``http://USER:PASSWORD@HOST:PORT``; with it workers report their tasks.
         company: whose memories; part of collection names.
         embedder: the embedder where the policy's ``memory.embedder.provider`` names none.
+        embedder_url: base address of the embedder's server, where it is one and not at its usual place.
+        embedder_api_key: its key.
+        embedder_has_gpu: whether that server has a GPU; chooses among its models where the policy names none.
         policy_path: the policy file; None for the defaults alone.
         home: the data folder of this machine.
         tick_seconds: pause between two looks for agents that are due, above 0.
@@ -70,6 +73,9 @@ class Settings(Frozen):
     flower_url: HttpEndpoint | None = None
     company: NotBlankStr = "default"
     embedder: NotBlankStr = "static"
+    embedder_url: HttpEndpoint | None = None
+    embedder_api_key: SecretStr | None = None
+    embedder_has_gpu: bool | None = None
     policy_path: Path | None = None
     home: Path
     tick_seconds: float = Field(default=TICK_SECONDS, gt=0.0, le=LONGEST_PAUSE_SECONDS)
@@ -138,8 +144,10 @@ class Settings(Frozen):
     def save_stack(self) -> Path:
         """Write these settings, passwords included, to the owner-only file that `load` reads; return its path."""
         content = self.model_dump(mode="json", exclude={"home"})
-        if self.qdrant_api_key is not None:
-            content["qdrant_api_key"] = self.qdrant_api_key.get_secret_value()
+        for name in ("qdrant_api_key", "embedder_api_key"):
+            secret: SecretStr | None = getattr(self, name)
+            if secret is not None:
+                content[name] = secret.get_secret_value()
         return write_stack(self.home, content)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:

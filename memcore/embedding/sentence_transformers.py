@@ -1,0 +1,117 @@
+"""A sentence-transformers model in this process: for checkpoints that were not exported, and for GPUs."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+
+from memcore.embedding.protocol import EmbedderKind
+from memcore.embedding.sides import Sides
+from memcore.embedding.texts import require_texts, speaking, whole
+from memcore.embedding.unit_rows import unit_rows
+from memcore.errors import MemoryConfigError, MemoryEmbeddingError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Texts in one run of the model; the library sorts them by length itself.
+_BATCH_TEXTS = 32
+
+
+class SentenceModel(Protocol):
+    """What is used of ``sentence_transformers.SentenceTransformer``."""
+
+    def encode(self, sentences: list[str], /, **options: Any) -> Any:
+        """Return one row for each sentence."""
+        ...
+
+
+class SentenceTransformersEmbedder:
+    """Embed texts with a loaded model; a blank text gets the zero vector.
+
+    One call at a time runs in the model: its tokenizer refuses a second one.
+
+    Args:
+        model: the loaded model.
+        name: what its vectors are recorded under.
+        sides: the prefixes of questions and documents.
+    """
+
+    def __init__(self, model: SentenceModel, *, name: str, sides: Sides | None = None) -> None:
+        self._model = model
+        self._sides = sides or Sides()
+        self._name = f"{name}{self._sides.mark}"
+        self._lock = Lock()
+        self._dims = int(self._run(["dims"]).shape[1])
+
+    @classmethod
+    def load(cls, model: str, *, sides: Sides | None = None) -> Self:
+        """Load a model by its name or folder, on the GPU when torch sees one; code that it brings is never run.
+
+        Raises MemoryConfigError when the extra is not installed or the model cannot be loaded.
+        """
+        try:
+            # By name: torch comes with it, seconds and gigabytes, and an installation without the extra has neither.
+            library = import_module("sentence_transformers")
+        except ImportError as error:
+            raise MemoryConfigError(
+                "embedder: 'sentence-transformers' needs its libraries: pip install 'memtend[finetune]'"
+            ) from error
+        try:
+            loaded = library.SentenceTransformer(model, trust_remote_code=False)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise MemoryConfigError(f"memory.embedder.model: {model!r} cannot be loaded") from error
+        return cls(loaded, name=model, sides=sides)
+
+    @property
+    def name(self) -> str:
+        """The model, and its prefixes where it has some."""
+        return self._name
+
+    @property
+    def kind(self) -> EmbedderKind:
+        """Sentence-transformers."""
+        return EmbedderKind.SENTENCE_TRANSFORMERS
+
+    @property
+    def dims(self) -> int:
+        """Length of the vectors, measured on a text when this was built."""
+        return self._dims
+
+    def embed_documents(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
+        """Return one row of unit length for each text, shape (len(texts), dims), or raise MemoryEmbeddingError."""
+        require_texts(texts)
+        return self._embed(texts, self._sides.document_prefix)
+
+    def embed_query(self, text: str, /) -> "NDArray[np.float32]":
+        """Return the vector of unit length of a question, shape (dims,), or raise MemoryEmbeddingError."""
+        vector: NDArray[np.float32] = self.embed_queries([text])[0]
+        return vector
+
+    def embed_queries(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
+        """Return for each question the row that embed_query gives it."""
+        require_texts(texts)
+        return self._embed(texts, self._sides.query_prefix)
+
+    def _embed(self, texts: Sequence[str], prefix: str) -> "NDArray[np.float32]":
+        vectors = np.zeros((len(texts), self._dims), dtype=np.float32)
+        places = speaking(texts)
+        if places:
+            vectors[places] = self._run([prefix + whole(texts[place]) for place in places])
+        return vectors
+
+    def _run(self, texts: list[str]) -> "NDArray[np.float32]":
+        try:
+            with self._lock:
+                found = self._model.encode(
+                    texts, batch_size=_BATCH_TEXTS, convert_to_numpy=True, show_progress_bar=False
+                )
+            rows = np.asarray(found, dtype=np.float32)
+        except (RuntimeError, ValueError) as error:
+            # torch says everything with RuntimeError, out of GPU memory included.
+            raise MemoryEmbeddingError(f"the model {self._name} failed: {type(error).__name__}") from error
+        if rows.ndim != 2 or len(rows) != len(texts):  # noqa: PLR2004  # texts, dimensions
+            raise MemoryEmbeddingError(f"the model {self._name} gave not one vector for each of {len(texts)} texts")
+        return unit_rows(rows, name=self._name)
