@@ -37,6 +37,10 @@ class Faults:
     def ledger(self, ledger: Ledger) -> Ledger:
         return cast("Ledger", _WatchedLedger(ledger, self))
 
+    def watched(self, thing: object, name: str) -> Any:
+        """Return a stand-in that calls the thing and is counted here."""
+        return _Watched(thing, name, self)
+
     def counted(self, name: str) -> bool:
         self.calls.append(name)
         return len(self.calls) - 1 == self._at

@@ -9,6 +9,7 @@ import pytest
 from embedders import HashingEmbedder
 from ledgers import copied_urls, postgres_database
 from memories import StoppedClock
+from publications import Sharing
 from pydantic import SecretStr
 from qdrant_client import QdrantClient
 from qdrant_client.models import Filter, FilterSelector
@@ -28,8 +29,6 @@ QDRANT_URL = "MEMTEND_TEST_QDRANT_URL"
 
 #: Makes another backend over the same data, as another engine would.
 MakeBackend = Callable[[], Mem0Backend]
-
-AnyBackend = InMemoryBackend | Mem0Backend
 
 MEM0 = ["mem0", pytest.param("mem0-with-postgresql", marks=pytest.mark.service)]
 
@@ -120,9 +119,9 @@ async def make_backend(place: Mem0Place, clock: StoppedClock) -> MakeBackend:
 
 
 @pytest.fixture(params=["inmemory", *MEM0, pytest.param("mem0-on-a-qdrant-server", marks=pytest.mark.service)])
-async def backend(request: pytest.FixtureRequest, clock: StoppedClock) -> AsyncIterator[AnyBackend]:
+async def backend(request: pytest.FixtureRequest, clock: StoppedClock) -> AsyncIterator[Sharing]:
     if request.param == "inmemory":
-        made: AnyBackend = InMemoryBackend(company="shared contract", clock=clock)
+        made: Sharing = InMemoryBackend(company="shared contract", clock=clock)
     else:
         made = (await emptied(named_place(request, request.param), clock))()
     await made.connect()

@@ -4,48 +4,41 @@ from datetime import timedelta
 
 import pytest
 from memories import StoppedClock, record
+from publications import Sharing, told
 
 from memcore import ids
-from memcore.backends.inmemory import InMemoryBackend
-from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.shared import SharedKnowledgeStore
 from memcore.backends.where import Where
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.models import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
-
-Backend = InMemoryBackend | Mem0Backend
+from memcore.models import MemoryCategory, MemoryMetadata, MemoryQuery
 
 ALL = MemoryQuery(limit=1000)
 
 
-def request(content: str = "the canteen closes at two", **more: object) -> MemoryStoreRequest:
-    return MemoryStoreRequest.model_validate({"category": MemoryCategory.SEMANTIC, "content": content, **more})
-
-
-async def seen(backend: Backend, query: MemoryQuery = ALL, **how: object) -> dict[str, str]:
+async def seen(backend: Sharing, query: MemoryQuery = ALL, **how: object) -> dict[str, str]:
     """Return what a search finds, publisher by text."""
     return {e.content: e.agent_id for e in await backend.search_shared(query, **how)}  # type: ignore[arg-type]
 
 
-async def test_what_one_publishes_all_find_with_its_publisher(backend: Backend, clock: StoppedClock) -> None:
+async def test_what_one_publishes_all_find_with_its_publisher(backend: Sharing, clock: StoppedClock) -> None:
     assert isinstance(backend, SharedKnowledgeStore)
     assert backend.supports_shared_access
-    told = request(metadata=MemoryMetadata(source="notice", confidence=0.5, tags=("house",)), namespace="office")
-    memory_id = await backend.publish("ada", told)
+    notice = told(metadata=MemoryMetadata(source="notice", confidence=0.5, tags=("house",)), namespace="office")
+    memory_id = await backend.publish("ada", notice)
 
     (found,) = await backend.search_shared(MemoryQuery(text="canteen"))
-    assert (found.id, found.agent_id, found.content) == (memory_id, "ada", told.content)
-    assert (found.metadata, found.namespace, found.category) == (told.metadata, "office", MemoryCategory.SEMANTIC)
+    assert (found.id, found.agent_id, found.content) == (memory_id, "ada", notice.content)
+    assert (found.metadata, found.namespace, found.category) == (notice.metadata, "office", MemoryCategory.SEMANTIC)
     assert found.created_at == clock()
 
 
-async def test_a_query_narrows_what_is_found(backend: Backend, clock: StoppedClock) -> None:
-    await backend.publish("ada", request("memory one", metadata=MemoryMetadata(tags=("red",))))
+async def test_a_query_narrows_what_is_found(backend: Sharing, clock: StoppedClock) -> None:
+    await backend.publish("ada", told("memory one", metadata=MemoryMetadata(tags=("red",))))
     clock.now += timedelta(days=1)
-    await backend.publish("bob", request("memory two", namespace="other", category="social"))
+    await backend.publish("bob", told("memory two", namespace="other", category="social"))
     noon = clock.now
     clock.now += timedelta(days=1)
-    await backend.publish("ada", request("memory three"))
+    await backend.publish("ada", told("memory three"))
 
     assert await seen(backend) == {"memory one": "ada", "memory two": "bob", "memory three": "ada"}
     newest = await backend.search_shared(ALL)
@@ -62,17 +55,17 @@ async def test_a_query_narrows_what_is_found(backend: Backend, clock: StoppedClo
         assert len(await backend.search_shared(query.model_copy(update={"limit": 2}))) == 2
 
 
-async def test_publishing_the_same_again_is_one_publication(backend: Backend) -> None:
-    first = await backend.publish("ada", request())
-    assert await backend.publish("ada", request(metadata=MemoryMetadata(tags=("later",)))) == first
+async def test_publishing_the_same_again_is_one_publication(backend: Sharing) -> None:
+    first = await backend.publish("ada", told())
+    assert await backend.publish("ada", told(metadata=MemoryMetadata(tags=("later",)))) == first
     assert await backend.shared_version() == 1
-    assert await backend.publish("bob", request()) != first
+    assert await backend.publish("bob", told()) != first
     assert [e.agent_id for e in await backend.search_shared(ALL)].count("ada") == 1
     assert await backend.shared_version() == 2
 
 
-async def test_only_the_publisher_retracts(backend: Backend) -> None:
-    memory_id = await backend.publish("ada", request())
+async def test_only_the_publisher_retracts(backend: Sharing) -> None:
+    memory_id = await backend.publish("ada", told())
     assert not await backend.retract("bob", memory_id)
     assert not await backend.retract("ada", ids.new_id())
     assert not await backend.retract("ada", "no id at all")
@@ -84,10 +77,10 @@ async def test_only_the_publisher_retracts(backend: Backend) -> None:
     assert await backend.shared_version() == 2
 
 
-async def test_what_was_retracted_can_be_published_again(backend: Backend) -> None:
-    first = await backend.publish("ada", request())
+async def test_what_was_retracted_can_be_published_again(backend: Sharing) -> None:
+    first = await backend.publish("ada", told())
     await backend.retract("ada", first)
-    again = await backend.publish("ada", request())
+    again = await backend.publish("ada", told())
 
     assert again != first
     assert [e.id for e in await backend.search_shared(ALL)] == [again]
@@ -95,23 +88,23 @@ async def test_what_was_retracted_can_be_published_again(backend: Backend) -> No
     assert [e.id for e in await backend.search_shared(ALL, version=1)] == [first]
 
 
-async def test_what_has_expired_is_not_found_and_can_be_published_again(backend: Backend, clock: StoppedClock) -> None:
+async def test_what_has_expired_is_not_found_and_can_be_published_again(backend: Sharing, clock: StoppedClock) -> None:
     day = timedelta(days=1)
-    first = await backend.publish("ada", request(expires_at=clock() + day))
+    first = await backend.publish("ada", told(expires_at=clock() + day))
     assert [e.id for e in await backend.search_shared(MemoryQuery(text="canteen"))] == [first]
     clock.now += day
     assert await backend.search_shared(ALL) == await backend.search_shared(MemoryQuery(text="canteen")) == ()
-    again = await backend.publish("ada", request(expires_at=clock() + day))
+    again = await backend.publish("ada", told(expires_at=clock() + day))
     assert [e.id for e in await backend.search_shared(MemoryQuery(text="canteen"))] == [again]
     with pytest.raises(MemoryInputError, match="expires_at"):
-        await backend.publish("ada", request("too late", expires_at=clock() - day))
+        await backend.publish("ada", told("too late", expires_at=clock() - day))
     assert await backend.shared_version() == 2
 
 
-async def test_an_older_version_stays_as_it_was(backend: Backend) -> None:
+async def test_an_older_version_stays_as_it_was(backend: Sharing) -> None:
     assert await backend.shared_version() == 0
-    one = await backend.publish("ada", request("memory one"))
-    await backend.publish("bob", request("memory two"))
+    one = await backend.publish("ada", told("memory one"))
+    await backend.publish("bob", told("memory two"))
     await backend.retract("ada", one)
 
     for text in (None, "memory"):
@@ -130,9 +123,9 @@ async def test_an_older_version_stays_as_it_was(backend: Backend) -> None:
             await backend.search_shared_sparse(MemoryQuery(text="memory"), version=version)
 
 
-async def test_private_and_shared_never_meet(backend: Backend) -> None:
-    private = await backend.store("ada", request())
-    shared = await backend.publish("ada", request())
+async def test_private_and_shared_never_meet(backend: Sharing) -> None:
+    private = await backend.store("ada", told())
+    shared = await backend.publish("ada", told())
     assert private != shared
 
     assert [e.id for e in await backend.search_shared(ALL)] == [shared]
@@ -155,16 +148,16 @@ async def test_private_and_shared_never_meet(backend: Backend) -> None:
     assert (left.id, left.metadata) == (shared, MemoryMetadata())
 
 
-async def test_a_private_memory_cannot_take_the_place_of_a_shared_one(backend: Backend) -> None:
-    shared = await backend.publish("ada", request())
+async def test_a_private_memory_cannot_take_the_place_of_a_shared_one(backend: Sharing) -> None:
+    shared = await backend.publish("ada", told())
     await backend.store_many([record("bob", "not so", memory_id=shared)])
     assert await seen(backend) == {"the canteen closes at two": "ada"}
 
 
-async def test_an_agent_that_cannot_be_publishes_nothing(backend: Backend) -> None:
+async def test_an_agent_that_cannot_be_publishes_nothing(backend: Sharing) -> None:
     for agent in ("", " padded ", "__shared__", "__anything", "x" * 300):
         for call in (
-            backend.publish(agent, request()),
+            backend.publish(agent, told()),
             backend.retract(agent, ids.new_id()),
             backend.search_shared(ALL, exclude_agent=agent),
         ):
@@ -173,10 +166,10 @@ async def test_an_agent_that_cannot_be_publishes_nothing(backend: Backend) -> No
     assert await backend.shared_version() == 0
 
 
-async def test_nothing_works_before_connect(backend: Backend) -> None:
+async def test_nothing_works_before_connect(backend: Sharing) -> None:
     await backend.disconnect()
     for call in (
-        backend.publish("ada", request()),
+        backend.publish("ada", told()),
         backend.search_shared(ALL),
         backend.search_shared_sparse(ALL),
         backend.retract("ada", ids.new_id()),
