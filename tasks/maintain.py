@@ -1,4 +1,4 @@
-"""Maintenance job: one agent's night, or the undo of one."""
+"""Maintenance job: one agent's night, the undo of a run, or the end of a session, project or task."""
 
 from datetime import timedelta
 
@@ -9,13 +9,19 @@ from memcore.jobs.names import TaskName
 from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Skipped, Snooze
 from memcore.jobs.payloads import MaintenancePayload, is_newer
 from memcore.jobs.queues import Queue
-from memcore.ledger.run import NewRun, Run, RunState
+from memcore.ledger.run import END_KINDS, NewRun, Run, RunState
 from tasks.crew import Crew
 from tasks.job import Job, Limits
 from tasks.newer import wait_for_newer_worker
 
 #: Wait before a failed step is tried again.
 _RETRY_DELAY = timedelta(seconds=10)
+
+#: Wait of an end while another run of its agent is under way.
+_BUSY_DELAY = timedelta(seconds=5)
+
+#: What moves an end out of another one's way.
+_MOMENT = timedelta(microseconds=1)
 
 #: A run in these states is rung for by the sweep.
 _ACTIVE = frozenset({RunState.QUEUED, RunState.RUNNING})
@@ -32,26 +38,29 @@ def maintain(payload: str, crew: Crew) -> Outcome:  # noqa: PLR0911  # one for e
     if job.company != crew.company:
         return Dead(reason="company: this worker serves another company")
     try:
-        if crew.ledger.runs.get(job.run_id) is None:
-            made = crew.ledger.runs.create(
-                NewRun(
-                    run_id=job.run_id,
-                    company=job.company,
-                    agent_id=job.agent_id,
-                    kind=job.kind,
-                    origin=job.origin,
-                    planned_at=job.planned_at,
-                    undo_of=job.undo_of,
-                    allow_large=job.allow_large,
-                )
-            )
-            if made is None and crew.ledger.runs.get(job.run_id) is None:
-                return Skipped(reason="another run of this agent is under way")
+        if not _has_row(job, crew):
+            reason = "another run of this agent is under way"
+            # A night comes again by itself. An end is asked for once, and waits for as long as it takes.
+            return Snooze(reason=reason, delay=_BUSY_DELAY) if job.kind in END_KINDS else Skipped(reason=reason)
         return _as_row_says(crew.maintain(job.run_id), crew.ledger.runs.get(job.run_id))
     except MemoryError as error:
         if error.is_retryable:
             return Retry(reason=type(error).__name__, delay=_RETRY_DELAY)
         return Dead(reason=str(error))
+
+
+def _has_row(job: MaintenancePayload, crew: Crew) -> bool:
+    """Make sure that the run has its row; False when its agent has another active run."""
+    runs = crew.ledger.runs
+    if runs.get(job.run_id) is not None:
+        return True
+    run = NewRun(**job.model_dump(exclude={"version"}))
+    while runs.create(run) is None and runs.get(run.run_id) is None:
+        if run.kind not in END_KINDS or runs.active(run.company, run.agent_id) is not None:
+            return False
+        # Two ends of one agent were asked for at the same microsecond, and a slot is one run's.
+        run = run.model_copy(update={"planned_at": run.planned_at + _MOMENT})
+    return True
 
 
 def _as_row_says(outcome: Outcome, run: Run | None) -> Outcome:

@@ -13,6 +13,7 @@ from memcore.client.queue_limit import WhenFull
 from memcore.client.receipts import JobReceipt, JobStatus, StoreReceipt
 from memcore.client.vigil import Vigil
 from memcore.clock import Clock, utc_now
+from memcore.jobs.use_payload import Use
 from memcore.models import MemoryStoreRequest
 
 if TYPE_CHECKING:
@@ -119,6 +120,22 @@ class AsyncMemoryClient:
     async def undo(self, agent_id: str, run_id: str) -> JobReceipt:
         """Ask for a run to be undone."""
         return await self._run(self._client.undo, agent_id, run_id)
+
+    async def end_session(self, agent_id: str, session_id: str) -> JobReceipt:
+        """Say that a session has ended."""
+        return await self._run(self._client.end_session, agent_id, session_id)
+
+    async def end_project(self, agent_id: str, project_id: str) -> JobReceipt:
+        """Say that a project has ended."""
+        return await self._run(self._client.end_project, agent_id, project_id)
+
+    async def end_task(self, agent_id: str, task_id: str) -> JobReceipt:
+        """Say that a task has ended."""
+        return await self._run(self._client.end_task, agent_id, task_id)
+
+    async def record_use(self, uses: Iterable[Use], *, batch_id: str | None = None) -> JobReceipt:
+        """Tell which memories agents were shown, up to 1,024 in one call; the job's id is the batch's."""
+        return await self._run(self._client.record_use, uses, batch_id=batch_id)
 
     async def status(self, job_id: str) -> JobStatus:
         """Return where a job stands."""

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import ValidationError
 
@@ -20,6 +20,7 @@ from memcore.errors import MemoryInputError
 from memcore.jobs.names import TaskName
 from memcore.jobs.payloads import MaintenancePayload, StoreItem
 from memcore.jobs.queues import Queue
+from memcore.jobs.use_payload import Use, UsePayload
 from memcore.models import MemoryStoreRequest
 
 if TYPE_CHECKING:
@@ -190,6 +191,49 @@ class MemoryClient:
             )
         )
 
+    def end_session(self, agent_id: str, session_id: str) -> JobReceipt:
+        """Say that a session has ended: what was to live no longer goes, and `memtend runs undo` brings it back.
+
+        At level session that is every memory stored in it before this call, also one that is still in the queue; at
+        other levels the working ones. Ending twice, or what nobody knows, does nothing.
+        """
+        return self._send_end("end_session", agent_id, session_id)
+
+    def end_project(self, agent_id: str, project_id: str) -> JobReceipt:
+        """Say that a project has ended: as end_session, of every memory at the levels session and project."""
+        return self._send_end("end_project", agent_id, project_id)
+
+    def end_task(self, agent_id: str, task_id: str) -> JobReceipt:
+        """Say that a task has ended: its working memories go, whatever the agent's level."""
+        return self._send_end("end_task", agent_id, task_id)
+
+    def record_use(self, uses: Iterable[Use], *, batch_id: str | None = None) -> JobReceipt:
+        """Tell which memories agents were shown, up to 1,024 in one call; the job's id is the batch's.
+
+        Hand this method to a BufferedUseRecorder, which calls it in batches, off the hot path.
+
+        Args:
+            uses: what was shown.
+            batch_id: names this telling; telling it again under the same id counts once. A new one when left out.
+
+        Raises:
+            MemoryInputError: there are none or too many; nothing was sent.
+            MemoryConnectionError: the broker cannot be reached; send again under the same id.
+            MemoryQueueFullError: as for store.
+        """
+        try:
+            payload = UsePayload(company=self._company, batch_id=batch_id or ids.new_id(), uses=tuple(uses))
+        except ValidationError as error:
+            raise MemoryInputError.of(error) from None
+        posting = Posting(
+            job_id=payload.batch_id,
+            queue=str(Queue.CONTROL),
+            payload=payload.model_dump_json(),
+            summary=f"{len(payload.uses)} uses",
+        )
+        self._sender.send_many(TaskName.USE, [posting], track=False, admit=self._admit)
+        return JobReceipt(job_id=payload.batch_id)
+
     def status(self, job_id: str) -> JobStatus:
         """Return where a job stands. Raises MemoryConnectionError."""
         return self._sender.status(job_id)
@@ -261,15 +305,30 @@ class MemoryClient:
             job_ids=tuple(posting.job_id for posting in postings), memory_ids=tuple(item.id for item in items)
         )
 
+    def _send_end(
+        self, kind: Literal["end_session", "end_project", "end_task"], agent_id: str, scope_id: str
+    ) -> JobReceipt:
+        return self._send_run(
+            lambda now: MaintenancePayload(
+                company=self._company,
+                agent_id=agent_id,
+                run_id=_UNNAMED,
+                kind=kind,
+                origin="manual",
+                planned_at=now,
+                scope_id=scope_id,
+            )
+        )
+
     def _send_run(self, build: Callable[[datetime], MaintenancePayload]) -> JobReceipt:
         now = self._clock()
         try:
             payload = build(now)
         except ValidationError as error:
             raise MemoryInputError.of(error) from None
-        run_id = ids.run_id(
-            company=self._company, agent_id=payload.agent_id, job=payload.kind, planned_at=now.isoformat()
-        )
+        # An agent may end two sessions at one moment, and each is a run.
+        job = payload.kind if payload.scope_id is None else f"{payload.kind} {payload.scope_id}"
+        run_id = ids.run_id(company=self._company, agent_id=payload.agent_id, job=job, planned_at=now.isoformat())
         payload = payload.model_copy(update={"run_id": run_id})
         self._sender.send(
             TaskName.MAINTAIN,

@@ -24,6 +24,7 @@ ROOMS = {
     "store": "memories",
     "search": "memories",
     "maintain": "maintain",
+    "end": "end",
     "pause": "switch",
     "resume": "switch",
     "import": "transfer",

@@ -1,6 +1,5 @@
 """``memtend maintain``: one agent's night, now, beside its schedule; or what it would do."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,7 @@ from memcore.maintenance.timeouts import Timeouts
 from ops.cli.console import AsJson, say, show_facts, show_json, show_rows
 from ops.cli.runs import facts_of
 from ops.cli.session import HomeOption, backend_of, client_of, ledger_of, policy_of, settings_of
-from ops.cli.waiting import await_run
+from ops.cli.waiting import await_run, is_paused
 
 
 def maintain(
@@ -30,7 +29,7 @@ def maintain(
         return
     with client_of(home) as client:
         receipt = client.maintain_now(agent_id, allow_large=allow_large)
-        wait = wait and not _is_paused(agent_id, home)
+        wait = wait and not is_paused(agent_id, home)
         if wait:
             await_run(client, receipt.job_id)
     if wait:
@@ -43,16 +42,6 @@ def maintain(
 def add_to(app: typer.Typer) -> None:
     """Put the command on the command line."""
     app.command("maintain")(maintain)
-
-
-def _is_paused(agent_id: str, home: Path | None) -> bool:
-    settings = settings_of(home)
-    with ledger_of(settings) as ledger:
-        agent = ledger.agents.get(settings.company, agent_id)
-        if not (ledger.switches.paused(settings.company) or (agent and agent.paused)):
-            return False
-    sys.stderr.write("maintenance is paused: the run waits until it is resumed\n")
-    return True
 
 
 def _show_plan(agent_id: str, home: Path | None, *, as_json: bool) -> None:

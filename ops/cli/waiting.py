@@ -1,7 +1,11 @@
 """Waiting for jobs that a command has sent."""
 
+import sys
+from pathlib import Path
+
 from memcore.client import JobState, MemoryClient, StoreReceipt
 from memcore.errors import MemoryStoreError
+from ops.cli.session import ledger_of, settings_of
 
 #: How long a command waits until stored memories can be found, in seconds.
 STORE_SECONDS = 60.0
@@ -22,6 +26,17 @@ def await_stored(client: MemoryClient, receipt: StoreReceipt, *, timeout_seconds
 def await_run(client: MemoryClient, run_id: str, *, timeout_seconds: float = RUN_SECONDS) -> None:
     """Wait until the run's job has ended; raises MemoryStoreError when it was given up or takes too long."""
     _await(client, (run_id,), timeout_seconds)
+
+
+def is_paused(agent_id: str, home: Path | None) -> bool:
+    """Return whether an agent's runs wait for somebody to resume maintenance, after saying so."""
+    settings = settings_of(home)
+    with ledger_of(settings) as ledger:
+        agent = ledger.agents.get(settings.company, agent_id)
+        if not (ledger.switches.paused(settings.company) or (agent and agent.paused)):
+            return False
+    sys.stderr.write("maintenance is paused: the run waits until it is resumed\n")
+    return True
 
 
 def _await(client: MemoryClient, job_ids: tuple[str, ...], timeout_seconds: float, *, skips: bool = True) -> int:

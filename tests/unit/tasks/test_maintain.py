@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Skipped, S
 from memcore.jobs.payloads import MaintenancePayload
 from memcore.ledger.run import NewRun, RunState
 from tasks.maintain import maintain
+from workers.task import MAX_COUNTDOWN
 
 LEASE = timedelta(seconds=45)
 
@@ -108,3 +110,61 @@ def test_a_message_that_nobody_can_read_is_given_up(crew: ScriptedCrew, broken: 
 def test_another_companys_run_is_refused(crew: ScriptedCrew) -> None:
     assert isinstance(maintain(payload(company="other"), crew), Dead)
     assert crew.ledger.runs.get("run-1") is None
+
+
+def end(scope_id: str, run_id: str | None = None, *, agent_id: str = "ada") -> str:
+    return MaintenancePayload(
+        company="acme",
+        agent_id=agent_id,
+        run_id=run_id or f"end-{scope_id}",
+        kind="end_session",
+        origin="manual",
+        planned_at=NOW,
+        scope_id=scope_id,
+    ).model_dump_json()
+
+
+def done(crew: ScriptedCrew) -> Callable[[str], Outcome]:
+    def night(run_id: str) -> Outcome:
+        run = crew.ledger.runs.claim(run_id, lease=LEASE)
+        if run is None or run.token is None:
+            return Skipped(reason="it is done")
+        crew.ledger.runs.finish(run_id, run.token, state=RunState.DONE, counts={"ended": 2})
+        return Done(facts={"ended": 2})
+
+    return night
+
+
+def test_an_end_becomes_a_run_that_names_what_ends(crew: ScriptedCrew) -> None:
+    crew.night = done(crew)
+    assert maintain(end("s"), crew) == Done(facts={"ended": 2})
+    run = crew.ledger.runs.get("end-s")
+    assert run is not None
+    assert (run.kind, run.scope_id, run.planned_at) == ("end_session", "s", NOW)
+    assert maintain(end("s"), crew) == Done(facts={"ended": 2}), "a redelivery is the same run"
+
+
+def test_an_end_waits_for_the_agents_other_run_instead_of_being_dropped(crew: ScriptedCrew) -> None:
+    crew.ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=NOW - timedelta(days=1)))
+    outcome = maintain(end("s"), crew)
+    assert isinstance(outcome, Snooze)
+    assert timedelta(0) < outcome.delay <= MAX_COUNTDOWN
+    assert crew.ledger.runs.get("end-s") is None
+    crew.night = done(crew)
+    assert maintain(end("s", agent_id="bob"), crew) == Done(facts={"ended": 2}), "another agent does not wait"
+
+
+def test_two_ends_asked_for_at_one_moment_are_two_runs(crew: ScriptedCrew) -> None:
+    crew.night = done(crew)
+    for scope_id in ("s", "t", "u"):
+        assert maintain(end(scope_id), crew) == Done(facts={"ended": 2})
+    ended = crew.ledger.runs.ended("acme", "ada", "end_session", ["s", "t", "u"])
+    assert sorted(ended) == ["s", "t", "u"]
+    assert max(ended.values()) - NOW < timedelta(milliseconds=1)
+
+
+def test_an_end_without_what_ends_is_given_up(crew: ScriptedCrew) -> None:
+    body = json.loads(end("s")) | {"scope_id": None}
+    outcome = maintain(json.dumps(body), crew)
+    assert isinstance(outcome, Dead)
+    assert outcome.reason.startswith("scope_id: names what ends")
