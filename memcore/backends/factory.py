@@ -109,5 +109,6 @@ def mem0_place(settings: "Settings") -> Mem0Place:
         url=settings.qdrant_url,
         api_key=settings.qdrant_api_key,
         history_url=settings.history_url,
+        ledger_url=settings.database_url,
         collection=Mem0Place.collection_of(settings.company),
     )
