@@ -74,6 +74,11 @@ class Bm25Encoder:
         self._average_terms = average_terms
         self._index_of = lru_cache(maxsize=_HASH_CACHE_SIZE)(_murmur3)
 
+    @property
+    def weighting(self) -> TermWeighting:
+        """How occurrences become weights; documents of one collection must agree on it."""
+        return self._weighting
+
     def encode_documents(self, texts: Sequence[str]) -> list[SparseVector]:
         """Return one vector for each text, in order; empty where a text has no terms."""
         return [self.encode_document(text) for text in texts]

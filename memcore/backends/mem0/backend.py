@@ -315,7 +315,7 @@ class Mem0Backend:
 
     async def _open(self) -> _Open:
         place, calls = self._place, Calls()
-        identity = EmbedderIdentity.of(self._embedder, text_form=self._text.template)
+        identity = EmbedderIdentity.of(self._embedder, text_form=self._text.form(self._encoder.weighting))
         history = History(place.history_url, clock=self._clock)
         client = _client(place)
         try:

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from string import Formatter
 
+from memcore.embedding.bm25 import TermWeighting
 from memcore.models import MemoryEntry
 
 #: The content and nothing else: what an engine that has put date and speaker into the text itself wants.
@@ -30,6 +31,10 @@ class IndexedText:
     def __init__(self, template: str = PLAIN) -> None:
         self.template = template
         self._parts = [(literal, name) for literal, name, _, _ in Formatter().parse(template)]
+
+    def form(self, weighting: TermWeighting) -> str:
+        """Return what a collection records of its texts' form: the template, and how terms count where not as usual."""
+        return self.template if weighting is TermWeighting.SATURATED else f"{self.template} (terms by {weighting})"
 
     def of(self, entry: MemoryEntry) -> str:
         """Return the text to embed and index; a field that the memory lacks is empty."""

@@ -12,7 +12,7 @@ from servers import StoreAddress, start_store, stop, store_server
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.collection import INDEXES
 from memcore.backends.mem0.place import Mem0Place
-from memcore.embedding.bm25 import Bm25Encoder
+from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.errors import MemoryConfigError, MemoryConnectionError
 
 
@@ -38,7 +38,7 @@ async def test_another_embedder_of_the_same_length_is_refused_by_name(place: Mem
     with pytest.raises(MemoryConfigError) as refusal:
         await made(place, RenamedEmbedder()).connect()
 
-    for part in ("hashing-64", "hashing-2027", "memtend reindex", place.collection):
+    for part in ("hashing-64", "hashing-2027", "memtend export", "memtend import", place.collection):
         assert part in str(refusal.value)
 
 
@@ -47,7 +47,7 @@ async def test_another_number_of_dimensions_is_refused(place: Mem0Place) -> None
     await first.connect()
     await first.disconnect()
 
-    with pytest.raises(MemoryConfigError, match=r"64 dimensions.*makes 32.*memtend reindex"):
+    with pytest.raises(MemoryConfigError, match=r"64 dimensions.*makes 32.*memtend export"):
         await made(place, HashingEmbedder(dims=32)).connect()
 
 
@@ -56,8 +56,17 @@ async def test_another_text_template_is_refused(place: Mem0Place) -> None:
     await first.connect()
     await first.disconnect()
 
-    with pytest.raises(MemoryConfigError, match="memtend reindex"):
+    with pytest.raises(MemoryConfigError, match="memtend export"):
         await made(place, template="{date} {content}").connect()
+
+
+async def test_another_count_of_terms_is_refused(place: Mem0Place) -> None:
+    await made(place).connect()
+    raw = Mem0Backend(
+        place, company="c", embedder=HashingEmbedder(), encoder=Bm25Encoder(weighting=TermWeighting.FREQUENCY)
+    )
+    with pytest.raises(MemoryConfigError, match=r"terms by frequency.*memtend export"):
+        await raw.connect()
 
 
 async def test_a_refused_backend_is_not_connected(place: Mem0Place) -> None:

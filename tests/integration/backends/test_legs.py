@@ -1,0 +1,126 @@
+"""The lists of a hybrid search, and the weighted sum that retrieve makes of them."""
+
+import math
+
+import numpy as np
+import pytest
+from embedders import HashingEmbedder
+from memories import NOW, StoppedClock, new_agent, record
+
+from memcore.backends.fusion import weighted_legs
+from memcore.backends.legs import Hit, HybridBackend, Legs
+from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.mem0.place import Mem0Place
+from memcore.backends.mem0.search import SearchPlan
+from memcore.embedding.bm25 import Bm25Encoder
+from memcore.models import MemoryCategory, MemoryQuery
+
+EMBEDDER = HashingEmbedder(dims=16)
+
+#: Sentences that share words in many ways, more than any list is long.
+TEXTS = [
+    f"{who} {did} the {what} on {day}"
+    for who in ("Ada", "Ben", "Cleo", "Dan")
+    for did in ("sold", "painted", "lost", "found")
+    for what in ("boat", "piano", "ladder")
+    for day in ("Monday", "Friday")
+]
+QUESTION = "who painted the piano on Friday and found a boat"
+
+
+def made(place: Mem0Place, clock: StoppedClock, plan: SearchPlan | None = None) -> Mem0Backend:
+    return Mem0Backend(place, company="c", embedder=EMBEDDER, encoder=Bm25Encoder(), plan=plan, clock=clock)
+
+
+async def filled(place: Mem0Place, clock: StoppedClock, plan: SearchPlan | None = None) -> tuple[Mem0Backend, str]:
+    backend, agent = made(place, clock, plan), new_agent()
+    await backend.connect()
+    await backend.store_many([record(agent, text) for text in TEXTS])
+    # Another agent for whom the question's words are everyday ones: neither its memories nor their rarity may reach in.
+    await backend.store_many([record(new_agent(), f"painted piano Friday {i}") for i in range(200)])
+    return backend, agent
+
+
+def bm25(text: str) -> float:
+    """The score as Qdrant has it, the rarity counted over one agent's texts."""
+    encoder = Bm25Encoder()
+    documents = [encoder.encode_document(each).indices for each in TEXTS]
+    document = encoder.encode_document(text)
+    asked = set(encoder.encode_query(QUESTION).indices)
+    score = 0.0
+    for index, value in zip(document.indices, document.values, strict=True):
+        if index in asked:
+            spread = sum(index in each for each in documents)
+            score += value * math.log(1.0 + (len(documents) - spread + 0.5) / (spread + 0.5))
+    return score
+
+
+def is_ranked(hits: tuple[Hit, ...]) -> bool:
+    return [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+async def test_the_lists_hold_true_scores_of_one_agents_memories(place: Mem0Place, clock: StoppedClock) -> None:
+    backend, agent = await filled(place, clock)
+    assert isinstance(backend, HybridBackend)
+    legs = await backend.retrieve_legs(agent, MemoryQuery(text=QUESTION, limit=3, min_relevance=0.9))
+    await backend.disconnect()
+
+    assert (legs.shared_dense, legs.shared_sparse) == ((), ())
+    assert len(legs.dense) == 50
+    assert 0 < len(legs.sparse) <= 50
+    asked = EMBEDDER.embed_query(QUESTION)
+    for hits in (legs.dense, legs.sparse):
+        assert is_ranked(hits)
+        for hit in hits:
+            assert (hit.entry.agent_id, hit.entry.relevance_score) == (agent, None)
+            # Also of what only keywords found.
+            assert hit.cosine == pytest.approx(float(EMBEDDER.embed_query(hit.entry.content) @ asked), abs=1e-5)
+    assert all(hit.score == hit.cosine for hit in legs.dense)
+    for hit in legs.sparse:
+        assert hit.score == pytest.approx(bm25(hit.entry.content), rel=1e-4)
+
+
+@pytest.mark.parametrize("limit", [1, 7, 60])
+async def test_retrieve_is_the_weighted_sum_of_the_lists(place: Mem0Place, clock: StoppedClock, limit: int) -> None:
+    backend, agent = await filled(place, clock, SearchPlan(dense_weight=0.3))
+    query = MemoryQuery(text=QUESTION, limit=limit)
+    legs, found = await backend.retrieve_legs(agent, query), await backend.retrieve(agent, query)
+    await backend.disconnect()
+
+    # retrieve asks for a shorter list by meaning; what it leaves out could not have been among the best.
+    fused = weighted_legs(legs, dense_weight=backend.dense_weight)
+    assert [entry.relevance_score for entry in found] == pytest.approx(
+        sorted(fused.values(), reverse=True)[:limit], abs=1e-6
+    )
+    assert [entry.relevance_score for entry in found] == pytest.approx([fused[entry.id] for entry in found], abs=1e-6)
+
+
+async def test_filters_and_expiry_reach_every_list(place: Mem0Place, clock: StoppedClock) -> None:
+    backend, agent = await filled(place, clock)
+    wanted = record(agent, "painted piano", category=MemoryCategory.SOCIAL)
+    gone = record(agent, "painted piano Friday", category=MemoryCategory.SOCIAL, expires_at=NOW)
+    await backend.store_many([wanted, gone])
+    query = MemoryQuery(text=QUESTION, categories=frozenset({MemoryCategory.SOCIAL}))
+    legs = await backend.retrieve_legs(agent, query)
+    await backend.disconnect()
+
+    assert [hit.entry.id for hit in legs.dense] == [wanted.entry.id]
+    assert [hit.entry.id for hit in legs.sparse] == [wanted.entry.id]
+
+
+async def test_without_keywords_there_are_none_whoever_asks(place: Mem0Place, clock: StoppedClock) -> None:
+    backend, agent = await filled(place, clock, SearchPlan(is_hybrid=False, has_keywords=False))
+    legs = await backend.retrieve_legs(agent, MemoryQuery(text=QUESTION))
+    words = await backend.retrieve_sparse(agent, MemoryQuery(text=QUESTION))
+    await backend.disconnect()
+
+    assert len(legs.dense) == 50
+    assert (legs.sparse, words) == ((), ())
+
+
+async def test_a_question_without_text_or_meaning_has_no_lists(place: Mem0Place, clock: StoppedClock) -> None:
+    backend, agent = await filled(place, clock)
+    assert not np.any(EMBEDDER.embed_query("?!"))
+    for query in (MemoryQuery(), MemoryQuery(text="?!")):
+        assert await backend.retrieve_legs(agent, query) == Legs()
+    await backend.disconnect()
