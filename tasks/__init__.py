@@ -3,8 +3,9 @@
 from tasks.job import Job
 from tasks.maintain import MAINTAIN
 from tasks.store import STORE
+from tasks.use import USE
 
 #: Every job of this room; a worker builds its Celery tasks from them.
-JOBS: tuple[Job, ...] = (STORE, MAINTAIN)
+JOBS: tuple[Job, ...] = (STORE, MAINTAIN, USE)
 
 __all__ = ["JOBS", "Job"]

@@ -8,5 +8,6 @@ class TaskName(StrEnum):
 
     STORE = "memory.store.write"
     MAINTAIN = "memory.maintenance.run"
+    USE = "memory.use.record"
     TICK = "memory.control.tick"
     SWEEP = "memory.control.sweep"

@@ -35,7 +35,7 @@ class Queue(StrEnum):
     """Every step of consolidation that calls an LLM."""
 
     CONTROL = "memory.control"
-    """The scheduler's own short jobs: tick, sweep."""
+    """Short jobs that ask no model: tick, sweep, and the counting of uses."""
 
 
 #: The queues of engines' memories, in the order of the hash; a longer list moves agents, which harms nothing, since no

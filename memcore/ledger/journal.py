@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from memcore.clock import Clock
 from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.ledger import booking_rows, holds, tombstones, traces
+from memcore.ledger import booking_rows, holds, tombstones, traces, uses
 from memcore.ledger.agent import checked_time
 from memcore.ledger.booking import Booking, Tally, Trace
 from memcore.ledger.engine import Database
@@ -85,6 +85,8 @@ class Journal:
                 return
             _void(connection, booking_id, missing_in, incoming)
             _void(connection, booking_id, missing_out, ~incoming)
+            mine = (booking_records.c.booking_id == booking_id) & booking_records.c.void.is_(False)
+            uses.forget(connection, select(booking_records.c.memory_id).where(mine, ~incoming))
 
     def open_bookings(self, run_id: str) -> tuple[Booking, ...]:
         """Return the run's bookings that are decided and not yet carried out, in order."""

@@ -1,6 +1,7 @@
-"""Tables of the journal: bookings with their memories in full, tombstones, holds."""
+"""Tables of the journal: bookings with their memories in full, tombstones, holds, uses."""
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
     ForeignKey,
@@ -75,4 +76,23 @@ holds = Table(
     Column("agent_id", String, primary_key=True),
     Column("memory_id", String, primary_key=True),
     Column("until", Moment, nullable=False),
+)
+
+memory_use = Table(
+    "memory_use",
+    metadata,
+    Column("company", String, primary_key=True),
+    Column("agent_id", String, primary_key=True),
+    Column("memory_id", String, primary_key=True),
+    Column("uses", BigInteger, nullable=False),
+    Column("last_used_at", Moment, nullable=False),
+    Index("memory_use_of_memory", "memory_id"),
+)
+
+use_batches = Table(
+    "use_batches",
+    metadata,
+    Column("batch_id", String, primary_key=True),
+    Column("counted_at", Moment, nullable=False),
+    Index("use_batches_oldest", "counted_at"),
 )

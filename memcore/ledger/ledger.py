@@ -13,6 +13,7 @@ from memcore.ledger.shared_log import SharedLog
 from memcore.ledger.switches import Switches
 from memcore.ledger.ticks import Ticks
 from memcore.ledger.urls import LedgerUrls
+from memcore.ledger.uses import Uses
 
 
 class Ledger:
@@ -24,6 +25,7 @@ class Ledger:
         agents: who is known, and who is due.
         runs: what is planned, and who holds it.
         journal: what was put in and taken out.
+        uses: which memories agents were shown.
         switches: who is paused.
         ticks: when the scheduler last looked for due agents.
         dead_letters: which jobs were given up.
@@ -41,6 +43,7 @@ class Ledger:
         self.shared_log = SharedLog(ledger, clock=clock)
         self.attempts = Attempts(ledger, clock=clock)
         self.journal = Journal(journal, clock=clock)
+        self.uses = Uses(journal, clock=clock)
 
     @classmethod
     def open(cls, urls: LedgerUrls, *, clock: Clock = utc_now) -> Self:

@@ -1,0 +1,40 @@
+"""What travels when an engine tells which memories its agents were shown."""
+
+from typing import Literal
+
+from pydantic import AwareDatetime, Field
+
+from memcore.frozen import Frozen
+from memcore.models import Key
+
+#: Most memories in one job, about 150 KB of JSON.
+MAX_USES = 1_024
+
+
+class Use(Frozen):
+    """How often an agent was shown a memory since the last telling.
+
+    Attributes:
+        agent_id: who was shown it; of shared knowledge, not the publisher.
+        memory_id: what was shown.
+        uses: how often, 1 to 2,147,483,647.
+        last_used_at: when it was last.
+    """
+
+    agent_id: Key
+    memory_id: Key
+    uses: int = Field(ge=1, le=2**31 - 1)
+    last_used_at: AwareDatetime
+
+
+class UsePayload(Frozen):
+    """Uses by any agents of one company.
+
+    Attributes:
+        batch_id: names this telling, so that a job that runs twice counts once.
+    """
+
+    version: Literal[1] = 1
+    company: Key
+    batch_id: Key
+    uses: tuple[Use, ...] = Field(min_length=1, max_length=MAX_USES)
