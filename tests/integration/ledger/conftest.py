@@ -30,7 +30,7 @@ def _emptied(url: str) -> LedgerUrls:
             text(
                 "TRUNCATE agents, runs, switches, dead_letters, attempts, ticks, "
                 "shared_log, shared_heads, "
-                "bookings, booking_records, tombstones, holds"
+                "bookings, booking_records, tombstones, holds, memory_use, use_batches"
             )
         )
     engine.dispose()

@@ -1,0 +1,44 @@
+"""The use job."""
+
+import json
+from typing import Any
+
+import pytest
+from crews import ScriptedCrew
+from ledgers import StoppedClock
+
+from memcore.errors import MemoryConnectionError
+from memcore.jobs.outcomes import Dead, Done, Retry, Snooze
+from memcore.jobs.use_payload import Use, UsePayload
+from tasks.use import count
+
+
+def _payload(clock: StoppedClock, **changed: Any) -> str:
+    use = Use(agent_id="ada", memory_id="m", uses=2, last_used_at=clock.now)
+    fields = UsePayload(company="acme", batch_id="batch", uses=(use,)).model_dump(mode="json")
+    return json.dumps({**fields, **changed})
+
+
+def test_a_batch_is_counted_once_however_often_its_message_comes(crew: ScriptedCrew, clock: StoppedClock) -> None:
+    assert count(_payload(clock), crew) == Done(facts={"counted": 1, "passed_over": 0})
+    assert count(_payload(clock), crew) == Done(facts={"counted": 0, "passed_over": 1})
+    assert crew.ledger.uses.of("acme", "ada", ["m"])["m"].uses == 2
+
+
+@pytest.mark.parametrize("changed", [{"uses": []}, {"batch_id": " "}, {"company": "other"}, {"extra": 1}])
+def test_what_can_never_work_is_dead(crew: ScriptedCrew, clock: StoppedClock, changed: dict[str, Any]) -> None:
+    assert isinstance(count(_payload(clock, **changed), crew), Dead)
+
+
+def test_a_newer_payload_waits(crew: ScriptedCrew, clock: StoppedClock) -> None:
+    assert isinstance(count(_payload(clock, version=99), crew), Snooze)
+
+
+def test_a_ledger_that_is_away_is_asked_again(
+    crew: ScriptedCrew, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_args: object) -> int:
+        raise MemoryConnectionError("gone")
+
+    monkeypatch.setattr(crew.ledger.uses, "count", away)
+    assert isinstance(count(_payload(clock), crew), Retry)
