@@ -1,11 +1,12 @@
 """What agents publish in tests, and where."""
 
+from memcore.backends.composite.backend import CompositeBackend
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.models import MemoryCategory, MemoryStoreRequest
 
 #: The backends that share knowledge.
-Sharing = InMemoryBackend | Mem0Backend
+Sharing = InMemoryBackend | CompositeBackend | Mem0Backend
 
 
 def told(content: str = "the canteen closes at two", **more: object) -> MemoryStoreRequest:

@@ -18,9 +18,10 @@ from memcore.backends.fresh import fresh_record
 from memcore.backends.owner import require_agent_id, require_memory_id
 from memcore.backends.protocol import MAX_PAGE
 from memcore.backends.record import MemoryRecord, Page
+from memcore.backends.shared import SharedKnowledgeStore
 from memcore.backends.where import Where
 from memcore.clock import Clock, utc_now
-from memcore.errors import MemoryConnectionError, MemoryRetrievalError
+from memcore.errors import MemoryCapabilityError, MemoryConnectionError, MemoryRetrievalError
 from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 
 _log = logging.getLogger(__name__)
@@ -104,8 +105,8 @@ class CompositeBackend:
 
     @property
     def supports_shared_access(self) -> bool:
-        """False: shared knowledge has one place, and no route says which child that would be."""
-        return False
+        """Whether the default child does: shared knowledge has one place, whatever the namespace it speaks of."""
+        return self._routes.default.supports_shared_access
 
     @property
     def max_memories_per_agent(self) -> int | None:
@@ -221,6 +222,37 @@ class CompositeBackend:
     async def unclaim(self, agent_id: str) -> None:
         """Take every mark off this agent's memories, in all children."""
         await all_answers({name: each.unclaim(agent_id) for name, each in self._all_of(agent_id)})
+
+    async def publish(self, agent_id: str, request: MemoryStoreRequest) -> str:
+        """Publish for all agents, in the default child, and return the id."""
+        return await self._sharing().publish(agent_id, request)
+
+    async def search_shared(
+        self, query: MemoryQuery, *, exclude_agent: str | None = None, version: int | None = None
+    ) -> tuple[MemoryEntry, ...]:
+        """Return what matches of the shared knowledge, as the default child ranks it."""
+        return await self._sharing().search_shared(query, exclude_agent=exclude_agent, version=version)
+
+    async def search_shared_sparse(
+        self, query: MemoryQuery, *, exclude_agent: str | None = None, version: int | None = None
+    ) -> tuple[MemoryEntry, ...]:
+        """Return the keyword hits of the shared knowledge alone."""
+        return await self._sharing().search_shared_sparse(query, exclude_agent=exclude_agent, version=version)
+
+    async def retract(self, agent_id: str, memory_id: str) -> bool:
+        """Take back what this agent published; False when it has nothing there under this id."""
+        return await self._sharing().retract(agent_id, memory_id)
+
+    async def shared_version(self) -> int:
+        """Return the version of the shared knowledge that a search would see now."""
+        return await self._sharing().shared_version()
+
+    def _sharing(self) -> SharedKnowledgeStore:
+        self._require_connected()
+        child = self._routes.default
+        if not child.supports_shared_access or not isinstance(child, SharedKnowledgeStore):
+            raise MemoryCapabilityError(f"the default child of the composite, {child.backend_name}, shares nothing")
+        return child
 
     async def _misplaced(self, records: Sequence[MemoryRecord]) -> set[str]:
         # Ids that another child than the namespace's has: the routes were changed since. Written again, by a late

@@ -33,6 +33,11 @@ class Routes:
         """Every child by its name."""
         return self._children
 
+    @property
+    def default(self) -> Child:
+        """The child of all namespaces without a route."""
+        return self._children[self._default]
+
     def child_of(self, namespace: str) -> str:
         """Return the name of the child that keeps a namespace."""
         return self._routes.get(namespace, self._default)

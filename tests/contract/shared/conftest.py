@@ -15,6 +15,7 @@ from qdrant_client import QdrantClient
 from qdrant_client.models import Filter, FilterSelector
 from servers import store_server
 
+from memcore.backends.composite.backend import CompositeBackend
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.place import Mem0Place
@@ -118,11 +119,17 @@ async def make_backend(place: Mem0Place, clock: StoppedClock) -> MakeBackend:
     return await emptied(place, clock)
 
 
-@pytest.fixture(params=["inmemory", *MEM0, pytest.param("mem0-on-a-qdrant-server", marks=pytest.mark.service)])
+@pytest.fixture(
+    params=["inmemory", "composite", *MEM0, pytest.param("mem0-on-a-qdrant-server", marks=pytest.mark.service)]
+)
 async def backend(request: pytest.FixtureRequest, clock: StoppedClock) -> AsyncIterator[Sharing]:
-    if request.param == "inmemory":
-        made: Sharing = InMemoryBackend(company="shared contract", clock=clock)
-    else:
+    made: Sharing = InMemoryBackend(company="shared contract", clock=clock)
+    if request.param == "composite":
+        children = {"other": InMemoryBackend(company="shared contract", clock=clock), "inmemory": made}
+        made = CompositeBackend(
+            children, routes={"office": "other"}, default="inmemory", company="shared contract", clock=clock
+        )
+    elif request.param != "inmemory":
         made = (await emptied(named_place(request, request.param), clock))()
     await made.connect()
     yield made
