@@ -1,7 +1,7 @@
 """Every backend that must keep the contract, on a real store where it needs one."""
 
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 from embedders import HashingEmbedder
@@ -18,8 +18,14 @@ from memcore.backends.mem0.place import Mem0Place
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ledger.migrate import migrate_history
 
-#: Names the Qdrant server to test against; its collection memtend_contract is ours.
+#: Names the Qdrant server to test against; its collections memtend_contract and memtend_contract-of-others are ours.
 QDRANT_URL = "MEMTEND_TEST_QDRANT_URL"
+
+#: Its key, if it asks for one.
+QDRANT_API_KEY = "MEMTEND_TEST_QDRANT_API_KEY"
+
+#: Makes a disconnected backend of a company.
+Build = Callable[[str], WorkerBackend]
 
 
 @pytest.fixture(scope="session")
@@ -61,46 +67,58 @@ def clock() -> StoppedClock:
         pytest.param("mem0-on-a-qdrant-server", marks=pytest.mark.service),
     ]
 )
-async def backend(request: pytest.FixtureRequest, clock: StoppedClock) -> AsyncIterator[WorkerBackend]:
-    made = _made(request, clock)
-    await made.connect()
-    yield made
-    await made.disconnect()
-
-
-def _made(request: pytest.FixtureRequest, clock: StoppedClock) -> WorkerBackend:
+def build(request: pytest.FixtureRequest, clock: StoppedClock) -> Build:
+    """Build a backend of a company; those of one test share the servers."""
     if request.param == "inmemory":
-        return InMemoryBackend(company="contract", clock=clock)
+        return lambda company: InMemoryBackend(company=company, clock=clock)
     if request.param == "composite":
-        return CompositeBackend(
-            {
-                "inmemory": InMemoryBackend(company="contract", clock=clock),
-                "mem0": _mem0(request.getfixturevalue("own_store"), clock),
-            },
-            routes=dict.fromkeys(("n", "n1", "deploys", "room 1", "left", "work"), "mem0"),
-            default="inmemory",
-            company="contract",
-            clock=clock,
-        )
+        return lambda company: _composite(request.getfixturevalue("own_store"), company, clock)
     if request.param == "mem0":
         place: Mem0Place = request.getfixturevalue("own_store")
     elif request.param == "mem0-with-postgresql":
         place = request.getfixturevalue("own_store").model_copy(
-            update={
-                "history_url": request.getfixturevalue("postgres_history_url"),
-                "collection": Mem0Place.collection_of("contract_with_postgresql"),
-            }
+            update={"history_url": request.getfixturevalue("postgres_history_url")}
         )
     elif url := os.environ.get(QDRANT_URL):
+        key = os.environ.get(QDRANT_API_KEY)
         place = Mem0Place(
             url=url,
+            api_key=None if key is None else SecretStr(key),
             history_url=request.getfixturevalue("history_url"),
             collection=Mem0Place.collection_of("contract"),
         )
     else:
         pytest.skip(f"needs a Qdrant server, named by {QDRANT_URL}")
-    return _mem0(place, clock)
+    return lambda company: _mem0(place, company, clock)
 
 
-def _mem0(place: Mem0Place, clock: StoppedClock) -> Mem0Backend:
-    return Mem0Backend(place, company="contract", embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=clock)
+@pytest.fixture
+async def backend(build: Build) -> AsyncIterator[WorkerBackend]:
+    made = build("contract")
+    await made.connect()
+    yield made
+    await made.disconnect()
+
+
+@pytest.fixture
+async def other_company(build: Build) -> AsyncIterator[WorkerBackend]:
+    """The same kind of backend, on the same servers, of another company."""
+    made = build("contract-of-others")
+    await made.connect()
+    yield made
+    await made.disconnect()
+
+
+def _composite(place: Mem0Place, company: str, clock: StoppedClock) -> CompositeBackend:
+    return CompositeBackend(
+        {"inmemory": InMemoryBackend(company=company, clock=clock), "mem0": _mem0(place, company, clock)},
+        routes=dict.fromkeys(("n", "n1", "deploys", "room 1", "left", "work"), "mem0"),
+        default="inmemory",
+        company=company,
+        clock=clock,
+    )
+
+
+def _mem0(place: Mem0Place, company: str, clock: StoppedClock) -> Mem0Backend:
+    place = place.model_copy(update={"collection": Mem0Place.collection_of(company)})
+    return Mem0Backend(place, company=company, embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=clock)

@@ -1,35 +1,80 @@
-"""One agent never reads, counts, changes or deletes another's memories, whatever ids it knows."""
+"""One agent never reads, counts, changes or deletes another's memories, whatever ids it knows; nor does a company."""
 
-from memories import new_agent, record
+from datetime import timedelta
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from memories import DAWN, new_agent, record
+from trespasses import CALLS, PROTOCOLS, Trespass, calls_of, check
 
 from memcore.backends.factory import WorkerBackend
+from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.mem0.history import History
+from memcore.backends.record import MemoryRecord
 from memcore.backends.where import Where
-from memcore.models import MemoryCategory, MemoryMetadata, MemoryQuery
+from memcore.models import MemoryCategory
+
+WORDS = st.sampled_from(["the safe", "opens at", "seventeen", "four", "noon"])
 
 
-async def test_knowing_another_agents_ids_opens_nothing(backend: WorkerBackend) -> None:
-    owner, thief = new_agent("owner"), new_agent("thief")
-    secret = record(owner, "the safe opens at 17-4-33", tags=("secret",))
-    await backend.store_many([secret])
-    before = await backend.get_many(owner, [secret.entry.id], with_vectors=True)
-    memory_id, theirs = secret.entry.id, Where(agent_id=thief, ids=frozenset({secret.entry.id}))
+@st.composite
+def memories(draw: st.DrawFn, agent: str) -> list[MemoryRecord]:
+    """A few memories, often of the same words and times as another agent's."""
+    return [
+        record(
+            agent,
+            " ".join(draw(st.lists(WORDS, min_size=1, max_size=3))),
+            created_at=DAWN + timedelta(seconds=draw(st.integers(0, 2))),
+            namespace=draw(st.sampled_from(["n1", "n2"])),
+            category=draw(st.sampled_from([MemoryCategory.SOCIAL, MemoryCategory.SEMANTIC])),
+        )
+        for _ in range(draw(st.integers(1, 5)))
+    ]
 
-    assert await backend.get(thief, memory_id) is None
-    assert await backend.get_many(thief, [memory_id], with_vectors=True) == ()
-    assert await backend.retrieve(thief, MemoryQuery()) == ()
-    assert await backend.retrieve(thief, MemoryQuery(text="the safe opens at 17-4-33")) == ()
-    assert await backend.count(thief) == 0
-    assert await backend.count_where(theirs) == 0
-    assert (await backend.scan(theirs, with_vectors=True)).records == ()
-    assert not await backend.delete(thief, memory_id)
-    assert await backend.delete_many(thief, [memory_id]) == 0
-    assert await backend.delete_where(theirs) == 0
-    assert await backend.delete_where(Where(agent_id=thief)) == 0
-    assert await backend.set_metadata_many(thief, [memory_id], MemoryMetadata(tags=("defaced",))) == 0
-    assert await backend.claim(theirs, "token") == 0
 
-    assert str(await backend.get_many(owner, [memory_id], with_vectors=True)) == str(before)
-    assert await backend.count(owner) == 1
+async def holdings(backend: WorkerBackend, agent: str, token: str) -> str:
+    """Everything that is an agent's: its memories to the byte, its marks, and in mem0 their history."""
+    held = (await backend.scan(Where(agent_id=agent), with_vectors=True)).records
+    marked = (await backend.scan(Where(agent_id=agent, token=token))).records
+    return f"{held} {[one.entry.id for one in marked]} {await told(backend, held)}"
+
+
+async def told(backend: WorkerBackend, held: tuple[MemoryRecord, ...]) -> object:
+    if not isinstance(backend, Mem0Backend):
+        return None
+    history = History(backend._place.history_url)
+    try:
+        return [history.rows_of(one.entry.id) for one in held]
+    finally:
+        history.close()
+
+
+def test_every_call_of_the_protocols_is_tried() -> None:
+    assert {name for name, _, _ in CALLS} == calls_of(PROTOCOLS)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+async def test_no_call_of_a_stranger_shows_counts_or_changes_anything(
+    backend: WorkerBackend, other_company: WorkerBackend, data: st.DataObject
+) -> None:
+    owner, neighbour = new_agent("owner"), new_agent("neighbour")
+    prey = data.draw(memories(owner))
+    await backend.store_many(prey)
+    await backend.claim(Where(agent_id=owner, ids=frozenset({prey[0].entry.id})), "the owner's")
+    cursor = (await backend.scan(Where(agent_id=owner), limit=1)).cursor
+    before = await holdings(backend, owner, "the owner's")
+
+    # A neighbour in the company, and the agent of the same name in another company.
+    for stranger, theirs in ((neighbour, backend), (owner, other_company)):
+        mine = data.draw(memories(stranger))
+        await theirs.store_many(mine)
+        trespass = Trespass(backend=theirs, me=stranger, mine=mine, prey=prey, token="the owner's", cursor=cursor)
+        for number in data.draw(st.permutations(range(len(CALLS)))):
+            await check(trespass, number)
+        assert await theirs.delete_where(Where(agent_id=stranger)) == len(mine)
+        assert await holdings(backend, owner, "the owner's") == before
+    await backend.delete_where(Where(agent_id=owner))
 
 
 async def test_another_agent_cannot_overwrite_a_memory_by_its_id(backend: WorkerBackend) -> None:

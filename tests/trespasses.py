@@ -1,0 +1,151 @@
+"""Every call of a backend, made by a stranger who aims at memories that are not his; all of them must miss.
+
+A new call of a protocol needs an entry here: a test compares the entries with the protocols themselves.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from inspect import iscoroutinefunction
+from typing import Any
+
+from memories import record
+
+from memcore.backends.factory import WorkerBackend
+from memcore.backends.legs import HybridBackend
+from memcore.backends.protocol import BatchBackend, MemoryBackend
+from memcore.backends.record import MemoryRecord
+from memcore.backends.where import Where
+from memcore.models import MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+
+#: The protocols whose calls stand below, those of shared knowledge in a test of their own.
+PROTOCOLS: tuple[type, ...] = (MemoryBackend, BatchBackend, HybridBackend)
+
+#: Calls that reach no memory.
+LIFECYCLE = frozenset({"connect", "disconnect", "health_check"})
+
+#: What a stranger would write over an owner's metadata.
+DEFACED = MemoryMetadata(source="stranger", confidence=0.0, tags=("defaced",))
+
+#: More than anybody has in these tests: a limit that hides nothing.
+PLENTY = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trespass:
+    """Who calls, what he has, and what he is after.
+
+    Attributes:
+        backend: the stranger's: the owner's own, or another company's.
+        me: the stranger.
+        mine: the stranger's own memories.
+        prey: the owner's memories, at least one.
+        token: a claim mark that memories of the owner carry.
+        cursor: one that a page of the owner's gave.
+    """
+
+    backend: WorkerBackend
+    me: str
+    mine: Sequence[MemoryRecord]
+    prey: Sequence[MemoryRecord]
+    token: str
+    cursor: str | None
+
+    @property
+    def ids(self) -> list[str]:
+        return [one.entry.id for one in self.prey]
+
+    @property
+    def by_words(self) -> MemoryQuery:
+        return MemoryQuery(text=self.prey[0].entry.content, limit=PLENTY)
+
+    @property
+    def mine_alone(self) -> Where:
+        return Where(agent_id=self.me)
+
+    @property
+    def theirs(self) -> Where:
+        return Where(agent_id=self.me, ids=frozenset(self.ids))
+
+    @property
+    def marked(self) -> Where:
+        return Where(agent_id=self.me, token=self.token)
+
+
+async def _stored(t: Trespass) -> bool:
+    # The owner's words in the stranger's mouth are a memory of the stranger's.
+    entry = t.prey[0].entry
+    request = MemoryStoreRequest(category=entry.category, namespace=entry.namespace, content=entry.content)
+    memory_id = await t.backend.store(t.me, request)
+    assert memory_id not in t.ids
+    return await t.backend.delete(t.me, memory_id)
+
+
+async def _stored_many(t: Trespass) -> int:
+    entry = t.prey[0].entry
+    own = record(t.me, entry.content, namespace=entry.namespace)
+    await t.backend.store_many([own])
+    return await t.backend.delete_many(t.me, [own.entry.id, *t.ids])
+
+
+async def _legs(t: Trespass) -> object:
+    return await t.backend.retrieve_legs(t.me, t.by_words) if isinstance(t.backend, HybridBackend) else ()
+
+
+Returned = Callable[[Trespass], object]
+
+#: Each call by name: how it is made, and what it returns; where that is None, memories, which must be the stranger's.
+CALLS: tuple[tuple[str, Callable[[Trespass], Awaitable[Any]], Returned | None], ...] = (
+    ("store", _stored, lambda _: True),
+    ("retrieve", lambda t: t.backend.retrieve(t.me, MemoryQuery(limit=PLENTY)), None),
+    ("retrieve", lambda t: t.backend.retrieve(t.me, t.by_words), None),
+    ("retrieve_legs", _legs, None),
+    ("get", lambda t: t.backend.get(t.me, t.ids[0]), lambda _: None),
+    ("delete", lambda t: t.backend.delete(t.me, t.ids[0]), lambda _: False),
+    ("count", lambda t: t.backend.count(t.me), lambda t: len(t.mine)),
+    ("store_many", _stored_many, lambda _: 1),
+    ("get_many", lambda t: t.backend.get_many(t.me, t.ids, with_vectors=True), lambda _: ()),
+    ("delete_many", lambda t: t.backend.delete_many(t.me, t.ids), lambda _: 0),
+    ("delete_where", lambda t: t.backend.delete_where(t.theirs), lambda _: 0),
+    ("delete_where", lambda t: t.backend.delete_where(t.marked), lambda _: 0),
+    ("count_where", lambda t: t.backend.count_where(t.theirs), lambda _: 0),
+    ("count_where", lambda t: t.backend.count_where(t.marked), lambda _: 0),
+    ("count_where", lambda t: t.backend.count_where(t.mine_alone), lambda t: len(t.mine)),
+    ("scan", lambda t: t.backend.scan(t.mine_alone, with_vectors=True), None),
+    ("scan", lambda t: t.backend.scan(t.mine_alone, cursor=t.cursor), None),
+    ("scan", lambda t: t.backend.scan(t.theirs), None),
+    ("scan", lambda t: t.backend.scan(t.marked), None),
+    ("set_metadata_many", lambda t: t.backend.set_metadata_many(t.me, t.ids, DEFACED), lambda _: 0),
+    ("claim", lambda t: t.backend.claim(t.theirs, t.token), lambda _: 0),
+    ("unclaim", lambda t: t.backend.unclaim(t.me), lambda _: None),
+)
+
+
+def calls_of(protocols: Iterable[type]) -> set[str]:
+    """Return the names of every call that reaches memories."""
+    names = {name for each in protocols for name in vars(each) if iscoroutinefunction(getattr(each, name))}
+    return {name for name in names if not name.startswith("_")} - LIFECYCLE
+
+
+def entries_in(answer: object) -> list[MemoryEntry]:
+    """Return every memory that an answer shows, however deep it lies."""
+    if isinstance(answer, MemoryEntry):
+        return [answer]
+    if isinstance(answer, Mapping):
+        return entries_in(tuple(answer.values()))
+    if isinstance(answer, tuple | list):
+        return [entry for part in answer for entry in entries_in(part)]
+    if is_dataclass(answer):
+        return [entry for field in fields(answer) for entry in entries_in(getattr(answer, field.name))]
+    return []
+
+
+async def check(trespass: Trespass, number: int) -> None:
+    """Make one call, and see that it shows and counts the stranger's own memories alone."""
+    name, make, returned = CALLS[number]
+    answer = await make(trespass)
+    if returned is not None:
+        assert answer == returned(trespass), name
+    own = {one.entry.id for one in trespass.mine}
+    for entry in entries_in(answer):
+        assert entry.agent_id == trespass.me, name
+        assert entry.id in own, name
