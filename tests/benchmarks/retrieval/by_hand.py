@@ -43,19 +43,25 @@ class ByHand:
     Args:
         texts: the agent's.
         embedder: the one under measurement.
-        everybody: the words of all agents, for a rarity that is counted over all of them; None counts over these texts.
     """
 
-    def __init__(self, texts: Sequence[str], embedder: Embedder, *, everybody: Words | None = None) -> None:
+    def __init__(self, texts: Sequence[str], embedder: Embedder) -> None:
         self._own = Words.of(texts)
-        self._rarity_of = everybody or self._own
-        self._embedder = embedder
         self._vectors = embedder.embed_documents(texts).astype(np.float64)
 
-    def rankings(self, question: str, *, dense_weight: float) -> dict[str, list[int]]:
-        """Return the first ten places of each method, best first."""
-        cosines = self._vectors @ self._embedder.embed_query(question).astype(np.float64)
-        words = self._bm25(question)
+    def rankings(
+        self, question: str, vector: NDArray[np.float32], *, dense_weight: float, everybody: Words | None = None
+    ) -> dict[str, list[int]]:
+        """Return the first ten places of each method, best first.
+
+        Args:
+            question: its text.
+            vector: its vector.
+            dense_weight: share of the vectors.
+            everybody: the words over which rarity is counted; None counts over the agent's own.
+        """
+        cosines = self._vectors @ vector.astype(np.float64)
+        words = self._bm25(question, everybody or self._own)
         near, worded = _first(cosines, _CANDIDATES), [at for at in _first(words, _CANDIDATES) if words[at] > 0.0]
         fused = np.full(len(cosines), -np.inf)
         for at in {*near, *worded}:
@@ -72,10 +78,10 @@ class ByHand:
             "weighted": _first(fused, DEPTH),
         }
 
-    def _bm25(self, question: str) -> _Numbers:
-        scores, number = np.zeros(len(self._own.counts)), len(self._rarity_of.counts)
+    def _bm25(self, question: str, rarity_of: Words) -> _Numbers:
+        scores, number = np.zeros(len(self._own.counts)), len(rarity_of.counts)
         for word in set(Tokenizer().query_terms(question)):
-            spread = self._rarity_of.spread[word]
+            spread = rarity_of.spread[word]
             rarity = math.log(1.0 + (number - spread + 0.5) / (spread + 0.5))
             for at, counts in enumerate(self._own.counts):
                 if count := counts[word]:

@@ -14,7 +14,7 @@ from benchmarks.retrieval.quality import DEPTH
 
 from memcore.backends.factory import create_worker_backend
 from memcore.backends.fresh import fresh_record
-from memcore.backends.legs import HybridBackend
+from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.protocol import MemoryBackend
 from memcore.client import MemoryClient
 from memcore.client.envelope import ImportRecord
@@ -99,10 +99,10 @@ def ask_all(
         create_worker_backend(settings, with_memory(policy, retrieval={"fusion_strategy": strategy}), embedder=embedder)
         for strategy in (FusionStrategy.WEIGHTED, FusionStrategy.LINEAR)
     )
-    if not isinstance(weighted, HybridBackend):
-        raise TypeError("the backend has no lists to fuse")
+    if not isinstance(weighted, Mem0Backend):
+        raise TypeError("the backend of the stack is not mem0")
     store = psutil.Process(house.pids()["store-server"])
-    methods = _methods(weighted, weighted, linear)
+    methods = _methods(weighted, linear)
     answers = {name: Answers() for name in methods}
     with asyncio.Runner() as runner:
         for backend in (weighted, linear):
@@ -132,17 +132,13 @@ def with_memory(policy: Policy, **sections: dict[str, object]) -> Policy:
     return Policy.model_validate(written)
 
 
-def _methods(hybrid: HybridBackend, weighted: MemoryBackend, linear: MemoryBackend) -> dict[str, Method]:
-    async def keywords(agent_id: str, query: MemoryQuery) -> Sequence[MemoryEntry]:
-        legs = await hybrid.retrieve_legs(agent_id, query)
-        return [hit.entry for hit in legs.sparse[:DEPTH]]
-
+def _methods(weighted: Mem0Backend, linear: MemoryBackend) -> dict[str, Method]:
     async def ranks(agent_id: str, query: MemoryQuery) -> Sequence[MemoryEntry]:
-        legs = await hybrid.retrieve_legs(agent_id, query)
+        legs = await weighted.retrieve_legs(agent_id, query)
         lists = [[hit.entry for hit in leg] for leg in (legs.dense, legs.sparse)]
         return [scored.entry for scored in fuse_ranked_lists(lists, max_results=DEPTH)]
 
-    return {"bm25": keywords, "dense": linear.retrieve, "rrf": ranks, "weighted": weighted.retrieve}
+    return {"bm25": weighted.retrieve_sparse, "dense": linear.retrieve, "rrf": ranks, "weighted": weighted.retrieve}
 
 
 def _cpu(store: psutil.Process) -> float:

@@ -54,6 +54,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--rounds", type=int, default=10, help="rounds of questions in the latency part; 0 leaves it out"
     )
+    parser.add_argument("--quick", action="store_true", help="leave out the other texts that could be indexed")
     parser.add_argument("--memories", type=int, default=50_000, help="in the latency part")
     parser.add_argument("--agents", type=int, default=50, help="among whom they are dealt out")
     options = parser.parse_args(argv)
@@ -63,7 +64,8 @@ def main(argv: Sequence[str]) -> int:
     with open_house(policy=f"memory:\n  level: persistent\n  embedder:\n    provider: {options.embedder}\n") as house:
         if told:
             quality = _quality(house, told, embedder, console)
-            _variants(house, told, embedder, console)
+            if not options.quick:
+                _variants(house, told, embedder, console)
         else:
             console.print(f"quality: skipped: no data (set {FOLDER} to a folder of conversation_*.json)")
         figures, times = list[Figure](), list[Target]()
@@ -88,7 +90,7 @@ def _quality(house: House, told: Sequence[Conversation], embedder: Embedder, con
     )
     answers = ask_all(house, policy_of(house.settings), house.settings.company, told, embedder)
     product = {name: answer.rankings for name, answer in answers.items()}
-    own, shared = _by_hand(told, embedder, per_agent=True), _by_hand(told, embedder, per_agent=False)
+    own, shared = _by_hand(told, embedder)
     console.print(_by_category(f"NDCG@10, {asked:,} questions", told, product, ndcg))
     console.print(_by_category("Recall@10", told, product, recall))
     console.print(_by_category("by hand, NDCG@10", told, own, ndcg))
@@ -129,16 +131,20 @@ def _variants(house: House, told: Sequence[Conversation], embedder: Embedder, co
     console.print(table)
 
 
-def _by_hand(told: Sequence[Conversation], embedder: Embedder, *, per_agent: bool) -> _Rankings:
-    everybody = None if per_agent else Words.of([turn.told for each in told for turn in each.turns])
-    rankings: _Rankings = {}
+def _by_hand(told: Sequence[Conversation], embedder: Embedder) -> tuple[_Rankings, _Rankings]:
+    """Return the rankings with a word's rarity counted over its agent's texts, and over all agents' texts."""
+    both: tuple[_Rankings, _Rankings] = {}, {}
+    all_words = Words.of([turn.told for each in told for turn in each.turns])
+    weight = default_dense_weight(embedder.kind)
     for each in told:
-        ranker = ByHand([turn.told for turn in each.turns], embedder, everybody=everybody)
+        ranker = ByHand([turn.told for turn in each.turns], embedder)
         for question in each.questions:
-            places = ranker.rankings(question.text, dense_weight=default_dense_weight(embedder.kind))
-            for name, ranked in places.items():
-                rankings.setdefault(name, []).append([each.turns[at].name for at in ranked])
-    return rankings
+            vector = embedder.embed_query(question.text)
+            for rankings, everybody in zip(both, (None, all_words), strict=True):
+                places = ranker.rankings(question.text, vector, dense_weight=weight, everybody=everybody)
+                for name, ranked in places.items():
+                    rankings.setdefault(name, []).append([each.turns[at].name for at in ranked])
+    return both
 
 
 def _scores(told: Sequence[Conversation], rankings: Sequence[Sequence[str]], judge: Judge) -> list[float]:
