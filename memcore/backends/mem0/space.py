@@ -7,7 +7,7 @@ from typing import Self
 
 from qdrant_client.models import Filter
 
-from memcore.backends.mem0.where import of_query, of_shared, owned, shared
+from memcore.backends.mem0.where import of_query, of_shared, of_version, owned
 from memcore.backends.owner import SHARED_OWNER
 from memcore.models import MemoryQuery
 
@@ -39,4 +39,4 @@ class Space:
         def narrowed(now: datetime | None) -> Filter:
             return of_shared(query, version=version, exclude_agent=exclude_agent, now=now)
 
-        return cls(owner=SHARED_OWNER, everything=shared(), narrowed=narrowed)
+        return cls(owner=SHARED_OWNER, everything=of_version(version), narrowed=narrowed)

@@ -67,6 +67,11 @@ def of_query(agent_id: str, query: MemoryQuery, *conditions: Condition, now: dat
     return owned(agent_id, *_asked(query), *conditions, but_not=[] if now is None else expired(now))
 
 
+def of_version(version: int) -> Filter:
+    """Return the filter for all shared knowledge as it was at a version."""
+    return shared(_published(version), but_not=[_retracted(version)])
+
+
 def of_shared(
     query: MemoryQuery, *conditions: Condition, version: int, exclude_agent: str | None = None, now: datetime | None
 ) -> Filter:
@@ -79,12 +84,10 @@ def of_shared(
         exclude_agent: whose publications are left out.
         now: what has expired by then is left out; None finds the expired too (:func:`has_expired`).
     """
-    but_not = [] if now is None else expired(now)
-    but_not.append(FieldCondition(key=Key.SHARED_UNTIL.value, range=Range(lte=version)))
+    but_not = [_retracted(version)] if now is None else [_retracted(version), *expired(now)]
     if exclude_agent is not None:
         but_not.append(_equal(Key.SHARED_BY, require_agent_id(exclude_agent)))
-    since = FieldCondition(key=Key.SHARED_SINCE.value, range=Range(lte=version))
-    return shared(since, *_asked(query), *conditions, but_not=but_not)
+    return shared(_published(version), *_asked(query), *conditions, but_not=but_not)
 
 
 def expired(now: datetime) -> list[Condition]:
@@ -126,6 +129,14 @@ def _asked(query: MemoryQuery) -> list[Condition]:
         *(_equal(Key.TAGS, tag) for tag in query.tags),
         *_range(Key.CREATED_TS, at_least=query.since, below=query.until),
     ]
+
+
+def _published(version: int) -> Condition:
+    return FieldCondition(key=Key.SHARED_SINCE.value, range=Range(lte=version))
+
+
+def _retracted(version: int) -> Condition:
+    return FieldCondition(key=Key.SHARED_UNTIL.value, range=Range(lte=version))
 
 
 def _equal(key: Key, value: str) -> Condition:

@@ -123,6 +123,34 @@ async def test_an_older_version_stays_as_it_was(backend: Sharing) -> None:
             await backend.search_shared_sparse(MemoryQuery(text="memory"), version=version)
 
 
+async def test_later_publications_change_no_score_of_an_older_version(backend: Sharing) -> None:
+    for number in range(3):
+        await backend.publish("ada", told(f"a memory of soup number {number}"))
+    query = MemoryQuery(text="soup number", limit=2)
+
+    async def scores() -> list[tuple[str, float | None]]:
+        found = (
+            *await backend.search_shared(query, version=3),
+            *await backend.search_shared_sparse(query, version=3),
+        )
+        return [(entry.id, entry.relevance_score) for entry in found]
+
+    before = await scores()
+    for number in range(5):
+        await backend.publish("bob", told(f"soup, soup and nothing but soup, {number}"))
+    assert await scores() == before
+
+
+async def test_keywords_find_what_says_the_word(backend: Sharing) -> None:
+    soup = await backend.publish("ada", told("the soup is hot"))
+    await backend.publish("ada", told("the bread is fresh"))
+    await backend.store("ada", told("the soup of my own"))
+    found = await backend.search_shared_sparse(MemoryQuery(text="soup"))
+    assert [entry.id for entry in found] == ([soup] if backend.supports_vector_search else [])
+    assert await backend.search_shared_sparse(MemoryQuery(text="soup"), exclude_agent="ada") == ()
+    assert await backend.search_shared_sparse(MemoryQuery()) == ()
+
+
 async def test_private_and_shared_never_meet(backend: Sharing) -> None:
     private = await backend.store("ada", told())
     shared = await backend.publish("ada", told())
