@@ -1,6 +1,8 @@
 """Settings that are valid and yet do not do what their writer may expect."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator
+from functools import cache
 
 from memcore.config.company import CompanyMemoryConfig
 from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType
@@ -8,6 +10,11 @@ from memcore.config.fusion import FusionStrategy
 from memcore.config.injection import InjectionStrategy
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.frozen import Frozen
+
+#: The event under which such a setting is logged.
+NO_EFFECT = "memory.config.no_effect"
+
+_log = logging.getLogger(__name__)
 
 _RETRIEVAL = "memory.retrieval"
 _CONSOLIDATION = "memory.consolidation"
@@ -24,6 +31,18 @@ def advice(memory: CompanyMemoryConfig) -> tuple[str, ...]:
     )
 
 
+def log_once(sentences: Iterable[str]) -> None:
+    """Log each sentence as a warning, once in this process however often the policy is loaded."""
+    for sentence in sentences:
+        _log_once(sentence)
+
+
+@cache
+def _log_once(sentence: str) -> None:
+    # With the sentence in the message: a process that has set up no logs shows nothing else of a record.
+    _log.warning("%s: %s", NO_EFFECT, sentence, extra={"key": sentence.partition(" ")[0]})
+
+
 def _idle(section: Frozen, where: str, *names: str, because: str) -> Iterator[str]:
     for name in names:
         if getattr(section, name) != type(section).model_fields[name].default:
@@ -38,9 +57,8 @@ def _on_fusion(retrieval: MemoryRetrievalConfig) -> Iterator[str]:
     if fusion is not FusionStrategy.WEIGHTED:
         yield from _idle(retrieval, _RETRIEVAL, "dense_weight", because=because)
     if fusion is FusionStrategy.RRF:
-        yield from _idle(
-            retrieval, _RETRIEVAL, "personal_boost", because=f"{because}, except when keywords find nothing"
-        )
+        names = ("personal_boost", "relevance_weight", "recency_weight", "recency_decay_rate")
+        yield from _idle(retrieval, _RETRIEVAL, *names, because=f"{because}, except when keywords find nothing")
     if fusion is not FusionStrategy.LINEAR and not retrieval.sparse:
         yield f"{_RETRIEVAL}.sparse is false: {fusion} has vectors alone to rank and does what linear does"
 
@@ -61,6 +79,8 @@ def _on_retriever(retrieval: MemoryRetrievalConfig) -> Iterator[str]:
     if retrieval.retriever == "flat":
         names = ("max_workers_per_query", "reflective_retry_enabled", "max_retry_count")
         yield from _idle(retrieval, _RETRIEVAL, *names, because="retriever is flat")
+    elif not retrieval.reflective_retry_enabled:
+        yield from _idle(retrieval, _RETRIEVAL, "max_retry_count", because="reflective_retry_enabled is false")
     if not retrieval.query_reformulation_enabled:
         because = "query_reformulation_enabled is false"
         yield from _idle(retrieval, _RETRIEVAL, "max_reformulation_rounds", because=because)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from memcore.config.advice import log_once
 from memcore.config.keys import keys
 from memcore.config.policy import Policy
 from memcore.config.problem import problem
@@ -18,6 +19,8 @@ MAX_POLICY_BYTES = 262_144
 def load_policy(source: Path | str) -> Policy:
     """Read a policy from a file (Path) or from YAML text (str).
 
+    A setting that is valid and has no effect is logged as a warning, once in a process.
+
     Raises:
         MemoryConfigError: it cannot be read or is wrong; the sentence names the dotted key and the limit.
     """
@@ -27,12 +30,14 @@ def load_policy(source: Path | str) -> Policy:
     tree = parse_yaml(text, source=name)
     try:
         # Strict JSON takes "20" for no number and yes for no count, and still takes a list for a tuple.
-        return Policy.model_validate_json(json.dumps(tree), strict=True)
+        policy = Policy.model_validate_json(json.dumps(tree), strict=True)
     except ValidationError as error:
         raise MemoryConfigError(problem(error, [key.name for key in keys(Policy)])) from None
     except (TypeError, ValueError):
         # Explicit tags such as !!set or !!binary build what JSON has no word for.
         raise MemoryConfigError(f"{name}: holds a value that is no text, number, list or mapping") from None
+    log_once(policy.warnings)
+    return policy
 
 
 def _read(path: Path) -> str:

@@ -1,5 +1,8 @@
+from pathlib import Path
+
 import pytest
 
+from memcore.config import advice
 from memcore.config.loader import load_policy
 
 
@@ -23,6 +26,18 @@ def test_the_defaults_give_no_cause_for_a_warning() -> None:
         (
             "personal_boost: 0.2, fusion_strategy: rrf",
             ["personal_boost has no effect: fusion_strategy is rrf, except when keywords find nothing"],
+        ),
+        (
+            "relevance_weight: 0.5, recency_weight: 0.5, recency_decay_rate: 0.5, fusion_strategy: rrf",
+            [
+                "relevance_weight has no effect: fusion_strategy is rrf, except when keywords find nothing",
+                "recency_weight has no effect: fusion_strategy is rrf, except when keywords find nothing",
+                "recency_decay_rate has no effect: fusion_strategy is rrf, except when keywords find nothing",
+            ],
+        ),
+        (
+            "max_retry_count: 1, retriever: hierarchical, reflective_retry_enabled: false",
+            ["max_retry_count has no effect: reflective_retry_enabled is false"],
         ),
         (
             "sparse: false",
@@ -84,3 +99,27 @@ def test_a_retrieval_setting_without_effect_is_named(text: str, warnings: list[s
 )
 def test_a_consolidation_setting_without_effect_is_named(text: str, warnings: list[str]) -> None:
     assert warnings_of("consolidation", text) == warnings
+
+
+def test_a_process_logs_each_setting_without_effect_once_by_name(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(
+        "memory: {retrieval: {rrf_k: 77, diversity_lambda: 0.77, rerank_cache_ttl_seconds: 77, max_retry_count: 3}}"
+    )
+    advice._log_once.cache_clear()  # other tests of this process have loaded the like
+
+    for _ in range(3):
+        load_policy(path)
+
+    logged = [(record.levelname, getattr(record, "key", None)) for record in caplog.records]
+    names = ("rrf_k", "diversity_lambda", "rerank_cache_ttl_seconds", "max_retry_count")
+    assert logged == [("WARNING", f"memory.retrieval.{name}") for name in names]
+    assert caplog.records[0].getMessage() == (
+        "memory.config.no_effect: memory.retrieval.rrf_k has no effect: fusion_strategy is weighted"
+    )
+
+    path.write_text("memory: {retrieval: {rrf_k: 77, personal_boost: 0.77, fusion_strategy: rrf}}")
+    load_policy(path)
+    assert [getattr(record, "key", None) for record in caplog.records[4:]] == ["memory.retrieval.personal_boost"]

@@ -27,8 +27,8 @@ def test_every_key_of_an_example_takes_effect_as_written(path: Path) -> None:
     assert {key for key, setting in effective.items() if setting.origin is Origin.FILE} == set(written)
 
 
-def test_there_are_the_six_examples_of_the_guides() -> None:
-    assert len(EXAMPLES) == 6
+def test_there_are_the_seven_examples_of_the_guides() -> None:
+    assert len(EXAMPLES) == 7
 
 
 def test_the_research_lab_is_told_that_its_dual_mode_needs_a_strategy() -> None:
