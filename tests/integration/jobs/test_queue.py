@@ -22,10 +22,12 @@ from memcore.jobs.names import TaskName
 from memcore.jobs.outcomes import Snooze
 from memcore.jobs.payloads import MaintenancePayload
 from memcore.jobs.queues import BULK_ABOVE, Queue, store_queue
+from memcore.jobs.use_payload import Use
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.run import RunState
 from memcore.ledger.urls import LedgerUrls
 from memcore.models import MemoryCategory, MemoryStoreRequest
+from memcore.retrieval.use import BufferedUseRecorder
 from workers import app as assembling
 from workers.app import create_app
 from workers.groups import NIGHT, STORE, WorkerGroup
@@ -262,3 +264,24 @@ def test_a_run_that_is_snoozed_still_reports_its_end(client: MemoryClient, crew:
         )  # fmt: skip
         (status,) = client.wait([run_id], timeout_seconds=60)
     assert (status.state, status.facts) == (JobState.DONE, {"live": 3})
+
+
+def test_uses_travel_from_a_recorder_to_the_ledger_and_a_batch_counts_once(
+    client: MemoryClient, crew: ScriptedCrew, app_of: Any
+) -> None:
+    now = crew.clock()
+    with BufferedUseRecorder(client.record_use) as recorder:
+        recorder.record("ada", ["a", "b"], at=now)
+        recorder.record("ada", ["a"], at=now)
+    again = Use(agent_id="ada", memory_id="again", uses=1, last_used_at=now)
+    for _ in range(2):
+        assert client.record_use([again], batch_id="one batch").job_id == "one batch"
+    client.record_use([again.model_copy(update={"memory_id": "last"})])
+    wanted = ["a", "b", "again", "last"]
+    with working(app_of(NIGHT), Queue.CONTROL):
+        wait_until(lambda: "last" in crew.ledger.uses.of("acme", "ada", wanted), what="the last batch")
+    counts = {key: use.uses for key, use in crew.ledger.uses.of("acme", "ada", wanted).items()}
+    assert counts == {"a": 2, "b": 1, "again": 1, "last": 1}
+    for bad in ([], [again] * 1_025):
+        with pytest.raises(MemoryInputError, match=r"^uses: "):
+            client.record_use(bad)

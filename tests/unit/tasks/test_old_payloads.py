@@ -10,9 +10,11 @@ from repository import ROOT
 
 from memcore.jobs.outcomes import Done
 from memcore.jobs.payloads import MaintenancePayload, StorePayload, is_newer
+from memcore.jobs.use_payload import UsePayload
 from memcore.models import MemoryCategory
 from tasks.maintain import maintain
 from tasks.store import write
+from tasks.use import count
 
 PAYLOADS = ROOT / "tests" / "fixtures" / "payloads"
 
@@ -25,10 +27,11 @@ def payload(name: str) -> str:
 
 
 def test_every_payload_on_file_is_read_and_counts_as_none_of_the_newer() -> None:
-    readers: dict[str, type[StorePayload | MaintenancePayload]] = {
+    readers: dict[str, type[StorePayload | MaintenancePayload | UsePayload]] = {
         "store": StorePayload,
         "maintenance": MaintenancePayload,
         "undo": MaintenancePayload,
+        "use": UsePayload,
     }
     files = sorted(PAYLOADS.iterdir())
     assert len(files) >= 3
@@ -68,6 +71,13 @@ def test_an_undo_job_of_version_1_makes_its_run(crew: ScriptedCrew) -> None:
     run = crew.ledger.runs.get("undo-1")
     assert run is not None
     assert (run.kind, run.origin, run.undo_of, run.allow_large) == ("undo", "manual", "run-1", True)
+
+
+def test_a_use_job_of_version_1_is_counted(crew: ScriptedCrew) -> None:
+    assert count(payload("use-1"), crew) == Done(facts={"counted": 2, "passed_over": 0})
+    found = crew.ledger.uses.of("acme", "ada", ["6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e"])
+    ((_, use),) = found.items()
+    assert (use.uses, use.last_used_at) == (3, SENT)
 
 
 @pytest.mark.parametrize(("name", "optional"), [("maintenance-1", ("version", "kind", "origin", "allow_large"))])
