@@ -14,11 +14,12 @@ from memcore.backends.factory import WorkerBackend
 from memcore.backends.legs import HybridBackend
 from memcore.backends.protocol import BatchBackend, MemoryBackend
 from memcore.backends.record import MemoryRecord
+from memcore.backends.shared import SharedKnowledgeStore
 from memcore.backends.where import Where
 from memcore.models import MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 
-#: The protocols whose calls stand below, those of shared knowledge in a test of their own.
-PROTOCOLS: tuple[type, ...] = (MemoryBackend, BatchBackend, HybridBackend)
+#: The protocols whose calls stand below.
+PROTOCOLS: tuple[type, ...] = (MemoryBackend, BatchBackend, HybridBackend, SharedKnowledgeStore)
 
 #: Calls that reach no memory.
 LIFECYCLE = frozenset({"connect", "disconnect", "health_check"})
@@ -41,6 +42,8 @@ class Trespass:
         prey: the owner's memories, at least one.
         token: a claim mark that memories of the owner carry.
         cursor: one that a page of the owner's gave.
+        published: id of what the owner published.
+        is_colleague: whether both are of one company, so that the stranger may read what the owner published.
     """
 
     backend: WorkerBackend
@@ -49,6 +52,13 @@ class Trespass:
     prey: Sequence[MemoryRecord]
     token: str
     cursor: str | None
+    published: str
+    is_colleague: bool
+
+    @property
+    def shared(self) -> SharedKnowledgeStore:
+        assert isinstance(self.backend, SharedKnowledgeStore)
+        return self.backend
 
     @property
     def ids(self) -> list[str]:
@@ -88,7 +98,42 @@ async def _stored_many(t: Trespass) -> int:
 
 
 async def _legs(t: Trespass) -> object:
-    return await t.backend.retrieve_legs(t.me, t.by_words) if isinstance(t.backend, HybridBackend) else ()
+    if not isinstance(t.backend, HybridBackend):
+        return ()
+    legs = await t.backend.retrieve_legs(t.me, t.by_words, include_shared=True)
+    assert _is_told(t, entries_in((legs.shared_dense, legs.shared_sparse)))
+    return legs.dense, legs.sparse
+
+
+def _is_told(t: Trespass, entries: Sequence[MemoryEntry]) -> bool:
+    # What was published is for colleagues; nothing private is ever among it.
+    ids = {entry.id for entry in entries}
+    return ids.isdisjoint(t.ids) and (t.is_colleague or t.published not in ids)
+
+
+async def _searched(t: Trespass) -> bool:
+    queries = (MemoryQuery(limit=PLENTY), t.by_words)
+    return all([_is_told(t, await t.shared.search_shared(query)) for query in queries])
+
+
+async def _searched_by_words(t: Trespass) -> bool:
+    return _is_told(t, await t.shared.search_shared_sparse(t.by_words))
+
+
+async def _published(t: Trespass) -> bool:
+    # The owner's words again: a publication of the stranger's own.
+    entry = t.prey[0].entry
+    memory_id = await t.shared.publish(t.me, MemoryStoreRequest(category=entry.category, content=entry.content))
+    assert memory_id not in {*t.ids, t.published}
+    return await t.shared.retract(t.me, memory_id)
+
+
+async def _retracted(t: Trespass) -> bool:
+    return any([await t.shared.retract(t.me, memory_id) for memory_id in (t.published, *t.ids)])
+
+
+async def _version(t: Trespass) -> bool:
+    return await t.shared.shared_version() >= 0
 
 
 Returned = Callable[[Trespass], object]
@@ -117,6 +162,11 @@ CALLS: tuple[tuple[str, Callable[[Trespass], Awaitable[Any]], Returned | None], 
     ("set_metadata_many", lambda t: t.backend.set_metadata_many(t.me, t.ids, DEFACED), lambda _: 0),
     ("claim", lambda t: t.backend.claim(t.theirs, t.token), lambda _: 0),
     ("unclaim", lambda t: t.backend.unclaim(t.me), lambda _: None),
+    ("publish", _published, lambda _: True),
+    ("search_shared", _searched, lambda _: True),
+    ("search_shared_sparse", _searched_by_words, lambda _: True),
+    ("retract", _retracted, lambda _: False),
+    ("shared_version", _version, lambda _: True),
 )
 
 

@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 
 import pytest
 from embedders import HashingEmbedder
-from ledgers import postgres_database
+from ledgers import copied_urls, postgres_database
 from memories import StoppedClock
 from pydantic import SecretStr
 from servers import store_server
@@ -36,12 +37,18 @@ def history_url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
-def own_store(tmp_path_factory: pytest.TempPathFactory, history_url: str) -> Iterator[Mem0Place]:
+def ledger_url(tmp_path_factory: pytest.TempPathFactory, ledger_template: Path) -> str:
+    return copied_urls(ledger_template, tmp_path_factory.mktemp("ledger")).ledger
+
+
+@pytest.fixture(scope="session")
+def own_store(tmp_path_factory: pytest.TempPathFactory, history_url: str, ledger_url: str) -> Iterator[Mem0Place]:
     with store_server(tmp_path_factory.mktemp("store")) as address:
         yield Mem0Place(
             url=address.url,
             api_key=SecretStr(address.api_key),
             history_url=history_url,
+            ledger_url=ledger_url,
             collection=Mem0Place.collection_of("contract"),
         )
 
@@ -85,6 +92,7 @@ def build(request: pytest.FixtureRequest, clock: StoppedClock) -> Build:
             url=url,
             api_key=None if key is None else SecretStr(key),
             history_url=request.getfixturevalue("history_url"),
+            ledger_url=request.getfixturevalue("ledger_url"),
             collection=Mem0Place.collection_of("contract"),
         )
     else:

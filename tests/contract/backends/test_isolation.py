@@ -11,8 +11,9 @@ from memcore.backends.factory import WorkerBackend
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.history import History
 from memcore.backends.record import MemoryRecord
+from memcore.backends.shared import SharedKnowledgeStore
 from memcore.backends.where import Where
-from memcore.models import MemoryCategory
+from memcore.models import MemoryCategory, MemoryQuery, MemoryStoreRequest
 
 WORDS = st.sampled_from(["the safe", "opens at", "seventeen", "four", "noon"])
 
@@ -36,7 +37,9 @@ async def holdings(backend: WorkerBackend, agent: str, token: str) -> str:
     """Everything that is an agent's: its memories to the byte, its marks, and in mem0 their history."""
     held = (await backend.scan(Where(agent_id=agent), with_vectors=True)).records
     marked = (await backend.scan(Where(agent_id=agent, token=token))).records
-    return f"{held} {[one.entry.id for one in marked]} {await told(backend, held)}"
+    assert isinstance(backend, SharedKnowledgeStore)
+    published = [entry for entry in await backend.search_shared(MemoryQuery(limit=1_000)) if entry.agent_id == agent]
+    return f"{held} {[one.entry.id for one in marked]} {published} {await told(backend, held)}"
 
 
 async def told(backend: WorkerBackend, held: tuple[MemoryRecord, ...]) -> object:
@@ -53,7 +56,7 @@ def test_every_call_of_the_protocols_is_tried() -> None:
     assert {name for name, _, _ in CALLS} == calls_of(PROTOCOLS)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 async def test_no_call_of_a_stranger_shows_counts_or_changes_anything(
     backend: WorkerBackend, other_company: WorkerBackend, data: st.DataObject
@@ -63,18 +66,29 @@ async def test_no_call_of_a_stranger_shows_counts_or_changes_anything(
     await backend.store_many(prey)
     await backend.claim(Where(agent_id=owner, ids=frozenset({prey[0].entry.id})), "the owner's")
     cursor = (await backend.scan(Where(agent_id=owner), limit=1)).cursor
+    assert isinstance(backend, SharedKnowledgeStore)
+    assert isinstance(other_company, SharedKnowledgeStore)
+    fact = MemoryStoreRequest(category=MemoryCategory.SOCIAL, content="the safe opens at seventeen four")
+    published = await backend.publish(owner, fact)
+    versions = await other_company.shared_version()
+    await other_company.retract(owner, published)
+    assert await other_company.shared_version() == versions
     before = await holdings(backend, owner, "the owner's")
 
     # A neighbour in the company, and the agent of the same name in another company.
     for stranger, theirs in ((neighbour, backend), (owner, other_company)):
         mine = data.draw(memories(stranger))
         await theirs.store_many(mine)
-        trespass = Trespass(backend=theirs, me=stranger, mine=mine, prey=prey, token="the owner's", cursor=cursor)
+        trespass = Trespass(
+            backend=theirs, me=stranger, mine=mine, prey=prey, token="the owner's", cursor=cursor,
+            published=published, is_colleague=theirs is backend,
+        )  # fmt: skip
         for number in data.draw(st.permutations(range(len(CALLS)))):
             await check(trespass, number)
         assert await theirs.delete_where(Where(agent_id=stranger)) == len(mine)
         assert await holdings(backend, owner, "the owner's") == before
     await backend.delete_where(Where(agent_id=owner))
+    assert await backend.retract(owner, published)
 
 
 async def test_another_agent_cannot_overwrite_a_memory_by_its_id(backend: WorkerBackend) -> None:
