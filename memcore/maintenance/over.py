@@ -30,7 +30,7 @@ ENDED_LEVELS: Mapping[EndKind, frozenset[MemoryLevel]] = MappingProxyType(
     }
 )
 
-#: The field by which the store finds what was made in it.
+#: The field of a memory's lineage that names it.
 _FIELDS: Mapping[EndKind, str] = MappingProxyType(
     {"end_session": "session_id", "end_project": "project_id", "end_task": "task_id"}
 )
@@ -100,7 +100,9 @@ def end_filter(view: "View", kind: EndKind, scope_id: str, *, at: datetime) -> W
         agent_id=view.agent_id,
         categories=None if everything else frozenset({MemoryCategory.WORKING}),
         created_before=at + _MOMENT,
-        **{_FIELDS[kind]: scope_id},
+        session_id=scope_id if kind == "end_session" else None,
+        project_id=scope_id if kind == "end_project" else None,
+        task_id=scope_id if kind == "end_task" else None,
     )
 
 
