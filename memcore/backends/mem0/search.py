@@ -18,6 +18,7 @@ from memcore.backends.fusion import weighted
 from memcore.backends.legs import Hit, Legs
 from memcore.backends.mem0.batch import Found, as_json, ask
 from memcore.backends.mem0.collection import SPARSE
+from memcore.backends.mem0.payload import ENTRY_KEYS
 from memcore.backends.mem0.points import to_entry
 from memcore.backends.mem0.space import Space
 from memcore.backends.mem0.where import has_expired
@@ -167,7 +168,9 @@ class Search:
         for one, space, by in zip(lists, spaces, known, strict=True):
             narrowed = as_json(space.narrowed(by))
             if question.dense is not None and dense:
-                queries.append({"query": question.dense, "limit": dense, "filter": narrowed, "with_payload": True})
+                queries.append(
+                    {"query": question.dense, "limit": dense, "filter": narrowed, "with_payload": ENTRY_KEYS}
+                )
                 takers.append(one.dense.extend)
             if question.sparse is None:
                 continue
@@ -178,7 +181,7 @@ class Search:
                 "filter": narrowed,
                 "params": {"idf": {"corpus": as_json(space.everything)}},
             }
-            queries.append({**words, "with_payload": True})
+            queries.append({**words, "with_payload": ENTRY_KEYS})
             takers.append(one.sparse.extend)
             if question.dense is not None and dense:
                 queries.append({"query": question.dense, "prefetch": [words], "limit": sparse})
