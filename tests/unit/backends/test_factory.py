@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from embedders import HashingEmbedder
 
+from memcore.backends.composite.backend import CompositeBackend
 from memcore.backends.factory import create_memory_backend, create_worker_backend, mem0_place
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.place import Mem0Place
 from memcore.backends.mem0.search import SearchPlan
+from memcore.backends.registry import BackendRegistry
 from memcore.config.company import CompanyMemoryConfig
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
@@ -81,6 +83,44 @@ def test_mem0_needs_an_embedder_and_a_place() -> None:
 def test_a_worker_refuses_a_backend_that_no_other_process_sees(tmp_path: Path) -> None:
     with pytest.raises(MemoryConfigError, match=r"memory\.backend: 'inmemory'.*choose mem0"):
         create_worker_backend(settings(tmp_path), policy(backend="inmemory"))
+
+
+COMPOSITE = {"default": "mem0", "routes": {"scratch": "inmemory"}}
+
+
+async def test_a_composite_is_built_of_the_backends_that_its_routes_name() -> None:
+    config = CompanyMemoryConfig.model_validate(
+        {"backend": "composite", "composite": COMPOSITE, "options": {"max_memories_per_agent": 7}}
+    )
+    backend = create_memory_backend(config, company="c", embedder=HashingEmbedder(), place=PLACE)
+    assert isinstance(backend, CompositeBackend)
+    assert (backend.supports_vector_search, backend.max_memories_per_agent) == (True, 7)
+
+    with pytest.raises(MemoryConfigError, match="needs an embedder"):
+        create_memory_backend(config, company="c", place=PLACE)
+
+
+def test_a_composite_of_what_the_registry_lacks_is_refused_by_its_key() -> None:
+    config = CompanyMemoryConfig.model_validate({"backend": "composite", "composite": COMPOSITE})
+    registry = BackendRegistry({name: BackendRegistry.default().entry(name) for name in ("composite", "mem0")})
+    with pytest.raises(MemoryConfigError, match=r"memory\.composite\.routes\.scratch: 'inmemory' is not available"):
+        create_memory_backend(config, company="c", embedder=HashingEmbedder(), place=PLACE, registry=registry)
+
+
+@pytest.mark.parametrize(
+    ("composite", "key"), [(COMPOSITE, "routes.scratch"), ({"routes": {"work": "mem0"}}, "default")]
+)
+def test_a_worker_refuses_a_composite_of_which_it_would_see_a_part(
+    tmp_path: Path, composite: dict[str, Any], key: str
+) -> None:
+    with pytest.raises(MemoryConfigError, match=rf"memory\.composite\.{key}: 'inmemory' keeps .*: choose mem0"):
+        create_worker_backend(settings(tmp_path), policy(backend="composite", composite=composite))
+
+
+def test_a_worker_takes_a_composite_that_every_process_sees(tmp_path: Path) -> None:
+    composite = {"default": "mem0", "routes": {"work": "mem0"}}
+    backend = create_worker_backend(settings(tmp_path), policy(backend="composite", composite=composite))
+    assert isinstance(backend, CompositeBackend)
 
 
 def test_a_worker_gets_mem0_with_the_settings_addresses(tmp_path: Path) -> None:
