@@ -2,6 +2,7 @@
 
 import builtins
 import os
+import re
 import signal
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
@@ -17,6 +18,7 @@ from pydantic import SecretStr
 from retrieving import SharedStore
 from scored import entry
 from servers import StoreAddress, start_store, stop, store_server
+from sqlalchemy import create_engine, text
 
 from memcore import errors
 from memcore.backends.mem0.backend import Mem0Backend
@@ -25,6 +27,8 @@ from memcore.config.fusion import FusionStrategy
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ledger.migrate import migrate_history
+from memcore.ledger.urls import LedgerUrls
+from memcore.models import MemoryCategory, MemoryStoreRequest
 from memcore.retrieval.blocking import BlockingContextInjection
 from memcore.retrieval.chat_message import ChatMessage
 from memcore.retrieval.context import ContextInjectionStrategy
@@ -69,13 +73,16 @@ def embedder() -> CutEmbedder:
     return CutEmbedder()
 
 
-def _disconnected(server: StoreAddress, embedder: CutEmbedder, folder: Path) -> Mem0Backend:
+def _disconnected(
+    server: StoreAddress, embedder: CutEmbedder, folder: Path, *, ledger_url: str | None = None
+) -> Mem0Backend:
     history_url = f"sqlite:///{folder}/history.db"
     migrate_history(history_url)
     place = Mem0Place(
         url=server.url,
         api_key=SecretStr(server.api_key),
         history_url=history_url,
+        ledger_url=ledger_url,
         collection=f"memtend_{uuid.uuid4().hex}",
     )
     return Mem0Backend(place, company="c", embedder=embedder, encoder=Bm25Encoder())
@@ -98,7 +105,7 @@ async def backend(server: StoreAddress, embedder: CutEmbedder, tmp_path: Path) -
 
 def _strategy(
     backend: Mem0Backend,
-    shared: SharedStore | None = None,
+    shared: SharedStore | Mem0Backend | None = None,
     fusion: FusionStrategy = FusionStrategy.WEIGHTED,
 ) -> ContextInjectionStrategy:
     config = MemoryRetrievalConfig(fusion_strategy=fusion, min_relevance=0.0)
@@ -175,6 +182,34 @@ async def test_a_shared_store_that_fails_leaves_the_agents_own(
     shared = SharedStore(errors.MemoryConnectionError("gone"))
     assert _TEXT in _content(await _strategy(backend, shared).prepare_messages("ada", _QUESTION, 500))
     assert _degraded(caplog) == ["shared_store"]
+
+
+@pytest.mark.parametrize("fusion", FusionStrategy)
+async def test_the_log_of_shared_knowledge_may_go_while_the_agents_own_memories_stay(
+    server: StoreAddress,
+    embedder: CutEmbedder,
+    sqlite_ledger: LedgerUrls,
+    tmp_path: Path,
+    fusion: FusionStrategy,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    backend = _disconnected(server, embedder, tmp_path, ledger_url=sqlite_ledger.ledger)
+    await backend.connect()
+    await backend.store_many([record("ada", _TEXT)])
+    request = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="the payment queue freezes on Fridays")
+    await backend.publish("bob", request)
+    strategy = _strategy(backend, backend, fusion)
+    content = _content(await strategy.prepare_messages("ada", _QUESTION, 500))
+    assert re.search(r"\[shared\] \[semantic \d\.\d\d\] the payment queue freezes on Fridays", content)
+    assert re.search(rf"\n\[semantic \d\.\d\d\] {_TEXT}", content)
+    assert _degraded(caplog) == []
+    with create_engine(sqlite_ledger.ledger).begin() as connection:
+        connection.execute(text("DROP TABLE shared_heads"))
+    content = _content(await strategy.prepare_messages("ada", _QUESTION, 500))
+    assert _TEXT in content
+    assert "[shared]" not in content
+    assert _degraded(caplog) == ["shared_store"]
+    await backend.disconnect()
 
 
 @pytest.mark.parametrize("fatal", [builtins.MemoryError(), ExceptionGroup("two", [OSError(), builtins.MemoryError()])])
