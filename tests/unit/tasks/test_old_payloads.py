@@ -31,6 +31,7 @@ def test_every_payload_on_file_is_read_and_counts_as_none_of_the_newer() -> None
         "store": StorePayload,
         "maintenance": MaintenancePayload,
         "undo": MaintenancePayload,
+        "end": MaintenancePayload,
         "use": UsePayload,
     }
     files = sorted(PAYLOADS.iterdir())
@@ -71,6 +72,13 @@ def test_an_undo_job_of_version_1_makes_its_run(crew: ScriptedCrew) -> None:
     run = crew.ledger.runs.get("undo-1")
     assert run is not None
     assert (run.kind, run.origin, run.undo_of, run.allow_large) == ("undo", "manual", "run-1", True)
+
+
+def test_an_end_job_of_version_1_makes_its_run(crew: ScriptedCrew) -> None:
+    assert isinstance(maintain(payload("end-1"), crew), Done)
+    run = crew.ledger.runs.get("end-1")
+    assert run is not None
+    assert (run.kind, run.scope_id, run.planned_at) == ("end_session", "s-1", SENT)
 
 
 def test_a_use_job_of_version_1_is_counted(crew: ScriptedCrew) -> None:
