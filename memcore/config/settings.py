@@ -131,6 +131,14 @@ class Settings(Frozen):
             )
         return cls._checked({**stack, **given, "home": home}, name_of=lambda name: f"{stack_path(home)}: {name}")
 
+    def with_embedder(self, environ: Mapping[str, str]) -> Self:
+        """Return these settings with the embedder, its server and its key that the environment names, if it names any.
+
+        Raises MemoryConfigError when a variable is unknown or wrong.
+        """
+        given = {name: value for name, value in _given(environ).items() if name.startswith("embedder")}
+        return self._checked({**dict(self), **given}, name_of=_variable)
+
     @property
     def ledger_urls(self) -> LedgerUrls:
         """Return where the ledger and its journal are."""

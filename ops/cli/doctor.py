@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import typer
 
+from memcore.backends.factory import create_configured_embedder
 from memcore.config.home_folder import home_folder
 from memcore.config.settings import Settings
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
@@ -118,6 +119,14 @@ def _store(settings: Settings) -> Iterator[Finding]:
     yield Finding(check="store", ok=healthy, seen="answers" if healthy else "does not answer", mend="see its log")
 
 
+def _embedder(settings: Settings) -> Iterator[Finding]:
+    embedder = create_configured_embedder(settings, policy_of(settings))
+    if embedder is None:
+        return  # the backend embeds nothing
+    embedder.embed_query("is anybody there")
+    yield Finding(check="embedder", ok=True, seen=f"{embedder.name}, {embedder.dims} dimensions ({embedder.kind})")
+
+
 def _ledger(settings: Settings) -> Iterator[Finding]:
     with ledger_of(settings) as ledger:
         paused = ledger.switches.paused(settings.company)
@@ -182,4 +191,4 @@ def _limits(_settings: Settings) -> Iterator[Finding]:
         )
 
 
-_LOOKS = (_supervisor, _broker, _workers, _store, _ledger, _scheduler, _policy, _limits)
+_LOOKS = (_supervisor, _broker, _workers, _store, _embedder, _ledger, _scheduler, _policy, _limits)

@@ -41,7 +41,8 @@ def start_stack(
 
     Args:
         path: the data folder; created when missing.
-        environ: what the parts inherit, without memtend's own variables: the folder's file tells them everything.
+        environ: what the parts inherit, without memtend's own variables: the folder's file tells them everything, and
+            of those only the embedder's are written there.
         prepare: called with the supervisor before anything starts, to install signal handlers.
         tick_seconds: pause between two looks for agents that are due.
         sweep_seconds: pause between two looks for lost runs.
@@ -55,7 +56,7 @@ def start_stack(
     load_policy(home.policy)
     lock = take_over(path)
     doors = open_doors(home)
-    settings = doors.settings(home, tick_seconds=tick_seconds, sweep_seconds=sweep_seconds)
+    settings = doors.settings(home, tick_seconds=tick_seconds, sweep_seconds=sweep_seconds).with_embedder(environ)
     migrate(settings.ledger_urls)
     migrate_history(settings.history_url)
     settings.save_stack()

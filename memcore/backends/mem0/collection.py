@@ -27,6 +27,12 @@ SPARSE = "bm25"
 #: Key in the collection's metadata under which the embedder's identity stands.
 _IDENTITY = "memtend_embedder"
 
+#: What a person does about vectors of another embedder; docs/embedders.md has the commands in full.
+_MEND = (
+    "configure what filled it; to change that, run `memtend export FILE` with the old configuration and "
+    "`memtend import FILE` into a fresh data folder with the new one"
+)
+
 #: What the store answers when a collection is created that another process has just created.
 _CONFLICT_STATUSES = frozenset({400, 409})
 
@@ -64,17 +70,18 @@ def ensure_collection(client: QdrantClient, name: str, identity: EmbedderIdentit
     if not client.collection_exists(name):
         _create(client, name, identity)
     info = client.get_collection(name)
-    _require_layout(info, name, identity)
     recorded = (info.config.metadata or {}).get(_IDENTITY)
+    if recorded is not None:
+        # First, for it names both embedders, where the layout shows no more than another number of dimensions.
+        _require_identity(recorded, name, identity)
+    _require_layout(info, name, identity)
     if recorded is None:
         if client.count(name, exact=True).count:
             raise MemoryConfigError(
                 f"collection {name!r} holds vectors of an unrecorded embedder, and {identity.name} is configured: "
-                "run 'memtend reindex' to embed its memories again"
+                "choose another MEMTEND_COMPANY, which has a collection of its own, and `memtend import` into it"
             )
         client.update_collection(name, metadata={_IDENTITY: identity.model_dump(mode="json")})
-    else:
-        _require_identity(recorded, name, identity)
     indexed = info.payload_schema or {}
     for key, schema in INDEXES.items():
         if key not in indexed:
@@ -106,7 +113,7 @@ def _require_layout(info: CollectionInfo, name: str, identity: EmbedderIdentity)
     if vectors.size != identity.dims:
         raise MemoryConfigError(
             f"collection {name!r} holds vectors of {vectors.size} dimensions, and the embedder {identity.name} makes "
-            f"{identity.dims}: run 'memtend reindex', or configure the embedder that filled it"
+            f"{identity.dims}: {_MEND}"
         )
 
 
@@ -118,8 +125,7 @@ def _require_identity(recorded: Any, name: str, identity: EmbedderIdentity) -> N
     if theirs == identity:
         return
     raise MemoryConfigError(
-        f"collection {name!r} holds vectors of {_described(theirs)}, and {_described(identity)} is configured: "
-        "run 'memtend reindex', or configure the embedder that filled it"
+        f"collection {name!r} holds vectors of {_described(theirs)}, and {_described(identity)} is configured: " + _MEND
     )
 
 

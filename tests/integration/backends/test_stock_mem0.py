@@ -126,7 +126,7 @@ async def test_a_collection_that_mem0_filled_with_unknown_vectors_is_refused(
     memory.add("Lena plays the cello", agent_id="lena", infer=False)
     close_mem0(memory)
 
-    with pytest.raises(MemoryConfigError, match=r"unrecorded embedder.*hashing-64.*memtend reindex"):
+    with pytest.raises(MemoryConfigError, match=r"unrecorded embedder.*hashing-64.*another MEMTEND_COMPANY"):
         await made(place, clock).connect()
 
 

@@ -33,7 +33,16 @@ def test_a_well_stack_passes_every_look_of_the_doctor(memtend: CommandLine) -> N
     wait_until(lambda: complaints() == [], what="a well stack")
     checks = {each["check"] for each in memtend("doctor", "--json").value}
     assert {f"part {part}" for part in PARTS} <= checks
-    assert {"worker store", "worker night", "worker llm", "store", "kill switch", "schedule", "policy"} <= checks
+    assert {
+        "worker store",
+        "worker night",
+        "worker llm",
+        "store",
+        "embedder",
+        "kill switch",
+        "schedule",
+        "policy",
+    } <= checks
 
 
 def test_the_configuration_tells_each_values_origin(memtend: CommandLine) -> None:

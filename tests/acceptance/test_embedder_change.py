@@ -1,0 +1,33 @@
+"""A data folder refuses another embedder, and the commands that it names bring the memories over."""
+
+from pathlib import Path
+
+import pytest
+from commands import CommandLine
+from stacks import running_stack
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
+
+TEXTS = ("The physician treated the child.", "Interest rates went up again.", "The kettle is in the cupboard.")
+
+
+def test_the_memories_of_one_embedder_go_over_to_another(tmp_path: Path) -> None:
+    old, new, file = tmp_path / "old", tmp_path / "new", tmp_path / "memories.jsonl"
+    with running_stack(old):
+        memtend = CommandLine(home=old)
+        for text in TEXTS:
+            memtend.ok("store", "keeper", text)
+        with pytest.MonkeyPatch.context() as environ:
+            environ.setenv("MEMTEND_EMBEDDER", "minilm")
+            refusal = memtend("search", "keeper", "doctor")
+        assert refusal.code != 0
+        said = " ".join(refusal.err.split())
+        for part in ("wordllama-256-tempered", "all-MiniLM-L6-v2-int8", "memtend export FILE", "memtend import FILE"):
+            assert part in said
+        memtend.ok("export", str(file))
+    with running_stack(new, MEMTEND_EMBEDDER="minilm"):
+        memtend = CommandLine(home=new)
+        assert memtend.ok("import", str(file), "--json").value == {"lines": 3, "memories": 3}
+        found = memtend.ok("search", "keeper", "a doctor helped a kid", "--json").value
+        assert found[0]["text"] == TEXTS[0]
+        assert memtend.ok("export").out == file.read_text(encoding="utf-8")
