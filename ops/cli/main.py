@@ -32,6 +32,7 @@ ROOMS = {
     "agents": "agents",
     "runs": "runs",
     "dead": "dead",
+    "shared": "shared",
     "config": "config",
 }
 

@@ -84,7 +84,7 @@ def search(
                 "score": entry.relevance_score,
                 "created_at": entry.created_at,
                 "category": str(entry.category),
-                "text": entry.content if as_json else _shown(entry.content),
+                "text": entry.content if as_json else shown(entry.content),
                 "id": entry.id,
                 "namespace": entry.namespace,
                 "metadata": entry.metadata.model_dump(mode="json"),
@@ -103,6 +103,12 @@ def add_to(app: typer.Typer) -> None:
     app.command("search")(search)
 
 
+def shown(text: str) -> str:
+    """Return a memory's text as a table has it: one line, cut where it is long."""
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN_CHARS else line[: SHOWN_CHARS - 3] + "..."
+
+
 def _time(field: str, text: str | None) -> datetime | None:
     if text is None:
         return None
@@ -117,8 +123,3 @@ def _standard_input() -> str:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError:
         raise MemoryInputError("content", "must be valid UTF-8") from None
-
-
-def _shown(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= SHOWN_CHARS else line[: SHOWN_CHARS - 3] + "..."
