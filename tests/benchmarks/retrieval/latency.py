@@ -3,7 +3,7 @@
 import random
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from qdrant_client.models import FieldCondition, Filter, MatchValue
 from memcore.backends.factory import mem0_place
 from memcore.backends.fresh import fresh_record
 from memcore.backends.mem0.sdk import close_mem0, open_mem0
+from memcore.backends.protocol import BatchBackend
 from memcore.clock import utc_now
 from memcore.embedding.protocol import Embedder
 from memcore.models import MemoryQuery
@@ -33,10 +34,13 @@ _PARTS = 5
 #: Most that a hybrid search may take at its 95 % quantile, in bare searches.
 _MOST = 2.0
 
+#: The quantile beside which the CPU time is told.
+_MEDIAN = 50
+
 _COMPANY = "bench-latency"
 
 #: How many memories of an agent a question found.
-_Ask = Callable[[str, str], int]
+_Ask = Callable[[str, str], Coroutine[Any, Any, int]]
 
 _OURS = "retrieve, hybrid"
 _BARE = "bare: embed + one dense query"
@@ -56,21 +60,13 @@ def latency(
         closing(house.qdrant()) as qdrant,
         tempfile.TemporaryDirectory(prefix="memtend-bench-mem0-") as folder,
     ):
-        requests = Texts().requests(memories, mark="latency")
-        for start in range(0, memories, _AT_ONCE):
-            chunk = enumerate(requests[start : start + _AT_ONCE], start)
-            now = utc_now()
-            runner.run(
-                backend.store_many(
-                    [fresh_record(f"agent-{n % agents}", each, company=_COMPANY, now=now) for n, each in chunk]
-                )
-            )
+        runner.run(_fill(backend, memories, agents))
         peer: Any = open_mem0(place, embedder, folder=Path(folder))
 
-        def hybrid(agent_id: str, text: str) -> int:
-            return len(runner.run(backend.retrieve(agent_id, MemoryQuery(text=text, limit=_RESULTS))))
+        async def hybrid(agent_id: str, text: str) -> int:
+            return len(await backend.retrieve(agent_id, MemoryQuery(text=text, limit=_RESULTS)))
 
-        def bare(agent_id: str, text: str) -> int:
+        async def bare(agent_id: str, text: str) -> int:
             return len(
                 qdrant.query_points(
                     place.collection,
@@ -81,21 +77,23 @@ def latency(
                 ).points
             )
 
+        async def stock(agent_id: str, text: str) -> int:
+            return len(peer.search(text, filters={"agent_id": agent_id}, top_k=_RESULTS)["results"])
+
         contenders: dict[str, _Ask] = {
             _OURS: hybrid,
             _BARE: bare,
-            _MEM0: lambda agent_id, text: len(
-                peer.search(text, filters={"agent_id": agent_id}, top_k=_RESULTS)["results"]
-            ),
+            _MEM0: stock,
         }
-        try:
+
+        async def measure() -> None:
             for turn in range(rounds + 1):
                 for text in questions():
                     agent_id = f"agent-{dice.randrange(agents)}"
                     # In another order each time, so that nobody always comes after the same one.
                     for name in dice.sample(sorted(contenders), len(contenders)):
                         cpu_before, before = time.process_time(), time.perf_counter()
-                        found = contenders[name](agent_id, text)
+                        found = await contenders[name](agent_id, text)
                         if not turn:
                             # The first round only warms up.
                             continue
@@ -103,22 +101,39 @@ def latency(
                         cpu[name] += (time.process_time() - cpu_before) * 1e3
                         if not found:
                             raise AssertionError(f"{name} found nothing for {text!r}")
+
+        try:
+            runner.run(measure())
         finally:
             close_mem0(peer)
-    parts = {name: np.array_split(walls[name], _PARTS) for name in walls}
-    quantiles = {
-        (name, at): [float(np.percentile(part, at)) for part in parts[name]] for name in parts for at in (50, 95)
-    }
-    figures = [
+    group = f"search, {memories:,} memories in {agents} agents"
+    return _figures(group, walls, cpu), [_target(walls)]
+
+
+async def _fill(backend: BatchBackend, memories: int, agents: int) -> None:
+    requests, now = Texts().requests(memories, mark="latency"), utc_now()
+    for start in range(0, memories, _AT_ONCE):
+        chunk = enumerate(requests[start : start + _AT_ONCE], start)
+        await backend.store_many(
+            [fresh_record(f"agent-{n % agents}", each, company=_COMPANY, now=now) for n, each in chunk]
+        )
+
+
+def _target(walls: Mapping[str, Sequence[float]]) -> Target:
+    ratio = float(np.percentile(walls[_OURS], 95) / np.percentile(walls[_BARE], 95))
+    return Target(name="hybrid against bare, p95", values=[ratio], wanted=_MOST, at_most=True)
+
+
+def _figures(group: str, walls: Mapping[str, Sequence[float]], cpu: Mapping[str, float]) -> list[Figure]:
+    return [
         Figure(
-            group=f"search, {memories:,} memories in {agents} agents",
+            group=group,
             name=f"{name}, p{at}",
             unit="ms",
-            samples=samples,
-            cpu_ms=cpu[name] / len(walls[name]) if at == 50 else None,
-            note="CPU: this process only" if at == 50 else "",
+            samples=[float(np.percentile(part, at)) for part in np.array_split(walls[name], _PARTS)],
+            cpu_ms=cpu[name] / len(walls[name]) if at == _MEDIAN else None,
+            note="CPU: this process only" if at == _MEDIAN else "",
         )
-        for (name, at), samples in quantiles.items()
+        for name in walls
+        for at in (_MEDIAN, 95)
     ]
-    ratio = float(np.percentile(walls[_OURS], 95) / np.percentile(walls[_BARE], 95))
-    return figures, [Target(name="hybrid against bare, p95", values=[ratio], wanted=_MOST, at_most=True)]
