@@ -39,15 +39,16 @@ def rank_memories(
         shared_entries: shared knowledge, not raised.
         limit: most memories returned; ``config.max_memories`` when left out. A pool for re-ranking needs more.
     """
+    boosts = ((False, config.personal_boost, entries), (True, 0.0, shared_entries))
     scored = [
-        scored_linearly(entry, _relevance(entry, config), config=config, now=now, is_shared=is_shared)
-        for is_shared, found in ((False, entries), (True, shared_entries))
+        with_recency(entry, min(1.0, _relevance(entry, config) + boost), config=config, now=now, is_shared=is_shared)
+        for is_shared, boost, found in boosts
         for entry in found
     ]
     return best_of(scored, config=config, limit=limit)
 
 
-def scored_linearly(
+def with_recency(
     entry: MemoryEntry,
     relevance: float,
     *,
@@ -56,9 +57,7 @@ def scored_linearly(
     is_shared: bool,
     strategy: FusionStrategy = FusionStrategy.LINEAR,
 ) -> ScoredMemory:
-    """Return the memory with boost, recency and their weighted sum."""
-    if not is_shared:
-        relevance = min(1.0, relevance + config.personal_boost)
+    """Return the memory with its recency, and the weighted sum of both."""
     recency = compute_recency_score(entry.created_at, now, config.recency_decay_rate)
     return ScoredMemory(
         entry=entry,

@@ -12,7 +12,7 @@ class ScoredMemory(Frozen):
 
     Attributes:
         entry: the memory as the backend returned it.
-        relevance_score: ``linear`` and ``weighted``: with the personal boost; ``rrf``: the backend's own, or 0.0.
+        relevance_score: ``linear`` and ``weighted``: with the personal boost; ``rrf``: the similarity, or 0.0.
         recency_score: decay by age; 0.0 under ``rrf``, which knows ranks alone.
         combined_score: what the order follows.
         is_shared: whether it is shared knowledge, and not the agent's own.

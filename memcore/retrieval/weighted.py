@@ -6,7 +6,7 @@ from memcore.backends.fusion import weighted_legs
 from memcore.backends.legs import Legs
 from memcore.config.fusion import FusionStrategy
 from memcore.config.retrieval import MemoryRetrievalConfig
-from memcore.retrieval.linear import best_of, scored_linearly
+from memcore.retrieval.linear import best_of, with_recency
 from memcore.retrieval.scored_memory import ScoredMemory
 
 
@@ -16,7 +16,8 @@ def fuse_weighted(
     """Return the memories that reach ``config.min_relevance``, best first.
 
     Personal and shared memories are brought to one scale together, so that the best of either can be the best of all;
-    only then are the agent's own raised by ``personal_boost``, and recency counts with its weight.
+    then the agent's own are raised by ``personal_boost`` and all are scaled back to 0 to 1, and recency counts with its
+    weight. A cap at 1, as ``linear`` has it, would make one of all that come near the best, which has 1 here.
 
     Args:
         legs: raw scores: cosine similarities and BM25, neither cut off.
@@ -28,9 +29,15 @@ def fuse_weighted(
     shared = {hit.entry.id for hit in (*legs.shared_dense, *legs.shared_sparse)}
     entries = {hit.entry.id: hit.entry for hit in (*legs.shared_sparse, *legs.shared_dense, *legs.sparse, *legs.dense)}
     relevance = weighted_legs(legs, dense_weight=dense_weight)
+    boost = config.personal_boost
     scored = [
-        scored_linearly(
-            entries[key], score, config=config, now=now, is_shared=key in shared, strategy=FusionStrategy.WEIGHTED
+        with_recency(
+            entries[key],
+            (score if key in shared else score + boost) / (1.0 + boost),
+            config=config,
+            now=now,
+            is_shared=key in shared,
+            strategy=FusionStrategy.WEIGHTED,
         )
         for key, score in relevance.items()
     ]

@@ -50,8 +50,16 @@ def test_personal_and_shared_are_on_one_scale_and_is_shared_is_kept() -> None:
 
 def test_the_boost_comes_after_the_scale_and_only_to_personal_memories() -> None:
     legs = Legs(sparse=(Hit(entry=entry("own"), score=5.0),), shared_sparse=(Hit(entry=entry("theirs"), score=10.0),))
-    found = _fused(legs, _RELEVANCE_ALONE.model_copy(update={"personal_boost": 0.3}))
-    assert {each.entry.id: each.relevance_score for each in found} == pytest.approx({"own": 0.8, "theirs": 1.0})
+    found = _fused(legs, _RELEVANCE_ALONE.model_copy(update={"personal_boost": 0.25}))
+    assert {each.entry.id: each.relevance_score for each in found} == pytest.approx({"own": 0.6, "theirs": 0.8})
+
+
+def test_the_boost_makes_no_equals_of_the_best() -> None:
+    hits = tuple(Hit(entry=entry(name), score=score) for name, score in (("c", 9.5), ("b", 9.8), ("a", 10.0)))
+    found = _fused(Legs(sparse=hits), _RELEVANCE_ALONE.model_copy(update={"personal_boost": 0.1}))
+    assert ids(found) == ["a", "b", "c"]
+    assert found[0].combined_score == 1.0
+    assert len({each.combined_score for each in found}) == 3
 
 
 def test_the_threshold_cuts_the_combined_score() -> None:
