@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memcore.backends.protocol import BatchBackend, MemoryBackend, MemoryCapabilities
+    from memcore.backends.shared import SharedKnowledgeStore
     from memcore.client import AsyncMemoryClient, JobReceipt, JobState, JobStatus, MemoryClient, Scope, StoreReceipt
     from memcore.config.fusion import FusionStrategy
     from memcore.config.injection import InjectionPoint, InjectionStrategy
@@ -99,6 +100,7 @@ __all__ = [
     "QuerySpecificReranker",
     "Scope",
     "ScoredMemory",
+    "SharedKnowledgeStore",
     "StoreReceipt",
     "TagBasedMemoryFilter",
     "TokenEstimator",
@@ -118,6 +120,7 @@ __all__ = [
 _MODULE_OF = {
     name: f"memcore.{module}"
     for module, names in {
+        "backends.shared": ("SharedKnowledgeStore",),
         "config.fusion": ("FusionStrategy",),
         "config.injection": ("InjectionPoint", "InjectionStrategy"),
         "config.retrieval": ("MemoryRetrievalConfig",),

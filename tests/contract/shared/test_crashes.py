@@ -63,6 +63,7 @@ async def test_a_crash_between_two_steps_leaves_the_old_or_the_new_version(
     (*before, last), is_there_after = STORIES[story]
     others = make_backend()
     await others.connect()
+    point = 0
     for point in count():
         tag = f"{story} {point}"
         for step in before:
