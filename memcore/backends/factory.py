@@ -6,6 +6,7 @@ from memcore.backends.mem0.place import Mem0Place
 from memcore.backends.protocol import BatchBackend, MemoryBackend
 from memcore.backends.registry import BackendParts, BackendRegistry
 from memcore.clock import Clock, utc_now
+from memcore.config.address import scheme_of
 from memcore.config.company import CompanyMemoryConfig
 from memcore.config.embedder import EmbedderOverrideConfig
 from memcore.embedding.choice import EmbedderChoice
@@ -76,8 +77,14 @@ def create_engine_backend(
 ) -> MemoryBackend:
     """Build the backend of an installation, with the embedder that is configured unless one is given.
 
-    The caller connects it.
+    The caller connects it. Raises MemoryConfigError when the policy wants the history in another kind of database than
+    the settings name.
     """
+    if policy.memory.storage.history_store == "postgresql" and scheme_of(settings.history_url) == "sqlite":
+        raise MemoryConfigError(
+            "memory.storage.history_store: is postgresql, and the history's address is SQLite's: "
+            "set MEMTEND_HISTORY_URL to postgresql://USER@HOST/NAME"
+        )
     return create_memory_backend(
         policy.memory,
         company=settings.company,

@@ -118,12 +118,13 @@ class Settings(Frozen):
         given = _given(environ)
         home = home_folder(environ, home)
         named = [name for name in _ADDRESSES if name in given]
-        if named:
+        stack = None if len(named) == len(_ADDRESSES) else read_stack(home)
+        # A stack may itself use the server that the environment names: that is no second installation.
+        if named and not (stack is not None and all(stack.get(name) == given[name].rstrip("/") for name in named)):
             missing = [_variable(name) for name in _ADDRESSES if name not in given]
             if missing:
                 raise MemoryConfigError(f"{' and '.join(missing)} must be set too, for {_variable(named[0])} is set")
             return cls._checked({**given, "home": home}, name_of=_variable)
-        stack = read_stack(home)
         if stack is None:
             raise MemoryConfigError(
                 f"nothing runs at {home}: start it with `memtend up`, "
@@ -138,6 +139,10 @@ class Settings(Frozen):
         """
         given = {name: value for name, value in _given(environ).items() if name.startswith("embedder")}
         return self._checked({**dict(self), **given}, name_of=_variable)
+
+    def moved(self, addresses: Mapping[str, str | None]) -> Self:
+        """Return these settings with other addresses; MemoryConfigError names the variable of one that is wrong."""
+        return self._checked({**dict(self), **addresses}, name_of=_variable)
 
     @property
     def ledger_urls(self) -> LedgerUrls:

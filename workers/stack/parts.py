@@ -11,28 +11,29 @@ from workers.stack.part import Part
 from workers.stack.ready import broker_answers, file_appears, http_answers
 
 
-def infrastructure(home: Home, doors: Doors) -> tuple[Part, ...]:
-    """Return the broker and the store server: what must answer before anything else starts."""
+def infrastructure(home: Home, doors: Doors, *, with_store: bool = True) -> tuple[Part, ...]:
+    """Return the broker and, if the stack has its own, the store server: what must answer before all else starts."""
+    broker = Part(
+        name="broker",
+        argv=(str(broker_binary()), str(write_broker_config(home, doors))),
+        is_ready=broker_answers(doors.broker_port, doors.broker_password),
+    )
+    if not with_store:
+        return (broker,)
     key_file = home.run / "store.key"
     key_file.touch(mode=0o600)
     key_file.write_text(doors.store_key, encoding="utf-8")
-    return (
-        Part(
-            name="broker",
-            argv=(str(broker_binary()), str(write_broker_config(home, doors))),
-            is_ready=broker_answers(doors.broker_port, doors.broker_password),
+    store = Part(
+        name="store-server",
+        argv=(
+            *_python("memcore.vectorstore.server"),
+            f"--data={home.data / 'vectors'}",
+            f"--port={doors.store_port}",
+            f"--api-key-file={key_file}",
         ),
-        Part(
-            name="store-server",
-            argv=(
-                *_python("memcore.vectorstore.server"),
-                f"--data={home.data / 'vectors'}",
-                f"--port={doors.store_port}",
-                f"--api-key-file={key_file}",
-            ),
-            is_ready=http_answers(doors.store_port, "/readyz"),
-        ),
+        is_ready=http_answers(doors.store_port, "/readyz"),
     )
+    return broker, store
 
 
 def crews(home: Home) -> tuple[Part, ...]:

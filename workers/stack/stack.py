@@ -11,6 +11,7 @@ from memcore.config.stack_file import stack_path
 from memcore.ledger.migrate import migrate, migrate_history
 from workers.stack.home import Home, open_doors
 from workers.stack.parts import crews, flower, infrastructure
+from workers.stack.stores import has_own_store, with_external_stores
 from workers.stack.supervisor import Supervisor, take_over
 
 
@@ -53,16 +54,16 @@ def start_stack(
     """
     home = Home(path)
     home.furnish()
-    load_policy(home.policy)
+    storage = load_policy(home.policy).memory.storage
     lock = take_over(path)
     doors = open_doors(home)
     settings = doors.settings(home, tick_seconds=tick_seconds, sweep_seconds=sweep_seconds).with_embedder(environ)
+    settings = with_external_stores(settings, storage, environ)
     migrate(settings.ledger_urls)
     migrate_history(settings.history_url)
     settings.save_stack()
-    supervisor = Supervisor(
-        path, (*infrastructure(home, doors), *crews(home), flower(doors)), _parts_env(path, environ)
-    )
+    first = infrastructure(home, doors, with_store=has_own_store(storage))
+    supervisor = Supervisor(path, (*first, *crews(home), flower(doors)), _parts_env(path, environ))
     prepare(supervisor)
     stack = Stack(settings=settings, supervisor=supervisor, lock=lock)
     try:

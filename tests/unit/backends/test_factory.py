@@ -123,6 +123,14 @@ def test_a_worker_takes_a_composite_that_every_process_sees(tmp_path: Path) -> N
     assert isinstance(backend, CompositeBackend)
 
 
+def test_a_history_that_the_policy_wants_on_postgresql_is_not_kept_in_a_file(tmp_path: Path) -> None:
+    on_file = settings(tmp_path).model_copy(update={"history_url": f"sqlite:///{tmp_path}/history.db"})
+    wanted = policy(storage={"history_store": "postgresql", "vector_store": "qdrant-external"})
+    with pytest.raises(MemoryConfigError, match=r"history_store: is postgresql, .*MEMTEND_HISTORY_URL"):
+        create_worker_backend(on_file, wanted)
+    assert isinstance(create_worker_backend(settings(tmp_path), wanted), Mem0Backend)
+
+
 def test_a_worker_gets_mem0_with_the_settings_addresses(tmp_path: Path) -> None:
     backend = create_worker_backend(settings(tmp_path), policy())
     assert isinstance(backend, Mem0Backend)

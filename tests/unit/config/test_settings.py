@@ -70,9 +70,16 @@ def test_without_servers_and_without_a_stack_the_way_on_is_told(tmp_path: Path) 
 def test_an_address_alone_asks_for_the_others_and_never_mixes_with_a_stack(tmp_path: Path) -> None:
     Settings.load(SERVERS, tmp_path).save_stack()
 
-    assert refused({"MEMTEND_QDRANT_URL": "http://vectors:6333"}, tmp_path) == (
+    assert refused({"MEMTEND_QDRANT_URL": "http://elsewhere:6333"}, tmp_path) == (
         "MEMTEND_BROKER_URL and MEMTEND_DATABASE_URL must be set too, for MEMTEND_QDRANT_URL is set"
     )
+
+
+def test_an_address_that_the_stack_uses_too_is_no_second_installation(tmp_path: Path) -> None:
+    saved = Settings.load(SERVERS, tmp_path)
+    saved.save_stack()
+
+    assert Settings.load({"MEMTEND_QDRANT_URL": SERVERS["MEMTEND_QDRANT_URL"] + "/"}, tmp_path) == saved
 
 
 def test_the_stack_of_the_data_folder_is_found_and_single_variables_override_it(tmp_path: Path) -> None:

@@ -1,0 +1,65 @@
+"""Which stores a stack finds outside itself, and what it says when nobody told it where."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memcore.config.settings import Settings
+from memcore.config.storage import MemoryStorageConfig
+from memcore.errors import MemoryConfigError
+from workers.stack.home import Home, open_doors
+from workers.stack.parts import infrastructure
+from workers.stack.stores import has_own_store, with_external_stores
+
+ENVIRON = {
+    "MEMTEND_QDRANT_URL": "http://vectors:6333/",
+    "MEMTEND_QDRANT_API_KEY": "outer",
+    "MEMTEND_HISTORY_URL": "postgresql://db/history",
+}
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Settings:
+    return open_doors(furnished(tmp_path)).settings(Home(tmp_path), tick_seconds=1, sweep_seconds=1)
+
+
+def furnished(path: Path) -> Home:
+    home = Home(path)
+    home.furnish()
+    return home
+
+
+def test_a_stack_keeps_to_its_own_stores_whatever_the_environment_says(own: Settings) -> None:
+    assert with_external_stores(own, MemoryStorageConfig(), ENVIRON) == own
+    assert has_own_store(MemoryStorageConfig())
+
+
+def test_a_stack_goes_to_the_stores_that_the_policy_puts_outside(own: Settings, tmp_path: Path) -> None:
+    outside = MemoryStorageConfig(vector_store="qdrant-external", history_store="postgresql")
+
+    moved = with_external_stores(own, outside, ENVIRON)
+
+    assert (moved.qdrant_url, moved.history_url) == ("http://vectors:6333", "postgresql://db/history")
+    assert moved.qdrant_api_key is not None
+    assert moved.qdrant_api_key.get_secret_value() == "outer"
+    assert (moved.broker_url, moved.database_url) == (own.broker_url, own.database_url)
+    assert with_external_stores(own, outside, {**ENVIRON, "MEMTEND_QDRANT_API_KEY": ""}).qdrant_api_key is None
+    home = furnished(tmp_path)
+    parts = infrastructure(home, open_doors(home), with_store=has_own_store(outside))
+    assert [part.name for part in parts] == ["broker"]
+
+
+@pytest.mark.parametrize(
+    ("storage", "environ", "said"),
+    [
+        ({"vector_store": "qdrant-external"}, {}, "vector_store: qdrant-external .* set MEMTEND_QDRANT_URL"),
+        ({"history_store": "postgresql"}, {}, "history_store: postgresql .* set MEMTEND_HISTORY_URL"),
+        ({"vector_store": "qdrant-external"}, {"MEMTEND_QDRANT_URL": "vectors:6333"}, "MEMTEND_QDRANT_URL: should be"),
+    ],
+)
+def test_an_address_that_is_missing_or_wrong_is_named(
+    own: Settings, storage: dict[str, Any], environ: dict[str, str], said: str
+) -> None:
+    with pytest.raises(MemoryConfigError, match=said):
+        with_external_stores(own, MemoryStorageConfig.model_validate(storage), environ)
