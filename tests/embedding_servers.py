@@ -79,7 +79,7 @@ def embedding_server() -> Iterator[EmbeddingServer]:
             except OSError:
                 self.close_connection = True  # the client did not wait
 
-        def log_message(self, *_: Any) -> None:
+        def log_message(self, format: str, *_: Any) -> None:  # noqa: A002  # the library's name for it
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
