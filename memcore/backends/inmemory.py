@@ -13,7 +13,7 @@ from memcore.backends.protocol import MAX_PAGE
 from memcore.backends.record import MemoryRecord, Page
 from memcore.backends.where import Where
 from memcore.clock import Clock, utc_now
-from memcore.errors import MemoryConnectionError, MemoryStoreError
+from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryStoreError
 from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 
 #: Most memories of one agent unless told otherwise: the reference's default, a few tens of megabytes.
@@ -299,4 +299,7 @@ def _cursor_after(record: MemoryRecord) -> str:
 
 def _age_of(cursor: str) -> tuple[datetime, str]:
     at, _, memory_id = cursor.partition(" ")
-    return datetime.fromisoformat(at), memory_id
+    try:
+        return datetime.fromisoformat(at), memory_id
+    except ValueError:
+        raise MemoryInputError("cursor", "must be one that a page of the same scan gave") from None

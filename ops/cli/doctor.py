@@ -10,7 +10,7 @@ import typer
 from memcore.backends.factory import create_configured_embedder
 from memcore.config.home_folder import home_folder
 from memcore.config.settings import Settings
-from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
+from memcore.errors import MemoryConfigError, MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.ledger.run import RunState
 from ops.cli.console import AsJson, say, show_rows
 from ops.cli.session import HomeOption, backend_of, ledger_of, policy_of, settings_of
@@ -66,7 +66,9 @@ def _safely(look: Callable[[Settings], Iterator[Finding]], settings: Settings) -
         return list(look(settings))
     except (MemoryError, OSError) as error:
         name = look.__name__.removeprefix("_").replace("_", " ")
-        return [Finding(check=name, ok=False, seen=str(error), mend="is it running? see `memtend status`")]
+        is_written = isinstance(error, MemoryConfigError)
+        mend = "change policy.yaml or the settings" if is_written else "is it running? see `memtend status`"
+        return [Finding(check=name, ok=False, seen=str(error), mend=mend)]
 
 
 def _supervisor(settings: Settings) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from scans import order, scanned
 
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.where import Where
+from memcore.errors import MemoryInputError
 from memcore.models import MemoryQuery
 
 
@@ -81,6 +82,14 @@ async def test_vectors_come_when_they_are_asked_for(backend: WorkerBackend) -> N
 
     assert (await backend.scan(Where(agent_id=agent))).records[0].vectors is None
     assert str(with_vectors) == str(stored)
+
+
+@pytest.mark.parametrize("cursor", ["", "yesterday", "noon x"])
+async def test_a_cursor_that_no_page_gave_is_refused(backend: WorkerBackend, cursor: str) -> None:
+    agent = new_agent()
+    await backend.store_many([record(agent)])
+    with pytest.raises(MemoryInputError, match="cursor: must be one that a page of the same scan gave"):
+        await backend.scan(Where(agent_id=agent), cursor=cursor)
 
 
 @pytest.mark.parametrize("limit", [1, 4, 5, 12])
