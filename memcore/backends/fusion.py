@@ -22,9 +22,11 @@ def weighted_legs(legs: Legs, *, dense_weight: float) -> dict[str, float]:
     """Return the relevance of every memory in any of the lists, personal and shared on one scale; see ``weighted``."""
     dense = {hit.entry.id: hit.score for hit in (*legs.dense, *legs.shared_dense)}
     sparse = {hit.entry.id: hit.score for hit in (*legs.sparse, *legs.shared_sparse)}
-    for hit in (*legs.sparse, *legs.shared_sparse):
+    for hit in (*legs.dense, *legs.shared_dense, *legs.sparse, *legs.shared_sparse):
         if hit.cosine is not None:
             dense.setdefault(hit.entry.id, hit.cosine)
+        if hit.bm25 is not None:
+            sparse.setdefault(hit.entry.id, hit.bm25)
     return weighted(dense, sparse, dense_weight=dense_weight)
 
 

@@ -15,11 +15,13 @@ class Hit:
         score: the list's raw score: the cosine similarity (-1 to 1) in a dense list, BM25 (above 0) in a sparse one.
         cosine: the cosine similarity, known of a sparse hit too, so that a fusion need not guess it; None when the
             question has no vector.
+        bm25: the BM25 score, of a dense hit too where the backend asks for it; None where it is not known.
     """
 
     entry: MemoryEntry
     score: float
     cosine: float | None = None
+    bm25: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

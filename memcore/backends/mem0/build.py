@@ -8,7 +8,7 @@ from memcore.clock import Clock
 from memcore.config.company import CompanyMemoryConfig
 from memcore.config.fusion import FusionStrategy, SparseTermWeight
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
-from memcore.embedding.protocol import Embedder
+from memcore.embedding.protocol import Embedder, EmbedderKind
 
 
 def build_mem0(
@@ -31,6 +31,7 @@ def build_mem0(
             is_hybrid=retrieval.sparse and retrieval.fusion_strategy is FusionStrategy.WEIGHTED,
             dense_weight=default_dense_weight(embedder.kind) if weight is None else weight,
             has_keywords=retrieval.sparse,
+            has_words_of_dense=embedder.kind is not EmbedderKind.STATIC,
         ),
         text_template=config.storage.text_template,
         clock=clock,

@@ -50,7 +50,13 @@ class ByHand:
         self._vectors = embedder.embed_documents(texts).astype(np.float64)
 
     def rankings(
-        self, question: str, vector: NDArray[np.float32], *, dense_weight: float, everybody: Words | None = None
+        self,
+        question: str,
+        vector: NDArray[np.float32],
+        *,
+        dense_weight: float,
+        has_all_words: bool,
+        everybody: Words | None = None,
     ) -> dict[str, list[int]]:
         """Return the first ten places of each method, best first.
 
@@ -58,6 +64,7 @@ class ByHand:
             question: its text.
             vector: its vector.
             dense_weight: share of the vectors.
+            has_all_words: whether words count of what only the vectors found.
             everybody: the words over which rarity is counted; None counts over the agent's own.
         """
         cosines = self._vectors @ vector.astype(np.float64)
@@ -65,7 +72,7 @@ class ByHand:
         near, worded = _first(cosines, _CANDIDATES), [at for at in _first(words, _CANDIDATES) if words[at] > 0.0]
         fused = np.full(len(cosines), -np.inf)
         for at in {*near, *worded}:
-            bm25 = words[at] / words[worded[0]] if at in worded else 0.0
+            bm25 = words[at] / words[worded[0]] if worded and (has_all_words or at in worded) else 0.0
             share = dense_weight if worded else 1.0
             fused[at] = share * max(0.0, cosines[at]) / cosines[near[0]] + (1.0 - share) * bm25
         ranks = np.zeros(len(cosines))

@@ -135,13 +135,15 @@ def _by_hand(told: Sequence[Conversation], embedder: Embedder) -> tuple[_Ranking
     """Return the rankings with a word's rarity counted over its agent's texts, and over all agents' texts."""
     both: tuple[_Rankings, _Rankings] = {}, {}
     all_words = Words.of([turn.told for each in told for turn in each.turns])
-    weight = default_dense_weight(embedder.kind)
+    weight, has_all_words = default_dense_weight(embedder.kind), embedder.kind is not EmbedderKind.STATIC
     for each in told:
         ranker = ByHand([turn.told for turn in each.turns], embedder)
         for question in each.questions:
             vector = embedder.embed_query(question.text)
             for rankings, everybody in zip(both, (None, all_words), strict=True):
-                places = ranker.rankings(question.text, vector, dense_weight=weight, everybody=everybody)
+                places = ranker.rankings(
+                    question.text, vector, dense_weight=weight, has_all_words=has_all_words, everybody=everybody
+                )
                 for name, ranked in places.items():
                     rankings.setdefault(name, []).append([each.turns[at].name for at in ranked])
     return both

@@ -80,9 +80,27 @@ async def test_the_lists_hold_true_scores_of_one_agents_memories(place: Mem0Plac
         assert hit.score == pytest.approx(bm25(hit.entry.content), rel=1e-4)
 
 
+async def test_the_words_of_what_meaning_found_are_counted_where_the_plan_says(
+    place: Mem0Place, clock: StoppedClock
+) -> None:
+    backend, agent = await filled(place, clock, SearchPlan(has_words_of_dense=True))
+    # Of more sentences than a list of keywords is long.
+    legs = await backend.retrieve_legs(agent, MemoryQuery(text=QUESTION))
+    await backend.disconnect()
+
+    worded = {hit.entry.id for hit in legs.sparse}
+    assert any(hit.entry.id not in worded and hit.bm25 for hit in legs.dense)
+    for hit in legs.dense:
+        assert (hit.bm25 or 0.0) == pytest.approx(bm25(hit.entry.content), rel=1e-4)
+
+
+@pytest.mark.parametrize("has_words_of_dense", [False, True])
 @pytest.mark.parametrize("limit", [1, 7, 60])
-async def test_retrieve_is_the_weighted_sum_of_the_lists(place: Mem0Place, clock: StoppedClock, limit: int) -> None:
-    backend, agent = await filled(place, clock, SearchPlan(dense_weight=0.3))
+async def test_retrieve_is_the_weighted_sum_of_the_lists(
+    place: Mem0Place, clock: StoppedClock, limit: int, *, has_words_of_dense: bool
+) -> None:
+    plan = SearchPlan(dense_weight=0.3, has_words_of_dense=has_words_of_dense)
+    backend, agent = await filled(place, clock, plan)
     query = MemoryQuery(text=QUESTION, limit=limit)
     legs, found = await backend.retrieve_legs(agent, query), await backend.retrieve(agent, query)
     await backend.disconnect()

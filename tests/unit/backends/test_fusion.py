@@ -100,13 +100,13 @@ def test_a_list_of_nothing_above_zero_counts_as_empty() -> None:
 def test_legs_are_fused_on_one_scale_with_the_known_similarities() -> None:
     own, worded, theirs = (record("ada", text).entry for text in ("own", "worded", "theirs"))
     legs = Legs(
-        dense=(Hit(entry=own, score=0.4, cosine=0.4),),
+        dense=(Hit(entry=own, score=0.4, cosine=0.4, bm25=1.0),),
         sparse=(Hit(entry=worded, score=10.0, cosine=0.2),),
         shared_dense=(Hit(entry=theirs, score=0.8, cosine=0.8),),
         shared_sparse=(Hit(entry=theirs, score=5.0, cosine=0.8),),
     )
     assert weighted_legs(legs, dense_weight=0.4) == pytest.approx(
-        {own.id: 0.4 * 0.5, worded.id: 0.4 * 0.25 + 0.6, theirs.id: 0.4 + 0.6 * 0.5}
+        {own.id: 0.4 * 0.5 + 0.6 * 0.1, worded.id: 0.4 * 0.25 + 0.6, theirs.id: 0.4 + 0.6 * 0.5}
     )
 
 
