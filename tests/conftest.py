@@ -1,6 +1,7 @@
 """What every test process must know before anything else is imported, and the servers and files that all may share."""
 
 import atexit
+import logging
 import os
 import shutil
 import tempfile
@@ -31,6 +32,12 @@ settings.register_profile(
 )
 settings.register_profile("search", settings.get_profile("same"), derandomize=False, max_examples=1_000)
 settings.load_profile("same")
+
+
+@pytest.fixture(autouse=True)
+def _audible() -> None:
+    """Let warnings be heard in every test: a Celery worker that ran in this process leaves the root logger at ERROR."""
+    logging.getLogger().setLevel(logging.WARNING)
 
 
 @pytest.fixture(scope="session")
