@@ -1,10 +1,15 @@
+import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
-from workers.shutdown import DeferredSignal
+from workers import lifecycle
+from workers.groups import GROUPS
+from workers.shutdown import DeferredSignal, _defer
 
 #: Longest wait for a thread, in seconds; it answers in milliseconds.
 ANSWER_SECONDS = 60
@@ -70,3 +75,54 @@ def test_a_loop_that_does_not_come_round_is_not_waited_for(monkeypatch: pytest.M
 
     assert killed.wait(ANSWER_SECONDS)
     assert handler.calls == [signal.SIGQUIT]
+
+
+class Consumer:
+    """What Celery's readiness signal brings along."""
+
+    def __init__(self, *, has_loop: bool) -> None:
+        self.hub = Loop() if has_loop else None
+        self.controller = SimpleNamespace(use_eventloop=has_loop)
+
+
+@pytest.fixture
+def handler() -> Iterator[Handler]:
+    """Celery's handler, as it stands for SIGQUIT and SIGTERM when a worker becomes ready."""
+    stop = Handler()
+    before = {number: signal.signal(number, stop) for number in (signal.SIGQUIT, signal.SIGTERM)}
+    yield stop
+    for number, former in before.items():
+        signal.signal(number, former)
+
+
+@pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGTERM])
+def test_a_ready_worker_takes_the_real_signal_in_its_loop(handler: Handler, number: signal.Signals) -> None:
+    consumer = Consumer(has_loop=True)
+    _defer(consumer)
+    _defer(consumer)  # ready again, after a lost connection
+
+    os.kill(os.getpid(), number)
+
+    assert consumer.hub is not None
+    assert consumer.hub.asked.wait(ANSWER_SECONDS)
+    assert handler.calls == []
+    for step in consumer.hub.steps:
+        step()
+    assert handler.calls == [number]
+
+
+def test_a_worker_without_a_loop_keeps_its_own_handlers(handler: Handler) -> None:
+    _defer(Consumer(has_loop=False))
+
+    assert signal.getsignal(signal.SIGQUIT) is handler
+    assert signal.getsignal(signal.SIGTERM) is handler
+
+
+def test_workers_with_children_and_no_others_defer_their_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    deferred: list[str] = []
+    monkeypatch.setattr(lifecycle, "signals", MagicMock())
+    for group in GROUPS.values():
+        monkeypatch.setattr(lifecycle, "defer_shutdown", lambda name=group.name: deferred.append(name))
+        lifecycle.watch_pool(MagicMock(), group, share=MagicMock())
+
+    assert deferred == [group.name for group in GROUPS.values() if group.pool == "prefork"] != []
