@@ -97,10 +97,12 @@ def _on_strategy(consolidation: ConsolidationConfig) -> Iterator[str]:
     if strategy is ConsolidationStrategyType.DUAL_MODE and not dual_mode:
         yield (
             f"{_CONSOLIDATION}.strategy is dual_mode, and archival.dual_mode.enabled is false: "
-            "chatty memories wait until it is enabled and names a summarization_model"
+            "nights wait until it is enabled and names a summarization_model"
         )
     if strategy is ConsolidationStrategyType.LLM:
         because = "strategy llm has llm.group_threshold"
         yield from _idle(consolidation, _CONSOLIDATION, "group_threshold", because=because)
     else:
         yield from _idle(consolidation, _CONSOLIDATION, "llm", because=f"strategy is {strategy}")
+    if strategy is not ConsolidationStrategyType.CONDENSE:
+        yield from _idle(consolidation, _CONSOLIDATION, "condense", because=f"strategy is {strategy}")

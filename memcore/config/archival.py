@@ -1,9 +1,10 @@
 """What happens to removed memories' full text, and how dense and chatty texts are told apart."""
 
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from memcore.config.added import Added
 from memcore.frozen import Frozen, NotBlankStr
 
 
@@ -39,9 +40,13 @@ class ArchivalConfig(Frozen):
     Attributes:
         enabled: whether removed memories go to the archive beside the journal.
         age_threshold_days: a younger memory is never archived, nor consolidated by the dual mode.
+        keep_days: how long the archive keeps a memory; None for ever.
         dual_mode: see DualModeConfig.
     """
 
     enabled: bool = False
     age_threshold_days: int = Field(default=90, ge=1)
+    keep_days: Annotated[
+        int | None, Added("the archive outlives the journal, and what is kept for ever was never let go")
+    ] = Field(default=None, ge=1)
     dual_mode: DualModeConfig = DualModeConfig()

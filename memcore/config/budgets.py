@@ -9,10 +9,11 @@ class BudgetsConfig(Frozen):
     """Cap the LLM steps of one agent per UTC day; over a cap they wait for the next day, and nothing fails.
 
     Attributes:
-        tokens_per_agent_per_day: input and output together; None sets no cap.
-        cost_per_agent_per_day: in the currency of the price list; None sets no cap.
+        tokens_per_agent_per_day: input and output together; 0 lets every LLM step wait, None sets no cap.
+        cost_per_agent_per_day: in the currency of the price list; 0 leaves the models that cost nothing, None sets no
+            cap.
     """
 
     # One synthesis reads at most 20,000 characters, about 5,000 tokens, and writes 500: some 36 groups a day.
-    tokens_per_agent_per_day: int | None = Field(default=200_000, ge=1)
-    cost_per_agent_per_day: float | None = Field(default=None, gt=0.0)
+    tokens_per_agent_per_day: int | None = Field(default=200_000, ge=0)
+    cost_per_agent_per_day: float | None = Field(default=None, ge=0.0)

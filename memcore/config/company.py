@@ -6,10 +6,12 @@ from typing import Annotated, Literal, Self
 from pydantic import model_validator
 
 from memcore.config.added import Added
+from memcore.config.approvals import ApprovalsConfig
 from memcore.config.budgets import BudgetsConfig
 from memcore.config.composite import CompositeBackendConfig
 from memcore.config.consolidation import ConsolidationConfig
 from memcore.config.embedder import EmbedderOverrideConfig
+from memcore.config.llm import LLMConfig
 from memcore.config.options import MemoryOptionsConfig
 from memcore.config.procedural import ProceduralMemoryConfig
 from memcore.config.retrieval import MemoryRetrievalConfig
@@ -32,7 +34,9 @@ class CompanyMemoryConfig(Frozen):
         embedder: which embedder; None leaves it to the stack.
         procedural: how lessons are learned.
         composite: routes; present exactly when backend is ``composite``.
+        llm: which language model, and how it is asked.
         budgets: what language models may cost.
+        approvals: how long a proposal waits for a person.
     """
 
     backend: Literal["mem0", "composite", "inmemory"] = "mem0"
@@ -44,8 +48,12 @@ class CompanyMemoryConfig(Frozen):
     embedder: EmbedderOverrideConfig | None = None
     procedural: ProceduralMemoryConfig = ProceduralMemoryConfig()
     composite: CompositeBackendConfig | None = None
+    llm: Annotated[LLMConfig, Added("the reference passes its models in code, and has no price list")] = LLMConfig()
     budgets: Annotated[BudgetsConfig, Added("language models cost money, and maintenance runs unattended")] = (
         BudgetsConfig()
+    )
+    approvals: Annotated[ApprovalsConfig, Added("what nobody read for weeks should not take effect by one click")] = (
+        ApprovalsConfig()
     )
 
     @property

@@ -1,28 +1,35 @@
 """When memories are merged, which, how, and how much one night may remove."""
 
 from enum import StrEnum
+from importlib.metadata import entry_points
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from memcore.config.added import Added
 from memcore.config.archival import ArchivalConfig
+from memcore.config.condense import CondenseConfig
 from memcore.config.experience import ExperienceCompressorConfig
 from memcore.config.llm_consolidation import LLMConsolidationConfig
 from memcore.config.retention import RetentionConfig
 from memcore.config.wiki import WikiExportConfig
-from memcore.frozen import Frozen
+from memcore.frozen import Frozen, NotBlankStr
 from memcore.models import ConsolidationInterval
+
+#: Entry points of this group name strategies that other packages bring.
+STRATEGY_GROUP = "memtend.consolidation"
 
 
 class ConsolidationStrategyType(StrEnum):
     """How a group of memories becomes a summary.
 
-    ``simple`` joins their beginnings, ``dual_mode`` preserves dense and summarises chatty texts, ``llm`` has a model
-    write the summary; ``none`` leaves them alone while retention and the limit of memories go on.
+    ``condense`` keeps the sentences that tell most, ``simple`` joins the memories' beginnings, ``dual_mode`` preserves
+    dense and summarises chatty texts, ``llm`` has a model write the summary; ``none`` leaves them alone while
+    retention and the limit of memories go on.
     """
 
     NONE = "none"
+    CONDENSE = "condense"
     SIMPLE = "simple"
     DUAL_MODE = "dual_mode"
     LLM = "llm"
@@ -39,7 +46,7 @@ class ConsolidationConfig(Frozen):
         archival: what is archived.
         experience_compressor: two-tier experience.
         wiki_export: export as files.
-        strategy: how groups are summarised.
+        strategy: how groups are summarised; beside the shipped ones, a strategy that an installed package registers.
         min_age_days: younger memories are not consolidated; 0 takes all.
         group_threshold: least memories of a category that are merged; ``llm`` has a threshold of its own.
         group_max_entries: most memories behind one summary.
@@ -48,6 +55,7 @@ class ConsolidationConfig(Frozen):
         max_removed_floor: so many removals are never held, whatever their share.
         journal_days: how long a run can be undone.
         restored_hold_days: how long restored memories are left alone.
+        condense: what the ``condense`` strategy keeps.
         llm: limits of the ``llm`` strategy; None takes their defaults.
     """
 
@@ -58,9 +66,9 @@ class ConsolidationConfig(Frozen):
     archival: ArchivalConfig = ArchivalConfig()
     experience_compressor: ExperienceCompressorConfig = ExperienceCompressorConfig()
     wiki_export: WikiExportConfig = WikiExportConfig()
-    strategy: Annotated[ConsolidationStrategyType, Added("the reference picks the strategy in code, not in a file")] = (
-        ConsolidationStrategyType.SIMPLE
-    )
+    strategy: Annotated[
+        ConsolidationStrategyType | NotBlankStr, Added("the reference picks the strategy in code, not in a file")
+    ] = Field(default=ConsolidationStrategyType.CONDENSE, union_mode="left_to_right")
     min_age_days: Annotated[int, Added("recent memories are still in use and stay as they are")] = Field(
         default=7, ge=0
     )
@@ -85,11 +93,29 @@ class ConsolidationConfig(Frozen):
     restored_hold_days: Annotated[int, Added("the next night would otherwise remove again what was restored")] = Field(
         default=1, ge=0
     )
+    condense: Annotated[CondenseConfig, Added("measured: docs/consolidation-quality.md")] = CondenseConfig()
     llm: Annotated[LLMConsolidationConfig | None, Added("the reference passes these limits in code")] = None
+
+    @field_validator("strategy")
+    @classmethod
+    def _is_known(cls, strategy: str) -> str:
+        if not isinstance(strategy, ConsolidationStrategyType) and not entry_points(
+            group=STRATEGY_GROUP, name=strategy
+        ):
+            shipped = ", ".join(ConsolidationStrategyType)
+            raise ValueError(f"should be {shipped}, or the name of an entry point of the group {STRATEGY_GROUP}")
+        return strategy
+
+    @property
+    def least_age_days(self) -> int:
+        """Return how old a memory must be under the chosen strategy; the dual mode waits until it can be archived."""
+        if self.strategy == ConsolidationStrategyType.DUAL_MODE:
+            return max(self.min_age_days, self.archival.age_threshold_days)
+        return self.min_age_days
 
     @property
     def selection_threshold(self) -> int:
         """Return the least group size that counts under the chosen strategy."""
-        if self.strategy is ConsolidationStrategyType.LLM:
+        if self.strategy == ConsolidationStrategyType.LLM:
             return (self.llm or LLMConsolidationConfig()).group_threshold
         return self.group_threshold

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, SecretStr
 
 from memcore.frozen import NotBlankStr
 
@@ -25,11 +25,20 @@ def _is_http(value: str) -> str:
     return value.rstrip("/")
 
 
+def _is_secret_http(value: SecretStr) -> SecretStr:
+    if not value.get_secret_value().lower().startswith(("http://", "https://")):
+        raise ValueError("should be an http or https URL")
+    return value
+
+
 #: A URL with a scheme; kombu and SQLAlchemy judge the rest when they connect.
 Endpoint = Annotated[NotBlankStr, AfterValidator(_has_scheme)]
 
 #: An http or https URL without a slash at its end.
 HttpEndpoint = Annotated[NotBlankStr, AfterValidator(_is_http)]
+
+#: An http or https URL, kept as it is, that is a secret as a whole: of a webhook, often the path alone is the key.
+SecretHttpEndpoint = Annotated[SecretStr, AfterValidator(_is_secret_http)]
 
 
 def masked(url: str) -> str:

@@ -9,11 +9,11 @@ class ExperienceCompressorConfig(Frozen):
     """Compress detailed experiences (tier 1) into what agents see (tier 2).
 
     Attributes:
-        enabled: whether the two tiers are kept.
+        enabled: whether raw experience is compressed; it is recorded either way.
         model: the compressor's model; None takes the provider's default.
         temperature: sampling temperature, 0 to 1.
         max_tokens: longest answer, 100 to 4000.
-        min_compression_ratio: 0.0 keeps all; a compression is kept when it is at least so strong.
+        min_compression_ratio: the share of the text that a compression must leave out to be kept; 0.0 keeps all.
     """
 
     enabled: bool = False

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, SecretStr, ValidationError, field_validator
 
 from memcore.config.address import KEEPS_NO_RESULTS, Address, scheme_of
-from memcore.config.endpoint import Endpoint, HttpEndpoint, masked
+from memcore.config.endpoint import Endpoint, HttpEndpoint, SecretHttpEndpoint, masked
 from memcore.config.home_folder import home_folder
 from memcore.config.ledger_urls import LedgerUrls
 from memcore.config.problem import problem, unknown
@@ -55,6 +55,9 @@ class Settings(Frozen):
         embedder_url: base address of the embedder's server, where it is one and not at its usual place.
         embedder_api_key: its key.
         embedder_has_gpu: whether that server has a GPU; chooses among its models where the policy names none.
+        llm_url: base address of the server of language models, such as ``https://HOST/v1``; None asks none.
+        llm_api_key: its key.
+        approvals_webhook: is told of each proposal that waits for a person: id, action, title and risk, by POST.
         policy_path: the policy file; None for the defaults alone.
         home: the data folder of this machine.
         tick_seconds: pause between two looks for agents that are due, above 0.
@@ -76,6 +79,9 @@ class Settings(Frozen):
     embedder_url: HttpEndpoint | None = None
     embedder_api_key: SecretStr | None = None
     embedder_has_gpu: bool | None = None
+    llm_url: HttpEndpoint | None = None
+    llm_api_key: SecretStr | None = None
+    approvals_webhook: SecretHttpEndpoint | None = None
     policy_path: Path | None = None
     home: Path
     tick_seconds: float = Field(default=TICK_SECONDS, gt=0.0, le=LONGEST_PAUSE_SECONDS)
@@ -132,12 +138,16 @@ class Settings(Frozen):
             )
         return cls._checked({**stack, **given, "home": home}, name_of=lambda name: f"{stack_path(home)}: {name}")
 
-    def with_embedder(self, environ: Mapping[str, str]) -> Self:
-        """Return these settings with the embedder, its server and its key that the environment names, if it names any.
+    def with_models(self, environ: Mapping[str, str]) -> Self:
+        """Return these settings with what the environment names of the embedder, models and the webhook, if anything.
 
         Raises MemoryConfigError when a variable is unknown or wrong.
         """
-        given = {name: value for name, value in _given(environ).items() if name.startswith("embedder")}
+        given = {
+            name: value
+            for name, value in _given(environ).items()
+            if name.startswith(("embedder", "llm_", "approvals_"))
+        }
         return self._checked({**dict(self), **given}, name_of=_variable)
 
     def moved(self, addresses: Mapping[str, str | None]) -> Self:
@@ -157,7 +167,7 @@ class Settings(Frozen):
     def save_stack(self) -> Path:
         """Write these settings, passwords included, to the owner-only file that `load` reads; return its path."""
         content = self.model_dump(mode="json", exclude={"home"})
-        for name in ("qdrant_api_key", "embedder_api_key"):
+        for name in ("qdrant_api_key", "embedder_api_key", "llm_api_key", "approvals_webhook"):
             secret: SecretStr | None = getattr(self, name)
             if secret is not None:
                 content[name] = secret.get_secret_value()

@@ -1,0 +1,59 @@
+"""How language models are asked, and what they cost."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, PlainSerializer
+
+from memcore.config.read_only import ReadOnlyMap
+from memcore.frozen import Frozen, NotBlankStr
+
+#: Longest time limit of one request, in seconds: a job may take 50 minutes, and asks several times.
+MAX_TIMEOUT_SECONDS = 600.0
+
+#: Most requests for one question: the pauses between them double, and a job has a time limit.
+MAX_ATTEMPTS = 10
+
+
+class ModelPrice(Frozen):
+    """Say what a model costs, in a currency of your choice.
+
+    Attributes:
+        prompt_per_million: for a million tokens that it reads.
+        completion_per_million: for a million tokens that it writes.
+    """
+
+    prompt_per_million: float = Field(ge=0.0)
+    completion_per_million: float = Field(ge=0.0)
+
+    def of(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """Return what so many tokens cost."""
+        return (prompt_tokens * self.prompt_per_million + completion_tokens * self.completion_per_million) / 1_000_000
+
+
+#: The price of a model that stands on no list.
+FREE = ModelPrice(prompt_per_million=0.0, completion_per_million=0.0)
+
+
+def _as_json(prices: Mapping[str, ModelPrice]) -> dict[str, dict[str, float]]:
+    return {model: price.model_dump() for model, price in prices.items()}
+
+
+class LLMConfig(Frozen):
+    """Choose the model, and how patiently its server is asked; the address and the key are settings.
+
+    Attributes:
+        model: whose answers, where a step names no model of its own.
+        timeout_seconds: how long one request may take, 1 to 600.
+        attempts: requests for one question, the first one included, 1 to 10.
+        prices: what each model costs; one that is not listed costs nothing.
+    """
+
+    model: NotBlankStr | None = None
+    timeout_seconds: float = Field(default=60.0, ge=1.0, le=MAX_TIMEOUT_SECONDS)
+    attempts: int = Field(default=4, ge=1, le=MAX_ATTEMPTS)
+    prices: Annotated[
+        Mapping[NotBlankStr, ModelPrice],
+        AfterValidator(ReadOnlyMap),
+        PlainSerializer(_as_json, return_type=dict[str, dict[str, float]]),
+    ] = Field(default=ReadOnlyMap({}))
