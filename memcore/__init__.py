@@ -7,17 +7,43 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from memcore.approval_models import Approval, ApprovalRisk, ApprovalState, Proposal, Superseded, Word
+    from memcore.approvals.effects import ApprovalEffects, EffectRegistry
+    from memcore.approvals.service import ApprovalService
+    from memcore.archival_models import (
+        ArchivalEntry,
+        ArchivalIndexEntry,
+        ArchivalMode,
+        ArchivalModeAssignment,
+        ConsolidationResult,
+    )
     from memcore.backends.protocol import BatchBackend, MemoryBackend, MemoryCapabilities
     from memcore.backends.shared import SharedKnowledgeStore
-    from memcore.client import AsyncMemoryClient, JobReceipt, JobState, JobStatus, MemoryClient, Scope, StoreReceipt
+    from memcore.chat_message import ChatMessage, MessageRole
+    from memcore.client import (
+        AsyncMemoryClient,
+        DistillReceipt,
+        ExperienceReceipt,
+        JobReceipt,
+        JobState,
+        JobStatus,
+        MemoryClient,
+        Scope,
+        StoreReceipt,
+    )
     from memcore.config.fusion import FusionStrategy
     from memcore.config.injection import InjectionPoint, InjectionStrategy
     from memcore.config.retrieval import MemoryRetrievalConfig
+    from memcore.config.write_access import OrgFactCategory, SeniorityLevel
     from memcore.errors import (
+        AnswerMissingError,
+        ApprovalClosedError,
+        BudgetExceededError,
         FineTuneCancelledError,
         FineTuneDependencyError,
         LeaseLostError,
         MaintenancePausedError,
+        MalformedAnswerError,
         MemoryCapabilityError,
         MemoryConfigError,
         MemoryConnectionError,
@@ -28,8 +54,21 @@ if TYPE_CHECKING:
         MemoryQueueFullError,
         MemoryRetrievalError,
         MemoryStoreError,
+        OrgMemoryAccessDeniedError,
+        OrgMemoryConnectionError,
+        OrgMemoryError,
+        OrgMemoryQueryError,
+        OrgMemoryWriteError,
+        ProviderError,
+        ProviderUnavailableError,
+        RetryExhaustedError,
     )
+    from memcore.execution_trace import ExecutionTrace, Recovery, TerminationReason, Turn
+    from memcore.experience_models import CompressedExperience, DetailedExperience
     from memcore.jobs.use_payload import Use
+    from memcore.maintenance.archival_store import ArchivalStore, LedgerArchivalStore
+    from memcore.maintenance.density import ContentDensity, DensityClassifier
+    from memcore.maintenance.extractive import ExtractivePreserver
     from memcore.models import (
         ConsolidationInterval,
         MemoryCategory,
@@ -39,8 +78,19 @@ if TYPE_CHECKING:
         MemoryQuery,
         MemoryStoreRequest,
     )
+    from memcore.org.access import check_write_access, require_write_access
+    from memcore.org.ledger_org_memory import LedgerOrgMemory
+    from memcore.org.protocol import OrgMemoryBackend
+    from memcore.org_models import (
+        AutonomyLevel,
+        OperationLogEntry,
+        OperationLogSnapshot,
+        OrgFact,
+        OrgFactAuthor,
+        OrgFactWriteRequest,
+        OrgMemoryQuery,
+    )
     from memcore.retrieval.blocking import BlockingContextInjection
-    from memcore.retrieval.chat_message import ChatMessage, MessageRole
     from memcore.retrieval.context import ContextInjectionStrategy
     from memcore.retrieval.diversity import apply_diversity_penalty, bigram_jaccard
     from memcore.retrieval.formatter import format_memory_context_with_directive
@@ -55,14 +105,38 @@ if TYPE_CHECKING:
     from memcore.retrieval.use import BufferedUseRecorder, UseRecorder
 
 __all__ = [
+    "AnswerMissingError",
+    "Approval",
+    "ApprovalClosedError",
+    "ApprovalEffects",
+    "ApprovalRisk",
+    "ApprovalService",
+    "ApprovalState",
+    "ArchivalEntry",
+    "ArchivalIndexEntry",
+    "ArchivalMode",
+    "ArchivalModeAssignment",
+    "ArchivalStore",
     "AsyncMemoryClient",
+    "AutonomyLevel",
     "BatchBackend",
     "BlockingContextInjection",
+    "BudgetExceededError",
     "BufferedUseRecorder",
     "ChatMessage",
+    "CompressedExperience",
     "ConsolidationInterval",
+    "ConsolidationResult",
+    "ContentDensity",
     "ContextInjectionStrategy",
     "DefaultTokenEstimator",
+    "DensityClassifier",
+    "DetailedExperience",
+    "DistillReceipt",
+    "EffectRegistry",
+    "ExecutionTrace",
+    "ExperienceReceipt",
+    "ExtractivePreserver",
     "FineTuneCancelledError",
     "FineTuneDependencyError",
     "FusionStrategy",
@@ -72,7 +146,10 @@ __all__ = [
     "JobState",
     "JobStatus",
     "LeaseLostError",
+    "LedgerArchivalStore",
+    "LedgerOrgMemory",
     "MaintenancePausedError",
+    "MalformedAnswerError",
     "MemoryBackend",
     "MemoryCapabilities",
     "MemoryCapabilityError",
@@ -96,37 +173,90 @@ __all__ = [
     "MemoryStoreError",
     "MemoryStoreRequest",
     "MessageRole",
+    "OperationLogEntry",
+    "OperationLogSnapshot",
+    "OrgFact",
+    "OrgFactAuthor",
+    "OrgFactCategory",
+    "OrgFactWriteRequest",
+    "OrgMemoryAccessDeniedError",
+    "OrgMemoryBackend",
+    "OrgMemoryConnectionError",
+    "OrgMemoryError",
+    "OrgMemoryQuery",
+    "OrgMemoryQueryError",
+    "OrgMemoryWriteError",
     "PassthroughMemoryFilter",
+    "Proposal",
+    "ProviderError",
+    "ProviderUnavailableError",
     "QuerySpecificReranker",
+    "Recovery",
+    "RetryExhaustedError",
     "Scope",
     "ScoredMemory",
+    "SeniorityLevel",
     "SharedKnowledgeStore",
     "StoreReceipt",
+    "Superseded",
     "TagBasedMemoryFilter",
+    "TerminationReason",
     "TokenEstimator",
     "ToolDefinition",
+    "Turn",
     "Use",
     "UseRecorder",
+    "Word",
     "apply_diversity_penalty",
     "bigram_jaccard",
+    "check_write_access",
     "compute_combined_score",
     "compute_recency_score",
     "format_memory_context_with_directive",
     "fuse_ranked_lists",
     "rank_memories",
+    "require_write_access",
 ]
 
 #: Where the names that are not in the first four modules live.
 _MODULE_OF = {
     name: f"memcore.{module}"
     for module, names in {
+        "approval_models": ("Approval", "ApprovalRisk", "ApprovalState", "Proposal", "Superseded", "Word"),
+        "approvals.effects": ("ApprovalEffects", "EffectRegistry"),
+        "approvals.service": ("ApprovalService",),
+        "archival_models": (
+            "ArchivalEntry",
+            "ArchivalIndexEntry",
+            "ArchivalMode",
+            "ArchivalModeAssignment",
+            "ConsolidationResult",
+        ),
         "backends.shared": ("SharedKnowledgeStore",),
         "config.fusion": ("FusionStrategy",),
         "config.injection": ("InjectionPoint", "InjectionStrategy"),
         "config.retrieval": ("MemoryRetrievalConfig",),
+        "execution_trace": ("ExecutionTrace", "Recovery", "TerminationReason", "Turn"),
+        "experience_models": ("CompressedExperience", "DetailedExperience"),
         "jobs.use_payload": ("Use",),
+        "maintenance.archival_store": ("ArchivalStore", "LedgerArchivalStore"),
+        "maintenance.density": ("ContentDensity", "DensityClassifier"),
+        "maintenance.extractive": ("ExtractivePreserver",),
+        "config.write_access": ("OrgFactCategory", "SeniorityLevel"),
+        "org.access": ("check_write_access", "require_write_access"),
+        "org.ledger_org_memory": ("LedgerOrgMemory",),
+        "org.protocol": ("OrgMemoryBackend",),
+        "org_models": (
+            "AutonomyLevel",
+            "OperationLogEntry",
+            "OperationLogSnapshot",
+            "OrgFact",
+            "OrgFactAuthor",
+            "OrgFactWriteRequest",
+            "OrgMemoryQuery",
+        ),
         "retrieval.blocking": ("BlockingContextInjection",),
-        "retrieval.chat_message": ("ChatMessage", "MessageRole"),
+        "chat_message": ("ChatMessage", "MessageRole"),
         "retrieval.context": ("ContextInjectionStrategy",),
         "retrieval.diversity": ("apply_diversity_penalty", "bigram_jaccard"),
         "retrieval.formatter": ("format_memory_context_with_directive",),

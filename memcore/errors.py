@@ -12,8 +12,20 @@
     ├── MemoryInputError             a caller's value is wrong; the message names the field and the limit
     ├── MemoryCapabilityError        this backend cannot do that
     ├── MemoryQueueFullError         retryable: the queue holds as much as it may
+    ├── ApprovalClosedError          a person decided on the proposal before, or it expired
     ├── LeaseLostError               another worker holds the run now; stop without writing
     ├── MaintenancePausedError       the kill switch is on, or cannot be read
+    ├── ProviderError                a language model's server refuses, and will again
+    │   ├── ProviderUnavailableError retryable: passing trouble of that server
+    │   ├── RetryExhaustedError      retryable: the trouble outlasted every attempt
+    │   └── MalformedAnswerError     retryable: the model answers, and not in the form that was asked for
+    ├── AnswerMissingError           a language model has to be asked first; the run waits for it
+    ├── BudgetExceededError          the agent's budget for language models is spent until the next day
+    ├── OrgMemoryError               organisation memory failed
+    │   ├── OrgMemoryConnectionError retryable: it is not connected; a MemoryConnectionError too
+    │   ├── OrgMemoryQueryError      retryable: a read failed; a MemoryRetrievalError too
+    │   ├── OrgMemoryWriteError      retryable: a write failed; a MemoryStoreError too
+    │   └── OrgMemoryAccessDeniedError the author may not write facts of this category
     ├── FineTuneDependencyError      torch or sentence-transformers is missing
     └── FineTuneCancelledError       a person cancelled the run
 """
@@ -21,6 +33,8 @@
 from typing import TYPE_CHECKING, ClassVar, Self
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
@@ -123,12 +137,126 @@ class MemoryQueueFullError(MemoryError):
     is_retryable = True
 
 
+class ApprovalClosedError(MemoryError):
+    """This proposal waits for no such word: somebody decided before, or its time is over.
+
+    Args:
+        approval_id: which one.
+        state: what became of it: approved, rejected, expired, undone; or pending, which cannot be undone.
+        by: who decided; None where nobody did.
+        at: when; None where nobody did.
+    """
+
+    def __init__(self, approval_id: str, state: str, *, by: str | None = None, at: "datetime | None" = None) -> None:
+        """Say who decided, and when."""
+        who = f" by {by}" if by else ""
+        when = f" at {at:%Y-%m-%d %H:%M:%S} UTC" if at else ""
+        super().__init__(f"approval {approval_id} is {state}{who}{when}")
+        self.approval_id = approval_id
+        self.state = state
+        self.by = by
+        self.at = at
+
+
 class LeaseLostError(MemoryError):
     """Another worker took the run over; this one must stop without another write."""
 
 
 class MaintenancePausedError(MemoryError):
     """Maintenance is paused for this agent or for all, or the switch cannot be read."""
+
+
+class ProviderError(MemoryError):
+    """The language model's server refuses the request and will do so again: look at its address, key and model.
+
+    Args:
+        reason: one sentence, without the text of a prompt or an answer.
+        tokens: read and written for nothing, by the server's count; None when nobody can know whether there were any.
+    """
+
+    def __init__(self, reason: str, *, tokens: tuple[int, int] | None = (0, 0)) -> None:
+        """Keep the figures beside the sentence."""
+        super().__init__(reason)
+        self.tokens = tokens
+
+
+class ProviderUnavailableError(ProviderError):
+    """The language model's server is in passing trouble: busy, slow, away, or answering what nobody can read.
+
+    Args:
+        reason: one sentence, without the text of a prompt or an answer.
+        retry_after: seconds that the server asks to wait, if it does.
+        tokens: as of a ProviderError.
+    """
+
+    is_retryable = True
+
+    def __init__(
+        self, reason: str, *, retry_after: float | None = None, tokens: tuple[int, int] | None = (0, 0)
+    ) -> None:
+        """Keep the wait beside the sentence."""
+        super().__init__(reason, tokens=tokens)
+        self.retry_after = retry_after
+
+
+class RetryExhaustedError(ProviderError):
+    """Every attempt at the language model failed with passing trouble; the last one is the cause."""
+
+    is_retryable = True
+
+
+class MalformedAnswerError(ProviderError):
+    """The language model answered twice, and neither answer has the form that was asked for."""
+
+    is_retryable = True
+
+
+class AnswerMissingError(MemoryError):
+    """A language model has not answered yet: the part waits, and the rest goes on."""
+
+
+class BudgetExceededError(MemoryError):
+    """The agent's budget of tokens or money is spent.
+
+    Args:
+        reason: one sentence with the figure and the cap.
+        until: when the next day's budget begins.
+    """
+
+    def __init__(self, reason: str, *, until: "datetime") -> None:
+        """Keep the time beside the sentence."""
+        super().__init__(reason)
+        self.until = until
+
+
+class OrgMemoryError(MemoryError):
+    """Catch this to catch every error of organisation memory."""
+
+
+class OrgMemoryConnectionError(OrgMemoryError, MemoryConnectionError):
+    """Organisation memory is not connected, or its database was lost: connect first, or retry later."""
+
+
+class OrgMemoryQueryError(OrgMemoryError, MemoryRetrievalError):
+    """Facts could not be read."""
+
+
+class OrgMemoryWriteError(OrgMemoryError, MemoryStoreError):
+    """A fact could not be written; nothing is known to have changed."""
+
+
+class OrgMemoryAccessDeniedError(OrgMemoryError):
+    """The author may not write facts of this category; nothing was written.
+
+    Args:
+        category: of the fact.
+        reason: one sentence that says who may.
+    """
+
+    def __init__(self, category: str, reason: str) -> None:
+        """Keep the category beside the sentence."""
+        super().__init__(reason)
+        self.category = category
 
 
 class FineTuneDependencyError(MemoryError):

@@ -32,9 +32,39 @@ def summary_id(*, company: str, agent_id: str, strategy: str, source_ids: Iterab
     return _derive("summary", company, agent_id, strategy, *sorted(source_ids))
 
 
+def question_id(*, company: str, agent_id: str, purpose: str, model: str, about: Iterable[str]) -> str:
+    """Return the id of a question to a model; ``about`` is all that its answer depends on, in order."""
+    return _derive("question", company, agent_id, purpose, model, *about)
+
+
 def run_id(*, company: str, agent_id: str, job: str, planned_at: str) -> str:
     """Return the id of the one run of a job that was planned for an agent at a time."""
     return _derive("run", company, agent_id, job, planned_at)
+
+
+def archival_id(*, company: str, agent_id: str, memory_id: str, cause: str) -> str:
+    """Return the id of a memory in the archive; the same cause archives it once."""
+    return _derive("archival", company, agent_id, memory_id, cause)
+
+
+def experience_id(*, company: str, agent_id: str, task_id: str | None, texts: Iterable[str]) -> str:
+    """Return the id of a raw experience: the same texts of the same task of one agent are one experience."""
+    return _derive("experience", company, agent_id, task_id or "", *texts)
+
+
+def trace_id(*, company: str, agent_id: str, trace: str) -> str:
+    """Return the id of an execution trace, given as JSON: told again it has the same one, different in anything not."""
+    return _derive("trace", company, agent_id, trace)
+
+
+def compressed_id(*, company: str, agent_id: str, experience_id: str, version: str) -> str:
+    """Return the id of the memory that a compressor of this version makes of a raw experience."""
+    return _derive("compressed", company, agent_id, experience_id, version)
+
+
+def approval_id(*, company: str, action: str, cause: str) -> str:
+    """Return the id of the approval that one cause asks for; the same cause asks once."""
+    return _derive("approval", company, action, cause)
 
 
 def history_id(*, memory_id: str, event: str, at: str) -> str:

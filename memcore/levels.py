@@ -26,3 +26,16 @@ def refusal(field: str) -> str:
         f"is missing, and memories of an agent of level {scope} end with their {scope}; "
         f"send Scope({field}=...), or give the agent another level with `memtend agents set --level`"
     )
+
+
+def experience_refusal(level: MemoryLevel) -> str | None:
+    """Return why an agent of this level has its experience refused, and what to do; None when it is kept.
+
+    What is learned from an experience is there to outlive its session and its project.
+    """
+    if level in {MemoryLevel.SESSION, MemoryLevel.PROJECT}:
+        return (
+            f"agent_id: is of level {level}, and experience outlives its {level}; "
+            "give the agent the level persistent with `memtend agents set --level`"
+        )
+    return None

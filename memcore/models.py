@@ -41,6 +41,13 @@ def _short(tags: tuple[str, ...]) -> tuple[str, ...]:
     return tags
 
 
+#: The text of a memory or fact, kept exactly as it was given.
+Content = Annotated[NotBlankText, AfterValidator(_bounded)]
+
+#: Labels that memories and facts are filtered by, each once.
+Labels = Annotated[Tags, AfterValidator(_short), Field(max_length=MAX_TAGS)]
+
+
 class MemoryCategory(StrEnum):
     """What kind of memory it is."""
 
@@ -80,7 +87,7 @@ class MemoryMetadata(Frozen):
 
     source: NotBlankStr | None = Field(default=None, max_length=MAX_KEY_CHARS)
     confidence: float = Field(default=1.0, ge=0.0, le=1.0)
-    tags: Annotated[Tags, AfterValidator(_short)] = Field(default=(), max_length=MAX_TAGS)
+    tags: Labels = ()
 
 
 class MemoryStoreRequest(Frozen):
@@ -96,7 +103,7 @@ class MemoryStoreRequest(Frozen):
 
     category: MemoryCategory
     namespace: NotBlankStr = Field(default="default", max_length=MAX_KEY_CHARS)
-    content: Annotated[NotBlankText, AfterValidator(_bounded)]
+    content: Content
     metadata: MemoryMetadata = MemoryMetadata()
     expires_at: AwareDatetime | None = None
 
