@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from memcore.ledger.attempts import Attempts
     from memcore.ledger.booking import Booking, Tally, Trace
     from memcore.ledger.dead_letters import DeadLetter, DeadLetters
+    from memcore.ledger.experiences import ExperienceCounts, Experiences
     from memcore.ledger.journal import Journal
     from memcore.ledger.ledger import Ledger
     from memcore.ledger.run import NewRun, Run, RunState, RunStep
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from memcore.ledger.slots import next_slot
     from memcore.ledger.switches import Switches
     from memcore.ledger.ticks import Tick, Ticks
+    from memcore.ledger.trajectories import Trajectories
+    from memcore.ledger.trajectory import Trajectory
     from memcore.ledger.urls import LedgerUrls
 
 __all__ = [
@@ -33,6 +36,8 @@ __all__ = [
     "Booking",
     "DeadLetter",
     "DeadLetters",
+    "ExperienceCounts",
+    "Experiences",
     "Journal",
     "Ledger",
     "LedgerUrls",
@@ -48,6 +53,8 @@ __all__ = [
     "Tick",
     "Ticks",
     "Trace",
+    "Trajectories",
+    "Trajectory",
     "next_slot",
 ]
 
@@ -59,6 +66,7 @@ _MODULE_OF = {
         "attempts": ("Attempts",),
         "booking": ("Booking", "Tally", "Trace"),
         "dead_letters": ("DeadLetter", "DeadLetters"),
+        "experiences": ("ExperienceCounts", "Experiences"),
         "journal": ("Journal",),
         "ledger": ("Ledger",),
         "run": ("NewRun", "Run", "RunState", "RunStep"),
@@ -68,6 +76,8 @@ _MODULE_OF = {
         "slots": ("next_slot",),
         "switches": ("Switches",),
         "ticks": ("Tick", "Ticks"),
+        "trajectories": ("Trajectories",),
+        "trajectory": ("Trajectory",),
         "urls": ("LedgerUrls",),
     }.items()
     for name in names

@@ -1,10 +1,12 @@
 """A booking: memories coming in and memories going out, as one decision of one run."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from memcore.archival_models import ArchivalMode
 from memcore.backends.record import MemoryRecord
 from memcore.errors import MemoryInputError
 
@@ -26,9 +28,13 @@ class Booking:
         incoming_kind: which of the two they are.
         outgoing: to be deleted, with payload and vectors.
         state: prepared when it is decided, done when it is carried out.
+        reverses: the booking that it undoes, if it does.
+        archived: how those of the outgoing ones are archived that are, in the transaction that prepares the booking;
+            read back from the archive alone, and so is the next.
+        vector_space: what the vectors of the archived ones mean; see BatchBackend.
 
     Raises:
-        MemoryInputError: an id stands in it twice, or a memory is another agent's.
+        MemoryInputError: an id stands in it twice, a memory is another agent's, or one is archived that does not go.
     """
 
     booking_id: str
@@ -41,6 +47,9 @@ class Booking:
     incoming_kind: IncomingKind = "created"
     outgoing: tuple[MemoryRecord, ...] = ()
     state: BookingState = "prepared"
+    reverses: str | None = None
+    archived: Mapping[str, ArchivalMode] = field(default_factory=dict)
+    vector_space: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse a booking that could not be carried out or undone."""
@@ -49,6 +58,8 @@ class Booking:
             raise MemoryInputError("booking", "holds one id twice; an id comes in or goes out, once")
         if any(record.entry.agent_id != self.agent_id for record in records):
             raise MemoryInputError("booking", "holds a memory of another agent")
+        if not self.outgoing_ids.issuperset(self.archived):
+            raise MemoryInputError("booking", "archives a memory that does not go out")
 
     @property
     def incoming_ids(self) -> frozenset[str]:

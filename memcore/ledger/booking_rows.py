@@ -76,6 +76,7 @@ def load(connection: Connection, row: RowMapping) -> Booking:
         incoming_kind=row["incoming_kind"],
         outgoing=_records(record for record in records if record["kind"] == "removed"),
         state=row["state"],
+        reverses=row["reverses"],
     )
 
 
@@ -94,4 +95,5 @@ def header(booking: Booking) -> dict[str, Any]:
         "reason": booking.reason,
         "incoming_kind": booking.incoming_kind,
         "state": "prepared",
+        "reverses": booking.reverses,
     }

@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from memcore.clock import Clock
 from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.ledger import booking_rows, holds, tombstones, traces, uses
+from memcore.ledger import archive_moves, archive_rows, booking_rows, holds, tombstones, traces, uses
 from memcore.ledger.agent import checked_time
 from memcore.ledger.booking import Booking, Tally, Trace
 from memcore.ledger.engine import Database
@@ -32,61 +32,47 @@ class Journal:
         self._database = database
         self._clock = clock
 
-    def prepare(self, booking: Booking) -> None:
-        """Commit the decision with every memory in full, bury the outgoing ids and raise the incoming ones.
+    def prepare(self, *decided: Booking) -> None:
+        """Commit the decisions with every memory in full, bury the outgoing ids and raise the incoming ones.
 
-        Preparing the same booking again changes nothing.
+        What is to be archived is archived in the same transaction, so nothing that should be goes without. All of them
+        are written down or none; preparing the same booking again changes nothing.
 
         Raises:
-            MemoryInputError: the booking exists with other memories (what is not journaled must not be deleted), the
-                run has another booking with this seq, or a record cannot be written without loss.
+            MemoryInputError: a booking exists with other memories (what is not journaled must not be deleted), the
+                run has another booking with its seq, or a record cannot be written without loss.
         """
         now = self._clock()
+        shelves = [archive_rows.shelf_of(booking, at=now) for booking in decided]
         with self._database.write() as connection:
-            statement = insert_for(connection, bookings).on_conflict_do_nothing(index_elements=["booking_id"])
-            try:
-                new = connection.execute(
-                    statement.values(**booking_rows.header(booking), prepared_at=now).returning(bookings.c.booking_id)
-                ).scalar_one_or_none()
-            except IntegrityError:
-                raise MemoryInputError("seq", f"the run has another booking with seq {booking.seq}") from None
-            if new is None:
-                if booking_rows.record_ids(connection, booking.booking_id) != booking_rows.ids_by_kind(booking):
-                    raise MemoryInputError("booking_id", "is prepared already, with other memories")
-                return
-            booking_rows.insert_records(connection, booking)
-            tombstones.bury(connection, booking.outgoing_ids, booking_id=booking.booking_id, at=now)
-            tombstones.raise_up(connection, booking.incoming_ids)
+            for booking, shelf in zip(decided, shelves, strict=True):
+                if not _is_new(connection, booking, now):
+                    continue
+                booking_rows.insert_records(connection, booking)
+                archive_rows.put(connection, shelf)
+                tombstones.bury(connection, booking.outgoing_ids, booking_id=booking.booking_id, at=now)
+                tombstones.raise_up(connection, booking.incoming_ids)
 
     def settle(
         self,
-        booking_id: str,
-        *,
+        *booking_ids: str,
         missing_in: Collection[str] = frozenset(),
         missing_out: Collection[str] = frozenset(),
     ) -> None:
-        """Note that the booking is carried out; settling it again changes nothing.
+        """Note that the bookings are carried out; settling one again changes nothing.
 
         Args:
-            booking_id: a booking that was prepared.
+            booking_ids: bookings that were prepared.
             missing_in: incoming ids that were not stored after all; they do not count.
             missing_out: outgoing ids that were not removed after all; they do not count.
 
         Raises:
-            MemoryNotFoundError: the id names no booking.
+            MemoryNotFoundError: an id names no booking; none is settled then.
         """
-        incoming = booking_records.c.kind != "removed"
+        now = self._clock()
         with self._database.write() as connection:
-            query = update(bookings).where(bookings.c.booking_id == booking_id, OPEN)
-            if not connection.execute(query.values(state="done", settled_at=self._clock())).rowcount:
-                known = select(bookings.c.booking_id).where(bookings.c.booking_id == booking_id)
-                if connection.execute(known).scalar_one_or_none() is None:
-                    raise MemoryNotFoundError(f"booking_id: {booking_id!r} names no booking")
-                return
-            _void(connection, booking_id, missing_in, incoming)
-            _void(connection, booking_id, missing_out, ~incoming)
-            mine = (booking_records.c.booking_id == booking_id) & booking_records.c.void.is_(False)
-            uses.forget(connection, select(booking_records.c.memory_id).where(mine, ~incoming))
+            for booking_id in booking_ids:
+                _settle(connection, booking_id, now, missing_in=missing_in, missing_out=missing_out)
 
     def open_bookings(self, run_id: str) -> tuple[Booking, ...]:
         """Return the run's bookings that are decided and not yet carried out, in order."""
@@ -217,6 +203,44 @@ class Journal:
             these = bookings.c.booking_id.in_(found)
             connection.execute(update(bookings).where(these).values(expired_at=self._clock()))
             return len(found)
+
+
+def _is_new(connection: Connection, booking: Booking, now: datetime) -> bool:
+    """Write the booking's row; say whether it is new."""
+    statement = insert_for(connection, bookings).on_conflict_do_nothing(index_elements=["booking_id"])
+    statement = statement.values(**booking_rows.header(booking), prepared_at=now)
+    try:
+        new = connection.execute(statement.returning(bookings.c.booking_id)).scalar_one_or_none()
+    except IntegrityError:
+        raise MemoryInputError("seq", f"the run has another booking with seq {booking.seq}") from None
+    known = booking_rows.record_ids(connection, booking.booking_id) if new is None else None
+    if known is not None and known != booking_rows.ids_by_kind(booking):
+        raise MemoryInputError("booking_id", "is prepared already, with other memories")
+    return new is not None
+
+
+def _settle(
+    connection: Connection,
+    booking_id: str,
+    now: datetime,
+    *,
+    missing_in: Collection[str],
+    missing_out: Collection[str],
+) -> None:
+    incoming = booking_records.c.kind != "removed"
+    query = update(bookings).where(bookings.c.booking_id == booking_id, OPEN)
+    query = query.values(state="done", settled_at=now)
+    booking = connection.execute(query.returning(bookings)).mappings().one_or_none()
+    if booking is None:
+        known = select(bookings.c.booking_id).where(bookings.c.booking_id == booking_id)
+        if connection.execute(known).scalar_one_or_none() is None:
+            raise MemoryNotFoundError(f"booking_id: {booking_id!r} names no booking")
+        return
+    _void(connection, booking_id, missing_in, incoming)
+    _void(connection, booking_id, missing_out, ~incoming)
+    archive_moves.follow(connection, booking, at=now)
+    mine = (booking_records.c.booking_id == booking_id) & booking_records.c.void.is_(False)
+    uses.forget(connection, select(booking_records.c.memory_id).where(mine, ~incoming))
 
 
 def _void(connection: Connection, booking_id: str, ids: Collection[str], side: ColumnElement[bool]) -> None:

@@ -33,6 +33,7 @@ bookings = Table(
     Column("prepared_at", Moment, nullable=False),
     Column("settled_at", Moment),
     Column("expired_at", Moment),
+    Column("reverses", String),
     UniqueConstraint("run_id", "seq", name="bookings_in_order"),
     Index("bookings_of_agent", "company", "agent_id"),
 )

@@ -4,14 +4,24 @@ from typing import Self
 
 from memcore.clock import Clock, utc_now
 from memcore.ledger.agents import Agents
+from memcore.ledger.answers import Answers
+from memcore.ledger.approvals import Approvals
+from memcore.ledger.archive import Archive
 from memcore.ledger.attempts import Attempts
 from memcore.ledger.dead_letters import DeadLetters
 from memcore.ledger.engine import Database
+from memcore.ledger.experiences import Experiences
 from memcore.ledger.journal import Journal
+from memcore.ledger.lineage import Lineage
+from memcore.ledger.model_spending import ModelSpending
+from memcore.ledger.model_usage import ModelUsage
+from memcore.ledger.org_log import OrgLog
 from memcore.ledger.runs import Runs
 from memcore.ledger.shared_log import SharedLog
 from memcore.ledger.switches import Switches
+from memcore.ledger.syntheses import Syntheses
 from memcore.ledger.ticks import Ticks
+from memcore.ledger.trajectories import Trajectories
 from memcore.ledger.urls import LedgerUrls
 from memcore.ledger.uses import Uses
 
@@ -25,11 +35,21 @@ class Ledger:
         agents: who is known, and who is due.
         runs: what is planned, and who holds it.
         journal: what was put in and taken out.
+        archive: what was taken out and is kept, to be searched and restored.
+        lineage: which memories came of which.
         uses: which memories agents were shown.
         switches: who is paused.
         ticks: when the scheduler last looked for due agents.
         dead_letters: which jobs were given up.
         shared_log: what agents published for all, and retracted.
+        syntheses: the parts of nights that wait for a model.
+        answers: what models answered.
+        approvals: what waits for a person's word, and what it was.
+        experiences: what agents went through, as it was.
+        trajectories: how tasks went, in short.
+        spending: what language models used, and what is set aside for them.
+        usage: what that was for.
+        org: what an organisation knows, and the log of it.
         attempts: which jobs came back from a dead worker, and how often they were started since.
     """
 
@@ -41,8 +61,18 @@ class Ledger:
         self.ticks = Ticks(ledger, clock=clock)
         self.dead_letters = DeadLetters(ledger, clock=clock)
         self.shared_log = SharedLog(ledger, clock=clock)
+        self.syntheses = Syntheses(ledger, clock=clock)
+        self.answers = Answers(ledger, clock=clock)
+        self.approvals = Approvals(ledger, clock=clock)
+        self.experiences = Experiences(ledger, clock=clock)
+        self.trajectories = Trajectories(ledger)
+        self.spending = ModelSpending(ledger, clock=clock)
+        self.usage = ModelUsage(ledger)
+        self.org = OrgLog(ledger, clock=clock)
         self.attempts = Attempts(ledger, clock=clock)
         self.journal = Journal(journal, clock=clock)
+        self.lineage = Lineage(journal=journal, ledger=ledger)
+        self.archive = Archive(journal, clock=clock)
         self.uses = Uses(journal, clock=clock)
 
     @classmethod

@@ -1,8 +1,11 @@
-"""Tables of the ledger: agents, runs, switches, dead letters, attempts, ticks, the log of shared knowledge."""
+"""Tables of the ledger: who is known, what is planned, what was shared, what models were asked and what it cost."""
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
+    Double,
+    Float,
     Index,
     Integer,
     LargeBinary,
@@ -78,6 +81,7 @@ runs = Table(
     Column("reason", String),
     Column("created_at", Moment, nullable=False),
     Column("rung_at", Moment, nullable=False),
+    Column("wake_at", Moment),
     Column("started_at", Moment),
     Column("finished_at", Moment),
     Column("scope_id", String),
@@ -160,4 +164,189 @@ shared_heads = Table(
     Column("company", String, primary_key=True),
     Column("last", Integer, nullable=False),
     Column("head", Integer, nullable=False),
+)
+
+#: The parts of a night's consolidation that wait for a model; the row is the plan, so that no later look at the store
+#: cuts other parts.
+syntheses = Table(
+    "syntheses",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("company", String, nullable=False),
+    Column("agent_id", String, nullable=False),
+    Column("category", String, nullable=False),
+    Column("source_ids", document(), nullable=False),
+    Column("kept_id", String),
+    Column("state", String, nullable=False),
+    Column("reason", String),
+    Column("ring_at", Moment),
+)
+
+#: What models answered, by question: asked once, however often the asker dies.
+answers = Table(
+    "answers",
+    metadata,
+    Column("question_id", String, primary_key=True),
+    Column("company", String, nullable=False),
+    Column("agent_id", String, nullable=False),
+    Column("run_id", String),
+    Column("purpose", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("text", LargeBinary),
+    Column("reason", String),
+    Column("token", String),
+    Column("lease_until", Moment),
+    Column("asked_at", Moment, nullable=False),
+    Column("answered_at", Moment),
+    Index("answers_of_run", "run_id"),
+    Index("answers_oldest", "company", "asked_at"),
+)
+
+#: What each agent's models used on a day (UTC), reserved before a call and settled after it: the budget's account.
+model_spending = Table(
+    "model_spending",
+    metadata,
+    Column("company", String, primary_key=True),
+    Column("agent_id", String, primary_key=True),
+    Column("day", String, primary_key=True),
+    Column("tokens", BigInteger, nullable=False),
+    Column("cost", Float, nullable=False),
+)
+
+#: Every call of a model, for people who ask what it cost and why.
+model_calls = Table(
+    "model_calls",
+    metadata,
+    Column("call_id", String, primary_key=True),
+    Column("company", String, nullable=False),
+    Column("agent_id", String, nullable=False),
+    Column("run_id", String),
+    Column("question_id", String, nullable=False),
+    Column("purpose", String, nullable=False),
+    Column("model", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("prompt_tokens", BigInteger, nullable=False),
+    Column("completion_tokens", BigInteger, nullable=False),
+    Column("cost", Float, nullable=False),
+    Column("called_at", Moment, nullable=False),
+    Column("settled_at", Moment),
+    Index("model_calls_newest", "company", "called_at"),
+    Index("model_calls_of_run", "run_id"),
+)
+
+#: Tier 1 of experience: raw traces, only ever added to; ``compressed_at`` says that tier 2 was tried, so that nothing
+#: is compressed twice.
+experiences = Table(
+    "experiences",
+    metadata,
+    Column("company", String, primary_key=True),
+    Column("experience_id", String, primary_key=True),
+    Column("agent_id", String, nullable=False),
+    Column("task_id", String),
+    Column("created_at", Moment, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("compressed_at", Moment),
+    Column("compressed_as", String),
+    Column("reason", String),
+    Index("experiences_of_agent", "company", "agent_id", "created_at"),
+)
+
+#: A raw trace that no model has looked at yet.
+RAW = experiences.c.compressed_at.is_(None)
+
+Index(
+    "experiences_raw",
+    experiences.c.company,
+    experiences.c.agent_id,
+    experiences.c.created_at,
+    sqlite_where=RAW,
+    postgresql_where=RAW,
+)
+
+#: How tasks went, in short, one row each: what skills are learned from. The whole trace is a raw experience.
+trajectories = Table(
+    "trajectories",
+    metadata,
+    Column("company", String, primary_key=True),
+    Column("trajectory_id", String, primary_key=True),
+    Column("agent_id", String, nullable=False),
+    Column("task_id", String, nullable=False),
+    Column("outcome", String, nullable=False),
+    Column("error_category", String),
+    Column("quality", Float),
+    Column("ended_at", Moment, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Index("trajectories_newest", "company", "ended_at"),
+    Index("trajectories_of_agent", "company", "agent_id", "ended_at"),
+)
+
+#: What waits for a person's word, what the word was, and what is still to be done about it.
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("company", String, primary_key=True),
+    Column("approval_id", String, primary_key=True),
+    Column("action", String, nullable=False),
+    Column("risk", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("needs", String),
+    Column("title", String, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("expires_at", Moment, nullable=False),
+    Column("decided_at", Moment),
+    Column("decided_by", String),
+    Column("reason", String),
+    Column("effect", String),
+    Column("undone_at", Moment),
+    Column("undone_by", String),
+    Column("undo_reason", String),
+    Index("approvals_newest", "company", "created_at"),
+    Index("approvals_open", "company", "needs"),
+)
+
+#: Append-only: what was published and retracted for the whole organisation, fact by fact.
+org_log = Table(
+    "org_log",
+    metadata,
+    Column("company", String, primary_key=True),
+    Column("fact_id", String, primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("operation_id", String, nullable=False, unique=True),
+    Column("operation", String, nullable=False),
+    Column("category", String),
+    Column("author", document(), nullable=False),
+    Column("at", Moment, nullable=False),
+    Column("body", LargeBinary),
+    Index("org_log_newest", "company", "at"),
+)
+
+#: Each fact as its log leaves it, for reads.
+org_facts = Table(
+    "org_facts",
+    metadata,
+    Column("company", String, primary_key=True),
+    Column("fact_id", String, primary_key=True),
+    Column("version", Integer, nullable=False),
+    Column("category", String, nullable=False),
+    Column("author", document(), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("changed_at", Moment, nullable=False),
+    Column("retracted_at", Moment),
+    Column("body", LargeBinary, nullable=False),
+    Index("org_facts_listed", "company", "category", "created_at"),
+)
+
+#: The words of the facts that stand, for searches.
+org_terms = Table(
+    "org_terms",
+    metadata,
+    Column("company", String, primary_key=True),
+    Column("fact_id", String, primary_key=True),
+    Column("term", BigInteger, primary_key=True, autoincrement=False),
+    Column("weight", Double, nullable=False),
+    Index("org_terms_of_company", "company", "term"),
+    sqlite_with_rowid=False,
 )

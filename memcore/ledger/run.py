@@ -1,4 +1,4 @@
-"""One run: an agent's maintenance, the undo of a run, or the end of a session, project or task."""
+"""One run: an agent's maintenance, an undo, the end of a session, project or task, or a return from the archive."""
 
 from datetime import UTC
 from enum import StrEnum
@@ -11,11 +11,14 @@ from memcore.errors import MemoryInputError
 from memcore.frozen import Frozen, NotBlankStr
 from memcore.models import Key
 
-RunKind = Literal["maintenance", "undo", "end_session", "end_project", "end_task"]
+RunKind = Literal["maintenance", "undo", "end_session", "end_project", "end_task", "restore"]
 EndKind = Literal["end_session", "end_project", "end_task"]
 
 #: The kinds that end something.
 END_KINDS: tuple[EndKind, ...] = ("end_session", "end_project", "end_task")
+
+#: The kinds that somebody asks for once, of one thing: they wait for as long as another run is under way.
+SCOPED_KINDS: tuple[RunKind, ...] = (*END_KINDS, "restore")
 
 RunOrigin = Literal["scheduled", "manual"]
 
@@ -28,6 +31,8 @@ class RunState(StrEnum):
         queued --claim--> running --finish--> done | skipped | failed
           ^                 |  |
           +---give_back-----+  +--finish--> held --release--> queued
+
+    A night that was given back also goes from queued to skipped: it gives way to a run of another kind.
     """
 
     QUEUED = "queued"
@@ -46,6 +51,7 @@ class RunStep(StrEnum):
     ENFORCEMENT = "enforcement"
     UNDO = "undo"
     END = "end"
+    RESTORE = "restore"
     FINISHED = "finished"
 
 
@@ -62,7 +68,8 @@ class NewRun(Frozen):
         planned_at: the slot, or the time a person asked.
         undo_of: the run to undo; needed for kind "undo", refused otherwise.
         allow_large: a person has released the brake.
-        scope_id: the session, project or task that ends; needed for the kinds that end one, refused otherwise.
+        scope_id: the session, project or task that ends, or the archived memory that returns; needed for these kinds,
+            refused otherwise.
         run_id: left out, it is made from company, agent, kind and slot (memcore.ids.run_id).
 
     Raises:
@@ -88,8 +95,8 @@ class NewRun(Frozen):
             raise MemoryInputError.of(error) from None
         if (run.kind == "undo") != (run.undo_of is not None):
             raise MemoryInputError("undo_of", "names the run to undo for kind undo, and only then")
-        if (run.kind in END_KINDS) != (run.scope_id is not None):
-            raise MemoryInputError("scope_id", "names what ends for the kinds that end something, and only then")
+        if (run.kind in SCOPED_KINDS) != (run.scope_id is not None):
+            raise MemoryInputError("scope_id", "names what ends or returns for the kinds that need it, and only then")
         return run
 
 
@@ -103,6 +110,7 @@ class Run(Frozen):
         lease_until: when another worker may take it over.
         counts: small figures per step.
         reason: why it is held, skipped, failed or queued again.
+        wake_at: until when it sleeps, queued; None when it does not.
     """
 
     run_id: str
@@ -124,3 +132,9 @@ class Run(Frozen):
     started_at: AwareDatetime | None = None
     finished_at: AwareDatetime | None = None
     scope_id: str | None = None
+    wake_at: AwareDatetime | None = None
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether it is a night that was given back and waits, and so makes room for a run of another kind."""
+        return self.kind == "maintenance" and self.state is RunState.QUEUED and self.reason is not None

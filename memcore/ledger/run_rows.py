@@ -6,7 +6,7 @@ from typing import Any
 
 from memcore.ledger.run import NewRun, Run, RunState, RunStep
 
-_FIRST_STEPS = {"maintenance": RunStep.RETENTION, "undo": RunStep.UNDO}
+_FIRST_STEPS = {"maintenance": RunStep.RETENTION, "undo": RunStep.UNDO, "restore": RunStep.RESTORE}
 
 
 def new_row(run: NewRun, *, now: datetime) -> dict[str, Any]:
@@ -23,5 +23,5 @@ def new_row(run: NewRun, *, now: datetime) -> dict[str, Any]:
 
 
 def run_of(row: Mapping[Any, Any]) -> Run:
-    """Return the run of a row; ``rung_at`` is the sweep's own business."""
+    """Return the run of a row; when it is rung for is the sweep's own business."""
     return Run.model_validate({key: value for key, value in row.items() if key != "rung_at"})

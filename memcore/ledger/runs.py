@@ -12,6 +12,7 @@ from memcore.clock import Clock
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger.columns import Moment
 from memcore.ledger.engine import Database
+from memcore.ledger.giving_way import take_place
 from memcore.ledger.insert import insert_new
 from memcore.ledger.ledger_tables import ACTIVE, agents, runs
 from memcore.ledger.run import EndKind, NewRun, Run, RunState, RunStep
@@ -35,10 +36,19 @@ class Runs:
         self._clock = clock
 
     def create(self, run: NewRun) -> Run | None:
-        """Queue a run; None when the id, or its slot, exists already, or the agent has an active run."""
-        row = new_row(run, now=self._clock())
+        """Queue a run; None when the id, or its slot, exists already, or the agent has an active run.
+
+        A night that was given back and waits makes room for anything else (memcore.ledger.giving_way): one that waits
+        a day for its budget must not keep a person from undoing an earlier one.
+        """
+        now = self._clock()
+        row = new_row(run, now=now)
         with self._database.write() as connection:
-            return run_of(row) if insert_new(connection, runs, [row], key="run_id") else None
+            if insert_new(connection, runs, [row], key="run_id"):
+                return run_of(row)
+            if run.kind != "maintenance" and take_place(connection, row, now=now):
+                return run_of(row)
+        return None
 
     def claim(self, run_id: str, *, lease: timedelta) -> Run | None:
         """Take a queued run, or one whose lease has run out, under a fresh token; None when it is not free."""
@@ -50,6 +60,7 @@ class Runs:
             "token": ids.new_id(),
             "lease_until": now + lease,
             "reason": None,
+            "wake_at": None,
         }
         with self._database.write() as connection:
             query = update(runs).where(runs.c.run_id == run_id, free).values(**values)
@@ -84,8 +95,15 @@ class Runs:
                 connection.execute(update(agents).where(agent).values(last_run_at=now))
         return run
 
-    def give_back(self, run_id: str, token: str, *, reason: str) -> Run:
-        """Queue the run again without using up the attempt; LeaseLostError when someone else has it."""
+    def give_back(self, run_id: str, token: str, *, reason: str, wake_at: datetime | None = None) -> Run:
+        """Queue the run again without using up the attempt; LeaseLostError when someone else has it.
+
+        Args:
+            run_id: a run that is held with the token.
+            token: of the worker that gives it back.
+            reason: what it waits for.
+            wake_at: until then the sweep does not ring for it; None leaves it to the sweep's own pace.
+        """
         values = {
             "state": RunState.QUEUED.value,
             "attempt": runs.c.attempt - 1,
@@ -93,8 +111,21 @@ class Runs:
             "lease_until": None,
             "reason": reason,
             "rung_at": self._clock(),
+            "wake_at": wake_at,
         }
         return self._held(run_id, token, values)
+
+    def wake(self, run_id: str) -> Run | None:
+        """Let a sleeping run go on now, and return it to be rung for; None when it does not sleep.
+
+        The next sweep rings for it too, so that a waker whose bell is lost costs it nothing but that wait.
+        """
+        now = self._clock()
+        sleeps = (runs.c.run_id == run_id) & (runs.c.state == RunState.QUEUED) & (runs.c.wake_at > now)
+        with self._database.write() as connection:
+            query = update(runs).where(sleeps).values(wake_at=now).returning(runs)
+            row = connection.execute(query).mappings().one_or_none()
+        return run_of(row) if row else None
 
     def release(self, run_id: str) -> Run:
         """Queue a held run again and let it remove much.
@@ -103,7 +134,8 @@ class Runs:
             MemoryNotFoundError: the id names no run.
             MemoryInputError: the run is not held, or its agent has another active run.
         """
-        values = {"state": RunState.QUEUED.value, "allow_large": True, "reason": None, "rung_at": self._clock()}
+        values = {"state": RunState.QUEUED.value, "allow_large": True, "reason": None, "wake_at": None}
+        values |= {"rung_at": self._clock()}
         with self._database.write() as connection:
             query = update(runs).where(runs.c.run_id == run_id, runs.c.state == RunState.HELD).values(**values)
             try:
@@ -170,11 +202,13 @@ class Runs:
         """Return a company's runs whose bell may be lost: queued longer than that, or running under an ended lease.
 
         An orphan is rung for once when its lease ends, then no more often than a queued run: while no worker is there
-        to take it, a bell for every sweep would only pile up messages that the next worker must wade through.
+        to take it, a bell for every sweep would only pile up messages that the next worker must wade through. A run
+        that sleeps is rung for in the same way when its time has come.
         """
         now = self._clock()
         unheard_since = runs.c.rung_at <= now - queued_for
-        unheard = (runs.c.state == RunState.QUEUED) & unheard_since
+        woken = (runs.c.wake_at <= now) & ((runs.c.rung_at <= runs.c.wake_at) | unheard_since)
+        unheard = (runs.c.state == RunState.QUEUED) & (woken | (runs.c.wake_at.is_(None) & unheard_since))
         ended = (runs.c.state == RunState.RUNNING) & (runs.c.lease_until <= now)
         orphaned = ended & ((runs.c.rung_at <= runs.c.lease_until) | unheard_since)
         query = (

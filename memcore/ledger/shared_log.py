@@ -35,7 +35,7 @@ class SharedLog:
         self._database = database
         self._clock = clock
 
-    def publish(self, company: str, record: MemoryRecord) -> SharedEntry:
+    def publish(self, company: str, record: MemoryRecord, *, once: bool = False) -> SharedEntry:
         """Write a publication down, unless it stands there already; return its line.
 
         A fact that was retracted, or has expired, is published anew, under an id of its own.
@@ -43,6 +43,7 @@ class SharedLog:
         Args:
             company: the company.
             record: of the publisher, without vectors, under the id of its fact (:func:`memcore.ids.fact_id`).
+            once: whatever became of its last publication, leave it at that.
 
         Raises MemoryStoreError, MemoryConnectionError.
         """
@@ -50,7 +51,7 @@ class SharedLog:
         with self._database.write() as connection:
             last = self._locked(connection, company).last
             before = self._publications(connection, company, fact_id)
-            if before and self._stands(connection, company, before[-1]):
+            if before and (once or self._stands(connection, company, before[-1])):
                 return _entry(before[-1])
             if before:
                 memory_id = ids.republished_id(fact_id=fact_id, times_before=len(before))
@@ -113,6 +114,19 @@ class SharedLog:
             .where(shared_log.c.company == company, shared_log.c.version > after)
             .order_by(shared_log.c.version)
             .limit(min(limit, MAX_LINES))
+        )
+        with self._database.read() as connection:
+            return tuple(_entry(row) for row in connection.execute(query).mappings())
+
+    def history(self, company: str, memory_id: str) -> tuple[SharedEntry, ...]:
+        """Return all lines of the fact that was once published under this id, in order; none for an unknown id."""
+        named = select(shared_log.c.fact_id).where(
+            shared_log.c.company == company, shared_log.c.memory_id == memory_id, shared_log.c.kind == "publish"
+        )
+        query = (
+            select(shared_log)
+            .where(shared_log.c.company == company, shared_log.c.fact_id == named.scalar_subquery())
+            .order_by(shared_log.c.version)
         )
         with self._database.read() as connection:
             return tuple(_entry(row) for row in connection.execute(query).mappings())

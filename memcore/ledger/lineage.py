@@ -1,0 +1,231 @@
+"""Lineage: which memories came in for which; ids stay when the journal's content has expired."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row, Select, func, select
+
+from memcore.backends.record import MemoryRecord
+from memcore.ledger.archive_tables import OUT, archive
+from memcore.ledger.booking import BookingReason, RecordKind
+from memcore.ledger.engine import Database
+from memcore.ledger.journal_tables import booking_records, bookings
+from memcore.ledger.ledger_tables import model_calls
+from memcore.ledger.rows import RecordRow, decode
+from memcore.ledger.tombstones import parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """One thing that a run did to a memory.
+
+    Attributes:
+        kind: created, restored or removed.
+        at: when it was decided.
+        settled_at: when it was carried out; None while it is not.
+        has_content: whether the journal still holds the memory in full.
+    """
+
+    memory_id: str
+    booking_id: str
+    run_id: str
+    kind: RecordKind
+    reason: BookingReason
+    at: datetime
+    settled_at: datetime | None
+    has_content: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """Ids that came in and went out as one decision, in the order in which they were booked; expired content counts.
+
+    Attributes:
+        incoming: of a consolidation the summary, of an undo what came back.
+        outgoing: of a consolidation the originals, oldest first.
+    """
+
+    booking_id: str
+    run_id: str
+    seq: int
+    reason: BookingReason
+    is_open: bool
+    incoming: tuple[str, ...]
+    outgoing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelUse:
+    """What a model was asked for in a run, and what that came to.
+
+    Attributes:
+        purpose: what for.
+        model: who was asked.
+        calls: how often.
+        tokens: read and written together.
+        cost: in the currency of the price list.
+    """
+
+    purpose: str
+    model: str
+    calls: int
+    tokens: int
+    cost: float
+
+
+class Lineage:
+    """Read what the journal and the account of models know of memories; nothing is ever written.
+
+    Args:
+        journal: where bookings and the archive are kept.
+        ledger: where calls of models are kept.
+    """
+
+    def __init__(self, *, journal: Database, ledger: Database) -> None:
+        self._journal = journal
+        self._ledger = ledger
+
+    def agent_of(self, company: str, memory_id: str) -> str | None:
+        """Return the company's agent whose memory runs have moved, the last one's; None when none has."""
+        query = (
+            select(bookings.c.agent_id)
+            .join(booking_records, booking_records.c.booking_id == bookings.c.booking_id)
+            .where(booking_records.c.memory_id == memory_id, bookings.c.company == company)
+            .order_by(bookings.c.prepared_at.desc())
+            .limit(1)
+        )
+        with self._journal.read() as connection:
+            return connection.execute(query).scalar_one_or_none()
+
+    def moves(self, company: str, agent_id: str, ids: Collection[str]) -> Mapping[str, tuple[Move, ...]]:
+        """Return what runs did to each of an agent's memories, oldest first; one that nothing was done to is left out.
+
+        What a booking turned out not to concern does not count.
+        """
+        found: dict[str, list[Move]] = {}
+        with self._journal.read() as connection:
+            for part in parts(sorted(set(ids))):
+                query = (
+                    _joined()
+                    .where(booking_records.c.memory_id.in_(part))
+                    .where(bookings.c.company == company, bookings.c.agent_id == agent_id)
+                    .order_by(bookings.c.prepared_at, bookings.c.seq, booking_records.c.kind)
+                )
+                for row in connection.execute(query):
+                    found.setdefault(row.memory_id, []).append(_move(row))
+        return {memory_id: tuple(moves) for memory_id, moves in found.items()}
+
+    def exchanges(self, booking_ids: Collection[str]) -> Mapping[str, Exchange]:
+        """Return the ids that each of the bookings moved."""
+        found: dict[str, Exchange] = {}
+        with self._journal.read() as connection:
+            for part in parts(sorted(set(booking_ids))):
+                rows = connection.execute(_joined().where(bookings.c.booking_id.in_(part)).order_by(*_PLACES))
+                found.update((each.booking_id, each) for each in _exchanges(rows))
+        return found
+
+    def of_run(self, run_id: str) -> tuple[Exchange, ...]:
+        """Return the ids that the run's bookings moved, in the order in which they were decided."""
+        query = _joined().where(bookings.c.run_id == run_id).order_by(*_PLACES)
+        with self._journal.read() as connection:
+            return tuple(_exchanges(connection.execute(query)))
+
+    def archived(self, company: str, agent_id: str, ids: Collection[str]) -> frozenset[str]:
+        """Return those of an agent's memories that lie in the archive and are not in the store."""
+        found: set[str] = set()
+        with self._journal.read() as connection:
+            for part in parts(sorted(set(ids))):
+                mine = (archive.c.company == company) & (archive.c.agent_id == agent_id)
+                query = select(archive.c.original_id).where(mine, archive.c.original_id.in_(part), OUT)
+                found.update(connection.execute(query).scalars())
+        return frozenset(found)
+
+    def record(self, booking_id: str, memory_id: str) -> MemoryRecord | None:
+        """Return a memory as the booking wrote it down; None when it holds none, or its content has expired."""
+        columns = [booking_records.c[name] for name in RecordRow._fields]
+        mine = (booking_records.c.booking_id == booking_id) & (booking_records.c.memory_id == memory_id)
+        with self._journal.read() as connection:
+            row = connection.execute(select(*columns).where(mine)).first()
+        return None if row is None or row.body is None else decode(RecordRow(*row))
+
+    def models(self, company: str, run_id: str) -> tuple[ModelUse, ...]:
+        """Return which models were asked for a run, by purpose."""
+        called = model_calls.c
+        query = (
+            select(
+                called.purpose,
+                called.model,
+                func.count().label("calls"),
+                func.sum(called.prompt_tokens + called.completion_tokens).label("tokens"),
+                func.sum(called.cost).label("cost"),
+            )
+            .where(called.company == company, called.run_id == run_id, called.attempts > 0)
+            .group_by(called.purpose, called.model)
+            .order_by(called.purpose, called.model)
+        )
+        with self._ledger.read() as connection:
+            return tuple(
+                # PostgreSQL adds integers up to a decimal number.
+                ModelUse(**{**row, "tokens": int(row["tokens"])})
+                for row in connection.execute(query).mappings()
+            )
+
+
+#: A run's bookings in order, each with what came in, then with what went out, as it was booked.
+_PLACES = (
+    bookings.c.prepared_at,
+    bookings.c.seq,
+    bookings.c.booking_id,
+    booking_records.c.kind,
+    booking_records.c.position,
+)
+
+
+def _joined() -> Select[*tuple[Any, ...]]:
+    return (
+        select(
+            booking_records.c.memory_id,
+            booking_records.c.kind,
+            bookings.c.booking_id,
+            bookings.c.run_id,
+            bookings.c.seq,
+            bookings.c.reason,
+            bookings.c.prepared_at,
+            bookings.c.settled_at,
+            bookings.c.expired_at,
+        )
+        .join(bookings, bookings.c.booking_id == booking_records.c.booking_id)
+        .where(booking_records.c.void.is_(False))
+    )
+
+
+def _move(row: Row[Any]) -> Move:
+    return Move(
+        memory_id=row.memory_id,
+        booking_id=row.booking_id,
+        run_id=row.run_id,
+        kind=row.kind,
+        reason=row.reason,
+        at=row.prepared_at,
+        settled_at=row.settled_at,
+        has_content=row.expired_at is None,
+    )
+
+
+def _exchanges(rows: Iterable[Row[Any]]) -> Iterator[Exchange]:
+    by_booking: dict[str, list[Row[Any]]] = {}
+    for row in rows:
+        by_booking.setdefault(row.booking_id, []).append(row)
+    for booking_id, members in by_booking.items():
+        first = members[0]
+        yield Exchange(
+            booking_id=booking_id,
+            run_id=first.run_id,
+            seq=first.seq,
+            reason=first.reason,
+            is_open=first.settled_at is None,
+            incoming=tuple(row.memory_id for row in members if row.kind != "removed"),
+            outgoing=tuple(row.memory_id for row in members if row.kind == "removed"),
+        )

@@ -1,0 +1,218 @@
+"""What an organisation knows: each publication and retraction is a line that stays, and a version of its fact.
+
+A fact's row is moved on first, and the database lets one writer at a time do that; the version that it then has is the
+line's. So versions have neither gaps nor doubles, whoever writes at once, and the last writer's text stands.
+"""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, case, delete, func, literal, select, update
+
+from memcore import ids
+from memcore.clock import Clock
+from memcore.config.write_access import OrgFactCategory
+from memcore.embedding.bm25 import Bm25Encoder
+from memcore.errors import MemoryInputError
+from memcore.ledger import org_query
+from memcore.ledger.agent import checked_key, checked_time
+from memcore.ledger.columns import Moment
+from memcore.ledger.engine import Database
+from memcore.ledger.insert import add_new, insert_for
+from memcore.ledger.ledger_tables import org_facts, org_log, org_terms
+from memcore.ledger.org_rows import author_row, encode, fact_of, operation_of, snapshot_of
+from memcore.org_models import OperationLogEntry, OperationLogSnapshot, OrgFact, OrgFactAuthor, OrgFactWriteRequest
+
+#: Most rows of a page: their texts are at most 64 KiB each.
+MAX_PAGE = 256
+
+
+class OrgLog:
+    """The tables org_log, org_facts and org_terms; every method is one short transaction.
+
+    Nobody is asked here whether the author may write: ``LedgerOrgMemory`` in memcore/org does that.
+
+    Args:
+        database: the ledger.
+        clock: what time it is.
+    """
+
+    def __init__(self, database: Database, *, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._encoder = Bm25Encoder()
+
+    def publish(
+        self, company: str, fact_id: str, request: OrgFactWriteRequest, *, author: OrgFactAuthor
+    ) -> OperationLogEntry:
+        """Publish a text as a fact's next version, its first one or also after a retraction; return the line.
+
+        Raises:
+            MemoryInputError: the fact has another category; it keeps the one under whose rule it was first written.
+        """
+        words = self._encoder.encode_document(request.content)
+        key = {"company": checked_key("company", company), "fact_id": checked_key("fact_id", fact_id)}
+        fact = {
+            **key,
+            "version": 1,
+            "category": request.category.value,
+            "author": author_row(author),
+            "body": encode(request),
+            "retracted_at": None,
+        }
+        with self._database.write() as connection:
+            head = self._move_on(connection, fact)
+            connection.execute(delete(org_terms).where(_is(org_terms, **key)))
+            terms = [
+                {**key, "term": term, "weight": weight}
+                for term, weight in zip(words.indices, words.values, strict=True)
+            ]
+            add_new(connection, org_terms, terms)
+            return _append(connection, "PUBLISH", {**fact, **head})
+
+    def retract(self, company: str, fact_id: str, *, author: OrgFactAuthor) -> OperationLogEntry | None:
+        """Take back a fact and return the line; None, and nothing is written, when there is none that stands."""
+        with self._database.write() as connection:
+            at = _not_before(literal(self._clock(), Moment), org_facts.c.changed_at)
+            query = (
+                update(org_facts)
+                .where(_is(org_facts, company, fact_id), org_facts.c.retracted_at.is_(None))
+                .values(version=org_facts.c.version + 1, changed_at=at, retracted_at=at)
+                .returning(org_facts.c.version, org_facts.c.category, org_facts.c.changed_at)
+            )
+            head = connection.execute(query).mappings().one_or_none()
+            if head is None:
+                return None
+            connection.execute(delete(org_terms).where(_is(org_terms, company, fact_id)))
+            line = {"company": company, "fact_id": fact_id, "author": author_row(author), "body": None}
+            return _append(connection, "RETRACT", {**line, **head})
+
+    def head(self, company: str, fact_id: str) -> OperationLogSnapshot | None:
+        """Return how a fact stands now, also one that was retracted; None when there never was one."""
+        found = self._read(select(org_facts).where(_is(org_facts, company, fact_id)))
+        return snapshot_of(found[0]) if found else None
+
+    def facts(
+        self,
+        company: str,
+        *,
+        categories: Collection[OrgFactCategory] | None = None,
+        offset: int = 0,
+        limit: int = MAX_PAGE,
+        newest_first: bool = False,
+    ) -> tuple[OrgFact, ...]:
+        """Return a page of the facts that stand, by the time of their first publication."""
+        at = org_facts.c.created_at.desc() if newest_first else org_facts.c.created_at
+        query = select(org_facts).where(org_query.standing(company, categories)).order_by(at, org_facts.c.fact_id)
+        return tuple(map(fact_of, self._read(query.offset(offset).limit(min(limit, MAX_PAGE)))))
+
+    def count(self, company: str, *, categories: Collection[OrgFactCategory] | None = None) -> int:
+        """Return how many facts stand."""
+        query = select(func.count()).select_from(org_facts).where(org_query.standing(company, categories))
+        with self._database.read() as connection:
+            return int(connection.execute(query).scalar_one())
+
+    def spread(self, company: str, terms: Collection[int]) -> dict[int, int]:
+        """Return for each of the terms that facts have, how many facts have it."""
+        with self._database.read() as connection:
+            return {row.term: row.facts for row in connection.execute(org_query.spread(company, terms))}
+
+    def search(
+        self,
+        company: str,
+        worth: Mapping[int, float],
+        *,
+        categories: Collection[OrgFactCategory] | None = None,
+        limit: int = MAX_PAGE,
+    ) -> tuple[tuple[float, OrgFact], ...]:
+        """Return the facts that have one of the terms, best first, each with its relevance.
+
+        Args:
+            company: whose facts.
+            worth: what each term of the question is worth; none is found by no term.
+            categories: only these.
+            limit: most facts.
+        """
+        if not worth:
+            return ()
+        found = self._read(org_query.best(company, worth, categories=categories, limit=min(limit, MAX_PAGE)))
+        return tuple((row["relevance"], fact_of(row)) for row in found)
+
+    def snapshot_at(
+        self, company: str, at: datetime, *, after: str = "", limit: int = MAX_PAGE
+    ) -> tuple[OperationLogSnapshot, ...]:
+        """Return how the facts stood at a time, as the log tells, also those retracted by then; by fact id.
+
+        Args:
+            company: whose facts.
+            at: the time, inclusive.
+            after: the last fact id of the page before.
+            limit: most facts.
+        """
+        checked_time("at", at)
+        return tuple(
+            map(snapshot_of, self._read(org_query.as_of(company, at, after=after, limit=min(limit, MAX_PAGE))))
+        )
+
+    def operations(
+        self, company: str, fact_id: str, *, after: int = 0, limit: int = MAX_PAGE
+    ) -> tuple[OperationLogEntry, ...]:
+        """Return a fact's lines that follow a version, in order."""
+        query = select(org_log).where(_is(org_log, company, fact_id), org_log.c.version > after)
+        return tuple(map(operation_of, self._read(query.order_by(org_log.c.version).limit(min(limit, MAX_PAGE)))))
+
+    def newest(
+        self, company: str, *, fact_id: str | None = None, until: datetime | None = None, limit: int = MAX_PAGE
+    ) -> tuple[OperationLogEntry, ...]:
+        """Return the newest lines of all facts or of one, up to a time inclusive, newest first."""
+        query = select(org_log).where(org_log.c.company == company)
+        if fact_id is not None:
+            query = query.where(org_log.c.fact_id == fact_id)
+        if until is not None:
+            query = query.where(org_log.c.at <= checked_time("until", until))
+        order = (org_log.c.at.desc(), org_log.c.fact_id, org_log.c.version.desc())
+        return tuple(map(operation_of, self._read(query.order_by(*order).limit(min(limit, MAX_PAGE)))))
+
+    def _move_on(self, connection: Connection, fact: Mapping[str, Any]) -> Mapping[str, Any]:
+        # Asked for in here: SQLite's writers have waited for each other by now.
+        at = self._clock()
+        fresh = insert_for(connection, org_facts).values(**fact, created_at=at, changed_at=at)
+        new = fresh.excluded
+        query = fresh.on_conflict_do_update(
+            index_elements=[org_facts.c.company, org_facts.c.fact_id],
+            set_={
+                "version": org_facts.c.version + 1,
+                "author": new.author,
+                "body": new.body,
+                "changed_at": _not_before(new.changed_at, org_facts.c.changed_at),
+                "retracted_at": None,
+            },
+            where=org_facts.c.category == new.category,
+        ).returning(org_facts.c.version, org_facts.c.changed_at)
+        head = connection.execute(query).mappings().one_or_none()
+        if head is None:
+            raise MemoryInputError("category", "is not that of the fact; a fact keeps its category")
+        return dict(head)
+
+    def _read(self, query: Select[*tuple[Any, ...]]) -> list[Mapping[str, Any]]:
+        with self._database.read() as connection:
+            return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def _append(connection: Connection, operation: str, fact: Mapping[str, Any]) -> OperationLogEntry:
+    kept = ("company", "fact_id", "version", "category", "author", "body")
+    line = {name: fact[name] for name in kept}
+    line |= {"operation_id": ids.new_id(), "operation": operation, "at": fact["changed_at"]}
+    connection.execute(org_log.insert().values(line))
+    return operation_of(line)
+
+
+def _is(table: Any, company: str, fact_id: str) -> ColumnElement[bool]:
+    mine: ColumnElement[bool] = (table.c.company == company) & (table.c.fact_id == fact_id)
+    return mine
+
+
+def _not_before(time: ColumnElement[Any], earlier: ColumnElement[Any]) -> ColumnElement[Any]:
+    # Clocks of machines differ: without this a version could be older than the one that it follows.
+    return case((time > earlier, time), else_=earlier)
