@@ -11,7 +11,7 @@ from memcore.backends.owner import memory_ids, require_agent_id, require_memory_
 from memcore.backends.predicate import is_expired, is_hit, is_match
 from memcore.backends.protocol import MAX_PAGE
 from memcore.backends.record import MemoryRecord, Page
-from memcore.backends.where import Where
+from memcore.backends.where import Scope, Where
 from memcore.clock import Clock, utc_now
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryStoreError
 from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
@@ -101,6 +101,11 @@ class InMemoryBackend:
         """The cap that the constructor was given."""
         return self._max_memories
 
+    @property
+    def vector_space(self) -> str | None:
+        """None: it makes no vectors, and keeps those that it is given."""
+        return None
+
     async def store(self, agent_id: str, request: MemoryStoreRequest) -> str:
         """Store one memory and return its id, the same for the same memory. Raises MemoryStoreError at the cap."""
         record = fresh_record(agent_id, request, company=self._company, now=self._clock())
@@ -181,6 +186,12 @@ class InMemoryBackend:
         with self._lock:
             return len(self._matches(where))
 
+    async def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
+        """Return every session, project or task that a match was stored in."""
+        with self._lock:
+            found = {getattr(record.lineage, scope) for record in self._matches(where)}
+        return frozenset(found - {None})
+
     async def scan(
         self, where: Where, *, cursor: str | None = None, limit: int = MAX_PAGE, with_vectors: bool = False
     ) -> Page:
@@ -217,11 +228,11 @@ class InMemoryBackend:
             for memory_id in self._of(agent_id):
                 self._marks.pop(memory_id, None)
 
-    async def publish(self, agent_id: str, request: MemoryStoreRequest) -> str:
+    async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
         """Publish for all agents of this process and return the id, the same for what is published already."""
         self._require_connected()
         record = fact_record(agent_id, request, company=self._company, now=self._clock())
-        return self._shared.publish(record.entry)
+        return self._shared.publish(record.entry, once=once)
 
     async def search_shared(
         self, query: MemoryQuery, *, exclude_agent: str | None = None, version: int | None = None

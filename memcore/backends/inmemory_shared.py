@@ -32,11 +32,11 @@ class InMemoryShared:
         self._head = 0
         self._lock = threading.Lock()
 
-    def publish(self, fact: MemoryEntry) -> str:
-        """Publish an entry under the id of its fact, or anew under another; return the id."""
+    def publish(self, fact: MemoryEntry, *, once: bool = False) -> str:
+        """Publish an entry under the id of its fact, or anew under another unless only once; return the id."""
         with self._lock:
             before = [one for one in self._publications.values() if one.fact_id == fact.id]
-            if before and before[-1].until is None and not is_expired(before[-1].entry, fact.created_at):
+            if before and (once or _stands(before[-1], fact.created_at)):
                 return before[-1].entry.id
             memory_id = ids.republished_id(fact_id=fact.id, times_before=len(before)) if before else fact.id
             self._head += 1
@@ -69,6 +69,10 @@ class InMemoryShared:
         """Return the newest version."""
         with self._lock:
             return self._head
+
+
+def _stands(publication: _Publication, now: datetime) -> bool:
+    return publication.until is None and not is_expired(publication.entry, now)
 
 
 def _newest(entries: Iterable[MemoryEntry]) -> tuple[MemoryEntry, ...]:

@@ -65,4 +65,5 @@ def _is_placed(where: Where, record: MemoryRecord) -> bool:
         where.session_id in {None, lineage.session_id}
         and where.project_id in {None, lineage.project_id}
         and where.task_id in {None, lineage.task_id}
+        and (where.outside is None or getattr(lineage, where.outside) is None)
     )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from memcore.backends.record import MemoryRecord, Page
-from memcore.backends.where import Where
+from memcore.backends.where import Scope, Where
 from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 
 #: Most records a scan returns in one page; a page with vectors of 256 entries stays near one megabyte.
@@ -104,6 +104,14 @@ class MemoryCapabilities(Protocol):
 class BatchBackend(Protocol):
     """What workers need: many memories a call, filters and order in the store, and marks for safe removal."""
 
+    @property
+    def vector_space(self) -> str | None:
+        """What its vectors mean: the embedder and the form of the texts. None when it takes them as they are given.
+
+        Vectors of another space are strangers in this store: a memory that comes back without any is embedded anew.
+        """
+        ...
+
     async def store_many(self, records: Sequence[MemoryRecord]) -> None:
         """Write every record whose id is not there yet; leave the others untouched (insert-only).
 
@@ -128,6 +136,10 @@ class BatchBackend(Protocol):
 
     async def count_where(self, where: Where) -> int:
         """Return the exact number of matches. Raises MemoryRetrievalError."""
+        ...
+
+    async def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
+        """Return every session, project or task that a match was stored in. Raises MemoryRetrievalError."""
         ...
 
     async def scan(

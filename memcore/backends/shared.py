@@ -17,10 +17,15 @@ class SharedKnowledgeStore(Protocol):
     them raises MemoryCapabilityError. The ``agent_id`` of an entry found is its publisher.
     """
 
-    async def publish(self, agent_id: str, request: MemoryStoreRequest) -> str:
+    async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
         """Publish and return the id; every search that begins afterwards sees it, in any process.
 
         What the agent has published already, and neither retracted nor let expire, keeps its id and its first form.
+
+        Args:
+            agent_id: who publishes it.
+            request: what.
+            once: leave it at the first publication also after it was retracted or has expired, and return its last id.
 
         Raises MemoryInputError, MemoryConnectionError, MemoryStoreError, MemoryEmbeddingError. After a connection that
         failed the publication may appear later by itself; to publish it again is safe.

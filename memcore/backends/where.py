@@ -1,11 +1,14 @@
 """Which memories a batch call means: always one agent's, then narrowed by the store itself."""
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import AwareDatetime, model_validator
 
 from memcore.frozen import Frozen, NotBlankStr
 from memcore.models import MemoryCategory
+
+#: What a memory may have been stored in: a field of its lineage, and of a filter.
+Scope = Literal["session_id", "project_id", "task_id"]
 
 
 class Where(Frozen):
@@ -25,6 +28,7 @@ class Where(Frozen):
         session_id: stored in this session.
         project_id: stored in this project.
         task_id: stored in this task.
+        outside: stored in no session, in no project or in no task, whichever is named.
         token: carries exactly this claim mark.
     """
 
@@ -41,6 +45,7 @@ class Where(Frozen):
     session_id: NotBlankStr | None = None
     project_id: NotBlankStr | None = None
     task_id: NotBlankStr | None = None
+    outside: Scope | None = None
     token: NotBlankStr | None = None
 
     @model_validator(mode="after")

@@ -66,6 +66,11 @@ class EmbedderIdentity(Frozen):
     #: Name and version of the form in which a memory is written before it is embedded (speaker, date, text).
     text_form: NotBlankStr
 
+    @property
+    def label(self) -> str:
+        """All of it in one line."""
+        return f"{self.name} ({self.kind}, {self.dims} dimensions, text {self.text_form!r})"
+
     @classmethod
     def of(cls, embedder: Embedder, *, text_form: str) -> Self:
         """Take the identity of an embedder that reads memories in this text form."""

@@ -4,9 +4,9 @@ from types import TracebackType
 from typing import Self
 
 from memcore.backends.protocol import MemoryBackend
+from memcore.chat_message import ChatMessage
 from memcore.loop_thread import LoopThread
 from memcore.models import MemoryCategory
-from memcore.retrieval.chat_message import ChatMessage
 from memcore.retrieval.context import ContextInjectionStrategy
 
 

@@ -7,13 +7,13 @@ from typing import Self
 from memcore.backends.legs import HybridBackend, Legs
 from memcore.backends.protocol import MemoryBackend, MemoryCapabilities
 from memcore.backends.shared import SharedKnowledgeStore
+from memcore.chat_message import ChatMessage
 from memcore.clock import Clock, utc_now
 from memcore.config.fusion import FusionStrategy
 from memcore.config.policy import Policy
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.errors import MemoryConfigError
 from memcore.models import MemoryCategory, MemoryQuery
-from memcore.retrieval.chat_message import ChatMessage
 from memcore.retrieval.core_policies import format_core_policies
 from memcore.retrieval.degradation import Source, degrade
 from memcore.retrieval.diversity import Similarity, apply_diversity_penalty

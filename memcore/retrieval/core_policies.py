@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from memcore.retrieval.chat_message import ChatMessage, MessageRole
+from memcore.chat_message import ChatMessage, MessageRole
 from memcore.retrieval.events import RetrievalEvent
 from memcore.retrieval.formatter import fit
 from memcore.retrieval.token_estimator import TokenEstimator

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from memcore.chat_message import ChatMessage, MessageRole
 from memcore.config.injection import InjectionPoint
 from memcore.fence import TAG_MEMORY_ENTRY, untrusted_content_directive, wrap_untrusted
-from memcore.retrieval.chat_message import ChatMessage, MessageRole
 from memcore.retrieval.memory_filter import NON_INFERABLE_GUIDANCE
 from memcore.retrieval.scored_memory import ScoredMemory
 from memcore.retrieval.token_estimator import TokenEstimator

@@ -4,8 +4,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from pydantic import Field
 
+from memcore.chat_message import ChatMessage
 from memcore.frozen import Frozen, NotBlankStr
-from memcore.retrieval.chat_message import ChatMessage
 
 
 class ToolDefinition(Frozen):

@@ -19,7 +19,7 @@ from memcore.backends.owner import require_agent_id, require_memory_id
 from memcore.backends.protocol import MAX_PAGE
 from memcore.backends.record import MemoryRecord, Page
 from memcore.backends.shared import SharedKnowledgeStore
-from memcore.backends.where import Where
+from memcore.backends.where import Scope, Where
 from memcore.clock import Clock, utc_now
 from memcore.errors import MemoryCapabilityError, MemoryConnectionError, MemoryRetrievalError
 from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
@@ -114,6 +114,12 @@ class CompositeBackend:
         caps = [child.max_memories_per_agent for child in self._routes.children.values()]
         return min((cap for cap in caps if cap is not None), default=None)
 
+    @property
+    def vector_space(self) -> str | None:
+        """That of the children, which share one embedder; None when none of them makes vectors."""
+        spaces = {space for child in self._routes.children.values() if (space := child.vector_space) is not None}
+        return " and ".join(sorted(spaces)) or None
+
     async def store(self, agent_id: str, request: MemoryStoreRequest) -> str:
         """Store one memory in the child of its namespace and return its id."""
         record = fresh_record(agent_id, request, company=self._company, now=self._clock())
@@ -196,6 +202,11 @@ class CompositeBackend:
         children = self._matching(where)
         return sum(await all_answers({name: each.count_where(where) for name, each in children}))
 
+    async def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
+        """Return every session, project or task that a match in any child was stored in."""
+        children = self._matching(where)
+        return frozenset().union(*await all_answers({name: each.scopes(where, scope) for name, each in children}))
+
     async def scan(
         self, where: Where, *, cursor: str | None = None, limit: int = MAX_PAGE, with_vectors: bool = False
     ) -> Page:
@@ -223,9 +234,9 @@ class CompositeBackend:
         """Take every mark off this agent's memories, in all children."""
         await all_answers({name: each.unclaim(agent_id) for name, each in self._all_of(agent_id)})
 
-    async def publish(self, agent_id: str, request: MemoryStoreRequest) -> str:
+    async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
         """Publish for all agents, in the default child, and return the id."""
-        return await self._sharing().publish(agent_id, request)
+        return await self._sharing().publish(agent_id, request, once=once)
 
     async def search_shared(
         self, query: MemoryQuery, *, exclude_agent: str | None = None, version: int | None = None

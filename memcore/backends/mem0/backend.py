@@ -31,7 +31,7 @@ from memcore.backends.mem0.writer import Writer
 from memcore.backends.owner import memory_ids, require_agent_id
 from memcore.backends.protocol import MAX_PAGE
 from memcore.backends.record import MemoryRecord, Page
-from memcore.backends.where import Where
+from memcore.backends.where import Scope, Where
 from memcore.clock import Clock, utc_now
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder, EmbedderIdentity
@@ -172,6 +172,11 @@ class Mem0Backend:
         """None: maintenance keeps an agent's number down, not the store."""
         return None
 
+    @property
+    def vector_space(self) -> str | None:
+        """The embedder and the form of the texts, as the collection records them."""
+        return self._identity().label
+
     async def store(self, agent_id: str, request: MemoryStoreRequest) -> str:
         """Store one memory and return its id; the same memory again is the same id and changes nothing."""
         record = fresh_record(agent_id, request, company=self._company, now=self._clock())
@@ -251,6 +256,11 @@ class Mem0Backend:
         opened = self._connected(where.agent_id)
         return await opened.calls.read("count_where", lambda: opened.reader.count(where))
 
+    async def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
+        """Return every session, project or task that a match was stored in."""
+        opened = self._connected(where.agent_id)
+        return await opened.calls.read("scopes", lambda: opened.reader.scopes(where, scope))
+
     async def scan(
         self, where: Where, *, cursor: str | None = None, limit: int = MAX_PAGE, with_vectors: bool = False
     ) -> Page:
@@ -277,9 +287,9 @@ class Mem0Backend:
         opened = self._connected(agent_id)
         await opened.calls.write("unclaim", lambda: opened.writer.unclaim(agent_id))
 
-    async def publish(self, agent_id: str, request: MemoryStoreRequest) -> str:
+    async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
         """Publish for all agents and return the id, the same for what this agent has published already."""
-        return await self._sharing().publish(agent_id, request)
+        return await self._sharing().publish(agent_id, request, once=once)
 
     async def search_shared(
         self, query: MemoryQuery, *, exclude_agent: str | None = None, version: int | None = None
@@ -315,11 +325,10 @@ class Mem0Backend:
 
     async def _open(self) -> _Open:
         place, calls = self._place, Calls()
-        identity = EmbedderIdentity.of(self._embedder, text_form=self._text.form(self._encoder.weighting))
         history = History(place.history_url, clock=self._clock)
         client = _client(place)
         try:
-            await calls.read("connect", lambda: ensure_collection(client, place.collection, identity))
+            await calls.read("connect", lambda: ensure_collection(client, place.collection, self._identity()))
         except BaseException:
             client.close()
             history.close()
@@ -352,6 +361,9 @@ class Mem0Backend:
                 clock=self._clock,
             ),
         )
+
+    def _identity(self) -> EmbedderIdentity:
+        return EmbedderIdentity.of(self._embedder, text_form=self._text.form(self._encoder.weighting))
 
     def _where(self) -> dict[str, str]:
         return {"company": self._company, "collection": self._place.collection}

@@ -125,9 +125,5 @@ def _require_identity(recorded: Any, name: str, identity: EmbedderIdentity) -> N
     if theirs == identity:
         return
     raise MemoryConfigError(
-        f"collection {name!r} holds vectors of {_described(theirs)}, and {_described(identity)} is configured: " + _MEND
+        f"collection {name!r} holds vectors of {theirs.label}, and {identity.label} is configured: {_MEND}"
     )
-
-
-def _described(identity: EmbedderIdentity) -> str:
-    return f"{identity.name} ({identity.kind}, {identity.dims} dimensions, text {identity.text_form!r})"

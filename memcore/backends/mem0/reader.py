@@ -12,8 +12,11 @@ from memcore.backends.mem0.where import expired, of_query, of_where, owned, with
 from memcore.backends.owner import memory_ids
 from memcore.backends.protocol import MAX_PAGE
 from memcore.backends.record import MemoryRecord, Page
-from memcore.backends.where import Where
+from memcore.backends.where import Scope, Where
 from memcore.models import MemoryEntry, MemoryQuery
+
+#: Values asked for at once when a key's values are listed: more than nearly every agent has sessions.
+_VALUES = 1_000
 
 
 class Reader:
@@ -50,6 +53,18 @@ class Reader:
     def count(self, where: Where) -> int:
         """Return the exact number of matches, expired ones included."""
         return self._client.count(self._collection, count_filter=of_where(where), exact=True).count
+
+    def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
+        """Return every session, project or task that a match was stored in."""
+        limit = _VALUES
+        while True:
+            found = self._client.facet(
+                self._collection, key=scope, facet_filter=of_where(where), limit=limit, exact=True
+            ).hits
+            # The store has no cursor here: a full answer may have been cut, so more are asked for.
+            if len(found) < limit:
+                return frozenset(str(hit.value) for hit in found)
+            limit *= 8
 
     def scan(self, where: Where, *, cursor: str | None, limit: int, with_vectors: bool) -> Page:
         """Return the next page of matches, oldest first, ties by id."""

@@ -42,14 +42,14 @@ class SharedKnowledge:
         self._calls = calls
         self._clock = clock
 
-    async def publish(self, agent_id: str, request: MemoryStoreRequest) -> str:
+    async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
         """Publish and return the id once searches see it."""
         record = fact_record(agent_id, request, company=self._company, now=self._clock())
 
         def write() -> str:
             # Before the log: a text that the embedder refuses would stay open there, and stop all that follow it.
             vectors = self._points.vectors_of(record)
-            line = self._log.publish(self._company, record)
+            line = self._log.publish(self._company, record, once=once)
             self._follow(line.version, {line.version: vectors})
             return line.memory_id
 

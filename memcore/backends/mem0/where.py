@@ -48,6 +48,7 @@ def of_where(where: Where, *conditions: Condition) -> Filter:
         *_present(Key.SESSION_ID, where.session_id),
         *_present(Key.PROJECT_ID, where.project_id),
         *_present(Key.TASK_ID, where.task_id),
+        *([] if where.outside is None else [without(Key(where.outside))]),
         *_present(Key.CLAIM, where.token),
         *conditions,
     ]

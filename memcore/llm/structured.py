@@ -1,0 +1,105 @@
+"""Answers in a form: asked for as JSON, checked as if a stranger had written it, and mended once."""
+
+import hashlib
+import logging
+import re
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from memcore.chat_message import ChatMessage, MessageRole
+from memcore.errors import MalformedAnswerError
+from memcore.fence import untrusted_content_directive, wrap_untrusted
+from memcore.llm.attribution import Attribution
+from memcore.llm.completion import Completion, CompletionRequest
+from memcore.llm.events import ModelEvent
+from memcore.llm.protocol import Model
+
+Form = TypeVar("Form", bound=BaseModel)
+
+#: Longest answer that is parsed, in bytes; forms hold some sentences.
+MAX_JSON_BYTES = 262_144
+
+#: Most problems of an answer that the model is told, and the longest each may be, in characters.
+_TOLD_PROBLEMS = 8
+_TOLD_CHARS = 200
+
+#: As much of its own answer as the model is shown, in characters.
+_SHOWN_CHARS = 4_000
+
+_TAG_ANSWER = "earlier-answer"
+_TAG_PROBLEMS = "problems"
+
+_CODE = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*?)```", re.DOTALL)
+
+_log = logging.getLogger(__name__)
+
+
+async def ask_structured(
+    model: Model, request: CompletionRequest, form: type[Form], *, by: Attribution, key: str
+) -> Form:
+    """Return the model's answer as a value of the form; an answer of another form is asked for once more.
+
+    A code fence around the JSON is taken off. Whatever the form does not know is refused, so let it forbid unknown
+    fields: nothing of the answer goes anywhere else.
+
+    Args:
+        model: who is asked.
+        request: what is asked; its ``json_schema`` is set to the form's.
+        form: what the answer must be.
+        by: for whom.
+        key: the same for the same question; the second question's key is made of it and of the first answer, so that
+            both are paid once.
+
+    Raises:
+        MalformedAnswerError: neither answer has the form.
+        BudgetExceededError, RetryExhaustedError, ProviderError: as Model.ask says, for either question.
+    """
+    request = request.model_copy(update={"json_schema": form.model_json_schema()})
+    completion = await model.ask(request, by=by, key=key)
+    read = _read(completion, form)
+    if not isinstance(read, list):
+        return read
+    _log.info(
+        ModelEvent.REPAIRED,
+        extra={"agent_id": by.agent_id, "run_id": by.run_id, "purpose": by.purpose, "problems": len(read)},
+    )
+    digest = hashlib.sha256(completion.text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    completion = await model.ask(_mending(request, completion.text, read), by=by, key=f"{key}/mended/{digest}")
+    read = _read(completion, form)
+    if isinstance(read, list):
+        # Neither the answer's words nor the names of its keys: they may be those of a memory.
+        raise MalformedAnswerError(f"the language model answers twice with no {form.__name__} ({len(read)} problems)")
+    return read
+
+
+def _read(completion: Completion, form: type[Form]) -> "Form | list[str]":
+    """Return the value, or what is wrong with the answer."""
+    text = completion.text.strip()
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_JSON_BYTES:
+        return [f"the answer has more than {MAX_JSON_BYTES} bytes"]
+    problems: list[str] = []
+    for candidate in (text, *_CODE.findall(text)[:1]):
+        try:
+            return form.model_validate_json(candidate)
+        except ValidationError as error:
+            problems = _problems(error)
+    return ["the answer was cut at its longest length: be shorter", *problems] if completion.is_cut else problems
+
+
+def _problems(error: ValidationError) -> list[str]:
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    told = (".".join(map(str, each["loc"])) + ": " + each["msg"] for each in found[:_TOLD_PROBLEMS])
+    return [sentence.removeprefix(": ")[:_TOLD_CHARS] for sentence in told]
+
+
+def _mending(request: CompletionRequest, answer: str, problems: list[str]) -> CompletionRequest:
+    content = (
+        f"Your earlier answer has not the form that was asked for. {untrusted_content_directive(_TAG_ANSWER)} The same "
+        f"holds for <{_TAG_PROBLEMS}>, which says what is wrong with it.\n"
+        f"{wrap_untrusted(_TAG_ANSWER, answer[:_SHOWN_CHARS])}\n"
+        f"{wrap_untrusted(_TAG_PROBLEMS, chr(10).join(problems))}\n"
+        "Answer the question above anew: JSON of the schema, whole, and nothing else."
+    )
+    mending = ChatMessage(role=MessageRole.USER, content=content)
+    return request.model_copy(update={"messages": (*request.messages, mending)})
