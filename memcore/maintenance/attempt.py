@@ -6,7 +6,9 @@ from datetime import datetime
 
 from memcore.backends.protocol import BatchBackend
 from memcore.config.consolidation import ConsolidationConfig
+from memcore.jobs.use_payload import Use
 from memcore.ledger.run import EndKind, Run
+from memcore.maintenance.archiving import Archiving
 from memcore.maintenance.bookkeeper import Bookkeeper
 from memcore.maintenance.eligibility import Eligibility
 from memcore.maintenance.over import NOTHING_OVER, Over
@@ -23,6 +25,7 @@ class View:
         now: one moment for the whole attempt: nothing becomes too old between two steps.
         held: ids that an undo has just brought back; no step touches them.
         ended: tells when those of the given sessions or projects were ended that were.
+        uses: tells how often the agent was shown those of the given memories that it was.
         over: what has been found over; a plan counts it as gone.
     """
 
@@ -34,6 +37,7 @@ class View:
     now: datetime
     held: frozenset[str]
     ended: Callable[[EndKind, Collection[str]], Mapping[str, datetime]]
+    uses: Callable[[Collection[str]], Mapping[str, Use]]
     over: Over = NOTHING_OVER
 
     @property
@@ -50,12 +54,17 @@ class View:
         """What consolidation may take."""
         return Eligibility(
             now=self.now,
-            min_age_days=self.policy.min_age_days,
+            min_age_days=self.policy.least_age_days,
             level=self.terms.level,
             cutoffs=self.cutoffs,
             held=self.held,
             over=self.over,
         )
+
+    @property
+    def archiving(self) -> Archiving:
+        """What goes to the archive when it leaves the store."""
+        return Archiving(config=self.policy.archival, now=self.now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

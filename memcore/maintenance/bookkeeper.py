@@ -2,15 +2,18 @@
 
 Claim the victims in the store with this attempt's token; read exactly what carries it; journal all that goes out and
 comes in, in one transaction; store what comes in and see that it can be read; delete what still carries the token;
-settle. A booking that a crash left open is a decision already made: the next attempt finishes it.
+settle. A booking that a crash left open is a decision already made: the next attempt finishes it. Several bookings may
+take each of these steps together: they cost little more than one, and are as safe.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from memcore import ids
+from memcore.archival_models import ArchivalMode
 from memcore.backends.protocol import BatchBackend
 from memcore.backends.record import MemoryRecord
 from memcore.backends.where import Where
@@ -25,6 +28,9 @@ from memcore.maintenance.pages import marked
 #: Given the memories that go out, returns the one that replaces them; None leaves them where they are.
 Replace = Callable[[tuple[MemoryRecord, ...]], Awaitable[MemoryRecord | None]]
 
+#: Under which mode a memory that goes out is archived; None for one that is not.
+ArchiveAs = Callable[[MemoryRecord], ArchivalMode | None]
+
 #: Times that victims are marked and deleted before the store counts as unable to: a zombie's mark may cover ours once.
 _DELETE_ATTEMPTS = 3
 
@@ -34,12 +40,31 @@ _EVER = datetime.min.replace(tzinfo=UTC)
 _log = logging.getLogger(__name__)
 
 
+def _not_at_all(_record: MemoryRecord) -> None:
+    """Archive nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Booked:
     """What a booking did: how many memories came in and went out."""
 
     incoming: int = 0
     outgoing: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaving:
+    """Memories that go out as one booking.
+
+    Attributes:
+        ids: which.
+        replace: makes the summary from exactly what will be removed; None where nothing replaces them.
+        archive_as: asked of each memory after ``replace``; what it gives a mode is in the archive before it goes.
+    """
+
+    ids: frozenset[str]
+    replace: Replace | None = None
+    archive_as: ArchiveAs = _not_at_all
 
 
 class Bookkeeper:
@@ -72,9 +97,16 @@ class Bookkeeper:
                 MaintenanceEvent.BOOKING_RESUMED,
                 extra={"booking_id": booking.booking_id, "run_id": booking.run_id, "agent_id": booking.agent_id},
             )
-            await self._carry_out(booking, None)
+            await self._carry_out([booking], None)
 
-    async def remove(self, where: Where, *, reason: BookingReason, replace: Replace | None = None) -> Booked:
+    async def remove(
+        self,
+        where: Where,
+        *,
+        reason: BookingReason,
+        replace: Replace | None = None,
+        archive_as: ArchiveAs = _not_at_all,
+    ) -> Booked:
         """Remove what the filter still matches, replaced by a summary if ``replace`` makes one.
 
         Args:
@@ -82,23 +114,51 @@ class Bookkeeper:
                 so a memory that was pinned a moment ago stays.
             reason: why.
             replace: makes the summary from exactly what will be removed.
+            archive_as: asked of each memory after ``replace``; what it gives a mode is in the archive before it goes.
 
         Raises:
             LeaseLostError, MaintenancePausedError: before anything new was decided.
             MemoryStoreError, MemoryRetrievalError, MemoryConnectionError: the booking, if it was written down, is
                 finished by the next attempt.
         """
+        leaving = Leaving(ids=where.ids or frozenset(), replace=replace, archive_as=archive_as)
+        (booked,) = await self.remove_parts(where, [leaving], reason=reason)
+        return booked
+
+    async def remove_parts(
+        self, where: Where, parts: Sequence[Leaving], *, reason: BookingReason
+    ) -> tuple[Booked, ...]:
+        """Remove what the filter still matches of each part, a booking each; return what each did.
+
+        Args:
+            where: the conditions under which they may go, looked at again by the store; its ids are the parts'.
+            parts: of at most 256 memories together; none stands in two.
+            reason: why.
+
+        Raises:
+            LeaseLostError, MaintenancePausedError: before anything new was decided.
+            MemoryStoreError, MemoryRetrievalError, MemoryConnectionError: the bookings, if they were written down, are
+                finished by the next attempt.
+        """
         self._guard.enter()
-        token, victims = await self._claim(where)
-        if not victims:
-            return Booked()
-        incoming: tuple[MemoryRecord, ...] = ()
-        if replace is not None:
-            summary = await replace(victims)
-            if summary is None:
-                return Booked()
-            incoming = await self._unless_there(summary)
-        return await self._book(token, incoming=incoming, kind="created", outgoing=victims, reason=reason)
+        wanted = frozenset[str]().union(*(part.ids for part in parts))
+        token, victims = await self._claim(where.model_copy(update={"ids": wanted}))
+        decided: dict[int, Booking] = {}
+        for place, part in enumerate(parts):
+            outgoing = tuple(victim for victim in victims if victim.entry.id in part.ids)
+            summary = await part.replace(outgoing) if part.replace is not None and outgoing else None
+            if not outgoing or (part.replace is not None and summary is None):
+                continue
+            decided[place] = self._decision(
+                incoming=() if summary is None else (summary,),
+                kind="created",
+                outgoing=outgoing,
+                reason=reason,
+                archived={each.entry.id: mode for each in outgoing if (mode := part.archive_as(each)) is not None},
+            )
+        booked = await self._book(token, await self._unless_there(list(decided.values())))
+        done = dict(zip(decided, booked, strict=True))
+        return tuple(done.get(place, Booked()) for place in range(len(parts)))
 
     async def exchange(
         self,
@@ -107,6 +167,7 @@ class Bookkeeper:
         outgoing_ids: frozenset[str],
         may_go: Callable[[MemoryRecord], bool],
         seq: int,
+        reverses: str,
     ) -> Booked:
         """Bring memories back as they were, and take out those of the ids that ``may_go`` allows.
 
@@ -115,6 +176,7 @@ class Bookkeeper:
             outgoing_ids: what goes in exchange.
             may_go: looked up on the store's present record.
             seq: the booking's place in its run.
+            reverses: the booking that this one undoes.
         """
         self._guard.enter()
         token, found = "", tuple[MemoryRecord, ...]()
@@ -123,7 +185,16 @@ class Bookkeeper:
         outgoing = tuple(record for record in found if may_go(record))
         if not incoming and not outgoing:
             return Booked()
-        return await self._book(token, incoming=incoming, kind="restored", outgoing=outgoing, reason="undone", seq=seq)
+        decision = self._decision(
+            incoming=incoming, kind="restored", outgoing=outgoing, reason="undone", reverses=reverses
+        )
+        return (await self._book(token, [decision], seq=seq))[0]
+
+    async def bring_back(self, record: MemoryRecord) -> Booked:
+        """Bring a memory back into the store as it was; the run's one booking, so that two attempts never make two."""
+        self._guard.enter()
+        decision = self._decision(incoming=(record,), kind="restored", outgoing=(), reason="restored")
+        return (await self._book("", [decision], seq=0))[0]
 
     async def _claim(self, where: Where) -> tuple[str, tuple[MemoryRecord, ...]]:
         token = self._next_token()
@@ -135,108 +206,136 @@ class Bookkeeper:
         self._claims += 1
         return f"{self._guard.token}.{self._claims}"
 
-    async def _unless_there(self, summary: MemoryRecord) -> tuple[MemoryRecord, ...]:
-        # The sources were stored anew after their summary was made: it stands for them already.
-        found = await self._backend.get_many(self._run.agent_id, [summary.entry.id])
-        return () if found else (summary,)
-
-    async def _book(
+    def _decision(
         self,
-        token: str,
         *,
         incoming: tuple[MemoryRecord, ...],
         kind: IncomingKind,
         outgoing: tuple[MemoryRecord, ...],
         reason: BookingReason,
-        seq: int | None = None,
-    ) -> Booked:
-        booking = Booking(
+        reverses: str | None = None,
+        archived: Mapping[str, ArchivalMode] = MappingProxyType({}),
+    ) -> Booking:
+        return Booking(
             booking_id=ids.new_id(),
             run_id=self._run.run_id,
             company=self._run.company,
             agent_id=self._run.agent_id,
-            seq=self._journal.next_seq(self._run.run_id) if seq is None else seq,
+            seq=0,
             reason=reason,
             incoming=incoming,
             incoming_kind=kind,
             outgoing=outgoing,
+            reverses=reverses,
+            archived=archived,
+            vector_space=self._backend.vector_space,
         )
+
+    async def _unless_there(self, decided: Sequence[Booking]) -> list[Booking]:
+        # Sources that were stored anew after their summary was made: it stands for them already.
+        coming = [summary_id for booking in decided for summary_id in sorted(booking.incoming_ids)]
+        found = await self._backend.get_many(self._run.agent_id, coming) if coming else ()
+        there = {record.entry.id for record in found}
+        return [replace(booking, incoming=()) if booking.incoming_ids & there else booking for booking in decided]
+
+    async def _book(self, token: str, decided: Sequence[Booking], *, seq: int | None = None) -> tuple[Booked, ...]:
+        if not decided:
+            return ()
+        first = self._journal.next_seq(self._run.run_id) if seq is None else seq
+        bookings = [replace(booking, seq=first + place) for place, booking in enumerate(decided)]
         self._guard.hold()
         try:
-            self._journal.prepare(booking)
+            self._journal.prepare(*bookings)
         except MemoryInputError as error:
             if error.field != "seq":
                 raise
             # A zombie wrote its booking down in our place. Only the run's owner gets past this line.
             self._guard.confirm()
             raise MemoryStoreError("another attempt's booking must be carried out first; try again") from error
-        return await self._carry_out(booking, token)
+        if archived := sum(len(booking.archived) for booking in bookings):
+            _log.info(
+                MaintenanceEvent.ARCHIVED,
+                extra={"agent_id": self._run.agent_id, "run_id": self._run.run_id, "archived": archived},
+            )
+        return await self._carry_out(bookings, token)
 
-    async def _carry_out(self, booking: Booking, token: str | None) -> Booked:
-        foreign_in = await self._store(booking)
-        foreign_out = await self._delete(booking, token)
+    async def _carry_out(self, bookings: Sequence[Booking], token: str | None) -> tuple[Booked, ...]:
+        """Carry out bookings of one run; without a token one that an earlier attempt wrote down."""
+        agent_id, run_id = bookings[0].agent_id, bookings[0].run_id
+        foreign_in = await self._store(agent_id, _by_id(record for each in bookings for record in each.incoming))
+        outgoing = _by_id(record for each in bookings for record in each.outgoing)
+        foreign_out = await self._delete(agent_id, run_id, outgoing, token)
         self._guard.hold()
-        self._journal.settle(booking.booking_id, missing_in=foreign_in, missing_out=foreign_out)
-        return Booked(
-            incoming=len(booking.incoming) - len(foreign_in), outgoing=len(booking.outgoing) - len(foreign_out)
+        self._journal.settle(*(each.booking_id for each in bookings), missing_in=foreign_in, missing_out=foreign_out)
+        return tuple(
+            Booked(
+                incoming=len(each.incoming_ids - foreign_in),
+                outgoing=len(each.outgoing_ids - foreign_out),
+            )
+            for each in bookings
         )
 
-    async def _store(self, booking: Booking) -> frozenset[str]:
-        """Store what comes in; return the ids that this booking did not bring: removed since, or someone else's."""
-        if not booking.incoming:
+    async def _store(self, agent_id: str, incoming: Mapping[str, MemoryRecord]) -> frozenset[str]:
+        """Store what comes in; return the ids that these bookings did not bring: removed since, or someone else's."""
+        if not incoming:
             return frozenset()
         # A booking takes the tombstones of what it brings away: one that stands now was set by a later removal.
-        buried = self._buried(booking)
-        wanted = {record.entry.id: record for record in booking.incoming if record.entry.id not in buried}
+        buried = self._buried(incoming)
+        wanted = {key: record for key, record in incoming.items() if key not in buried}
         self._guard.hold()
         await self._backend.store_many(list(wanted.values()))
-        if risen := self._buried(booking) - buried:
+        if risen := self._buried(incoming) - buried:
             # While we slept, another attempt did all this and removed these again. The journal has them in full.
-            await self._backend.delete_many(booking.agent_id, sorted(risen))
+            await self._backend.delete_many(agent_id, sorted(risen))
             raise LeaseLostError(f"run {self._run.run_id}: another worker has done this booking's work")
-        found = {record.entry.id: record for record in await self._backend.get_many(booking.agent_id, list(wanted))}
+        found = {record.entry.id: record for record in await self._backend.get_many(agent_id, list(wanted))}
         if len(found) < len(wanted):
             raise MemoryStoreError(
                 f"{len(wanted) - len(found)} of {len(wanted)} memories cannot be read back after they were stored"
             )
         return buried | {key for key, record in wanted.items() if not is_same(record, found[key])}
 
-    def _buried(self, booking: Booking) -> frozenset[str]:
-        return self._journal.buried(dict.fromkeys(booking.incoming_ids, _EVER))
+    def _buried(self, incoming: Iterable[str]) -> frozenset[str]:
+        return self._journal.buried(dict.fromkeys(incoming, _EVER))
 
-    async def _delete(self, booking: Booking, token: str | None) -> frozenset[str]:
-        """Delete what goes out; return the ids that this booking did not remove. No token: an earlier attempt's."""
-        wanted = {record.entry.id: record for record in booking.outgoing}
+    async def _delete(
+        self, agent_id: str, run_id: str, wanted: Mapping[str, MemoryRecord], token: str | None
+    ) -> frozenset[str]:
+        """Delete what goes out; return the ids that these bookings did not remove."""
         if not wanted:
             return frozenset()
         not_ours = frozenset[str]()
         if token is None:
-            left = await self._left(booking, wanted)
+            left = await self._left(agent_id, wanted)
             # A zombie may have written down the same removal: a memory goes out of a run once.
-            not_ours = self._journal.removed_by_run(booking.run_id, frozenset(wanted) - left)
-            token = await self._mark(booking, left)
+            not_ours = self._journal.removed_by_run(run_id, frozenset(wanted) - left)
+            token = await self._mark(agent_id, left)
         for _ in range(_DELETE_ATTEMPTS):
             self._guard.confirm()
-            where = Where(agent_id=booking.agent_id, ids=frozenset(wanted), token=token)
+            where = Where(agent_id=agent_id, ids=frozenset(wanted), token=token)
             if await self._backend.delete_where(where) == len(wanted):
                 return not_ours
-            left = await self._left(booking, wanted)
+            left = await self._left(agent_id, wanted)
             if not left:
                 return not_ours
-            token = await self._mark(booking, left)
+            token = await self._mark(agent_id, left)
         raise MemoryStoreError(f"{len(wanted)} memories were deleted, and some of them are still there")
 
-    async def _left(self, booking: Booking, wanted: dict[str, MemoryRecord]) -> frozenset[str]:
+    async def _left(self, agent_id: str, wanted: Mapping[str, MemoryRecord]) -> frozenset[str]:
         # A memory that was stored anew since has the id of the one that went, and stays.
-        found = await self._backend.get_many(booking.agent_id, list(wanted))
+        found = await self._backend.get_many(agent_id, list(wanted))
         return frozenset(record.entry.id for record in found if is_same(record, wanted[record.entry.id]))
 
-    async def _mark(self, booking: Booking, left: frozenset[str]) -> str:
+    async def _mark(self, agent_id: str, left: frozenset[str]) -> str:
         token = self._next_token()
         if left:
             self._guard.hold()
-            await self._backend.claim(Where(agent_id=booking.agent_id, ids=left), token)
+            await self._backend.claim(Where(agent_id=agent_id, ids=left), token)
         return token
+
+
+def _by_id(records: Iterable[MemoryRecord]) -> dict[str, MemoryRecord]:
+    return {record.entry.id: record for record in records}
 
 
 def is_same(record: MemoryRecord, other: MemoryRecord) -> bool:

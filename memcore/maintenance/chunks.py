@@ -26,11 +26,14 @@ class ChunkLimits:
 
     Attributes:
         max_entries: 2 or more; never more than a booking holds.
-        max_tokens: of the members' texts together.
+        max_tokens: of the members' texts together; a member of more is merged with nothing.
+        target_tokens: a part ends before it holds more, once it has two members; None is max_tokens. A prompt has room
+            for a few summaries only when they are short.
     """
 
     max_entries: int = 20
     max_tokens: int = 2000
+    target_tokens: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse limits under which nothing could ever be merged."""
@@ -40,25 +43,42 @@ class ChunkLimits:
     def cut(self, members: Sequence[Member]) -> Iterator[tuple[Member, ...]]:
         """Yield runs of neighbours in the order given; one that would stand alone is not yielded, and stays.
 
-        A summary carries the union of its members' tags, so a part also ends where these would be too many: no tag
-        is dropped.
+        What lies close in time mostly belongs together, so a full part ends where the longest pause of its second half
+        is, at the last of equals. A summary carries the union of its members' tags, so a part also ends where these
+        would be too many: no tag is dropped.
         """
         part: list[Member] = []
-        tokens, tags = 0, set[str]()
         for member in members:
-            fits = (
-                len(part) < min(self.max_entries, MAX_BOOKING)
-                and tokens + member.tokens <= self.max_tokens
-                and len(tags | set(member.tags)) <= _MAX_USER_TAGS
-            )
-            if not fits:
-                if len(part) >= _LEAST_MEMBERS:
-                    yield tuple(part)
-                part, tokens, tags = [], 0, set()
             if member.tokens > self.max_tokens or len(set(member.tags)) > _MAX_USER_TAGS:
-                continue  # Too long to be merged with anything: a document cut to a line would be lost.
+                # Too long to be merged with anything: a document cut to a line would be lost.
+                yield from _worth_merging(part)
+                part = []
+                continue
+            while part and not self._takes(part, member):
+                end = _longest_pause([*part, member])
+                yield from _worth_merging(part[:end])
+                part = part[end:]
             part.append(member)
-            tokens += member.tokens
-            tags |= set(member.tags)
-        if len(part) >= _LEAST_MEMBERS:
-            yield tuple(part)
+        yield from _worth_merging(part)
+
+    def _takes(self, part: Sequence[Member], member: Member) -> bool:
+        tokens = sum(other.tokens for other in part) + member.tokens
+        limit = self.max_tokens
+        if self.target_tokens is not None and len(part) >= _LEAST_MEMBERS:
+            limit = min(limit, self.target_tokens)
+        return (
+            len(part) < min(self.max_entries, MAX_BOOKING)
+            and tokens <= limit
+            and len({tag for each in (*part, member) for tag in each.tags}) <= _MAX_USER_TAGS
+        )
+
+
+def _longest_pause(part: Sequence[Member]) -> int:
+    """Return the place before which to cut a part and the member that it cannot take."""
+    least = max(len(part) // 2, min(_LEAST_MEMBERS, len(part) - 1))
+    return max(range(least, len(part)), key=lambda place: (part[place].created_at - part[place - 1].created_at, place))
+
+
+def _worth_merging(part: Sequence[Member]) -> Iterator[tuple[Member, ...]]:
+    if len(part) >= _LEAST_MEMBERS:
+        yield tuple(part)

@@ -13,16 +13,25 @@ _CUT = "..."
 
 
 class ConcatenationOp:
-    """Join the first 200 characters of each memory as bullets; needs no model and gives the same text every time."""
+    """Join the beginnings of the memories as bullets; needs no model and gives the same text every time.
 
-    async def write(self, sources: Sequence[MemoryRecord]) -> Draft:
-        """Return a heading that names the category, then one bullet a memory."""
+    Args:
+        max_entry_chars: characters that each keeps.
+    """
+
+    def __init__(self, *, max_entry_chars: int = MAX_ENTRY_CHARS) -> None:
+        self._max_entry_chars = max_entry_chars
+
+    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> Draft:
+        """Return a heading that names the category, then one bullet a memory; the one kept is not looked at."""
+        del kept
         category = sources[0].entry.category
-        bullets = (f"- {_beginning(source.entry.content)}" for source in sources)
+        bullets = (f"- {beginning(source.entry.content, self._max_entry_chars)}" for source in sources)
         return Draft(content="\n".join([f"Consolidated {category} memories:", *bullets]))
 
 
-def _beginning(text: str) -> str:
+def beginning(text: str, length: int) -> str:
+    """Return the first characters of a text on one line, with a mark where it was cut."""
     # Line breaks inside a memory would read as further bullets.
     line = " ".join(text.split())
-    return line if len(line) <= MAX_ENTRY_CHARS else line[:MAX_ENTRY_CHARS] + _CUT
+    return line if len(line) <= length else line[:length] + _CUT

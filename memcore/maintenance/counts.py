@@ -16,7 +16,9 @@ _UNDO = {"restored": ("undone", "restored"), "removed": ("undone", "removed")}
 
 _END = {"ended": ("ended", "removed")}
 
-_NAMES = {"maintenance": _NIGHT, "undo": _UNDO}
+_RESTORE = {"restored": ("restored", "restored")}
+
+_NAMES = {"maintenance": _NIGHT, "undo": _UNDO, "restore": _RESTORE}
 
 
 def run_counts(journal: Journal, run: Run) -> dict[str, int]:
@@ -24,7 +26,7 @@ def run_counts(journal: Journal, run: Run) -> dict[str, int]:
 
     Of a night: ``ended`` (with its session or project), ``retention`` (too old), ``expired``, ``consolidated``,
     ``summaries``, ``enforced``. Of an end: ``ended``. Of an undo: ``restored``, ``removed``, and ``skipped``: moves of
-    the undone run that it left as they are.
+    the undone run that it left as they are. Of a restore: ``restored``.
     """
     moved = journal.totals(run.run_id)
     names = _NAMES.get(run.kind, _END)

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from memcore.backends.record import MemoryRecord
 from memcore.backends.where import Where
+from memcore.experience_models import COMPRESSED_TAG
 from memcore.maintenance.over import NOTHING_OVER, Over
 from memcore.models import MemoryCategory, MemoryLevel
 
@@ -13,8 +14,9 @@ from memcore.models import MemoryCategory, MemoryLevel
 CONSOLIDATED_TAG = "consolidated"
 
 #: Tags that keep a memory as it is. A summary of summaries would lose most of each (``consolidated``); distillations
-#: are read whole by later steps; superseded entries are evidence; core and pinned ones were chosen by someone.
-PROTECTED_FROM_CONSOLIDATION = ("distillation", CONSOLIDATED_TAG, "superseded", "core", "pinned")
+#: are read whole by later steps; compressed experience is JSON, and would be torn; superseded entries are evidence;
+#: core and pinned ones were chosen by someone.
+PROTECTED_FROM_CONSOLIDATION = ("distillation", COMPRESSED_TAG, CONSOLIDATED_TAG, "superseded", "core", "pinned")
 
 #: Working memory ends with its task and is never summarised, so it is not here.
 CONSOLIDATED_CATEGORIES = tuple(category for category in MemoryCategory if category is not MemoryCategory.WORKING)
@@ -54,6 +56,7 @@ class Eligibility:
             created_before=newest,
             created_since=oldest,
             without_ids=self.held,
+            outside="session_id" if self.level is MemoryLevel.SESSION else None,
         )
 
     def allows(self, record: MemoryRecord) -> bool:

@@ -3,11 +3,11 @@
 import logging
 
 from memcore.backends.where import Where
+from memcore.maintenance.appraisal import Appraisal
 from memcore.maintenance.attempt import Attempt
 from memcore.maintenance.chunks import MAX_BOOKING
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.pages import pages
-from memcore.maintenance.value import ValueFunction
 from memcore.maintenance.victims import PROTECTED_FROM_ENFORCEMENT, Victim, lowest
 
 #: Victims chosen in one walk through an agent's memories: under a megabyte, and sixteen bookings.
@@ -16,7 +16,7 @@ ROUND_SIZE = 4096
 _log = logging.getLogger(__name__)
 
 
-async def apply_enforcement(attempt: Attempt, value: ValueFunction) -> None:
+async def apply_enforcement(attempt: Attempt, value: Appraisal) -> None:
     """Remove exactly the excess over the agent's limit, by the store's own count.
 
     Memories under a hold are neither counted nor taken: else others, that nobody restored, would go in their stead.
@@ -44,5 +44,6 @@ async def _remove(attempt: Attempt, victims: tuple[Victim, ...]) -> int:
                 # One that was pinned after it was chosen stays; the next round finds another.
                 without_tags=() if is_protected else PROTECTED_FROM_ENFORCEMENT,
             )
-            removed += (await attempt.books.remove(where, reason="enforced")).outgoing
+            booked = await attempt.books.remove(where, reason="enforced", archive_as=attempt.view.archiving.mode_of)
+            removed += booked.outgoing
     return removed

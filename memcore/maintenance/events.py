@@ -22,4 +22,20 @@ class MaintenanceEvent(StrEnum):
     #: The ledger could not be reached to renew the lease; the next beat tries again.
     LEASE_UNCERTAIN = "consolidation.lease.uncertain"
     LEASE_LOST = "consolidation.lease.lost"
+    #: Memories were archived, in the transaction that decided to remove them.
+    ARCHIVED = "consolidation.archival.stored"
+    #: A memory was brought back from the archive.
+    RESTORED = "consolidation.archival.restored"
     UNDO_COMPLETED = "consolidation.undo.complete"
+    #: A model gave no answer that can be used: the summary is made without it.
+    MODEL_UNUSABLE = "consolidation.llm.fallback"
+    #: A model's server refuses: nothing is stored, nothing is removed.
+    MODEL_REFUSED = "consolidation.llm.error"
+    MODEL_SYNTHESIZED = "consolidation.llm.synthesized"
+    #: Recent trajectories could not be read: the model is asked without them.
+    CONTEXT_MISSING = "consolidation.llm.context_missing"
+    DENSITY_CLASSIFIED = "consolidation.density.classified"
+    GROUP_CLASSIFIED = "consolidation.dual_mode.group_classified"
+    ABSTRACTIVE_FALLBACK = "consolidation.dual_mode.abstractive_fallback"
+    #: A memory was too long for the prompt, and the model saw its beginning.
+    PROMPT_CUT = "consolidation.llm.prompt_cut"

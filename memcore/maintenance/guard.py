@@ -9,8 +9,9 @@ class Guard:
 
     Args:
         lease: of the run.
-        switch: None for an undo. A person who has paused everything because a night went wrong must be able to
-            reverse that night; and a switch that cannot be read must not stand between them and their memories.
+        switch: None for an undo or a restore. A person who has paused everything because a night went wrong must be
+            able to reverse that night, or to bring a memory back; and a switch that cannot be read must not stand
+            between them and their memories.
     """
 
     def __init__(self, lease: Lease, switch: KillSwitch | None) -> None:

@@ -13,9 +13,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from memcore.backends.record import MemoryRecord
-from memcore.backends.where import Where
+from memcore.backends.where import Scope, Where
 from memcore.ledger.run import EndKind
-from memcore.maintenance.pages import pages
 from memcore.models import MemoryCategory, MemoryLevel
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ ENDED_LEVELS: Mapping[EndKind, frozenset[MemoryLevel]] = MappingProxyType(
 )
 
 #: The field of a memory's lineage that names it.
-_FIELDS: Mapping[EndKind, str] = MappingProxyType(
+_FIELDS: Mapping[EndKind, Scope] = MappingProxyType(
     {"end_session": "session_id", "end_project": "project_id", "end_task": "task_id"}
 )
 
@@ -70,26 +69,13 @@ NOTHING_OVER = Over()
 async def find_over(view: "View") -> Over:
     """Look for sessions and projects that were ended, or have been silent for too long, and still have memories.
 
-    What was stored late, after its session's end had run, is found here too.
+    What was stored late, after its session's end had run, is found here too. The store itself gathers and counts: an
+    agent of whose sessions none is over costs a few calls, however many memories it has.
     """
-    kinds: tuple[EndKind, ...] = ("end_session", "end_project")
-    spans: dict[EndKind, dict[str, tuple[datetime, datetime]]] = {
-        kind: {} for kind in kinds if view.terms.level in ENDED_LEVELS[kind]
-    }
-    if not spans:
-        return NOTHING_OVER
-    async for page in pages(view.backend, Where(agent_id=view.agent_id, without_ids=view.held)):
-        for record in page:
-            for kind, found in spans.items():
-                scope_id = getattr(record.lineage, _FIELDS[kind])
-                if scope_id is not None:
-                    made = record.entry.created_at
-                    # Pages come oldest first: the first one seen begins the span, the last one ends it.
-                    found[scope_id] = (found.get(scope_id, (made, made))[0], made)
     timeouts = view.terms.timeouts
     return Over(
-        sessions=_over(view, "end_session", spans.get("end_session", {}), timeouts.session),
-        projects=_over(view, "end_project", spans.get("end_project", {}), timeouts.project),
+        sessions=await _over(view, "end_session", timeouts.session),
+        projects=await _over(view, "end_project", timeouts.project),
     )
 
 
@@ -106,16 +92,23 @@ def end_filter(view: "View", kind: EndKind, scope_id: str, *, at: datetime) -> W
     )
 
 
-def _over(
-    view: "View", kind: EndKind, spans: Mapping[str, tuple[datetime, datetime]], timeout: timedelta | None
-) -> Mapping[str, datetime]:
-    ended = view.ended(kind, spans.keys()) if spans else {}
+async def _over(view: "View", kind: EndKind, silence: timedelta | None) -> Mapping[str, datetime]:
+    if view.terms.level not in ENDED_LEVELS[kind]:
+        return {}
+    field_name, mine = _FIELDS[kind], Where(agent_id=view.agent_id, without_ids=view.held)
+    known = await view.backend.scopes(mine, field_name)
     found: dict[str, datetime] = {}
-    for scope_id, (first, last) in spans.items():
-        if timeout is not None and last <= view.now - timeout:
-            found[scope_id] = last + _MOMENT
-        elif scope_id in ended and first <= ended[scope_id]:
-            found[scope_id] = ended[scope_id] + _MOMENT
+    if known and silence is not None:
+        heard_since = view.now - silence + _MOMENT
+        # What is old first: an agent that began a moment ago has nothing of the kind.
+        if old := await view.backend.scopes(mine.model_copy(update={"created_before": heard_since}), field_name):
+            heard = await view.backend.scopes(mine.model_copy(update={"created_since": heard_since}), field_name)
+            found = dict.fromkeys(sorted(old - heard), heard_since)
+    ended = view.ended(kind, known - found.keys()) if known else {}
+    for scope_id, at in sorted(ended.items()):
+        before = at + _MOMENT
+        if await view.backend.count_where(mine.model_copy(update={field_name: scope_id, "created_before": before})):
+            found[scope_id] = before
     return found
 
 

@@ -4,21 +4,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from memcore.backends.record import MemoryRecord
 from memcore.backends.where import Where
 from memcore.config.consolidation import ConsolidationConfig
 from memcore.frozen import Frozen
 from memcore.ledger.run import RunStep
+from memcore.maintenance.appraisal import Appraisal
 from memcore.maintenance.attempt import View
 from memcore.maintenance.cleanup import rules
-from memcore.maintenance.consolidation import chunks
+from memcore.maintenance.consolidation import parts
 from memcore.maintenance.over import find_over
 from memcore.maintenance.pages import pages
-from memcore.maintenance.retention import aged_filters, expired_filter
+from memcore.maintenance.retention import aged_filters, aged_together, expired_filter
 from memcore.maintenance.strategy import ConsolidationStrategy
-from memcore.maintenance.value import ValueFunction
 from memcore.maintenance.victims import lowest
 from memcore.models import MemoryCategory
 
@@ -33,11 +33,37 @@ class PlannedStep(Frozen):
         step: which.
         removed: how many memories it would remove.
         examples: ids of the first few.
+        archived: how many of them would go to the archive.
+        archived_examples: ids of the first few of these.
+        questions: how many a language model would be asked.
+        tokens: of the texts that it would be shown, an estimate; instructions and answers come on top.
     """
 
     step: RunStep
     removed: int
     examples: tuple[str, ...] = Field(max_length=MAX_EXAMPLES)
+    archived: int = 0
+    archived_examples: tuple[str, ...] = Field(default=(), max_length=MAX_EXAMPLES)
+    questions: int = 0
+    tokens: int = 0
+
+
+class PlannedGroup(Frozen):
+    """What consolidation would merge of one category and namespace.
+
+    Attributes:
+        removed: how many memories would go.
+        summaries: how many would stand for them.
+        oldest: when the oldest of them was made.
+        newest: when the newest of them was made.
+    """
+
+    category: MemoryCategory
+    namespace: str
+    removed: int
+    summaries: int
+    oldest: AwareDatetime
+    newest: AwareDatetime
 
 
 class MaintenancePlan(Frozen):
@@ -48,6 +74,7 @@ class MaintenancePlan(Frozen):
         steps: in the order in which they run.
         summaries: how many would be made.
         is_held: whether a run would stop and ask, because it would remove too large a share.
+        groups: what would be merged; empty, as all figures of archive and models are, unless details were asked for.
     """
 
     agent_id: str
@@ -55,11 +82,27 @@ class MaintenancePlan(Frozen):
     steps: tuple[PlannedStep, ...]
     summaries: int
     is_held: bool
+    groups: tuple[PlannedGroup, ...] = ()
 
     @property
     def removed(self) -> int:
         """Memories that all steps together would remove."""
         return sum(step.removed for step in self.steps)
+
+    @property
+    def archived(self) -> int:
+        """Memories that all steps together would archive."""
+        return sum(step.archived for step in self.steps)
+
+    @property
+    def questions(self) -> int:
+        """Questions that a language model would be asked."""
+        return sum(step.questions for step in self.steps)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the texts that it would be shown, an estimate."""
+        return sum(step.tokens for step in self.steps)
 
     @property
     def share_removed(self) -> float:
@@ -75,7 +118,7 @@ class MaintenancePlan(Frozen):
         )
 
 
-async def make_plan(view: View, strategy: ConsolidationStrategy | None, value: ValueFunction) -> MaintenancePlan:
+async def make_plan(view: View, strategy: ConsolidationStrategy | None, value: Appraisal) -> MaintenancePlan:
     """Count what each step would remove, each after those before it; nothing is written or marked."""
     view = replace(view, over=await find_over(view))
     live = await view.backend.count_where(Where(agent_id=view.agent_id))
@@ -84,11 +127,11 @@ async def make_plan(view: View, strategy: ConsolidationStrategy | None, value: V
     merged: dict[str, None] = {}
     summaries = 0
     if strategy is not None:
-        async for _, chunk in chunks(view, strategy):
-            merged.update(dict.fromkeys(member.id for member in chunk))
+        async for _, part in parts(view, strategy):
+            merged.update(dict.fromkeys(member.id for member in part.members))
             summaries += 1
     consolidation = PlannedStep(step=RunStep.CONSOLIDATION, removed=len(merged), examples=tuple(merged)[:MAX_EXAMPLES])
-    free = await view.backend.count_where(Where(agent_id=view.agent_id, without_ids=view.held))
+    free = await view.backend.count_where(Where(agent_id=view.agent_id, without_ids=view.held)) if view.held else live
     excess = free - retention.removed - len(merged) + summaries - view.terms.max_memories
     enforcement = await _enforcement(view, value, excess, summaries=summaries, gone=frozenset(merged))
     steps = (retention, consolidation, enforcement)
@@ -122,20 +165,22 @@ class _Due:
 async def _due(view: View) -> _Due:
     too_old = view.cutoffs
     silent = too_old.get(MemoryCategory.WORKING) if view.terms.working_timeout is not None else None
-    if not view.over:
-        working = aged_filters(view.agent_id, {MemoryCategory.WORKING: silent} if silent else {}, held=view.held)
-        return _Due(0, sum([await view.backend.count_where(where) for where in working.values()]))
-    only = timely = 0
-    async for page in pages(view.backend, Where(agent_id=view.agent_id, without_ids=view.held)):
-        for record in page:
-            ends = view.over.takes(record)
-            only += ends and not _is_old(record, view, too_old)
-            is_working = record.entry.category is MemoryCategory.WORKING
-            timely += ends or (silent is not None and is_working and record.entry.created_at < silent)
+    working = aged_filters(view.agent_id, {MemoryCategory.WORKING: silent} if silent else {}, held=view.held)
+    timely = sum([await view.backend.count_where(where) for where in working.values()])
+    only, seen = 0, set[str]()
+    for where in view.over.filters(view.agent_id, held=view.held):
+        async for page in pages(view.backend, where):
+            # A session and its project may be over, both of them.
+            for record in (record for record in page if record.entry.id not in seen):
+                seen.add(record.entry.id)
+                only += not is_old(record, view, too_old)
+                is_working = record.entry.category is MemoryCategory.WORKING
+                timely += not (silent is not None and is_working and record.entry.created_at < silent)
     return _Due(only, timely)
 
 
-def _is_old(record: MemoryRecord, view: View, too_old: Mapping[MemoryCategory, datetime]) -> bool:
+def is_old(record: MemoryRecord, view: View, too_old: Mapping[MemoryCategory, datetime]) -> bool:
+    """Return whether retention removes a memory for its age or its own expiry."""
     entry = record.entry
     cutoff = too_old.get(entry.category)
     return (cutoff is not None and entry.created_at < cutoff) or (
@@ -145,29 +190,29 @@ def _is_old(record: MemoryRecord, view: View, too_old: Mapping[MemoryCategory, d
 
 async def _retention(view: View, due: _Due) -> PlannedStep:
     expired = expired_filter(view.agent_id, view.now, held=view.held)
-    aged = aged_filters(view.agent_id, view.cutoffs, held=view.held).values()
+    aged = aged_together(view.agent_id, view.cutoffs, held=view.held)
     removed = due.only + await view.backend.count_where(expired)
     for where in aged:
-        removed += await view.backend.count_where(where)
-        # One that is too old and has expired is removed once.
-        removed -= await view.backend.count_where(where.model_copy(update={"expires_by": view.now}))
+        if too_old := await view.backend.count_where(where):
+            # One that is too old and has expired is removed once.
+            removed += too_old - await view.backend.count_where(where.model_copy(update={"expires_by": view.now}))
     examples: dict[str, None] = {}
     for _, where in rules(view):
-        if len(examples) < MAX_EXAMPLES:
+        if len(examples) < min(removed, MAX_EXAMPLES):
             page = await view.backend.scan(where, limit=MAX_EXAMPLES)
             examples.update(dict.fromkeys(record.entry.id for record in page.records))
     return PlannedStep(step=RunStep.RETENTION, removed=removed, examples=tuple(examples)[:MAX_EXAMPLES])
 
 
 async def _enforcement(
-    view: View, value: ValueFunction, excess: int, *, summaries: int, gone: frozenset[str]
+    view: View, value: Appraisal, excess: int, *, summaries: int, gone: frozenset[str]
 ) -> PlannedStep:
     if excess <= 0:
         return PlannedStep(step=RunStep.ENFORCEMENT, removed=0, examples=())
     too_old = view.cutoffs
 
     def stays_until_then(record: MemoryRecord) -> bool:
-        return not (record.entry.id in gone or _is_old(record, view, too_old) or view.over.takes(record))
+        return not (record.entry.id in gone or is_old(record, view, too_old) or view.over.takes(record))
 
     free = Where(agent_id=view.agent_id, without_ids=view.held)
     first = await lowest(

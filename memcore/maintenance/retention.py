@@ -65,3 +65,18 @@ def aged_filters(
         category: Where(agent_id=agent_id, categories=frozenset({category}), created_before=cutoff, without_ids=held)
         for category, cutoff in cutoffs.items()
     }
+
+
+def aged_together(
+    agent_id: str, cutoffs: Mapping[MemoryCategory, datetime], *, held: frozenset[str]
+) -> tuple[Where, ...]:
+    """Name the same memories with as few filters as there are cutoffs, to be counted."""
+    return tuple(
+        Where(
+            agent_id=agent_id,
+            categories=frozenset(category for category in cutoffs if cutoffs[category] == cutoff),
+            created_before=cutoff,
+            without_ids=held,
+        )
+        for cutoff in sorted(set(cutoffs.values()))
+    )

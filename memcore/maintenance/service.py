@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
-from memcore.backends.protocol import BatchBackend
+from memcore.backends.factory import WorkerBackend
 from memcore.clock import Clock, utc_now
 from memcore.config.consolidation import ConsolidationConfig
 from memcore.errors import (
@@ -17,6 +17,7 @@ from memcore.errors import (
 from memcore.jobs.outcomes import Dead, Done, Outcome, Retry, Skipped, Snooze
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.run import Run, RunState, RunStep
+from memcore.maintenance.appraisal import Appraisal
 from memcore.maintenance.attempt import Attempt, View
 from memcore.maintenance.bookkeeper import Bookkeeper
 from memcore.maintenance.cleanup import apply_retention
@@ -25,15 +26,22 @@ from memcore.maintenance.counts import run_counts
 from memcore.maintenance.ending import apply_end, end_kind
 from memcore.maintenance.enforcement import apply_enforcement
 from memcore.maintenance.events import MaintenanceEvent
+from memcore.maintenance.factory import ConsolidationDeps, StrategyBuilder, build_consolidation_strategy
 from memcore.maintenance.guard import Guard
+from memcore.maintenance.installed_value import installed_value
+from memcore.maintenance.kept_answers import KeptAnswers, NoAnswers
 from memcore.maintenance.lease import LEASE_LENGTH, Lease
 from memcore.maintenance.plan import MaintenancePlan, make_plan
-from memcore.maintenance.strategy import ConsolidationStrategy, build_consolidation_strategy
+from memcore.maintenance.plan_details import with_details
+from memcore.maintenance.question import Answers
+from memcore.maintenance.remembered_vocabulary import RememberedVocabulary
+from memcore.maintenance.restoring import apply_restore
+from memcore.maintenance.strategy import ConsolidationStrategy
 from memcore.maintenance.switch import KillSwitch
 from memcore.maintenance.terms import Terms
 from memcore.maintenance.timeouts import Timeouts
 from memcore.maintenance.undo import apply_undo
-from memcore.maintenance.value import ValueFunction, recency_and_confidence
+from memcore.maintenance.value import MemoryValue
 from memcore.models import MemoryLevel
 
 #: Attempts at a run before it counts as failed: one that kills its worker again and again must not block its agent.
@@ -65,14 +73,15 @@ class MaintenanceService:
         level: how long memories live unless an agent says otherwise.
         timeouts: when sessions, projects and tasks are over that nobody ends; none by default.
         clock: the time.
-        build_strategy: makes the consolidation strategy from the policy; a pair of one's own goes here.
-        value: what a memory is worth when an agent has too many.
+        has_model: whether a language model is connected to the workers that ask one; nights themselves never do.
+        build_strategy: makes the consolidation strategy; a pair of one's own goes here.
+        value: what a memory is worth when an agent has too many; left out, the installed rule or the shipped one.
         monotonic: seconds on a clock that never goes back, for the lease.
     """
 
     def __init__(
         self,
-        backend: BatchBackend,
+        backend: WorkerBackend,
         ledger: Ledger,
         policy: ConsolidationConfig,
         *,
@@ -80,8 +89,9 @@ class MaintenanceService:
         level: MemoryLevel,
         timeouts: Timeouts = Timeouts(),  # noqa: B008  # a frozen value
         clock: Clock = utc_now,
-        build_strategy: Callable[[ConsolidationConfig], ConsolidationStrategy | None] = build_consolidation_strategy,
-        value: ValueFunction = recency_and_confidence,
+        has_model: bool = False,
+        build_strategy: StrategyBuilder = build_consolidation_strategy,
+        value: MemoryValue | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._backend = backend
@@ -91,18 +101,29 @@ class MaintenanceService:
         self._level = level
         self._timeouts = timeouts
         self._clock = clock
+        self._has_model = has_model
         self._build_strategy = build_strategy
-        self._value = value
+        self._value = installed_value() if value is None else value
         self._monotonic = monotonic
 
-    async def plan(self, agent_id: str) -> MaintenancePlan:
-        """Return what a night would do to the agent now; nothing is written.
+    async def plan(self, agent_id: str, *, in_detail: bool = True) -> MaintenancePlan:
+        """Return what a night would do to the agent now; nothing is written, and no model is asked.
+
+        Args:
+            agent_id: whose night.
+            in_detail: whether to look at what would be merged and archived too; without it the plan is the one that a
+                night makes for its brake, and costs as little.
 
         Raises:
             MemoryConfigError: the configured strategy needs a language model that is not connected.
             MemoryRetrievalError, MemoryConnectionError: the store or the ledger cannot be read.
         """
-        return await make_plan(self._view(agent_id), self._build_strategy(self._policy), self._value)
+        answers = NoAnswers()
+        view, strategy = self._view(agent_id), self._strategy(answers)
+        plan = await make_plan(view, strategy, Appraisal(view, self._value))
+        if not in_detail:
+            return plan
+        return await with_details(plan, view, strategy, Appraisal(view, self._value), answers=answers)
 
     async def run(self, run_id: str) -> Outcome:
         """Carry a run to its end or its next stop; whatever happens, calling it again goes on where it stopped.
@@ -153,8 +174,8 @@ class MaintenanceService:
     async def _attempt(self, run: Run, lease: Lease) -> Outcome:
         if run.attempt > MAX_ATTEMPTS:
             return self._fail(run, lease, f"was attempted {MAX_ATTEMPTS} times without reaching its end")
-        is_undo, ends = run.kind == "undo", end_kind(run)
-        guard = Guard(lease, None if is_undo else self._switch(run.agent_id, is_end=ends is not None))
+        is_undo, is_restore, ends = run.kind == "undo", run.kind == "restore", end_kind(run)
+        guard = Guard(lease, None if is_undo or is_restore else self._switch(run.agent_id, is_end=ends is not None))
         guard.enter()
         _log.info(MaintenanceEvent.STARTED, extra=_about(run))
         books = Bookkeeper(self._backend, self._ledger.journal, guard, run)
@@ -162,6 +183,10 @@ class MaintenanceService:
         attempt = Attempt(run=run, view=self._view(run.agent_id), books=books)
         if is_undo:
             await apply_undo(attempt, self._ledger)
+        elif is_restore:
+            left = await apply_restore(attempt, self._ledger)
+            if left is not None:
+                return self._leave(run, lease, left)
         elif ends is not None:
             await apply_end(attempt, ends)
         else:
@@ -176,14 +201,18 @@ class MaintenanceService:
         """Run the steps that are left; None when all are done."""
         run = attempt.run
         try:
-            strategy, missing = self._build_strategy(self._policy), None
+            strategy, missing = self._strategy(KeptAnswers(self._ledger.answers, run)), None
         except MemoryConfigError as error:
             strategy, missing = None, str(error)
         if run.step is RunStep.RETENTION:
             if not (run.allow_large or "planned" in run.counts):
-                plan = await make_plan(attempt.view, strategy, self._value)
+                plan = await make_plan(attempt.view, strategy, Appraisal(attempt.view, self._value))
                 if plan.is_held:
                     return self._hold(run, lease, plan)
+                if missing is None and not plan.removed:
+                    # Steps would look for the same again; what becomes due in between waits for the next night.
+                    self._advance(run, lease, RunStep.ENFORCEMENT, planned=0)
+                    return None
                 # Saved before the first removal: a later attempt sees less and would judge another share.
                 self._advance(run, lease, RunStep.RETENTION, planned=plan.removed)
             await apply_retention(attempt)
@@ -191,11 +220,21 @@ class MaintenanceService:
         if run.step in {RunStep.RETENTION, RunStep.CONSOLIDATION}:
             if missing is not None:
                 return self._snooze(run, lease, missing, MODEL_DELAY)
-            if strategy is not None:
-                await apply_consolidation(attempt, strategy)
+            wait = await apply_consolidation(attempt, strategy, self._ledger.syntheses) if strategy else None
+            if wait is not None:
+                return self._snooze(run, lease, wait.reason, wait.until - attempt.view.now)
             self._advance(run, lease, RunStep.ENFORCEMENT)
-        await apply_enforcement(attempt, self._value)
+        await apply_enforcement(attempt, Appraisal(attempt.view, self._value))
         return None
+
+    def _strategy(self, answers: Answers) -> ConsolidationStrategy | None:
+        return self._build_strategy(
+            ConsolidationDeps(
+                policy=self._policy,
+                answers=answers if self._has_model else None,
+                vocabulary=RememberedVocabulary(self._backend),
+            )
+        )
 
     def _advance(self, run: Run, lease: Lease, step: RunStep, **counts: int) -> None:
         counts |= run_counts(self._ledger.journal, run)
@@ -206,6 +245,12 @@ class MaintenanceService:
         self._ledger.runs.finish(run.run_id, lease.token, state=RunState.DONE, counts=counts)
         _log.info(MaintenanceEvent.COMPLETED, extra={**_about(run), **counts})
         return Done(facts=counts)
+
+    def _leave(self, run: Run, lease: Lease, reason: str) -> Outcome:
+        counts = run_counts(self._ledger.journal, run)
+        self._ledger.runs.finish(run.run_id, lease.token, state=RunState.SKIPPED, counts=counts, reason=reason)
+        _log.info(MaintenanceEvent.SKIPPED, extra={**_about(run), "reason": reason})
+        return Skipped(reason=reason)
 
     def _fail(self, run: Run, lease: Lease, reason: str) -> Outcome:
         counts = run_counts(self._ledger.journal, run)
@@ -220,7 +265,7 @@ class MaintenanceService:
         return Skipped(reason=plan.reason)
 
     def _snooze(self, run: Run, lease: Lease, reason: str, delay: timedelta) -> Outcome:
-        self._ledger.runs.give_back(run.run_id, lease.token, reason=reason)
+        self._ledger.runs.give_back(run.run_id, lease.token, reason=reason, wake_at=self._clock() + delay)
         _log.info(MaintenanceEvent.SKIPPED, extra={**_about(run), "reason": reason})
         return Snooze(reason=reason, delay=delay)
 
@@ -245,6 +290,7 @@ class MaintenanceService:
             now=self._clock(),
             held=self._ledger.journal.held(self._company, agent_id),
             ended=lambda kind, ids: self._ledger.runs.ended(self._company, agent_id, kind, ids),
+            uses=lambda ids: self._ledger.uses.of(self._company, agent_id, ids),
         )
 
 

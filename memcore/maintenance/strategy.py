@@ -1,16 +1,14 @@
-"""A strategy is a selector and an op; the configuration names the shipped pairs, and any other pair is as valid."""
+"""A strategy is a selector and an op; any pair is as valid as the shipped ones."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from memcore.backends.record import MemoryRecord
-from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType
-from memcore.errors import MemoryConfigError
 from memcore.maintenance.chunks import ChunkLimits
-from memcore.maintenance.concatenation import ConcatenationOp
 from memcore.maintenance.draft import ConsolidationOp, Draft
 from memcore.maintenance.member import Member
-from memcore.maintenance.selection import EntrySelector, HighestRelevanceSelector
+from memcore.maintenance.part import Part
+from memcore.maintenance.selection import EntrySelector
 
 
 class ConsolidationStrategy(Protocol):
@@ -21,12 +19,16 @@ class ConsolidationStrategy(Protocol):
         """Part of the summaries' ids: two strategies never claim the same summary."""
         ...
 
-    def chunks(self, members: Iterable[Member]) -> Iterator[tuple[Member, ...]]:
-        """Yield the members behind each summary, of one category, oldest first."""
+    def parts(self, members: Iterable[Member]) -> Iterator[Part]:
+        """Yield what stands behind each summary; no member stands in two."""
         ...
 
-    async def write(self, sources: Sequence[MemoryRecord]) -> Draft:
-        """Return the summary's text."""
+    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> Draft:
+        """Return the summary's text.
+
+        Raises:
+            AnswerMissingError: a model has to be asked first.
+        """
         ...
 
 
@@ -53,34 +55,12 @@ class CompositeConsolidationStrategy:
         """The name given."""
         return self._name
 
-    def chunks(self, members: Iterable[Member]) -> Iterator[tuple[Member, ...]]:
+    def parts(self, members: Iterable[Member]) -> Iterator[Part]:
         """Yield what the selector removes, cut to the limits."""
         for group in self._selector.select(members):
-            yield from self._limits.cut(group.removed)
+            for cut in self._limits.cut(group.removed):
+                yield Part(members=cut, kept=group.kept)
 
-    async def write(self, sources: Sequence[MemoryRecord]) -> Draft:
+    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> Draft:
         """Return what the op writes."""
-        return await self._op.write(sources)
-
-
-def build_consolidation_strategy(config: ConsolidationConfig) -> ConsolidationStrategy | None:
-    """Return the configured strategy; None when nothing is consolidated.
-
-    Raises:
-        MemoryConfigError: the strategy needs a language model, and none is connected.
-    """
-    match config.strategy:
-        case ConsolidationStrategyType.NONE:
-            return None
-        case ConsolidationStrategyType.SIMPLE:
-            return CompositeConsolidationStrategy(
-                HighestRelevanceSelector(group_threshold=config.selection_threshold),
-                ConcatenationOp(),
-                name=str(config.strategy),
-                limits=ChunkLimits(max_entries=config.group_max_entries, max_tokens=config.group_max_tokens),
-            )
-        case ConsolidationStrategyType.DUAL_MODE | ConsolidationStrategyType.LLM:
-            raise MemoryConfigError(
-                f"consolidation.strategy: {config.strategy} needs a completion provider, and this version connects "
-                "none; choose simple or none"
-            )
+        return await self._op.write(sources, kept=kept)

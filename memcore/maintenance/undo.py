@@ -60,7 +60,8 @@ async def apply_undo(attempt: Attempt, ledger: Ledger) -> None:
     Raises:
         MemoryInputError: the run cannot be undone; the message says why.
     """
-    target = _target(attempt.run, ledger)
+    run = attempt.run
+    target = undo_target(ledger, run.company, run.undo_of or "", agent_id=run.agent_id)
     journal = ledger.journal
     start = journal.next_seq(attempt.run.run_id)
     # A reversal has the place of what it reverses, counted from the end: after a crash the journal itself says how
@@ -81,13 +82,27 @@ async def apply_undo(attempt: Attempt, ledger: Ledger) -> None:
     )
 
 
-def _target(run: Run, ledger: Ledger) -> Run:
-    target = None if run.undo_of is None else ledger.runs.get(run.undo_of)
-    if target is None or (target.company, target.agent_id) != (run.company, run.agent_id):
-        raise MemoryInputError("undo_of", "names no run of this agent")
-    if target.state in {RunState.QUEUED, RunState.RUNNING}:
+def undo_target(ledger: Ledger, company: str, run_id: str, *, agent_id: str | None = None) -> Run:
+    """Return the run that is to be undone; one that waits and gives way counts as ended.
+
+    Args:
+        ledger: where runs are kept.
+        company: whose run.
+        run_id: the run.
+        agent_id: whose run, where that is known.
+
+    Raises:
+        MemoryInputError: it cannot be undone; the message says why.
+    """
+    target = ledger.runs.get(run_id)
+    if target is None or target.company != company or agent_id not in {None, target.agent_id}:
+        raise MemoryInputError("undo_of", f"names no run of this {'company' if agent_id is None else 'agent'}")
+    if target.state in {RunState.QUEUED, RunState.RUNNING} and not target.gives_way:
         raise MemoryInputError("undo_of", f"names a run that is {target.state}; wait until it has ended")
-    if ledger.journal.next_seq(target.run_id) and not ledger.journal.undoable(target.run_id):
+    journal = ledger.journal
+    # What a run has left open is finished first, and is whole until then.
+    is_whole = journal.undoable(run_id) or journal.open_bookings(run_id)
+    if journal.next_seq(run_id) and not is_whole:
         raise MemoryInputError("undo_of", "names a run whose journal has expired; it can no longer be undone")
     return target
 
@@ -107,8 +122,9 @@ async def _reverse(attempt: Attempt, journal: Journal, booking: Booking, place: 
     await attempt.books.exchange(
         incoming=back,
         outgoing_ids=frozenset(came),
-        may_go=lambda record: _is_untouched(record, came[record.entry.id]),
+        may_go=lambda record: is_untouched(record, came[record.entry.id]),
         seq=place,
+        reverses=booking.booking_id,
     )
 
 
@@ -118,7 +134,8 @@ async def _absent(backend: BatchBackend, booking: Booking, *, but_not: frozenset
     return tuple(record for record in booking.outgoing if record.entry.id in ids and record.entry.id not in there)
 
 
-def _is_untouched(now: MemoryRecord, then: MemoryRecord) -> bool:
+def is_untouched(now: MemoryRecord, then: MemoryRecord) -> bool:
+    """Return whether a memory is as a run brought it in, so that an undo may take it out."""
     # Not updated_at: a backend may write one of its own when it stores.
     return all(
         getattr(now.entry, name) == getattr(then.entry, name)

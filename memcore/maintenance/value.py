@@ -1,21 +1,66 @@
 """What a memory is worth when an agent has too many: a rule that anyone can read, and replace."""
 
-from collections.abc import Callable
+import math
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from memcore.models import MemoryEntry
 
-#: Worth of a memory at a time; the least worth goes first.
-ValueFunction = Callable[[MemoryEntry, datetime], float]
+#: Time after which a memory that nobody touched has half of its recency: a quarter, as long as most work is spoken of.
+HALF_LIFE = timedelta(days=90)
 
-#: Age at which a memory is worth half: a month, the time over which this project's agents speak of the same work.
-HALF_LIFE = timedelta(days=30)
+#: Uses after which a memory counts as used as much as any.
+MANY_USES = 8
+
+#: What use weighs beside recency: it says that a memory was wanted, age only that it may not be any more.
+USE_WEIGHT = 3.0
+
+#: What is left of a memory that a newer one says nearly as well.
+REPEATED_SHARE = 0.1
 
 
-def recency_and_confidence(entry: MemoryEntry, now: datetime) -> float:
-    """Return the confidence, halved for every 30 days of age; between 0 and 1.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A memory of an agent that has too many, and what is known of it.
 
-    A memory without confidence is worth nothing however new it is; among equals the caller removes the oldest.
+    Attributes:
+        uses: how often the agent was shown it.
+        last_used_at: when it was last; None if never.
+        is_repeated: whether a newer memory of the agent says nearly the same.
     """
-    age = max(now - entry.created_at, timedelta(0))
-    return float(entry.metadata.confidence * 0.5 ** (age / HALF_LIFE))
+
+    entry: MemoryEntry
+    uses: int = 0
+    last_used_at: datetime | None = None
+    is_repeated: bool = False
+
+
+class MemoryValue(Protocol):
+    """Say what a memory is worth; what is worth least goes first, of equals the oldest.
+
+    Core and pinned memories go last whatever this says. An answer that is no finite number, or an exception, ends the
+    run before anything is removed.
+    """
+
+    def __call__(self, candidate: Candidate, now: datetime) -> float:
+        """Return the worth of one memory at a time; only the order matters."""
+        ...
+
+
+def usual_value(candidate: Candidate, now: datetime) -> float:
+    """Return confidence x (recency + 3 x use), a tenth of it where a newer memory says nearly the same.
+
+    Recency is halved every 90 days since the memory was made. Use grows with the logarithm of how often it was shown,
+    up to 8 times, and is halved every 90 days since it was last.
+    """
+    entry = candidate.entry
+    worth = _halved(now - entry.created_at)
+    if candidate.last_used_at is not None:
+        often = min(1.0, math.log1p(candidate.uses) / math.log1p(MANY_USES))
+        worth += USE_WEIGHT * often * _halved(now - candidate.last_used_at)
+    return entry.metadata.confidence * worth * (REPEATED_SHARE if candidate.is_repeated else 1.0)
+
+
+def _halved(since: timedelta) -> float:
+    return float(0.5 ** (max(since, timedelta(0)) / HALF_LIFE))

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Self
 
 from memcore.backends.record import MemoryRecord
-from memcore.maintenance.value import ValueFunction
+from memcore.maintenance.appraisal import Appraisal
 
 #: Tags whose memories go last, after everything else.
 PROTECTED_FROM_ENFORCEMENT = ("core", "pinned")
@@ -22,12 +22,12 @@ class Victim:
     id: str
 
     @classmethod
-    def of(cls, record: MemoryRecord, value: ValueFunction, now: datetime) -> Self:
-        """Weigh one memory."""
+    def of(cls, record: MemoryRecord, value: float) -> Self:
+        """Return the place of a memory of that worth."""
         entry = record.entry
         return cls(
             is_protected=not set(PROTECTED_FROM_ENFORCEMENT).isdisjoint(entry.metadata.tags),
-            value=value(entry, now),
+            value=value,
             created_at=entry.created_at,
             id=entry.id,
         )
@@ -60,12 +60,14 @@ async def lowest(
     found: AsyncIterator[tuple[MemoryRecord, ...]],
     *,
     size: int,
-    value: ValueFunction,
+    value: Appraisal,
     now: datetime,
     counts: Callable[[MemoryRecord], bool] = lambda _: True,
 ) -> tuple[Victim, ...]:
     """Return the ``size`` memories that go first, of those that count; memory grows with size, not with the agent."""
     order = Lowest(size)
     async for page in found:
-        order.add(Victim.of(record, value, now) for record in page if counts(record))
+        counted = [record for record in page if counts(record)]
+        worth = await value.values(counted, now=now)
+        order.add(Victim.of(record, each) for record, each in zip(counted, worth, strict=True))
     return order.taken()

@@ -1,0 +1,79 @@
+"""The archive as an agent engine uses it: the reference's protocol (memory-api-reference, archival)."""
+
+import asyncio
+from typing import Protocol, runtime_checkable
+
+from memcore.archival_models import ArchivalEntry
+from memcore.backends.record import MemoryRecord
+from memcore.ledger.archive import Archive
+from memcore.models import MemoryEntry, MemoryQuery
+
+
+@runtime_checkable
+class ArchivalStore(Protocol):
+    """Keep memories that left the store, find them, and hand them out again; one agent never sees another's."""
+
+    async def archive(self, entry: ArchivalEntry) -> str:
+        """Keep an entry and return its archival id; the same entry again is the same id."""
+        ...
+
+    async def search(self, agent_id: str, query: MemoryQuery) -> tuple[ArchivalEntry, ...]:
+        """Return the agent's entries that match: best first by words, without a text the newest first."""
+        ...
+
+    async def restore(self, agent_id: str, entry_id: str) -> ArchivalEntry | None:
+        """Return an entry by its archival id, or the last one by the memory's own id.
+
+        None when the agent has none of that name, whoever else may have one.
+        """
+        ...
+
+    async def count(self, agent_id: str) -> int:
+        """Return how many of the agent's memories are archived."""
+        ...
+
+
+class LedgerArchivalStore:
+    """The archive of one company, beside its nights' own work.
+
+    ``restore`` hands out an entry and changes nothing; ``MemoryClient.restore`` brings the memory back into the store.
+    What came back is neither found nor counted here, and ``restore`` still hands it out.
+
+    Args:
+        archive: the ledger's.
+        company: whose agents' memories.
+    """
+
+    def __init__(self, archive: Archive, *, company: str) -> None:
+        self._archive = archive
+        self._company = company
+
+    async def archive(self, entry: ArchivalEntry) -> str:
+        """Keep an entry, in the default namespace, without vectors; raises MemoryStoreError, MemoryConnectionError."""
+        record = MemoryRecord(
+            entry=MemoryEntry(
+                id=entry.original_id,
+                agent_id=entry.agent_id,
+                category=entry.category,
+                content=entry.content,
+                metadata=entry.metadata,
+                created_at=entry.created_at,
+            )
+        )
+        return await asyncio.to_thread(
+            self._archive.put, self._company, record, mode=entry.archival_mode, archived_at=entry.archived_at
+        )
+
+    async def search(self, agent_id: str, query: MemoryQuery) -> tuple[ArchivalEntry, ...]:
+        """Return what matches; raises MemoryRetrievalError, MemoryConnectionError."""
+        found = await asyncio.to_thread(self._archive.search, self._company, agent_id, query)
+        return tuple(archived.entry for archived in found)
+
+    async def restore(self, agent_id: str, entry_id: str) -> ArchivalEntry | None:
+        """Return an entry; raises MemoryRetrievalError, MemoryConnectionError."""
+        found = await asyncio.to_thread(self._archive.find, self._company, agent_id, entry_id)
+        return None if found is None else found.entry
+
+    async def count(self, agent_id: str) -> int:
+        """Return the number; raises MemoryRetrievalError, MemoryConnectionError."""
+        return await asyncio.to_thread(self._archive.count, self._company, agent_id)
