@@ -4,15 +4,17 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
 from memcore.client.client import BLOCK_SECONDS, MemoryClient
 from memcore.client.envelope import ImportRecord, Scope
+from memcore.client.experience_envelope import ExperienceFields
 from memcore.client.levels import Levels
 from memcore.client.queue_limit import WhenFull
-from memcore.client.receipts import JobReceipt, JobStatus, StoreReceipt
+from memcore.client.receipts import DistillReceipt, ExperienceReceipt, JobReceipt, JobStatus, StoreReceipt
 from memcore.client.vigil import Vigil
 from memcore.clock import Clock, utc_now
+from memcore.execution_trace import ExecutionTrace
 from memcore.jobs.use_payload import Use
 from memcore.models import MemoryStoreRequest
 
@@ -121,6 +123,10 @@ class AsyncMemoryClient:
         """Ask for a run to be undone."""
         return await self._run(self._client.undo, agent_id, run_id)
 
+    async def restore(self, agent_id: str, entry_id: str) -> JobReceipt:
+        """Ask for a memory to be brought back from the archive, by archival id or its own."""
+        return await self._run(self._client.restore, agent_id, entry_id)
+
     async def end_session(self, agent_id: str, session_id: str) -> JobReceipt:
         """Say that a session has ended."""
         return await self._run(self._client.end_session, agent_id, session_id)
@@ -136,6 +142,18 @@ class AsyncMemoryClient:
     async def record_use(self, uses: Iterable[Use], *, batch_id: str | None = None) -> JobReceipt:
         """Tell which memories agents were shown, up to 1,024 in one call; the job's id is the batch's."""
         return await self._run(self._client.record_use, uses, batch_id=batch_id)
+
+    async def record_experience(
+        self, agent_id: str, *, track: bool = True, **fields: Unpack[ExperienceFields]
+    ) -> ExperienceReceipt:
+        """Send what an agent of level persistent went through, to be kept as it is; a night may compress it."""
+        return await self._run(self._client.record_experience, agent_id, track=track, **fields)
+
+    async def distill(
+        self, agent_id: str, trace: ExecutionTrace, *, scope: Scope | None = None, track: bool = True
+    ) -> DistillReceipt | None:
+        """Send how a task went; None, with a warning in the log, when it could not be sent."""
+        return await self._run(self._client.distill, agent_id, trace, scope=scope, track=track)
 
     async def status(self, job_id: str) -> JobStatus:
         """Return where a job stands."""

@@ -1,22 +1,26 @@
 """``MemoryClient``: the one object an agent engine needs to hand memories and jobs to the night crew."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pydantic import ValidationError
 
 from memcore import ids
+from memcore.client.distill_envelope import seal_trace
 from memcore.client.envelope import ImportRecord, Scope, pack, seal
+from memcore.client.experience_envelope import ExperienceFields, seal_experience
 from memcore.client.levels import Levels
 from memcore.client.pace import Pace
 from memcore.client.posting import Posting
 from memcore.client.queue_limit import QueueLimit, WhenFull, check_limit
-from memcore.client.receipts import JobReceipt, JobStatus, StoreReceipt
+from memcore.client.receipts import DistillReceipt, ExperienceReceipt, JobReceipt, JobStatus, StoreReceipt
+from memcore.client.trace_post import post_trace
 from memcore.clock import Clock, utc_now
 from memcore.errors import MemoryInputError
+from memcore.execution_trace import ExecutionTrace
 from memcore.jobs.names import TaskName
 from memcore.jobs.payloads import MaintenancePayload, StoreItem
 from memcore.jobs.queues import Queue
@@ -166,30 +170,23 @@ class MemoryClient:
             agent_id: whose memories.
             allow_large: release the brake on runs that would remove a large share of the memories.
         """
-        return self._send_run(
-            lambda now: MaintenancePayload(
-                company=self._company,
-                agent_id=agent_id,
-                run_id=_UNNAMED,
-                origin="manual",
-                planned_at=now,
-                allow_large=allow_large,
-            )
-        )
+        return self._send_run(agent_id, allow_large=allow_large)
 
     def undo(self, agent_id: str, run_id: str) -> JobReceipt:
         """Ask for a run to be undone: what it removed comes back, what it made goes; the job has the undo's run id."""
-        return self._send_run(
-            lambda now: MaintenancePayload(
-                company=self._company,
-                agent_id=agent_id,
-                run_id=_UNNAMED,
-                kind="undo",
-                origin="manual",
-                planned_at=now,
-                undo_of=run_id,
-            )
-        )
+        return self._send_run(agent_id, kind="undo", undo_of=run_id)
+
+    def restore(self, agent_id: str, entry_id: str) -> JobReceipt:
+        """Ask for a memory to be brought back from the archive as it was; the job's id is the run's id.
+
+        The next nights leave it alone for a while, and the run can be undone. A memory that stands in the store already
+        is left as it is: the job ends as skipped.
+
+        Args:
+            agent_id: whose memory.
+            entry_id: the archival id, or the memory's own id.
+        """
+        return self._send_run(agent_id, kind="restore", scope_id=entry_id)
 
     def end_session(self, agent_id: str, session_id: str) -> JobReceipt:
         """Say that a session has ended: what was to live no longer goes, and `memtend runs undo` brings it back.
@@ -197,15 +194,15 @@ class MemoryClient:
         At level session that is every memory stored in it before this call, also one that is still in the queue; at
         other levels the working ones. Ending twice, or what nobody knows, does nothing.
         """
-        return self._send_end("end_session", agent_id, session_id)
+        return self._send_run(agent_id, kind="end_session", scope_id=session_id)
 
     def end_project(self, agent_id: str, project_id: str) -> JobReceipt:
         """Say that a project has ended: as end_session, of every memory at the levels session and project."""
-        return self._send_end("end_project", agent_id, project_id)
+        return self._send_run(agent_id, kind="end_project", scope_id=project_id)
 
     def end_task(self, agent_id: str, task_id: str) -> JobReceipt:
         """Say that a task has ended: its working memories go, whatever the agent's level."""
-        return self._send_end("end_task", agent_id, task_id)
+        return self._send_run(agent_id, kind="end_task", scope_id=task_id)
 
     def record_use(self, uses: Iterable[Use], *, batch_id: str | None = None) -> JobReceipt:
         """Tell which memories agents were shown, up to 1,024 in one call; the job's id is the batch's.
@@ -233,6 +230,60 @@ class MemoryClient:
         )
         self._sender.send_many(TaskName.USE, [posting], track=False, admit=self._admit)
         return JobReceipt(job_id=payload.batch_id)
+
+    def record_experience(
+        self, agent_id: str, *, track: bool = True, **fields: Unpack[ExperienceFields]
+    ) -> ExperienceReceipt:
+        """Send what an agent of level persistent went through, to be kept as it is; a night may compress it.
+
+        Args:
+            agent_id: who went through it.
+            track: whether the job's outcome can be asked for.
+            fields: ``prompt`` and ``output``, and what ExperienceFields has beside them.
+
+        Raises:
+            MemoryInputError: a field breaks a limit, all together are larger than 1 MiB, or the agent has another
+                level; nothing was sent.
+            MemoryConnectionError: the broker cannot be reached; sending again keeps nothing twice.
+            MemoryQueueFullError: as for store.
+        """
+        payload = seal_experience(agent_id, fields, company=self._company, now=self._clock())
+        made = payload.experience
+        if self._levels is not None:
+            self._levels.check_experience(made.agent_id)
+        job_id = self._sender.send(
+            TaskName.RECORD,
+            payload.model_dump_json(),
+            queue=Queue.DISTILL,
+            job_id=ids.new_id(),
+            summary=f"1 experience of {made.agent_id}",
+            track=track,
+            admit=self._admit,
+        )
+        return ExperienceReceipt(job_id=job_id, experience_id=made.id)
+
+    def distill(
+        self, agent_id: str, trace: ExecutionTrace, *, scope: Scope | None = None, track: bool = True
+    ) -> DistillReceipt | None:
+        """Send how a task went; a memory, a raw experience and a trajectory come of it (docs/distillation.md).
+
+        Call it when a task has ended, however it ended. An engine's task never fails for it: None, with a warning in
+        the log, when the trace could not be sent. Sending the same trace again writes nothing twice.
+
+        Args:
+            agent_id: who worked on the task.
+            trace: how it went.
+            scope: the session or project; its task is the trace's.
+            track: whether the job's outcome can be asked for.
+
+        Raises:
+            MemoryInputError: a field breaks a limit, the trace is larger than 1 MiB, or the session or project that
+                the agent's level asks for is missing in ``scope``; nothing was sent.
+        """
+        payload = seal_trace(agent_id, trace, company=self._company, now=self._clock(), scope=scope)
+        if self._levels is not None:
+            self._levels.check_trace(payload)
+        return post_trace(self._sender, payload, track=track, admit=self._admit)
 
     def status(self, job_id: str) -> JobStatus:
         """Return where a job stands. Raises MemoryConnectionError."""
@@ -305,25 +356,12 @@ class MemoryClient:
             job_ids=tuple(posting.job_id for posting in postings), memory_ids=tuple(item.id for item in items)
         )
 
-    def _send_end(
-        self, kind: Literal["end_session", "end_project", "end_task"], agent_id: str, scope_id: str
-    ) -> JobReceipt:
-        return self._send_run(
-            lambda now: MaintenancePayload(
-                company=self._company,
-                agent_id=agent_id,
-                run_id=_UNNAMED,
-                kind=kind,
-                origin="manual",
-                planned_at=now,
-                scope_id=scope_id,
-            )
-        )
-
-    def _send_run(self, build: Callable[[datetime], MaintenancePayload]) -> JobReceipt:
+    def _send_run(self, agent_id: str, **wanted: Any) -> JobReceipt:
         now = self._clock()
         try:
-            payload = build(now)
+            payload = MaintenancePayload(
+                company=self._company, agent_id=agent_id, run_id=_UNNAMED, origin="manual", planned_at=now, **wanted
+            )
         except ValidationError as error:
             raise MemoryInputError.of(error) from None
         # An agent may end two sessions at one moment, and each is a run.

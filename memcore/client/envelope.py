@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, ValidationError
 from memcore import ids
 from memcore.errors import MemoryInputError
 from memcore.frozen import Frozen
-from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, MAX_STORE_ITEMS, VERSION, StoreItem
+from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, MAX_STORE_ITEMS, StoreItem
 from memcore.models import Key, MemoryStoreRequest
 
 #: Bytes that a payload takes beside its items: brackets, version, and a company of 256 characters, each escaped.
@@ -126,5 +126,5 @@ def pack(company: str, items: Iterable[StoreItem]) -> Iterator[Parcel]:
 
 
 def _parcel(company: str, items: Sequence[str]) -> Parcel:
-    payload = f'{{"version":{VERSION},"company":{json.dumps(company)},"items":[{",".join(items)}]}}'
+    payload = f'{{"version":1,"company":{json.dumps(company)},"items":[{",".join(items)}]}}'
     return Parcel(payload=payload, count=len(items))

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from memcore.errors import MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
+from memcore.jobs.distill_payload import DistillPayload
 from memcore.jobs.payloads import StoreItem
-from memcore.levels import missing_id, refusal
-from memcore.models import MemoryLevel
+from memcore.levels import experience_refusal, missing_id, refusal
+from memcore.models import MemoryCategory, MemoryLevel
 
 if TYPE_CHECKING:
     from memcore.config.settings import Settings
@@ -36,13 +37,31 @@ class Levels:
 
     def check(self, item: StoreItem) -> None:
         """Return if the memory may be sent. Raises MemoryInputError, naming the id that is missing."""
-        if item.session_id is not None and item.project_id is not None:
+        self._check(item, item.request.category)
+
+    def check_trace(self, payload: DistillPayload) -> None:
+        """Return if the trace may be sent. Raises MemoryInputError, naming the id that its memory lacks."""
+        self._check(payload, MemoryCategory.EPISODIC)
+
+    def check_experience(self, agent_id: str) -> None:
+        """Return if an experience of this agent may be sent. Raises MemoryInputError, saying what to change."""
+        level = self._of_company()
+        if level is None or experience_refusal(level) is None:
+            return
+        own = self._of_agent(agent_id, otherwise=level)
+        refused = own and experience_refusal(own)
+        if refused:
+            field, _, problem = refused.partition(": ")
+            raise MemoryInputError(field, problem)
+
+    def _check(self, scoped: StoreItem | DistillPayload, category: MemoryCategory) -> None:
+        if scoped.session_id is not None and scoped.project_id is not None:
             return
         level = self._of_company()
-        if level is None or _missing(level, item) is None:
+        if level is None or _missing(level, scoped, category) is None:
             return
-        own = self._of_agent(item.agent_id, otherwise=level)
-        field = own and _missing(own, item)
+        own = self._of_agent(scoped.agent_id, otherwise=level)
+        field = own and _missing(own, scoped, category)
         if field:
             raise MemoryInputError(field, refusal(field))
 
@@ -85,5 +104,5 @@ class Levels:
         return own.get(agent_id, otherwise)
 
 
-def _missing(level: MemoryLevel, item: StoreItem) -> str | None:
-    return missing_id(level, category=item.request.category, session_id=item.session_id, project_id=item.project_id)
+def _missing(level: MemoryLevel, scoped: StoreItem | DistillPayload, category: MemoryCategory) -> str | None:
+    return missing_id(level, category=category, session_id=scoped.session_id, project_id=scoped.project_id)

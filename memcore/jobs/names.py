@@ -8,6 +8,10 @@ class TaskName(StrEnum):
 
     STORE = "memory.store.write"
     MAINTAIN = "memory.maintenance.run"
+    SYNTHESIZE = "memory.synthesis.ask"
     USE = "memory.use.record"
+    RECORD = "memory.experience.record"
+    DISTILL = "memory.distill.capture"
+    COMPRESS = "memory.experience.compress"
     TICK = "memory.control.tick"
     SWEEP = "memory.control.sweep"

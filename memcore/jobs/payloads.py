@@ -3,7 +3,7 @@
 A newer worker reads older versions; an older worker puts a newer version back (SPEC Q3).
 """
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import (
     AwareDatetime,
@@ -15,10 +15,12 @@ from pydantic import (
 )
 
 from memcore.frozen import Frozen, NotBlankStr
+from memcore.jobs.payload import Payload
 from memcore.models import Key, MemoryStoreRequest
 
-#: The version of payloads that this code writes and knows; each newer one also reads the older.
-VERSION = 1
+#: The newest version of payloads that this code knows; each newer one also reads the older. A payload carries the
+#: least version whose workers understand it, so that they need not wait for newer ones; version 2 brings restores.
+VERSION = 2
 
 #: Most memories in one store job; a longer list is cut into several jobs.
 MAX_STORE_ITEMS = 256
@@ -38,6 +40,10 @@ def is_newer(payload: str) -> bool:
         return _Envelope.model_validate_json(payload).version > VERSION
     except ValidationError:
         return False
+
+
+def _least_version(fields: dict[str, Any]) -> Literal[1, 2]:
+    return 2 if fields.get("kind") == "restore" else 1
 
 
 class StoreItem(Frozen):
@@ -68,30 +74,29 @@ class StoreItem(Frozen):
         return self
 
 
-class StorePayload(Frozen):
+class StorePayload(Payload):
     """Memories to write, of any agents of one company."""
 
     version: Literal[1] = 1
-    company: Key
     items: tuple[StoreItem, ...] = Field(min_length=1, max_length=MAX_STORE_ITEMS)
 
 
-class MaintenancePayload(Frozen):
-    """One run: an agent's maintenance, the undo of a run, or the end of a session, project or task.
+class MaintenancePayload(Payload):
+    """One run: an agent's maintenance, an undo, the end of a session, project or task, or a return from the archive.
 
     Attributes:
+        version: 2 for a restore, which older workers put back; 1 for everything else.
         run_id: the run row that this message rings for; the row is the truth.
         planned_at: the slot the run was planned for; of an end, the time it was asked for, and later memories stay.
         undo_of: the run to undo, for kind "undo".
         allow_large: a person has released the brake for this run.
-        scope_id: the session, project or task that ends, for the kinds that end one.
+        scope_id: the session, project or task that ends, or the archived memory that returns, for these kinds.
     """
 
-    version: Literal[1] = 1
-    company: Key
     agent_id: Key
     run_id: NotBlankStr
-    kind: Literal["maintenance", "undo", "end_session", "end_project", "end_task"] = "maintenance"
+    kind: Literal["maintenance", "undo", "end_session", "end_project", "end_task", "restore"] = "maintenance"
+    version: Literal[1, 2] = Field(default_factory=_least_version)
     origin: Literal["scheduled", "manual"] = "scheduled"
     planned_at: AwareDatetime
     undo_of: NotBlankStr | None = None

@@ -29,7 +29,7 @@ class Queue(StrEnum):
     """One agent's night: retention, consolidation, enforcement; also the undo of a run."""
 
     DISTILL = "memory.distill"
-    """Execution traces of finished tasks, to be kept as memories."""
+    """Execution traces of finished tasks, and experience, to be kept; no job of it asks a model."""
 
     SYNTHESIS = "memory.synthesis"
     """Every step of consolidation that calls an LLM."""

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import AwareDatetime, Field
 
 from memcore.frozen import Frozen
+from memcore.jobs.payload import Payload
 from memcore.models import Key
 
 #: Most memories in one job, about 150 KB of JSON.
@@ -27,7 +28,7 @@ class Use(Frozen):
     last_used_at: AwareDatetime
 
 
-class UsePayload(Frozen):
+class UsePayload(Payload):
     """Uses by any agents of one company.
 
     Attributes:
@@ -35,6 +36,5 @@ class UsePayload(Frozen):
     """
 
     version: Literal[1] = 1
-    company: Key
     batch_id: Key
     uses: tuple[Use, ...] = Field(min_length=1, max_length=MAX_USES)

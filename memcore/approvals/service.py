@@ -1,0 +1,162 @@
+"""Approvals from the proposal to its effect: decided once, carried out once, whenever a process dies."""
+
+import logging
+from datetime import timedelta
+from typing import Protocol
+
+from memcore.approval_models import Approval, ApprovalNeed, ApprovalState, Proposal, Word
+from memcore.approvals.effects import EffectRegistry
+from memcore.approvals.events import ApprovalEvent
+from memcore.errors import ApprovalClosedError, MemoryError, MemoryNotFoundError  # noqa: A004  # the reference's name
+from memcore.ledger.approvals import Approvals
+
+#: Approvals carried out in one call of `finish` at most: the sweep has other things to do.
+AT_A_TIME = 20
+
+_log = logging.getLogger(__name__)
+
+
+class Notice(Protocol):
+    """Tells somebody that a proposal waits."""
+
+    async def tell(self, approval: Approval) -> None:
+        """Say so; raises nothing."""
+        ...
+
+
+class ApprovalService:
+    """File proposals, and let a person's word take effect.
+
+    A decision is one committed row that says what it still needs; then the effect runs; then the row says that it is
+    settled. Whoever dies in between leaves a row that :meth:`finish`, or the next :meth:`approve`, carries on with.
+
+    Args:
+        approvals: the ledger's table.
+        effects: what the actions do.
+        company: whose.
+        lasts: how long a proposal waits for a person.
+        notice: who is told of a new one; None tells nobody but the log.
+    """
+
+    def __init__(
+        self,
+        approvals: Approvals,
+        effects: EffectRegistry,
+        *,
+        company: str,
+        lasts: timedelta,
+        notice: Notice | None = None,
+    ) -> None:
+        self._approvals = approvals
+        self._effects = effects
+        self._company = company
+        self._lasts = lasts
+        self._notice = notice
+
+    async def propose(self, approval_id: str, proposal: Proposal) -> Approval:
+        """File a proposal and return it; under an id that is there already, what was filed first and became of it.
+
+        Raises MemoryInputError when a value breaks its limit.
+        """
+        is_new = self._approvals.file(self._company, approval_id, proposal, lasts=self._lasts)
+        approval = self._found(approval_id)
+        if is_new:
+            _told(ApprovalEvent.FILED, approval)
+            if self._notice is not None:
+                await self._notice.tell(approval)
+        return approval
+
+    async def approve(self, approval_id: str, word: Word) -> Approval:
+        """Approve a proposal and carry it out; what it left is the answer's ``effect``.
+
+        Raises:
+            ApprovalClosedError: somebody decided before, or it has expired; an approval that is not carried out yet is
+                carried out first.
+            MemoryNotFoundError: there is none with that id.
+            MemoryCapabilityError: nothing here carries out its action; nothing was decided.
+            MemoryError: the effect failed; the approval stands, and the effect is tried again later.
+        """
+        self._effects.of(self._found(approval_id).proposal.action)
+        try:
+            approval = self._approvals.decide(self._company, approval_id, ApprovalState.APPROVED, word)
+        except ApprovalClosedError:
+            await self._carry_on(approval_id)
+            raise
+        _told(ApprovalEvent.APPROVED, approval)
+        return await self._settled(approval)
+
+    async def reject(self, approval_id: str, word: Word) -> Approval:
+        """Reject a proposal; raises ApprovalClosedError, MemoryNotFoundError."""
+        approval = self._approvals.decide(self._company, approval_id, ApprovalState.REJECTED, word)
+        _told(ApprovalEvent.REJECTED, approval)
+        return approval
+
+    async def undo(self, approval_id: str, word: Word) -> Approval:
+        """Take an approval back, and what it left.
+
+        Raises:
+            ApprovalClosedError: it is not approved, or was undone before; one that is not taken back yet is first.
+            MemoryNotFoundError: there is none with that id.
+            MemoryCapabilityError: nothing here carries out its action; nothing was decided.
+            MemoryError: taking back failed; the undo stands, and it is tried again later.
+        """
+        self._effects.of(self._found(approval_id).proposal.action)
+        # What is not carried out yet could otherwise be carried out after it was undone.
+        await self._carry_on(approval_id)
+        approval = self._approvals.undo(self._company, approval_id, word)
+        _told(ApprovalEvent.UNDONE, approval)
+        return await self._settled(approval)
+
+    async def finish(self, *, limit: int = AT_A_TIME) -> int:
+        """Carry on with what dead processes left open and return how many are settled now; failures are logged."""
+        settled = 0
+        for approval in self._approvals.unsettled(self._company, limit=limit):
+            try:
+                await self._settled(approval)
+            except MemoryError as error:
+                _log.warning(ApprovalEvent.UNSETTLED, extra={**_about(approval), "error": type(error).__name__})
+            else:
+                settled += 1
+        return settled
+
+    def expire(self) -> int:
+        """Mark what waited too long, and return how many there were."""
+        expired = self._approvals.expire(self._company)
+        if expired:
+            _log.info(ApprovalEvent.EXPIRED, extra={"company": self._company, "count": expired})
+        return expired
+
+    async def _carry_on(self, approval_id: str) -> None:
+        await self._settled(self._found(approval_id))
+
+    async def _settled(self, approval: Approval) -> Approval:
+        need, effect = approval.needs, None
+        if need is ApprovalNeed.EFFECT:
+            effect = await self._effects.of(approval.proposal.action).publish(approval)
+        elif need is ApprovalNeed.TAKING_BACK:
+            await self._effects.of(approval.proposal.action).take_back(approval)
+        else:
+            return approval
+        if self._approvals.settle(self._company, approval.approval_id, need, effect=effect):
+            _told(ApprovalEvent.SETTLED, approval)
+        return self._found(approval.approval_id)
+
+    def _found(self, approval_id: str) -> Approval:
+        approval = self._approvals.get(self._company, approval_id)
+        if approval is None:
+            raise MemoryNotFoundError(f"approval_id: {approval_id!r} names no approval; see `memtend approvals list`")
+        return approval
+
+
+def _told(event: ApprovalEvent, approval: Approval) -> None:
+    _log.info(event, extra=_about(approval))
+
+
+def _about(approval: Approval) -> dict[str, str]:
+    proposal = approval.proposal
+    return {
+        "approval_id": approval.approval_id,
+        "action": proposal.action,
+        "risk": str(proposal.risk),
+        "state": str(approval.state),
+    }

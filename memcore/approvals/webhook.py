@@ -1,0 +1,49 @@
+"""The webhook: somebody's own address is told that a proposal waits, and nothing of what it says."""
+
+import logging
+from datetime import timedelta
+
+from memcore.approval_models import Approval
+from memcore.approvals.events import ApprovalEvent
+
+#: How long the other side may take: whoever files a proposal waits for it.
+TIMEOUT = timedelta(seconds=5)
+
+_log = logging.getLogger(__name__)
+
+
+class Webhook:
+    """POST id, action, title and risk of a proposal as JSON; a failure is logged, and never anybody's error.
+
+    Args:
+        url: where to; it may hold a secret, so it is in no log. A redirect is not followed.
+        timeout: how long one request may take.
+    """
+
+    def __init__(self, url: str, *, timeout: timedelta = TIMEOUT) -> None:
+        self._url = url
+        self._timeout = timeout
+
+    async def tell(self, approval: Approval) -> None:
+        """Send it, once; what is lost is lost, and `memtend approvals list` still shows the proposal."""
+        # Few processes file proposals.
+        import httpx  # noqa: PLC0415  # see above
+
+        proposal = approval.proposal
+        body = {
+            "id": approval.approval_id,
+            "action": proposal.action,
+            "title": proposal.title,
+            "risk": str(proposal.risk),
+        }
+        problem = ""
+        try:
+            async with httpx.AsyncClient(timeout=self._timeout.total_seconds()) as client:
+                answer = await client.post(self._url, json=body)
+            if not answer.is_success:
+                problem = f"status {answer.status_code}"
+        except Exception as error:  # noqa: BLE001  # whatever an address or its server does, the proposal is filed
+            # Its class alone: the text of some names the address.
+            problem = type(error).__name__
+        if problem:
+            _log.warning(ApprovalEvent.WEBHOOK_FAILED, extra={"approval_id": approval.approval_id, "problem": problem})

@@ -1,0 +1,216 @@
+"""The compression of an agent's raw experience: each one once, kept before it is marked, and paid for once."""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from memcore import ids
+from memcore.backends.protocol import BatchBackend
+from memcore.clock import Clock, utc_now
+from memcore.config.consolidation import ConsolidationConfig
+from memcore.errors import (
+    AnswerMissingError,
+    BudgetExceededError,
+    MaintenancePausedError,
+    MalformedAnswerError,
+    ProviderError,
+)
+from memcore.experience.compressed_record import record_of
+from memcore.experience.compressor import ExperienceCompressor
+from memcore.experience.events import ExperienceEvent
+from memcore.experience.kept_model import KeptModel
+from memcore.experience.llm_compressor import LLMExperienceCompressor
+from memcore.experience_models import CompressedExperience, DetailedExperience
+from memcore.jobs.outcomes import Done, Outcome, Skipped, Snooze
+from memcore.ledger.ledger import Ledger
+from memcore.levels import experience_refusal
+from memcore.llm.protocol import Model
+from memcore.maintenance.switch import KillSwitch
+from memcore.models import MemoryLevel
+
+#: Experiences of one agent that are compressed at a time.
+AT_A_TIME = 4
+
+#: How long one job works for an agent before it lets others have a turn.
+SLICE = timedelta(minutes=5)
+
+#: Wait of the rest: the job goes to the end of its queue.
+NEXT_SLICE = timedelta(seconds=1)
+
+#: Failures one after the other that end a night: the model is away, and every further question would only wait.
+MAX_IN_A_ROW = 10
+
+_log = logging.getLogger(__name__)
+
+
+class CompressionService:
+    """Compress the raw experience of one company's agents.
+
+    An experience is looked at by a model once: it is marked in the ledger also when what came of it is too weak or
+    malformed. What a model did not answer stays raw for the next night. The newest come first, so that one which no
+    model can answer holds up none that come after it.
+
+    Args:
+        backend: where compressed experiences are kept, as memories.
+        ledger: where raw ones lie, and the answers of models.
+        policy: the company's decisions.
+        company: whose agents.
+        level: the level of agents that have none of their own.
+        model: who is asked; None when none is connected.
+        clock: the time.
+        monotonic: seconds on a clock that never goes back, for the slices.
+    """
+
+    def __init__(
+        self,
+        backend: BatchBackend,
+        ledger: Ledger,
+        policy: ConsolidationConfig,
+        *,
+        company: str,
+        level: MemoryLevel,
+        model: Model | None,
+        clock: Clock = utc_now,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._backend = backend
+        self._ledger = ledger
+        self._policy = policy
+        self._company = company
+        self._level = level
+        self._model = model
+        self._clock = clock
+        self._monotonic = monotonic
+
+    async def run(self, agent_id: str) -> Outcome:
+        """Compress what is raw; whatever happens, calling it again goes on where it stopped.
+
+        Returns:
+            Done: every raw experience was tried; the facts say what became of them.
+            Snooze: the budget is spent until a time, or it is the next agent's turn.
+            Skipped: switched off, paused, no model, or an agent whose level keeps no experience.
+
+        Raises:
+            MemoryError: the store or the ledger is in passing trouble.
+        """
+        config = self._policy.experience_compressor
+        if not config.enabled:
+            return Skipped(reason="memory.consolidation.experience_compressor.enabled is false")
+        if self._model is None:
+            # The next night rings again.
+            return Skipped(reason="no language model is connected to this worker: set MEMTEND_LLM_URL")
+        level = self._ledger.agents.levels(self._company, [agent_id]).get(agent_id, self._level)
+        if level is MemoryLevel.NONE or experience_refusal(level) is not None:
+            return Skipped(reason=f"level {level}: what is learned would outlive the memories")
+        compressor = LLMExperienceCompressor(
+            KeptModel(self._model, self._ledger.answers), config, company=self._company, clock=self._clock
+        )
+        try:
+            return await self._walk(agent_id, compressor)
+        except MaintenancePausedError as error:
+            return Skipped(reason=str(error))
+
+    async def _walk(self, agent_id: str, compressor: ExperienceCompressor) -> Outcome:
+        store, switch, until = self._ledger.experiences, self._switch(agent_id), self._deadline()
+        counts: Counter[str] = Counter()
+        in_a_row = 0
+        last: DetailedExperience | None = None
+        while page := store.raw(self._company, agent_id, before=last, limit=AT_A_TIME):
+            last = page[-1]
+            switch.check()
+            try:
+                became = await self._compress(page, compressor)
+            except BudgetExceededError as error:
+                return Snooze(reason=str(error), delay=max(error.until - self._clock(), NEXT_SLICE))
+            counts.update(became)
+            in_a_row = in_a_row + len(became) if set(became) == {"failed"} else 0
+            if in_a_row >= MAX_IN_A_ROW:
+                break
+            if self._monotonic() >= until and set(counts) - {"failed", "elsewhere"}:
+                return Snooze(reason="more experience waits, and so do other agents", delay=NEXT_SLICE)
+        _log.info(ExperienceEvent.NIGHT_COMPLETED, extra={"agent_id": agent_id, **counts})
+        return Done(facts=dict(counts))
+
+    async def _compress(self, page: Sequence[DetailedExperience], compressor: ExperienceCompressor) -> list[str]:
+        """Return what became of each; an error of one waits for the others to be done."""
+        ids_of = {each.id: self._memory_id(each, compressor) for each in page}
+        agent_id = page[0].agent_id
+        # A crash between keeping and marking leaves a memory that is there, or was there and has been removed since.
+        kept = {record.entry.id for record in await self._backend.get_many(agent_id, list(ids_of.values()))}
+        kept |= self._ledger.journal.buried({ids_of[each.id]: each.created_at for each in page})
+        became = await asyncio.gather(
+            *(self._one(each, compressor, is_kept=ids_of[each.id] in kept) for each in page), return_exceptions=True
+        )
+        errors = [each for each in became if isinstance(each, BaseException)]
+        if errors:
+            # What stops the job for a reason of its own comes before a budget that is spent.
+            raise min(errors, key=lambda error: isinstance(error, BudgetExceededError))
+        return [each for each in became if isinstance(each, str)]
+
+    async def _one(self, experience: DetailedExperience, compressor: ExperienceCompressor, *, is_kept: bool) -> str:
+        """Compress one, and return a word on what became of it."""
+        if is_kept:
+            self._mark(experience, compressed_as=self._memory_id(experience, compressor))
+            return "compressed"
+        try:
+            lesson = await compressor.compress(experience)
+        except MalformedAnswerError as error:
+            self._mark(experience, reason=str(error))
+            return self._told(ExperienceEvent.MALFORMED, experience, "malformed")
+        except AnswerMissingError:
+            return "elsewhere"
+        except ProviderError as error:
+            _log.warning(ExperienceEvent.FAILED, extra={**_about(experience), "error": type(error).__name__})
+            return "failed"
+        if 1.0 - lesson.compression_ratio < self._policy.experience_compressor.min_compression_ratio:
+            self._mark(experience, reason=f"too weak: compressed to {lesson.compression_ratio:.0%} of it")
+            return self._told(ExperienceEvent.WEAK, experience, "weak")
+        await self._keep(experience, lesson)
+        return self._told(ExperienceEvent.COMPRESSED, experience, "compressed")
+
+    async def _keep(self, experience: DetailedExperience, lesson: CompressedExperience) -> None:
+        # First the memory, then the mark: a crash between the two leaves one more look, and nothing is lost.
+        await self._backend.store_many([record_of(lesson, task_id=experience.source_task_id)])
+        if self._mark(experience, compressed_as=lesson.id):
+            return
+        if self._ledger.experiences.get(self._company, experience.agent_id, experience.id) is None:
+            # Its agent was erased meanwhile: what was learned goes with it.
+            await self._backend.delete_many(experience.agent_id, [lesson.id])
+
+    def _mark(
+        self, experience: DetailedExperience, *, compressed_as: str | None = None, reason: str | None = None
+    ) -> bool:
+        return self._ledger.experiences.mark(
+            self._company, experience.agent_id, experience.id, compressed_as=compressed_as, reason=reason
+        )
+
+    def _memory_id(self, experience: DetailedExperience, compressor: ExperienceCompressor) -> str:
+        return ids.compressed_id(
+            company=self._company,
+            agent_id=experience.agent_id,
+            experience_id=experience.id,
+            version=compressor.version,
+        )
+
+    def _told(self, event: ExperienceEvent, experience: DetailedExperience, word: str) -> str:
+        _log.info(event, extra=_about(experience))
+        return word
+
+    def _deadline(self) -> float:
+        return self._monotonic() + SLICE.total_seconds()
+
+    def _switch(self, agent_id: str) -> KillSwitch:
+        return KillSwitch(
+            self._ledger.switches,
+            self._ledger.agents,
+            is_enabled=lambda: self._policy.enabled,
+            company=self._company,
+            agent_id=agent_id,
+        )
+
+
+def _about(experience: DetailedExperience) -> dict[str, str]:
+    return {"agent_id": experience.agent_id, "experience_id": experience.id}

@@ -1,0 +1,40 @@
+"""What travels when an engine tells how a task went."""
+
+from typing import Literal, Self
+
+from pydantic import AwareDatetime, model_validator
+from pydantic_core import PydanticSerializationError
+
+from memcore.execution_trace import ExecutionTrace
+from memcore.jobs.payload import Payload
+from memcore.jobs.payloads import MAX_PAYLOAD_BYTES
+from memcore.models import Key
+
+
+class DistillPayload(Payload):
+    """One trace; as JSON it has at most 1 MiB.
+
+    Attributes:
+        trace_id: deterministic (memcore.ids.trace_id); it names the memory, the experience and the trajectory.
+        sent_at: when the client sent it; a removal after this time wins over a late redelivery.
+        session_id: the session that ends the memory, at level session.
+        project_id: the project that ends the memory, at level project.
+    """
+
+    version: Literal[1] = 1
+    agent_id: Key
+    trace_id: Key
+    trace: ExecutionTrace
+    sent_at: AwareDatetime
+    session_id: Key | None = None
+    project_id: Key | None = None
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        try:
+            size = len(self.trace.model_dump_json().encode())
+        except PydanticSerializationError:
+            raise ValueError("trace: must be valid Unicode text") from None
+        if size > MAX_PAYLOAD_BYTES:
+            raise ValueError(f"trace: has {size} bytes as JSON; the limit is {MAX_PAYLOAD_BYTES}")
+        return self

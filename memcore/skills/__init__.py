@@ -1,0 +1,1 @@
+"""Skills of a whole organisation: what is learned across its agents."""
