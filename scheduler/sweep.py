@@ -1,4 +1,4 @@
-"""Sweep: ring again for runs whose message or worker was lost, and let old journals expire."""
+"""Sweep: ring again for what was lost with a message or a worker, and let go of what was kept long enough."""
 
 from datetime import timedelta
 
@@ -16,13 +16,27 @@ SWEEP_BATCH = 1_000
 
 
 def sweep(_payload: str, crew: Crew) -> Outcome:
-    """Ring for stale runs; whoever holds a run already makes the second message do nothing."""
+    """Ring for stale runs, and let go of what is over; whoever holds a run makes a second message do nothing."""
+    for run_id in crew.ledger.syntheses.revive(crew.company):
+        crew.ledger.runs.wake(run_id)
     stale = crew.ledger.runs.stale(crew.company, queued_for=QUEUED_TOO_LONG, limit=SWEEP_BATCH)
     crew.bell.ring_many(stale)
     crew.ledger.runs.rung([run.run_id for run in stale])
-    journal_days = crew.policy.memory.consolidation.journal_days
-    expired = crew.ledger.journal.expire(crew.company, before=crew.clock() - timedelta(days=journal_days))
-    return Done(facts={"rung": len(stale), "expired": expired})
+    crew.ledger.syntheses.forget(crew.company)
+    policy, now = crew.policy.memory.consolidation, crew.clock()
+    over = now - timedelta(days=policy.journal_days)
+    crew.ledger.answers.expire(crew.company, before=over)
+    expired = crew.ledger.journal.expire(crew.company, before=over)
+    keep_days = policy.archival.keep_days
+    unarchived = crew.ledger.archive.expire(
+        crew.company,
+        # What came back is kept as long as the run that brought it back can be undone.
+        returned_before=over,
+        before=None if keep_days is None else now - timedelta(days=keep_days),
+    )
+    # Last: it speaks to the store, and trouble there must not keep lost runs waiting.
+    crew.tend_approvals()
+    return Done(facts={"rung": len(stale), "expired": expired, "unarchived": unarchived})
 
 
 SWEEP = Job(

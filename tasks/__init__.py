@@ -1,11 +1,15 @@
 """What each job does: one file a job, with its limits, one call into memcore, and its outcome."""
 
+from tasks.compress import COMPRESS
+from tasks.distill import DISTILL
+from tasks.experience import RECORD
 from tasks.job import Job
 from tasks.maintain import MAINTAIN
 from tasks.store import STORE
+from tasks.synthesize import SYNTHESIZE
 from tasks.use import USE
 
 #: Every job of this room; a worker builds its Celery tasks from them.
-JOBS: tuple[Job, ...] = (STORE, MAINTAIN, USE)
+JOBS: tuple[Job, ...] = (STORE, MAINTAIN, SYNTHESIZE, USE, RECORD, DISTILL, COMPRESS)
 
 __all__ = ["JOBS", "Job"]

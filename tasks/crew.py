@@ -11,6 +11,9 @@ from memcore.jobs.outcomes import Outcome
 from memcore.jobs.payloads import StoreItem
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.run import Run
+from memcore.ledger.synthesis import Synthesis
+from memcore.llm.protocol import Model
+from memcore.maintenance.synthesis_service import Asked
 
 
 class WriteDesk(Protocol):
@@ -26,6 +29,14 @@ class Bell(Protocol):
 
     def ring_many(self, runs: Iterable[Run]) -> None:
         """Send the runs' messages; a lost one is found by the sweep and rung again. Raises MemoryConnectionError."""
+        ...
+
+    def ring_parts(self, parts: Iterable[Synthesis]) -> None:
+        """Send the jobs that ask a model about parts of nights. Raises MemoryConnectionError."""
+        ...
+
+    def ring_experience(self, company: str, agent_ids: Iterable[str]) -> None:
+        """Send the jobs that compress agents' experience. Raises MemoryConnectionError."""
         ...
 
 
@@ -62,6 +73,27 @@ class Crew(Protocol):
         """Tells the time."""
         ...
 
+    @property
+    def model(self) -> Model | None:
+        """The language model, or None when none is connected."""
+        ...
+
     def maintain(self, run_id: str) -> Outcome:
         """Carry out a run of maintenance or undo to its next stop."""
+        ...
+
+    def synthesize(self, run_id: str, place: int) -> Asked:
+        """Ask the model about one part of a night."""
+        ...
+
+    def compress(self, agent_id: str) -> Outcome:
+        """Compress what is raw of an agent's experience, for one slice of time."""
+        ...
+
+    def tend_approvals(self) -> None:
+        """Let go of proposals that waited too long, and carry on with decisions that dead processes left open."""
+        ...
+
+    def export_wiki(self, agent_id: str) -> None:
+        """Export an agent's experience as files, if the policy says so after nights; it raises no memory error."""
         ...

@@ -1,23 +1,22 @@
-"""Maintenance job: one agent's night, the undo of a run, or the end of a session, project or task."""
+"""Maintenance job: one agent's night, an undo, the end of a session, project or task, or a return from the archive."""
 
 from datetime import timedelta
 
-from pydantic import ValidationError
-
-from memcore.errors import MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
 from memcore.jobs.names import TaskName
-from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Skipped, Snooze
-from memcore.jobs.payloads import MaintenancePayload, is_newer
+from memcore.jobs.outcomes import Done, Outcome, Parked, Retry, Skipped, Snooze
+from memcore.jobs.payloads import MaintenancePayload
 from memcore.jobs.queues import Queue
-from memcore.ledger.run import END_KINDS, NewRun, Run, RunState
+from memcore.ledger.run import SCOPED_KINDS, NewRun, Run, RunState
+from memcore.maintenance.wait import RING_AGAIN
+from tasks.after_night import after_night
 from tasks.crew import Crew
 from tasks.job import Job, Limits
-from tasks.newer import wait_for_newer_worker
+from tasks.opening import opens
 
 #: Wait before a failed step is tried again.
 _RETRY_DELAY = timedelta(seconds=10)
 
-#: Wait of an end while another run of its agent is under way.
+#: Wait of an end or a restore while another run of its agent is under way.
 _BUSY_DELAY = timedelta(seconds=5)
 
 #: What moves an end out of another one's way.
@@ -27,26 +26,30 @@ _MOMENT = timedelta(microseconds=1)
 _ACTIVE = frozenset({RunState.QUEUED, RunState.RUNNING})
 
 
-def maintain(payload: str, crew: Crew) -> Outcome:  # noqa: PLR0911  # one for each way that it can end
+@opens(MaintenancePayload, retry_after=_RETRY_DELAY)
+def maintain(job: MaintenancePayload, crew: Crew) -> Outcome:
     """Make sure the run's row exists, then carry it out; the row is the truth, the message only the bell."""
-    try:
-        job = MaintenancePayload.model_validate_json(payload)
-    except ValidationError as error:
-        if is_newer(payload):
-            return wait_for_newer_worker()
-        return Dead(reason=str(MemoryInputError.of(error)))
-    if job.company != crew.company:
-        return Dead(reason="company: this worker serves another company")
-    try:
-        if not _has_row(job, crew):
-            reason = "another run of this agent is under way"
-            # A night comes again by itself. An end is asked for once, and waits for as long as it takes.
-            return Snooze(reason=reason, delay=_BUSY_DELAY) if job.kind in END_KINDS else Skipped(reason=reason)
-        return _as_row_says(crew.maintain(job.run_id), crew.ledger.runs.get(job.run_id))
-    except MemoryError as error:
-        if error.is_retryable:
-            return Retry(reason=type(error).__name__, delay=_RETRY_DELAY)
-        return Dead(reason=str(error))
+    if not _has_row(job, crew):
+        reason = "another run of this agent is under way"
+        # A night comes again by itself. An end or a restore is asked for once, and waits for as long as it takes.
+        return Snooze(reason=reason, delay=_BUSY_DELAY) if job.kind in SCOPED_KINDS else Skipped(reason=reason)
+    outcome = crew.maintain(job.run_id)
+    if isinstance(outcome, Snooze):
+        _ring_for_answers(job.run_id, crew)
+    if isinstance(outcome, Done) and job.kind == "maintenance":
+        after_night(job.agent_id, crew)
+    return _as_row_says(outcome, crew.ledger.runs.get(job.run_id))
+
+
+def _ring_for_answers(run_id: str, crew: Crew) -> None:
+    """Send the jobs that ask a model, now that nobody holds the night; ring for it where they were quicker."""
+    syntheses = crew.ledger.syntheses
+    parts = syntheses.to_ring(run_id)
+    crew.bell.ring_parts(parts)
+    syntheses.rung(run_id, [part.place for part in parts], again_at=crew.clock() + RING_AGAIN)
+    if syntheses.has_ready(run_id) and not syntheses.is_waiting(run_id):
+        night = crew.ledger.runs.wake(run_id)
+        crew.bell.ring_many([night] if night else [])
 
 
 def _has_row(job: MaintenancePayload, crew: Crew) -> bool:
@@ -56,9 +59,10 @@ def _has_row(job: MaintenancePayload, crew: Crew) -> bool:
         return True
     run = NewRun(**job.model_dump(exclude={"version"}))
     while runs.create(run) is None and runs.get(run.run_id) is None:
-        if run.kind not in END_KINDS or runs.active(run.company, run.agent_id) is not None:
+        active = runs.active(run.company, run.agent_id)
+        if run.kind not in SCOPED_KINDS or (active is not None and not active.gives_way):
             return False
-        # Two ends of one agent were asked for at the same microsecond, and a slot is one run's.
+        # Two ends of one agent, or two restores, were asked for at the same microsecond, and a slot is one run's.
         run = run.model_copy(update={"planned_at": run.planned_at + _MOMENT})
     return True
 

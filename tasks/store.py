@@ -4,18 +4,15 @@ import concurrent.futures
 from collections.abc import Sequence
 from datetime import timedelta
 
-from pydantic import ValidationError
-
-from memcore.errors import MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
 from memcore.intake import Written
 from memcore.jobs.names import TaskName
 from memcore.jobs.outcomes import Dead, Done, Outcome, Retry, Skipped
-from memcore.jobs.payloads import StoreItem, StorePayload, is_newer
+from memcore.jobs.payloads import StoreItem, StorePayload
 from memcore.jobs.queues import Queue
 from memcore.levels import refusal
 from tasks.crew import Crew
 from tasks.job import Job, Limits
-from tasks.newer import wait_for_newer_worker
+from tasks.opening import opens
 
 #: Wait before a store is tried again: the store server is back within seconds of a crash.
 _RETRY_DELAY = timedelta(seconds=2)
@@ -23,24 +20,13 @@ _RETRY_DELAY = timedelta(seconds=2)
 _LIMITS = Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempts=200)
 
 
-def write(payload: str, crew: Crew) -> Outcome:  # noqa: PLR0911  # one for each way that it can end
+@opens(StorePayload, retry_after=_RETRY_DELAY)
+def write(job: StorePayload, crew: Crew) -> Outcome:
     """Hand the memories to the desk and wait until they are durable and can be found."""
-    try:
-        job = StorePayload.model_validate_json(payload)
-    except ValidationError as error:
-        if is_newer(payload):
-            return wait_for_newer_worker()
-        return Dead(reason=str(MemoryInputError.of(error)))
-    if job.company != crew.company:
-        return Dead(reason="company: this worker serves another company")
     try:
         written = crew.desk.submit(job.items).result(timeout=_LIMITS.soft.total_seconds())
     except concurrent.futures.TimeoutError:
         return Retry(reason="the desk did not answer in time", delay=_RETRY_DELAY)
-    except MemoryError as error:
-        if error.is_retryable:
-            return Retry(reason=type(error).__name__, delay=_RETRY_DELAY)
-        return Dead(reason=type(error).__name__)
     return _outcome(job.items, written)
 
 

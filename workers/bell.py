@@ -4,12 +4,16 @@ from collections.abc import Iterable
 
 from celery import Celery
 
+from memcore import ids
 from memcore.client.outlet import Outlet
 from memcore.client.posting import Posting
+from memcore.jobs.experience_payload import CompressPayload
 from memcore.jobs.names import TaskName
 from memcore.jobs.payloads import MaintenancePayload
 from memcore.jobs.queues import Queue
+from memcore.jobs.synthesis_payload import SynthesisPayload
 from memcore.ledger.run import Run
+from memcore.ledger.synthesis import Synthesis
 
 
 class BrokerBell:
@@ -25,9 +29,27 @@ class BrokerBell:
         Raises:
             MemoryConnectionError: the broker did not take all of them.
         """
-        postings = [_posting(run) for run in runs]
+        self._ring(TaskName.MAINTAIN, [_posting(run) for run in runs])
+
+    def ring_parts(self, parts: Iterable[Synthesis]) -> None:
+        """Send the jobs that ask a model about parts of nights; a lost one is sent again by its night.
+
+        Raises:
+            MemoryConnectionError: the broker did not take all of them.
+        """
+        self._ring(TaskName.SYNTHESIZE, [_part_posting(part) for part in parts])
+
+    def ring_experience(self, company: str, agent_ids: Iterable[str]) -> None:
+        """Send the jobs that compress agents' experience; a lost one is sent again by the agent's next night.
+
+        Raises:
+            MemoryConnectionError: the broker did not take all of them.
+        """
+        self._ring(TaskName.COMPRESS, [_experience_posting(company, agent_id) for agent_id in agent_ids])
+
+    def _ring(self, name: TaskName, postings: list[Posting]) -> None:
         if postings:  # most ticks have nobody to ring for, and need no connection
-            self._outlet.publish(TaskName.MAINTAIN, postings, track=True)
+            self._outlet.publish(name, postings, track=True)
 
 
 def _posting(run: Run) -> Posting:
@@ -47,4 +69,23 @@ def _posting(run: Run) -> Posting:
         queue=str(Queue.MAINTENANCE),
         payload=payload.model_dump_json(),
         summary=f"{run.kind} of {run.agent_id}",
+    )
+
+
+def _part_posting(part: Synthesis) -> Posting:
+    payload = SynthesisPayload(company=part.company, agent_id=part.agent_id, run_id=part.run_id, place=part.place)
+    return Posting(
+        job_id=f"{part.run_id}.{part.place}",
+        queue=str(Queue.SYNTHESIS),
+        payload=payload.model_dump_json(),
+        summary=f"part {part.place} of a night of {part.agent_id}",
+    )
+
+
+def _experience_posting(company: str, agent_id: str) -> Posting:
+    return Posting(
+        job_id=ids.new_id(),
+        queue=str(Queue.SYNTHESIS),
+        payload=CompressPayload(company=company, agent_id=agent_id).model_dump_json(),
+        summary=f"experience of {agent_id}",
     )

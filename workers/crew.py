@@ -3,21 +3,27 @@
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Self
 
+from memcore.approvals.factory import create_approvals
 from memcore.backends.factory import create_worker_backend
 from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.embedding.protocol import Embedder
+from memcore.experience.service import CompressionService
 from memcore.intake import Intake, Written
 from memcore.jobs.outcomes import Outcome
 from memcore.jobs.payloads import StoreItem
 from memcore.ledger.ledger import Ledger
+from memcore.llm.factory import create_model
 from memcore.loop_thread import LoopThread
 from memcore.maintenance.service import MaintenanceService
+from memcore.maintenance.synthesis_service import Asked, SynthesisService
 from memcore.maintenance.timeouts import Timeouts
 from memcore.retrieval.store_guard import StoreGuard
+from memcore.wiki import export_after_night
 from tasks.crew import Bell
 from workers.desk import Desk
 
@@ -47,6 +53,8 @@ class WorkerCrew:
             self._backend = create_worker_backend(settings, policy, embedder=embedder, clock=clock)
             self._loop.run(self._backend.connect())
             opened.callback(lambda: self._loop.run(self._backend.disconnect()))
+            self.model = create_model(settings, policy, self.ledger, clock=clock)
+            opened.callback(self._close_model)
             self.desk = Desk(self._write)
             self.desk.start()
             opened.callback(self.desk.close)
@@ -66,6 +74,34 @@ class WorkerCrew:
             company=settings.company,
             level=policy.memory.level,
             timeouts=Timeouts.of(policy.memory.options),
+            has_model=self.model is not None,
+            clock=clock,
+        )
+        self._synthesis = SynthesisService(
+            self._backend,
+            self.ledger,
+            policy.memory.consolidation,
+            company=settings.company,
+            model=self.model,
+            clock=clock,
+        )
+        self._compression = CompressionService(
+            self._backend,
+            self.ledger,
+            policy.memory.consolidation,
+            company=settings.company,
+            level=policy.memory.level,
+            model=self.model,
+            clock=clock,
+        )
+        self._approvals = create_approvals(settings, policy, self.ledger, backend=self._backend, clock=clock)
+        self._wiki = partial(
+            export_after_night,
+            self._backend,
+            self.ledger,
+            policy.memory.consolidation.wiki_export,
+            home=settings.home,
+            company=settings.company,
             clock=clock,
         )
 
@@ -73,9 +109,30 @@ class WorkerCrew:
         """Carry out a run to its next stop."""
         return self._loop.run(self._maintenance.run(run_id))
 
+    def synthesize(self, run_id: str, place: int) -> Asked:
+        """Ask the model about one part of a night."""
+        return self._loop.run(self._synthesis.ask(run_id, place))
+
+    def compress(self, agent_id: str) -> Outcome:
+        """Compress what is raw of an agent's experience, for one slice of time."""
+        return self._loop.run(self._compression.run(agent_id))
+
+    def tend_approvals(self) -> None:
+        """Let go of proposals that waited too long, and carry on with decisions that dead processes left open."""
+        self._approvals.expire()
+        self._loop.run(self._approvals.finish())
+
+    def export_wiki(self, agent_id: str) -> None:
+        """Export an agent's experience as files, if the policy says so after nights."""
+        self._loop.run(self._wiki(agent_id))
+
     def close(self) -> None:
         """Finish what lies on the desk and close every connection."""
         self._opened.close()
+
+    def _close_model(self) -> None:
+        if self.model is not None:
+            self._loop.run(self.model.close())
 
     def _write(self, items: Sequence[StoreItem]) -> Written:
         return self._loop.run(self._intake.write(items))

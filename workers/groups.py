@@ -37,14 +37,17 @@ class WorkerGroup:
 #: Bulk jobs in a store worker's hands: a quarter of its threads, so that engines' stores always find one free.
 BULK_IN_HAND = 16
 
+#: Traces in a store worker's hands: each takes two writes in the ledger, which on SQLite has one writer at a time.
+TRACES_IN_HAND = 8
+
 #: Engines' memories on their way to the store. Threads, because each job only waits for its batch.
 STORE = WorkerGroup(
     name="store",
-    queues=(Queue.STORE, *STORE_SHARDS, Queue.STORE_BULK),
+    queues=(Queue.STORE, *STORE_SHARDS, Queue.STORE_BULK, Queue.DISTILL),
     pool="threads",
     concurrency=64,
     prefetch=1,
-    at_most={Queue.STORE_BULK: BULK_IN_HAND},
+    at_most={Queue.STORE_BULK: BULK_IN_HAND, Queue.DISTILL: TRACES_IN_HAND},
     # Living workers renew what they hold: this is how long the memories that a killed one held must wait.
     visibility=timedelta(seconds=30),
 )
@@ -63,7 +66,7 @@ NIGHT = WorkerGroup(
 #: Everything that waits for a model: threads, because it only waits.
 LLM = WorkerGroup(
     name="llm",
-    queues=(Queue.DISTILL, Queue.SYNTHESIS),
+    queues=(Queue.SYNTHESIS,),
     pool="threads",
     concurrency=8,
     prefetch=1,

@@ -45,5 +45,6 @@ def _send_to_stderr(level: str, *, as_json: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(FieldsFormatter(as_json=as_json))
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    # It tells every request to the store: a thousand lines for a thousand memories.
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    # They tell every request to the store and to models: a thousand lines for a thousand memories.
+    for library in ("httpx", "httpx2"):
+        logging.getLogger(library).setLevel(logging.WARNING)

@@ -57,7 +57,7 @@ def start_stack(
     storage = load_policy(home.policy).memory.storage
     lock = take_over(path)
     doors = open_doors(home)
-    settings = doors.settings(home, tick_seconds=tick_seconds, sweep_seconds=sweep_seconds).with_embedder(environ)
+    settings = doors.settings(home, tick_seconds=tick_seconds, sweep_seconds=sweep_seconds).with_models(environ)
     settings = with_external_stores(settings, storage, environ)
     migrate(settings.ledger_urls)
     migrate_history(settings.history_url)
