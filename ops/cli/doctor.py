@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
 import typer
@@ -13,6 +13,8 @@ from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError, MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.ledger.run import RunState
 from ops.cli.console import AsJson, say, show_rows
+from ops.cli.finding import Finding
+from ops.cli.model_looks import language_model, model_budget
 from ops.cli.session import HomeOption, backend_of, ledger_of, policy_of, settings_of
 from workers.app import all_jobs, create_app
 from workers.broker import waiting
@@ -33,16 +35,6 @@ _NO_TICK = timedelta(minutes=1)
 
 #: How old the supervisor's last word may be while it lives.
 _SILENT = timedelta(seconds=30)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing looked at: whether it is well, what was seen, and what to do when it is not."""
-
-    check: str
-    ok: bool
-    seen: str
-    mend: str = ""
 
 
 def doctor(home: HomeOption = None, as_json: AsJson = False) -> None:
@@ -193,4 +185,16 @@ def _limits(_settings: Settings) -> Iterator[Finding]:
         )
 
 
-_LOOKS = (_supervisor, _broker, _workers, _store, _embedder, _ledger, _scheduler, _policy, _limits)
+_LOOKS = (
+    _supervisor,
+    _broker,
+    _workers,
+    _store,
+    _embedder,
+    language_model,
+    model_budget,
+    _ledger,
+    _scheduler,
+    _policy,
+    _limits,
+)

@@ -31,8 +31,14 @@ ROOMS = {
     "export": "transfer",
     "agents": "agents",
     "runs": "runs",
+    "why": "why",
     "dead": "dead",
     "shared": "shared",
+    "approvals": "approvals",
+    "org": "org",
+    "usage": "usage",
+    "archive": "archive",
+    "wiki": "wiki",
     "config": "config",
 }
 

@@ -58,10 +58,18 @@ def _show_plan(agent_id: str, home: Path | None, *, as_json: bool) -> None:
         )
         plan = runner.run(service.plan(agent_id))
     if as_json:
-        told = {"removed": plan.removed, "summaries": plan.summaries, "is_held": plan.is_held}
+        told = {name: getattr(plan, name) for name in ("removed", "archived", "questions", "tokens")}
         show_json({**plan.model_dump(mode="json"), **told})
         return
     say(f"{plan.live} memories live; a run would remove {plan.removed} and make {plan.summaries} summaries")
+    if plan.archived:
+        say(f"{plan.archived} of them would go to the archive, the others are in the journal alone")
+    if plan.questions:
+        say(f"a language model would be asked {plan.questions} questions, about texts of some {plan.tokens} tokens")
     if plan.is_held:
         say(f"it would be held: {plan.reason}")
-    show_rows((dict(step) for step in plan.steps), columns=("step", "removed", "examples"), as_json=False)
+    show_rows((dict(step) for step in plan.steps), columns=("step", "removed", "archived", "examples"), as_json=False)
+    if plan.groups:
+        say("")
+        columns = ("category", "namespace", "removed", "summaries", "oldest", "newest")
+        show_rows((dict(group) for group in plan.groups), columns=columns, as_json=False)

@@ -33,7 +33,7 @@ def store(
     as_json: AsJson = False,
 ) -> None:
     """Store one memory through the queue and wait until it can be found."""
-    text = _standard_input() if content == "-" else content
+    text = standard_input() if content == "-" else content
     with one_sentence():
         request = MemoryStoreRequest.model_validate(
             {
@@ -41,7 +41,7 @@ def store(
                 "namespace": namespace,
                 "content": text,
                 "metadata": MemoryMetadata(source=source, confidence=confidence, tags=tuple(tag or ())),
-                "expires_at": _time("expires_at", expires_at),
+                "expires_at": moment("expires_at", expires_at),
             }
         )
         scope = Scope(session_id=session, project_id=project, task_id=task)
@@ -71,8 +71,8 @@ def search(
                 "categories": frozenset(category) if category else None,
                 "namespaces": frozenset(namespace) if namespace else None,
                 "tags": tuple(tag or ()),
-                "since": _time("since", since),
-                "until": _time("until", until),
+                "since": moment("since", since),
+                "until": moment("until", until),
                 "limit": limit,
             }
         )
@@ -109,7 +109,8 @@ def shown(text: str) -> str:
     return line if len(line) <= SHOWN_CHARS else line[: SHOWN_CHARS - 3] + "..."
 
 
-def _time(field: str, text: str | None) -> datetime | None:
+def moment(field: str, text: str | None) -> datetime | None:
+    """Return the time that an option names. Raises MemoryInputError when it is none."""
     if text is None:
         return None
     try:
@@ -118,7 +119,8 @@ def _time(field: str, text: str | None) -> datetime | None:
         raise MemoryInputError(field, "must be an ISO time such as 2027-01-01T00:00:00Z") from None
 
 
-def _standard_input() -> str:
+def standard_input() -> str:
+    """Return what is piped in; MemoryInputError when it is no text."""
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError:

@@ -1,14 +1,17 @@
 """``memtend runs``: what the nights did, and taking one back."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from memcore.errors import MemoryNotFoundError
+from memcore.ledger.lineage import Exchange
 from memcore.ledger.run import Run
-from ops.cli.console import AsJson, say, show_facts, show_rows
+from memcore.maintenance.undo_plan import plan_undo
+from ops.cli.console import AsJson, say, show_facts, show_json, show_rows
 from ops.cli.ringing import ring
-from ops.cli.session import HomeOption, client_of, ledger_of, settings_of
+from ops.cli.session import HomeOption, backend_of, client_of, ledger_of, settings_of
 from ops.cli.waiting import await_run
 
 app = typer.Typer(help="Runs: list, show, undo, release.", no_args_is_help=True)
@@ -42,18 +45,21 @@ def show(run_id: RunArgument, home: HomeOption = None, as_json: AsJson = False) 
         run = ledger.runs.get(run_id)
         facts = facts_of(run)
         facts["undoable"] = ledger.journal.undoable(run_id)
-        bookings: list[dict[str, Any]] = [
-            {
-                "seq": booking.seq,
-                "reason": str(booking.reason),
-                "state": str(booking.state),
-                "removed": [record.entry.id for record in booking.outgoing],
-                "added": [record.entry.id for record in booking.incoming],
-            }
-            for booking in ledger.journal.bookings(run_id)
-        ]
+        facts["archived"] = ledger.archive.archived_by(run_id)
+        moved = ledger.lineage.of_run(run_id)
+    bookings: list[dict[str, Any]] = [
+        {
+            "seq": booking.seq,
+            "reason": str(booking.reason),
+            "state": "prepared" if booking.is_open else "done",
+            "removed": booking.outgoing,
+            "added": booking.incoming,
+        }
+        for booking in moved
+    ]
+    made = {summary_id: booking.outgoing for booking in moved if _is_merge(booking) for summary_id in booking.incoming}
     if as_json:
-        show_facts({**facts, "bookings": bookings}, as_json=True)
+        show_facts({**facts, "bookings": bookings, "summaries": made}, as_json=True)
         return
     show_facts(facts, as_json=False)
     say("")
@@ -62,16 +68,25 @@ def show(run_id: RunArgument, home: HomeOption = None, as_json: AsJson = False) 
         columns=("seq", "reason", "state", "removed", "added"),
         as_json=False,
     )
+    for summary_id, originals in made.items():
+        say("")
+        say(f"summary {summary_id} of {len(originals)} memories; `memtend why` tells what became of each")
+        for memory_id in originals:
+            say(f"  {memory_id}")
 
 
 @app.command("undo")
 def undo(
     run_id: RunArgument,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what the undo would do.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the undo has ended.")] = True,
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Take a run back: what it removed returns, what it made goes. An undo can be undone."""
+    if dry_run:
+        _show_undo_plan(run_id, home, as_json=as_json)
+        return
     with ledger_of(settings_of(home)) as ledger:
         agent_id = _found(ledger.runs.get(run_id)).agent_id
     with client_of(home) as client:
@@ -91,6 +106,26 @@ def release(run_id: RunArgument, home: HomeOption = None) -> None:
         run = ledger.runs.release(run_id)
     ring(settings, [run])
     say(f"{run.run_id}: released")
+
+
+def _show_undo_plan(run_id: str, home: Path | None, *, as_json: bool) -> None:
+    settings = settings_of(home)
+    with ledger_of(settings) as ledger, backend_of(settings) as (backend, runner):
+        plan = runner.run(plan_undo(run_id, backend=backend, ledger=ledger, company=settings.company))
+    if as_json:
+        show_json(plan.model_dump(mode="json"))
+        return
+    counts = f"{len(plan.restored)} memories would return, {len(plan.removed)} would go"
+    say(f"{counts}, {len(plan.skipped)} would be left as they are")
+    rows = [{"memory_id": each, "undo": "returns", "reason": None} for each in plan.restored]
+    rows += [{"memory_id": each, "undo": "goes", "reason": None} for each in plan.removed]
+    rows += [{"memory_id": each.memory_id, "undo": "skipped", "reason": str(each.reason)} for each in plan.skipped]
+    if rows:
+        show_rows(rows, columns=("memory_id", "undo", "reason"), as_json=False)
+
+
+def _is_merge(booking: Exchange) -> bool:
+    return booking.reason == "consolidated"
 
 
 def facts_of(run: Run | None) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from ops.cli.console import say
-from ops.demo.fleet import agents, fleet, searches
+from ops.demo.fleet import agents, fleet, ordeal, searches
 from ops.demo.fleet_night import UNTIL_LATER, FleetNight, fleet_night
-from ops.demo.report import show_balances, show_night, show_searches, show_undo
+from ops.demo.model import stub_model
+from ops.demo.report import show_balances, show_lesson, show_night, show_searches, show_undo, show_why
 from workers.stack.stack import Stack, start_stack
 
 #: Pause between two ticks in the demo, in seconds: nobody wants to wait ten for the night to begin.
@@ -46,16 +47,17 @@ def _demo(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(Path(__file__).parent / "policy.yaml", folder / "policy.yaml")
     say(f"starting broker, store, workers, beat and Flower in {folder} ...")
-    stack = start_stack(folder, os.environ, tick_seconds=_TICK_SECONDS)
-    watcher = threading.Thread(target=stack.supervisor.watch, name="watch")
-    watcher.start()
-    try:
-        with fleet_night(stack.settings) as night:
-            is_balanced = _story(night)
-    finally:
-        stack.supervisor.ask_to_stop()
-        watcher.join()
-        stack.stop()
+    with stub_model() as address:
+        stack = start_stack(folder, {**os.environ, "MEMTEND_LLM_URL": address}, tick_seconds=_TICK_SECONDS)
+        watcher = threading.Thread(target=stack.supervisor.watch, name="watch")
+        watcher.start()
+        try:
+            with fleet_night(stack.settings) as night:
+                is_balanced = _story(night)
+        finally:
+            stack.supervisor.ask_to_stop()
+            watcher.join()
+            stack.stop()
     _epilogue(stack, time.monotonic() - begun)
     return 0 if is_balanced else 1
 
@@ -69,10 +71,14 @@ def _story(night: FleetNight) -> bool:
     stored = night.bring_in(memories)
     took = time.monotonic() - since
     say(f"\n{len(memories)} memories of {len(stored)} agents came in through the queue in {took:.1f} s")
+    tale = ordeal()
+    night.tell(tale)
     runs = night.night(stored, due=now)
     say("\nThe first night, begun by beat: what each agent had, what was taken out and what was made")
     show_night(runs, {agent_id: night.balance(agent_id, ids) for agent_id, ids in stored.items()})
     show_searches(night, searches(now))
+    show_why(night, runs[tale.agent])
+    stored[tale.agent].append(show_lesson(night, tale.agent))
     show_undo(night, runs[_UNDONE], stored[_UNDONE])
     say("\nThe accounts: every id that client, journal and store hold")
     return show_balances({agent_id: night.balance(agent_id, ids) for agent_id, ids in stored.items()})

@@ -16,12 +16,15 @@ from memcore.config.loader import load_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryStoreError
+from memcore.experience_models import COMPRESSED_TAG
 from memcore.ledger.agent import AgentSpec
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.run import Run, RunState
+from memcore.maintenance.lineage import tell_story
+from memcore.maintenance.story import Story
 from memcore.models import MemoryEntry, MemoryQuery
 from ops.demo.balance import Balance, balance
-from ops.demo.fleet import FleetAgent, FleetMemory, FleetQuestion
+from ops.demo.fleet import FleetAgent, FleetMemory, FleetQuestion, Ordeal
 
 #: How long the import, or the night, may take before the demo gives up, in seconds; both take a tenth of it.
 LIMIT_SECONDS = 120.0
@@ -88,6 +91,36 @@ class FleetNight:
                 raise MemoryStoreError(msg)
             time.sleep(_LOOK_SECONDS)
         return ended
+
+    def tell(self, ordeal: Ordeal) -> str:
+        """Send what an agent went through, wait until it is kept, and return its id."""
+        receipt = self.client.record_experience(
+            ordeal.agent,
+            prompt=ordeal.prompt,
+            output=ordeal.output,
+            verification_feedback=ordeal.verification,
+            reasoning_trace=ordeal.steps,
+        )
+        for _ in self.client.wait([receipt.job_id], timeout_seconds=LIMIT_SECONDS):
+            pass
+        return receipt.experience_id
+
+    def lesson(self, agent_id: str) -> MemoryEntry:
+        """Wait until the agent's experience is compressed and return what it learned."""
+        deadline = time.monotonic() + LIMIT_SECONDS
+        query = MemoryQuery(tags=(COMPRESSED_TAG,), limit=1)
+        while not (found := self.runner.run(self.backend.retrieve(agent_id, query))):
+            if time.monotonic() > deadline:
+                msg = f"no lesson came of what {agent_id} went through"
+                raise MemoryStoreError(msg)
+            time.sleep(_LOOK_SECONDS)
+        return found[0]
+
+    def why(self, memory_id: str) -> Story:
+        """Return where a memory comes from, through every summary."""
+        return self.runner.run(
+            tell_story(memory_id, backend=self.backend, ledger=self.ledger, company=self.company, journal_days=7)
+        )
 
     def undo(self, run: Run) -> Run:
         """Take a run back through the queue and return the undo's own run."""

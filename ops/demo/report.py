@@ -1,7 +1,10 @@
-"""What the demo prints: the night, the searches, the undo, the accounts."""
+"""What the demo prints: the night, the searches, where a summary comes from, a lesson, the undo, the accounts."""
 
+import json
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 
+from memcore.ledger.model_usage import UsageBy
 from memcore.ledger.run import Run
 from ops.cli.console import say, show_rows
 from ops.demo.balance import Balance
@@ -57,6 +60,35 @@ def show_undo(night: FleetNight, run: Run, stored: Iterable[str]) -> None:
         f"  {undone.counts.get('restored', 0)} memories came back, {undone.counts.get('removed', 0)} summaries went, "
         f"{undone.counts.get('skipped', 0)} were skipped: {before} live before, {after} after"
     )
+
+
+def show_why(night: FleetNight, run: Run) -> None:
+    """Print where one of a night's summaries comes from, and where the full text of its originals is now."""
+    bookings = night.ledger.journal.bookings(run.run_id)
+    summary = next((record for booking in bookings for record in booking.incoming), None)
+    if summary is None:
+        return
+    story = night.why(summary.entry.id)
+    say(f"\nwhy does {run.agent_id} have {summary.entry.id}? It was made of:")
+    for original in map(story.find, story.memory.made_of[:_RESULTS]):
+        if original is not None:
+            say(f"  {original.memory_id}  full text in: {original.text_in}")
+    more = len(story.memory.made_of) - _RESULTS
+    if more > 0:
+        say(f"  and {more} more")
+
+
+def show_lesson(night: FleetNight, agent_id: str) -> str:
+    """Print what an agent learned from what it went through and what asking for it took; return the memory's id."""
+    lesson = night.lesson(agent_id)
+    told = json.loads(lesson.content)
+    today = datetime.now(UTC).date()
+    asked = night.ledger.usage.report(night.company, UsageBy.PURPOSE, since=today, until=today + timedelta(days=1))
+    say(f"\nwhat {agent_id} went through was compressed by a language model (a stub that says keywords):")
+    say(f"  {_line(' / '.join(told['strategic_decisions']))}")
+    for row in asked:
+        say(f"  {row.calls} question for {row.key}: {row.prompt_tokens} tokens read, {row.completion_tokens} written")
+    return lesson.id
 
 
 def show_balances(balances: Mapping[str, Balance]) -> bool:

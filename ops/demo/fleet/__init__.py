@@ -3,6 +3,17 @@
 from ops.demo.fleet.agents import FleetAgent, agents
 from ops.demo.fleet.generator import fleet
 from ops.demo.fleet.memory import FleetMemory
+from ops.demo.fleet.ordeal import Ordeal, ordeal
 from ops.demo.fleet.questions import FleetQuestion, evaluation, searches
 
-__all__ = ["FleetAgent", "FleetMemory", "FleetQuestion", "agents", "evaluation", "fleet", "searches"]
+__all__ = [
+    "FleetAgent",
+    "FleetMemory",
+    "FleetQuestion",
+    "Ordeal",
+    "agents",
+    "evaluation",
+    "fleet",
+    "ordeal",
+    "searches",
+]
