@@ -11,6 +11,9 @@ from memcore.jobs.outcomes import Done, Outcome
 from memcore.jobs.payloads import StoreItem
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.run import Run
+from memcore.ledger.synthesis import Synthesis
+from memcore.llm.protocol import Model
+from memcore.maintenance.synthesis_service import Asked
 
 
 @dataclass
@@ -39,12 +42,24 @@ class RecordingBell:
     """Remembers whom it rang for."""
 
     rung: list[Run] = field(default_factory=list)
+    parts: list[Synthesis] = field(default_factory=list)
+    experience: list[tuple[str, str]] = field(default_factory=list)
     error: Exception | None = None
 
     def ring_many(self, runs: Iterable[Run]) -> None:
         if self.error is not None:
             raise self.error
         self.rung.extend(runs)
+
+    def ring_parts(self, parts: Iterable[Synthesis]) -> None:
+        if self.error is not None:
+            raise self.error
+        self.parts.extend(parts)
+
+    def ring_experience(self, company: str, agent_ids: Iterable[str]) -> None:
+        if self.error is not None:
+            raise self.error
+        self.experience.extend((company, agent_id) for agent_id in agent_ids)
 
 
 @dataclass
@@ -59,5 +74,23 @@ class ScriptedCrew:
     clock: Clock = utc_now
     night: Callable[[str], Outcome] = lambda _run_id: Done(facts={"live": 3})
 
+    model: Model | None = None
+    compressing: Callable[[str], Outcome] = lambda _agent_id: Done(facts={"compressed": 1})
+    exported: list[str] = field(default_factory=list)
+    tended: int = 0
+    asking: Callable[[str, int], Asked] = lambda _run_id, _place: Asked(outcome=Done(facts={"asked": 1}))
+
     def maintain(self, run_id: str) -> Outcome:
         return self.night(run_id)
+
+    def synthesize(self, run_id: str, place: int) -> Asked:
+        return self.asking(run_id, place)
+
+    def compress(self, agent_id: str) -> Outcome:
+        return self.compressing(agent_id)
+
+    def tend_approvals(self) -> None:
+        self.tended += 1
+
+    def export_wiki(self, agent_id: str) -> None:
+        self.exported.append(agent_id)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, cast
 
-from memcore.backends.protocol import BatchBackend
+from memcore.backends.factory import WorkerBackend
 from memcore.ledger.ledger import Ledger
 
 
@@ -31,8 +31,8 @@ class Faults:
         self._strike = strike or _crash
         self._is_after = is_after
 
-    def backend(self, backend: BatchBackend) -> BatchBackend:
-        return cast("BatchBackend", _Watched(backend, "backend", self))
+    def backend(self, backend: WorkerBackend) -> WorkerBackend:
+        return cast("WorkerBackend", _Watched(backend, "backend", self))
 
     def ledger(self, ledger: Ledger) -> Ledger:
         return cast("Ledger", _WatchedLedger(ledger, self))
@@ -112,4 +112,10 @@ class _WatchedLedger:
         self.agents = _Watched(inner.agents, "agents", faults)
         self.runs = _Watched(inner.runs, "runs", faults)
         self.journal = _Watched(inner.journal, "journal", faults)
+        self.archive = _Watched(inner.archive, "archive", faults)
+        self.uses = _Watched(inner.uses, "uses", faults)
         self.switches = _Watched(inner.switches, "switches", faults)
+        self.syntheses = _Watched(inner.syntheses, "syntheses", faults)
+        self.answers = _Watched(inner.answers, "answers", faults)
+        self.experiences = _Watched(inner.experiences, "experiences", faults)
+        self.trajectories = _Watched(inner.trajectories, "trajectories", faults)

@@ -4,24 +4,32 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import numpy as np
 
 from memcore import ids
+from memcore.backends.factory import WorkerBackend
 from memcore.backends.inmemory import InMemoryBackend
-from memcore.backends.protocol import BatchBackend
 from memcore.backends.record import Lineage, MemoryRecord, Vectors
 from memcore.backends.where import Where
 from memcore.config.consolidation import ConsolidationConfig
-from memcore.jobs.outcomes import Done, Outcome, Retry
+from memcore.jobs.outcomes import Done, Outcome, Retry, Snooze
 from memcore.ledger import Ledger, LedgerUrls, NewRun, Run
+from memcore.ledger.journal_tables import metadata as journal_metadata
+from memcore.ledger.ledger_tables import metadata as ledger_metadata
 from memcore.ledger.run import EndKind, RunKind
+from memcore.ledger.synthesis import SynthesisState
 from memcore.maintenance.pages import pages
 from memcore.maintenance.service import MaintenanceService
+from memcore.maintenance.synthesis_service import SynthesisService
 from memcore.maintenance.timeouts import Timeouts
+from memcore.maintenance.wait import RING_AGAIN
 from memcore.models import MemoryCategory, MemoryEntry, MemoryLevel, MemoryMetadata
+
+if TYPE_CHECKING:
+    from memcore.llm.protocol import Model
 
 COMPANY = "acme"
 AGENT = "ada"
@@ -91,15 +99,19 @@ class World:
         self.clock = TurnedClock()
         self.backend = InMemoryBackend(company=COMPANY, clock=self.clock)
         self.ledger = Ledger.open(urls, clock=self.clock)
-        self._files = [Path(url.removeprefix("sqlite:///")) for url in (urls.ledger, urls.journal)]
+        self._files = [Path(url.removeprefix("sqlite:///")) for url in (urls.ledger, urls.journal) if "sqlite:" in url]
         self.policy = policy or ConsolidationConfig(max_removed_fraction=1.0)
         self.level = MemoryLevel.PERSISTENT
         self.timeouts = Timeouts()
+        self.model: Model | None = None
         self.stored: Counter[str] = Counter()
         self.originals: dict[str, MemoryRecord] = {}
 
     def keep(self) -> Callable[[], None]:
-        """Write down all that is so now; the function that comes back makes it so again, faster than a new world."""
+        """Write down all that is so now; the function that comes back makes it so again, faster than a new world.
+
+        A ledger on PostgreSQL is emptied instead: call this before any run is planned.
+        """
         # No connection outlives its transaction, so the files are whole and may be replaced.
         files = {path: path.read_bytes() for path in self._files}
         backend = self.backend
@@ -112,6 +124,8 @@ class World:
                 for suffix in ("-wal", "-shm"):
                     path.with_name(path.name + suffix).unlink(missing_ok=True)
                 path.write_bytes(content)
+            if not self._files:
+                empty(self.ledger)
             backend._agents = {agent_id: dict(held) for agent_id, held in records.items()}
             backend._owners, backend._marks = dict(owners), dict(marks)
             self.clock.at, self.stored, self.originals = at, Counter(stored), dict(originals)
@@ -126,7 +140,7 @@ class World:
         self.originals |= {record.entry.id: record for record in records}
 
     def service(
-        self, backend: BatchBackend | None = None, ledger: Ledger | None = None, **more: Any
+        self, backend: WorkerBackend | None = None, ledger: Ledger | None = None, **more: Any
     ) -> MaintenanceService:
         return MaintenanceService(
             backend or self.backend,
@@ -135,6 +149,20 @@ class World:
             company=COMPANY,
             level=self.level,
             timeouts=self.timeouts,
+            has_model=self.model is not None,
+            clock=self.clock,
+            **more,
+        )
+
+    def synthesis(
+        self, backend: Any = None, ledger: Ledger | None = None, model: Any = None, **more: Any
+    ) -> SynthesisService:
+        return SynthesisService(
+            backend or self.backend,
+            ledger or self.ledger,
+            self.policy,
+            company=COMPANY,
+            model=model or self.model,
             clock=self.clock,
             **more,
         )
@@ -171,9 +199,22 @@ class World:
             if leased is not None and leased > self.clock.at:
                 self.clock.at = leased
             outcome = await self.service().run(run_id)
+            if isinstance(outcome, Snooze) and await self.ask_model(run_id):
+                continue
             if not isinstance(outcome, Retry):
                 return outcome
         raise AssertionError("the run goes in circles")
+
+    async def ask_model(self, run_id: str) -> list[Outcome]:
+        """Do what the jobs do that a snoozed night sends for."""
+        self.ledger.syntheses.revive(COMPANY)
+        waiting = [part for part in self.ledger.syntheses.of_run(run_id) if part.state is SynthesisState.WANTED]
+        if waiting and all(part.ring_at and part.reason is None for part in waiting):
+            # Their jobs were sent and lost: the night sends them again when their time has come.
+            self.clock.at = max(self.clock.at, *(part.ring_at for part in waiting if part.ring_at))
+        parts = self.ledger.syntheses.to_ring(run_id)
+        self.ledger.syntheses.rung(run_id, [part.place for part in parts], again_at=self.clock() + RING_AGAIN)
+        return [(await self.synthesis().ask(run_id, part.place)).outcome for part in parts]
 
     async def night(self, *, allow_large: bool = False) -> Run:
         return await self._finished(self.plan_run(allow_large=allow_large))
@@ -234,6 +275,14 @@ class World:
             for booking in self.ledger.journal.bookings(run.run_id)
             for record in booking.outgoing
         }
+
+
+def empty(ledger: Ledger) -> None:
+    """Take every row out of a ledger."""
+    for database, tables in zip(ledger._databases, (ledger_metadata, journal_metadata), strict=True):
+        with database.write() as connection:
+            for table in reversed(tables.sorted_tables):
+                connection.execute(table.delete())
 
 
 def comparable(record: MemoryRecord) -> object:

@@ -1,4 +1,4 @@
-"""``python tests/benchmarks/run.py``: stores, searches, imports, memory, queues, crowding and the scheduler in one run.
+"""``python tests/benchmarks/run.py``: stores, searches, imports, memory, queues, crowding, the scheduler and nights.
 
 Every figure is repeated; the contenders of one figure take turns, so that the machine's other work meets all alike.
 CPU time is less moved by other work than wall time: trust ratios of it on a busy machine.
@@ -21,14 +21,17 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks.crowding import Crowding  # noqa: E402  # a script must find the tree first
+from benchmarks.enforcing import RULES, enforcing  # noqa: E402
 from benchmarks.enqueueing import OURS, RAW, enqueues  # noqa: E402  # a script must find the tree first
 from benchmarks.figure import Figure, Target  # noqa: E402
 from benchmarks.house import House, open_house  # noqa: E402
 from benchmarks.importing import imports  # noqa: E402
 from benchmarks.meter import Stretch  # noqa: E402
+from benchmarks.nights import nights  # noqa: E402
 from benchmarks.raw_limit import RawLimit  # noqa: E402
 from benchmarks.report import save, show  # noqa: E402
 from benchmarks.residence import residence  # noqa: E402
+from benchmarks.retrieval.conversations import conversations  # noqa: E402
 from benchmarks.scheduling import scheduling  # noqa: E402
 from benchmarks.searching import Searching  # noqa: E402
 from benchmarks.stock_mem0 import stock_mem0  # noqa: E402
@@ -71,12 +74,16 @@ def main(argv: Sequence[str]) -> int:
         with closing(house.qdrant()) as qdrant, MemoryClient.from_settings(house.settings) as client:
             crowd, crowd_targets = Crowding(house, client, qdrant, texts).run(options.crowd)
     agenda, agenda_targets = scheduling(known=options.agents, due=options.due)
-    figures += crowd + agenda
+    noise.append(_spin())
+    kept, night_targets = nights(size=options.night, turns=options.turns)
+    found, found_targets = enforcing(RULES) if conversations() else ([], [])
+    figures += crowd + agenda + kept + found
     noise.append(_spin())
     spin = Figure(group="noise", name="the same 0.2 s of arithmetic", unit="ms", samples=noise)
     figures.append(spin)
     machine = _machine(foreign, time.monotonic() - begun)
-    targets = _targets({figure.name: figure for figure in figures}) + queue_targets + crowd_targets + agenda_targets
+    targets = _targets({figure.name: figure for figure in figures}) + queue_targets + crowd_targets
+    targets += agenda_targets + night_targets + found_targets
     show(figures, targets, machine)
     if options.json:
         save(options.json, figures, targets, machine)
@@ -88,7 +95,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="also write every sample to this file")
     parser.add_argument("--repeats", type=int, default=5, help="measurements of each figure (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=2_000, help="no-op jobs that each queue does in one turn")
-    parser.add_argument("--turns", type=int, default=3, help="turns of each queue (default: %(default)s)")
+    parser.add_argument("--turns", type=int, default=3, help="turns of each queue and night (default: %(default)s)")
     parser.add_argument("--bulk", type=int, default=4_096, help="memories in one bulk measurement")
     parser.add_argument("--single", type=int, default=600, help="memories stored one at a time")
     parser.add_argument("--mem0", type=int, default=60, help="memories that stock mem0 adds in one measurement")
@@ -96,6 +103,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=4, help="times that every question is asked")
     parser.add_argument("--crowd", type=int, default=20_000, help="memories of the load that one store waits beside")
     parser.add_argument("--agents", type=int, default=100_000, help="agents known to the scheduler")
+    parser.add_argument("--night", type=int, default=10_000, help="memories of the agent whose nights are measured")
     parser.add_argument("--due", type=int, default=10_000, help="agents due at once, about")
     return parser.parse_args(argv)
 

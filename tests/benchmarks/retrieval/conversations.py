@@ -46,11 +46,12 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A question and the names of the turns that answer it."""
+    """A question, the names of the turns that answer it, and the answer; adversarial questions have none."""
 
     text: str
     evidence: frozenset[str]
     category: str
+    answer: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,12 @@ def _conversation(path: Path) -> Conversation:
     turns = tuple(_turns(told))
     names = {turn.name for turn in turns}
     asked = [
-        Question(text=each["question"], evidence=evidence, category=CATEGORIES[each["category"]])
+        Question(
+            text=each["question"],
+            evidence=evidence,
+            category=CATEGORIES[each["category"]],
+            answer=str(each.get("answer", "")),
+        )
         for each in told["qa"]
         if (evidence := _evidence(each.get("evidence") or ()) & names)
     ]

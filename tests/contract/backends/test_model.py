@@ -10,7 +10,7 @@ from scans import order, scanned
 
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.record import Lineage, MemoryRecord
-from memcore.backends.where import Where
+from memcore.backends.where import Scope, Where
 from memcore.models import MemoryCategory, MemoryQuery
 
 TAGS = ("red", "green", "blue")
@@ -18,6 +18,7 @@ TIMES = st.integers(0, 4).map(lambda n: DAWN + timedelta(microseconds=n))
 SOME_TAGS = st.lists(st.sampled_from(TAGS), max_size=3, unique=True).map(tuple)
 CATEGORIES = st.sampled_from(list(MemoryCategory)[:3])
 NAMESPACES = st.sampled_from(["n1", "n2"])
+OUTSIDE: list[Scope | None] = [None, "session_id", "project_id"]
 A_SESSION = st.sampled_from([None, "s1", "s2"])
 
 
@@ -59,6 +60,7 @@ def wheres(draw: st.DrawFn, agent_id: str, made: list[MemoryRecord]) -> Where:
         ids=draw(st.none() | some_ids),
         without_ids=draw(st.just(frozenset()) | some_ids),
         session_id=draw(A_SESSION),
+        outside=draw(st.sampled_from(OUTSIDE)),
     )
 
 
@@ -76,6 +78,7 @@ def matches(where: Where, one: MemoryRecord) -> bool:
         and (where.ids is None or e.id in where.ids)
         and e.id not in where.without_ids
         and where.session_id in {None, one.lineage.session_id}
+        and (where.outside is None or getattr(one.lineage, where.outside) is None)
     )
 
 

@@ -26,6 +26,7 @@ CALLS: dict[str, Callable[[WorkerBackend, str], Awaitable[object]]] = {
     "delete_many": lambda backend, agent: backend.delete_many(agent, ["x"]),
     "delete_where": lambda backend, agent: backend.delete_where(Where(agent_id=agent)),
     "count_where": lambda backend, agent: backend.count_where(Where(agent_id=agent)),
+    "scopes": lambda backend, agent: backend.scopes(Where(agent_id=agent), "session_id"),
     "scan": lambda backend, agent: backend.scan(Where(agent_id=agent)),
     "set_metadata_many": lambda backend, agent: backend.set_metadata_many(agent, ["x"], MemoryMetadata()),
     "claim": lambda backend, agent: backend.claim(Where(agent_id=agent), "token"),

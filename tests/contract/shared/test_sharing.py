@@ -77,6 +77,20 @@ async def test_only_the_publisher_retracts(backend: Sharing) -> None:
     assert await backend.shared_version() == 2
 
 
+async def test_what_is_published_once_stays_retracted(backend: Sharing, clock: StoppedClock) -> None:
+    fleeting = told("gone tomorrow", expires_at=clock() + timedelta(days=1))
+    once = {request.content: await backend.publish("ada", request, once=True) for request in (told(), fleeting)}
+    assert await backend.publish("ada", told(), once=True) == once[told().content]
+    assert await backend.retract("ada", once[told().content])
+    clock.now += timedelta(days=2)
+    version = await backend.shared_version()
+    for request in (told(), fleeting.model_copy(update={"expires_at": None})):
+        assert await backend.publish("ada", request, once=True) == once[request.content]
+    assert (await seen(backend), await backend.shared_version()) == ({}, version)
+    # Whoever does not ask for that publishes anew, as ever.
+    assert await backend.publish("ada", told()) != once[told().content]
+
+
 async def test_what_was_retracted_can_be_published_again(backend: Sharing) -> None:
     first = await backend.publish("ada", told())
     await backend.retract("ada", first)

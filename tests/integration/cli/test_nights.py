@@ -10,6 +10,9 @@ from stacks import wait_until
 #: Long before any retention ends; the tests' agents keep working memories for one day.
 OLD = (datetime.now(UTC) - timedelta(days=300)).isoformat()
 
+#: Old enough to be merged.
+MERGED = (datetime.now(UTC) - timedelta(days=30)).isoformat()
+
 
 def fill(memtend: CommandLine, agent: str, *, old: int, new: int) -> None:
     """Bring in memories of which the old ones are past their retention."""
@@ -36,6 +39,25 @@ def test_a_dry_run_tells_what_would_go_and_removes_nothing(memtend: CommandLine)
     assert memtend.ok("runs", "list", "--agent", agent, "--json").value == []
 
 
+def test_a_dry_run_tells_what_would_be_merged_with_what(memtend: CommandLine) -> None:
+    agent = new_agent()
+    memtend.ok("agents", "add", agent, "--interval", "never")
+    old = [
+        {"agent_id": agent, "category": "social", "content": f"{agent} met person {n}", "created_at": MERGED}
+        for n in range(5)
+    ]
+    memtend.ok("import", "-", stdin="\n".join(map(json.dumps, old)).encode())
+    plan = memtend.ok("maintain", agent, "--dry-run", "--json").value
+    (group,) = plan["groups"]
+    assert (group["category"], group["namespace"], group["removed"], group["summaries"]) == ("social", "default", 4, 1)
+    assert (plan["removed"], plan["summaries"], plan["questions"], plan["archived"]) == (4, 1, 0, 0)
+    plain = memtend.ok("maintain", agent, "--dry-run").out
+    assert "would remove 4 and make 1 summaries" in plain
+    assert "social" in plain
+    run = memtend.ok("maintain", agent, "--json").value
+    assert (run["counts"]["consolidated"], run["counts"]["summaries"]) == (4, 1)
+
+
 def test_a_night_removes_what_is_old_and_an_undo_brings_it_back_and_can_be_undone(memtend: CommandLine) -> None:
     agent = new_agent()
     fill(memtend, agent, old=3, new=9)
@@ -48,9 +70,18 @@ def test_a_night_removes_what_is_old_and_an_undo_brings_it_back_and_can_be_undon
     assert len(set(removed)) == 3
     assert shown["undoable"] is True
     assert "retention" in memtend.ok("runs", "show", run["run_id"]).out
+    plan = memtend.ok("runs", "undo", run["run_id"], "--dry-run", "--json").value
+    assert (sorted(plan["restored"]), plan["removed"], plan["skipped"]) == (sorted(removed), [], [])
+    assert "3 memories would return, 0 would go" in memtend.ok("runs", "undo", run["run_id"], "--dry-run").out
+    assert live(memtend, agent) == 9
     undone = memtend.ok("runs", "undo", run["run_id"], "--json").value
     assert (undone["kind"], undone["state"], undone["undo_of"]) == ("undo", "done", run["run_id"])
     assert live(memtend, agent) == 12
+    plan = memtend.ok("runs", "undo", run["run_id"], "--dry-run", "--json").value
+    assert {each["reason"] for each in plan["skipped"]} == {"decided since"}
+    assert "skipped" in memtend.ok("runs", "undo", run["run_id"], "--dry-run").out
+    unknown = memtend("runs", "undo", "nothing", "--dry-run")
+    assert (unknown.code, unknown.err) == (2, "memtend: undo_of: names no run of this company\n")
     memtend.ok("runs", "undo", undone["run_id"])
     assert live(memtend, agent) == 9
     listed = memtend.ok("runs", "list", "--agent", agent, "--json").value

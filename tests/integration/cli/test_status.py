@@ -60,6 +60,7 @@ def test_the_configuration_tells_each_values_origin(memtend: CommandLine) -> Non
         ("config", "show"),
         ("agents", "list"),
         ("runs", "list"),
+        ("usage",),
         ("dead", "list"),
         ("search", "reader"),
         ("maintain", "reader", "--dry-run"),

@@ -16,7 +16,7 @@ from memcore.client.outlet import CHUNK_JOBS, Outlet
 from memcore.client.posting import Posting
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryQueueFullError
 from memcore.jobs.names import TaskName
-from memcore.jobs.payloads import MAX_STORE_ITEMS, StorePayload
+from memcore.jobs.payloads import MAX_STORE_ITEMS, MaintenancePayload, StorePayload
 from memcore.jobs.queues import Queue
 from memcore.models import MemoryCategory, MemoryStoreRequest
 from workers import transport
@@ -183,6 +183,7 @@ async def test_the_asynchronous_client_does_what_the_other_does(broker: BrokerAd
         receipt = await client.store("ada", request("x"))
         run = await client.maintain_now("ada")
         undo = await client.undo("ada", "run-1")
+        restore = await client.restore("ada", "m1")
         assert (await client.status(run.job_id)).state is JobState.PENDING
         with pytest.raises(MemoryInputError, match=r"^agent_id: "):
             await client.store(" ", request("x"))
@@ -193,4 +194,8 @@ async def test_the_asynchronous_client_does_what_the_other_does(broker: BrokerAd
     ((args, _, _),) = [json.loads(base64.b64decode(each["body"])) for each in messages(broker, queue)]
     (item,) = StorePayload.model_validate_json(args[0]).items
     assert (item.id,) == receipt.memory_ids
-    assert [each["headers"]["id"] for each in messages(broker, str(Queue.MAINTENANCE))] == [undo.job_id, run.job_id]
+    waiting = messages(broker, str(Queue.MAINTENANCE))
+    assert [each["headers"]["id"] for each in waiting] == [restore.job_id, undo.job_id, run.job_id]
+    ((text,), _, _) = json.loads(base64.b64decode(waiting[0]["body"]))
+    payload = MaintenancePayload.model_validate_json(text)
+    assert (payload.kind, payload.version, payload.scope_id) == ("restore", 2, "m1")

@@ -20,7 +20,7 @@ from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError, MemoryInputError
 from memcore.jobs.names import TaskName
 from memcore.jobs.outcomes import Snooze
-from memcore.jobs.payloads import MaintenancePayload
+from memcore.jobs.payloads import VERSION, MaintenancePayload
 from memcore.jobs.queues import BULK_ABOVE, Queue, store_queue
 from memcore.jobs.use_payload import Use
 from memcore.ledger.ledger import Ledger
@@ -204,8 +204,8 @@ def test_a_newer_payload_goes_round_until_a_newer_worker_comes(
     client: MemoryClient, broker: BrokerAddress, crew: ScriptedCrew, app_of: Any, published: list[dict[str, Any]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("tasks.store.wait_for_newer_worker", lambda: Snooze(reason="n", delay=timedelta(0)))
-    newer = json.dumps({"version": 2, "company": "acme", "blobs": [WORD]})
+    monkeypatch.setattr("tasks.opening.wait_for_newer_worker", lambda: Snooze(reason="n", delay=timedelta(0)))
+    newer = json.dumps({"version": VERSION + 1, "company": "acme", "blobs": [WORD]})
     client._sender.send(TaskName.STORE, newer, queue=Queue.STORE, job_id="job-2", summary="1 memories", track=True)
     app = app_of(STORE)
     with working(app, Queue.STORE):

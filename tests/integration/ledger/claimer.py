@@ -1,6 +1,6 @@
-"""Processes that claim due agents, or one run, until nothing is left, and print what they got.
+"""Processes that claim due agents, or one run, or create an undo, until nothing is left, and print what they got.
 
-Usage: python claimer.py LEDGER_URL JOURNAL_URL NUMBER (due | RUN_ID); exit status 0 when all of them went well.
+Usage: python claimer.py LEDGER_URL JOURNAL_URL NUMBER (due | undo | RUN_ID); exit status 0 when all of them went well.
 """
 
 import os
@@ -9,7 +9,8 @@ import time
 import traceback
 from datetime import timedelta
 
-from memcore.ledger import Ledger, LedgerUrls
+from memcore.clock import utc_now
+from memcore.ledger import Ledger, LedgerUrls, NewRun
 from memcore.models import ConsolidationInterval
 
 
@@ -30,6 +31,10 @@ def claim(urls: LedgerUrls, what: str) -> None:
                 say(run.run_id)
             # Let the others have the write lock: whoever keeps asking keeps it.
             time.sleep(0)
+    elif what == "undo":
+        undo = NewRun(company="acme", agent_id="ada", kind="undo", undo_of="earlier", planned_at=utc_now())
+        if ledger.runs.create(undo):
+            say(undo.run_id)
     elif claimed := ledger.runs.claim(what, lease=timedelta(minutes=5)):
         say(claimed.token or "")
 

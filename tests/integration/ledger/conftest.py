@@ -29,7 +29,10 @@ def _emptied(url: str) -> LedgerUrls:
         connection.execute(
             text(
                 "TRUNCATE agents, runs, switches, dead_letters, attempts, ticks, "
-                "shared_log, shared_heads, "
+                "org_log, org_facts, org_terms, "
+                "shared_log, shared_heads, approvals, experiences, trajectories, "
+                "model_spending, model_calls, syntheses, answers, "
+                "archive, archive_terms, archive_tags, "
                 "bookings, booking_records, tombstones, holds, memory_use, use_batches"
             )
         )

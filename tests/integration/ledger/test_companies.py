@@ -6,22 +6,41 @@ import uuid
 from collections.abc import Callable
 from datetime import timedelta
 
+from experiences import experience
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledgers import COMPANY, StoppedClock, make_booking, make_fact
+from org_facts import GRACE, request
+from proposals import ADA as PERSON
+from proposals import proposal
+from traces import trajectory
 
+from memcore.approval_models import ApprovalNeed, ApprovalState
+from memcore.archival_models import ArchivalMode
+from memcore.embedding.bm25 import Bm25Encoder
+from memcore.errors import ApprovalClosedError, MemoryNotFoundError
 from memcore.jobs.use_payload import Use
 from memcore.ledger import Ledger
 from memcore.ledger.agent import AgentSpec
+from memcore.ledger.answers import Answer
 from memcore.ledger.dead_letters import NewDeadLetter
+from memcore.ledger.model_call import Caps, NewCall, Spent
+from memcore.ledger.model_usage import UsageBy
 from memcore.ledger.run import NewRun
-from memcore.models import ConsolidationInterval, MemoryLevel
+from memcore.ledger.synthesis import Synthesis
+from memcore.models import ConsolidationInterval, MemoryCategory, MemoryLevel, MemoryQuery
 
 OTHER = "globex"
 AGENT = "ada"
 DAILY = ConsolidationInterval.DAILY
+DAY = timedelta(days=1)
 FACT = make_fact("the canteen closes at two")
+LIFT = make_fact("the lift is out of order")
+LIFTS = MemoryQuery(text="out of order")
 MEMORY = str(uuid.UUID(int=7))
+TERMS = Bm25Encoder().encode_query("tea").indices
+EXPERIENCE = experience("e-1", agent_id=AGENT)
+TRAJECTORY = trajectory("e-1", agent_id=AGENT)
 
 Call = Callable[[Ledger, StoppedClock, str], object]
 
@@ -39,6 +58,51 @@ def _booked(ledger: Ledger, company: str) -> str:
     ledger.journal.prepare(booking)
     ledger.journal.settle(booking.booking_id)
     return booking.run_id
+
+
+def _call(company: str) -> NewCall:
+    return NewCall(
+        company=company,
+        agent_id=AGENT,
+        run_id="run",
+        question_id=f"question of {company}",
+        purpose="test",
+        model="m",
+        most=Spent(prompt_tokens=5),
+    )
+
+
+def _heard(say: Callable[[], object]) -> object:
+    """Say a person's word; a refusal is an answer too."""
+    try:
+        return say()
+    except (ApprovalClosedError, MemoryNotFoundError) as refused:
+        return str(refused)
+
+
+def _expired(ledger: Ledger, clock: StoppedClock, company: str) -> int:
+    before = clock.now
+    clock.advance(2 * DAY)
+    try:
+        return ledger.approvals.expire(company)
+    finally:
+        clock.now = before
+
+
+def _asked(ledger: Ledger, company: str) -> Answer | None:
+    """A company takes a question of its own, in a night of its own, and dies over it."""
+    run_id = f"night of {company}"
+    ledger.syntheses.plan(
+        [
+            Synthesis(
+                run_id=run_id, place=0, company=company, agent_id=AGENT,
+                category=MemoryCategory.SOCIAL, source_ids=("a", "b"),
+            )
+        ]
+    )  # fmt: skip
+    return ledger.answers.take(
+        f"question of {company}", company=company, agent_id=AGENT, run_id=run_id, purpose="test", lease=-DAY
+    )
 
 
 #: What a company does; each takes the company, and aims at ids of the first one's where it takes ids.
@@ -61,6 +125,13 @@ WRITES: dict[str, Call] = {
         c, before=clock() + timedelta(days=400)
     ),
     "journal.prepare": lambda ledger, _, c: _booked(ledger, c),
+    "archive.put": lambda ledger, clock, c: ledger.archive.put(
+        c, LIFT, mode=ArchivalMode.EXTRACTIVE, archived_at=clock()
+    ),
+    "archive.expire": lambda ledger, clock, c: ledger.archive.expire(
+        c, returned_before=clock() + timedelta(days=400), before=clock() + timedelta(days=400)
+    ),
+    "archive.delete_agent": lambda ledger, _, c: ledger.archive.delete_agent(c, AGENT),
     "journal.expire": lambda ledger, clock, c: ledger.journal.expire(c, before=clock() + timedelta(days=400)),
     "journal.hold": lambda ledger, clock, c: ledger.journal.hold(c, AGENT, [MEMORY], until=clock() + timedelta(days=1)),
     "shared_log.publish": lambda ledger, _, c: ledger.shared_log.publish(
@@ -68,6 +139,26 @@ WRITES: dict[str, Call] = {
     ),
     "shared_log.retract": lambda ledger, _, c: ledger.shared_log.retract(c, AGENT, FACT.entry.id),
     "shared_log.advance": lambda ledger, _, c: ledger.shared_log.advance(c, ledger.shared_log.standing(c).last),
+    "org.publish": lambda ledger, _, c: ledger.org.publish(c, "tea", request(f"tea of {c}"), author=GRACE),
+    "org.retract": lambda ledger, _, c: ledger.org.retract(c, "tea", author=GRACE),
+    "approvals.file": lambda ledger, _, c: ledger.approvals.file(c, "one", proposal(f"of {c}"), lasts=DAY),
+    "approvals.decide": lambda ledger, _, c: _heard(
+        lambda: ledger.approvals.decide(c, "one", ApprovalState.APPROVED, PERSON)
+    ),
+    "approvals.settle": lambda ledger, _, c: ledger.approvals.settle(c, "one", ApprovalNeed.EFFECT, effect="fact"),
+    "approvals.undo": lambda ledger, _, c: _heard(lambda: ledger.approvals.undo(c, "one", PERSON)),
+    "approvals.expire": _expired,
+    "answers.take": lambda ledger, _, c: _asked(ledger, c),
+    "answers.expire": lambda ledger, clock, c: ledger.answers.expire(c, before=clock() + timedelta(days=400)),
+    "syntheses.revive": lambda ledger, _, c: ledger.syntheses.revive(c),
+    "syntheses.forget": lambda ledger, _, c: ledger.syntheses.forget(c),
+    "experiences.append": lambda ledger, _, c: ledger.experiences.append(c, EXPERIENCE),
+    "experiences.mark": lambda ledger, _, c: ledger.experiences.mark(c, AGENT, EXPERIENCE.id, reason="too weak"),
+    "experiences.delete_agent": lambda ledger, _, c: ledger.experiences.delete_agent(c, AGENT),
+    "trajectories.append": lambda ledger, _, c: ledger.trajectories.append(c, TRAJECTORY),
+    "trajectories.delete_agent": lambda ledger, _, c: ledger.trajectories.delete_agent(c, AGENT),
+    "trajectories.expire": lambda ledger, clock, c: ledger.trajectories.expire(c, before=clock() + timedelta(days=400)),
+    "spending.reserve": lambda ledger, _, c: ledger.spending.reserve(_call(c), caps=Caps()),
     "uses.count": lambda ledger, clock, c: ledger.uses.count(
         c, "batch", [Use(agent_id=AGENT, memory_id=MEMORY, uses=2, last_used_at=clock())]
     ),
@@ -90,16 +181,55 @@ VIEWS: dict[str, Call] = {
     "dead_letters.ids": lambda ledger, _, c: ledger.dead_letters.ids(c),
     "dead_letters.list": lambda ledger, _, c: ledger.dead_letters.list(c),
     "dead_letters.older": lambda ledger, clock, c: ledger.dead_letters.older(c, before=clock() + timedelta(days=400)),
+    "archive.count": lambda ledger, _, c: ledger.archive.count(c, AGENT),
+    "archive.find": lambda ledger, _, c: str(ledger.archive.find(c, AGENT, LIFT.entry.id)),
+    "archive.search": lambda ledger, _, c: [str(each) for each in ledger.archive.search(c, AGENT, LIFTS)],
     "journal.held": lambda ledger, _, c: ledger.journal.held(c, AGENT),
     "journal.open_of": lambda ledger, _, c: [booking.booking_id for booking in ledger.journal.open_of(c, AGENT)],
+    "lineage.agent_of": lambda ledger, _, c: ledger.lineage.agent_of(c, MEMORY),
+    "lineage.archived": lambda ledger, _, c: ledger.lineage.archived(c, AGENT, [LIFT.entry.id]),
+    "lineage.models": lambda ledger, _, c: ledger.lineage.models(c, "run"),
+    "lineage.moves": lambda ledger, _, c: ledger.lineage.moves(c, AGENT, [MEMORY]),
     "journal.tally": lambda ledger, _, c: ledger.journal.tally(c, AGENT),
+    "shared_log.history": lambda ledger, _, c: [str(line) for line in ledger.shared_log.history(c, FACT.entry.id)],
     "shared_log.lines": lambda ledger, _, c: [str(line) for line in ledger.shared_log.lines(c)],
     "shared_log.standing": lambda ledger, _, c: ledger.shared_log.standing(c),
+    "org.count": lambda ledger, _, c: ledger.org.count(c),
+    "org.facts": lambda ledger, _, c: ledger.org.facts(c),
+    "org.head": lambda ledger, _, c: ledger.org.head(c, "tea"),
+    "org.newest": lambda ledger, _, c: ledger.org.newest(c),
+    "org.operations": lambda ledger, _, c: ledger.org.operations(c, "tea"),
+    "org.search": lambda ledger, _, c: ledger.org.search(c, dict.fromkeys(TERMS, 1.0)),
+    "org.snapshot_at": lambda ledger, clock, c: ledger.org.snapshot_at(c, clock() + timedelta(days=400)),
+    "org.spread": lambda ledger, _, c: ledger.org.spread(c, TERMS),
+    "approvals.count": lambda ledger, _, c: ledger.approvals.count(c),
+    "approvals.get": lambda ledger, _, c: ledger.approvals.get(c, "one"),
+    "approvals.page": lambda ledger, _, c: ledger.approvals.page(c),
+    "approvals.unsettled": lambda ledger, _, c: ledger.approvals.unsettled(c),
+    "answers.get": lambda ledger, _, c: ledger.answers.get(f"question of {c}"),
+    "syntheses.of_run": lambda ledger, _, c: ledger.syntheses.of_run(f"night of {c}"),
+    "experiences.count": lambda ledger, _, c: ledger.experiences.count(c, AGENT),
+    "experiences.get": lambda ledger, _, c: ledger.experiences.get(c, AGENT, EXPERIENCE.id),
+    "experiences.has_raw": lambda ledger, _, c: ledger.experiences.has_raw(c, AGENT),
+    "experiences.page": lambda ledger, _, c: ledger.experiences.page(c, AGENT),
+    "experiences.raw": lambda ledger, _, c: ledger.experiences.raw(c, AGENT),
+    "trajectories.count": lambda ledger, _, c: ledger.trajectories.count(c),
+    "trajectories.get": lambda ledger, _, c: ledger.trajectories.get(c, TRAJECTORY.id),
+    "trajectories.page": lambda ledger, _, c: ledger.trajectories.page(c),
+    "trajectories.stream": lambda ledger, _, c: list(ledger.trajectories.stream(c, agent_id=AGENT)),
+    "spending.of": lambda ledger, clock, c: ledger.spending.of(c, AGENT, clock().date()),
+    "spending.waiting": lambda ledger, clock, c: ledger.spending.waiting(c, clock().date()),
+    "usage.report": lambda ledger, clock, c: ledger.usage.report(
+        c, UsageBy.AGENT, since=clock().date() - timedelta(days=9), until=clock().date() + timedelta(days=9)
+    ),
     "uses.of": lambda ledger, _, c: ledger.uses.of(c, AGENT, [MEMORY]),
 }
 
 #: Calls whose company stands in what they are given.
-INSIDE = {"agents.put", "runs.create", "dead_letters.put", "journal.prepare"}
+INSIDE = {"agents.put", "runs.create", "dead_letters.put", "journal.prepare", "spending.reserve"}
+
+#: Views beside the calls that name a company: what they show is named by an id.
+BY_ID = {"answers.get", "syntheses.of_run"}
 
 
 def test_every_call_of_the_ledger_that_names_a_company_is_tried(ledger: Ledger) -> None:
@@ -110,7 +240,7 @@ def test_every_call_of_the_ledger_that_names_a_company_is_tried(ledger: Ledger) 
         for call, method in inspect.getmembers(part, inspect.ismethod)
         if not call.startswith("_") and "company" in inspect.signature(method).parameters
     }
-    assert named | INSIDE == WRITES.keys() | VIEWS.keys()
+    assert named | INSIDE | BY_ID == WRITES.keys() | VIEWS.keys()
 
 
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -120,7 +250,21 @@ def test_what_a_company_does_changes_nothing_of_another(
 ) -> None:
     ledger.shared_log.publish(COMPANY, FACT)
     run_id = _booked(ledger, COMPANY)
-    for name in ("agents.register", "runs.create", "dead_letters.put", "ticks.note", "uses.count", "journal.hold"):
+    for name in (
+        "agents.register",
+        "runs.create",
+        "dead_letters.put",
+        "ticks.note",
+        "uses.count",
+        "journal.hold",
+        "archive.put",
+        "answers.take",
+        "approvals.file",
+        "org.publish",
+        "experiences.append",
+        "trajectories.append",
+        "spending.reserve",
+    ):
         WRITES[name](ledger, clock, COMPANY)
     before = {name: view(ledger, clock, COMPANY) for name, view in VIEWS.items()}
 

@@ -13,10 +13,10 @@ from ledgers import postgres_database, sqlite_urls
 from sqlalchemy import Connection, MetaData, create_engine, inspect, text
 
 from memcore.errors import MemoryConfigError
-from memcore.ledger import LedgerUrls, history, journal_tables, ledger_tables
+from memcore.ledger import LedgerUrls, archive_tables, history, ledger_tables
 from memcore.ledger.migrate import migrate, migrate_history
 
-TREES = {"ledger": ledger_tables.metadata, "journal": journal_tables.metadata, "history": history.metadata}
+TREES = {"ledger": ledger_tables.metadata, "journal": archive_tables.archive.metadata, "history": history.metadata}
 ROOT = Path(__file__).parents[3]
 
 

@@ -7,12 +7,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from ledgers import COMPANY, StoppedClock, make_booking
 
-from memcore.ledger import Ledger, LedgerUrls, NewRun, Run
+from memcore.ledger import Ledger, LedgerUrls, NewRun, Run, RunState
 from memcore.models import ConsolidationInterval
 
 HERE = Path(__file__).parent
@@ -71,6 +72,23 @@ def test_of_eight_workers_one_gets_the_run(ledger: Ledger, urls: LedgerUrls, clo
     assert claimed is not None
     assert tokens == [claimed.token]
     assert claimed.attempt == 1
+
+
+def test_of_eight_undos_one_takes_the_place_of_the_night_that_waits(
+    ledger: Ledger, urls: LedgerUrls, clock: StoppedClock
+) -> None:
+    night = ledger.runs.create(NewRun(company=COMPANY, agent_id="ada", planned_at=clock()))
+    assert night is not None
+    claimed = ledger.runs.claim(night.run_id, lease=timedelta(minutes=1))
+    assert claimed is not None
+    assert claimed.token is not None
+    ledger.runs.give_back(night.run_id, claimed.token, reason="paused", wake_at=clock() + timedelta(days=1))
+    got = _race(urls, "undo")
+    active = ledger.runs.active(COMPANY, "ada")
+    assert active is not None
+    assert got == [active.run_id]
+    states = {run.run_id: run.state for run in ledger.runs.list(COMPANY)}
+    assert states == {night.run_id: RunState.SKIPPED, active.run_id: RunState.QUEUED}
 
 
 def test_threads_that_write_at_once_all_get_through(ledger: Ledger) -> None:

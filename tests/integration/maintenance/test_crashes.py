@@ -126,7 +126,11 @@ async def test_two_crashes_in_a_row_are_as_harmless_as_one(make_world: MakeWorld
         go_back()
         run = world.plan_run()
         await _crashed(world, run.run_id, Faults(point))
-        await _crashed(world, run.run_id, Faults(8 + point % 9))
+        go_on = world.keep()
+        rest = Faults()
+        await _watched(world, rest).run(run.run_id)
+        go_on()
+        await _crashed(world, run.run_id, Faults(1 + point * 7 % (len(rest.calls) - 1)))
 
         await world.to_the_end(run.run_id)
 

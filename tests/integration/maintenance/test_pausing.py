@@ -1,6 +1,7 @@
 """The kill switch, the lease and errors: when a night stops, and how it goes on."""
 
 import builtins
+from datetime import timedelta
 
 import pytest
 from faults import Faults
@@ -42,6 +43,43 @@ async def test_each_switch_stops_all_three_steps(world: World, switch: str) -> N
     assert (run.state, run.attempt) == (RunState.QUEUED, 0)
 
 
+async def test_a_night_that_is_paused_sleeps_and_gives_way_to_the_undo_of_an_earlier_one(world: World) -> None:
+    await _groups(world)
+    before = await world.snapshot()
+    night = await world.night()
+    world.ledger.switches.pause(COMPANY)
+    paused = world.plan_run()
+    assert isinstance(await world.to_the_end(paused.run_id), Snooze)
+    wake_at = world.run(paused.run_id).wake_at
+    assert wake_at is not None
+    assert timedelta(0) < wake_at - world.clock.at <= PAUSE_DELAY
+
+    await world.undo(night.run_id)
+
+    assert await world.snapshot() == before
+    assert world.run(paused.run_id).state is RunState.SKIPPED
+
+
+async def test_a_night_paused_in_the_middle_can_be_undone_while_all_is_paused(world: World) -> None:
+    await _groups(world)
+    before = await world.snapshot()
+    planned = world.plan_run()
+    settle = world.ledger.journal.settle
+
+    def settle_then_pause(*args: object, **more: object) -> None:
+        settle(*args, **more)  # type: ignore[arg-type]  # handed on as they came
+        world.ledger.switches.pause(COMPANY)
+
+    world.ledger.journal.settle = settle_then_pause  # type: ignore[method-assign]  # a person pauses at this moment
+    assert isinstance(await world.service().run(planned.run_id), Snooze)
+    world.ledger.journal.settle = settle  # type: ignore[method-assign]  # back again
+    assert await world.snapshot() != before
+
+    await world.undo(planned.run_id)
+
+    assert await world.snapshot() == before
+
+
 async def test_a_switch_that_cannot_be_read_stops_maintenance(world: World) -> None:
     await _groups(world)
     before = await world.snapshot()
@@ -51,7 +89,7 @@ async def test_a_switch_that_cannot_be_read_stops_maintenance(world: World) -> N
         raise OSError("disk")
 
     calls = Faults()
-    await world.service(ledger=calls.ledger(world.ledger)).plan(AGENT)
+    await world.service(ledger=calls.ledger(world.ledger)).plan(AGENT, in_detail=False)
     reads = Faults(2, strike=unreadable)
     outcome = await world.service(ledger=reads.ledger(world.ledger)).run(planned.run_id)
 
@@ -118,7 +156,7 @@ async def test_a_passing_error_is_retried_after_its_wait_and_uses_up_an_attempt(
         raise MemoryStoreError("busy")
 
     calls = Faults()
-    await world.service(calls.backend(world.backend)).plan(AGENT)
+    await world.service(calls.backend(world.backend)).plan(AGENT, in_detail=False)
     first_claim = Faults(len(calls.calls) + 2, strike=full)
     outcome = await world.service(first_claim.backend(world.backend)).run(planned.run_id)
 
@@ -192,8 +230,8 @@ async def test_everything_is_journaled_before_the_first_removal(world: World) ->
 
     changes = ("journal.prepare", "backend.store_many", "backend.get_many", "backend.delete_where", "journal.settle")
     order = [call for call in faults.calls if call in changes]
-    # The look for a summary that stands already comes first.
-    assert order == ["backend.get_many", *changes] * 2
+    # The memories that stay are read first, then a summary is looked for that stands already.
+    assert order == ["backend.get_many", "backend.get_many", *changes] * 2
 
 
 async def test_a_run_that_cannot_work_fails_in_one_sentence(world: World) -> None:

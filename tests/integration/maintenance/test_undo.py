@@ -5,54 +5,21 @@ import tempfile
 from datetime import timedelta
 from pathlib import Path
 
-import hypothesis.strategies as st
 import pytest
+from histories import POLICIES, stores
 from hypothesis import HealthCheck, given, settings
 from ledgers import copied_urls
 from night_world import AGENT, COMPANY, SHARED_MEMORY, World, memory, uid
+from oracles import Oracle
 
-from memcore.backends.record import Lineage, MemoryRecord
+from memcore.backends.record import MemoryRecord
 from memcore.config.consolidation import ConsolidationConfig
 from memcore.config.retention import RetentionConfig
 from memcore.jobs.outcomes import Dead
 from memcore.ledger import NewRun, RunState
 from memcore.maintenance.service import FIRST_RETRY_DELAY
 from memcore.maintenance.undo import undo_report
-from memcore.models import MemoryCategory, MemoryMetadata
-
-TAGS = ("pinned", "core", "distillation", "a", "b")
-
-
-@st.composite
-def stores(draw: st.DrawFn) -> list[MemoryRecord]:
-    """Anything that agents may have stored, ties in age included."""
-    return [
-        memory(
-            number,
-            days_old=draw(st.integers(0, 60)),
-            category=draw(st.sampled_from(list(MemoryCategory))),
-            namespace=draw(st.sampled_from(["default", "work"])),
-            content=draw(st.text(min_size=1, max_size=300).filter(str.strip)),
-            tags=draw(st.lists(st.sampled_from(TAGS), max_size=2, unique=True)),
-            confidence=draw(st.floats(0, 1)),
-            # A memory is never made with an expiry before its creation.
-            expires_in_days=draw(st.none() | st.floats(0.1, 5) | st.just(0.0)),
-            lineage=Lineage(project_id=draw(st.none() | st.just("p"))),
-            with_vectors=draw(st.booleans()),
-        )
-        for number in range(1, draw(st.integers(1, 25)) + 1)
-    ]
-
-
-POLICIES = st.builds(
-    ConsolidationConfig,
-    max_memories_per_agent=st.integers(1, 20),
-    group_threshold=st.integers(2, 4),
-    group_max_entries=st.integers(2, 5),
-    min_age_days=st.integers(0, 20),
-    max_removed_fraction=st.just(1.0),
-    retention=st.builds(RetentionConfig, default_retention_days=st.none() | st.integers(10, 60)),
-)
+from memcore.models import MemoryMetadata
 
 
 @given(records=stores(), policy=POLICIES)
@@ -67,6 +34,7 @@ def test_an_undo_restores_any_store_exactly_and_its_own_undo_the_night(
     parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else tmp_path
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         world = World(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
+        world.model = Oracle()
         try:
             asyncio.run(_there_and_back(world, records))
         finally:

@@ -23,6 +23,7 @@ from sqlalchemy import create_engine, text
 from memcore import errors
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.place import Mem0Place
+from memcore.chat_message import ChatMessage
 from memcore.config.fusion import FusionStrategy
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.embedding.bm25 import Bm25Encoder
@@ -30,7 +31,6 @@ from memcore.ledger.migrate import migrate_history
 from memcore.ledger.urls import LedgerUrls
 from memcore.models import MemoryCategory, MemoryStoreRequest
 from memcore.retrieval.blocking import BlockingContextInjection
-from memcore.retrieval.chat_message import ChatMessage
 from memcore.retrieval.context import ContextInjectionStrategy
 
 _TEXT = "the payment queue pages at 500 messages"

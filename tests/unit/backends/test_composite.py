@@ -138,6 +138,7 @@ WHOLE: dict[str, Callable[[CompositeBackend], Awaitable[object]]] = {
     "delete_where": lambda backend: backend.delete_where(Where(agent_id="a")),
     "get": lambda backend: backend.get("a", ONE.entry.id),
     "get_many": lambda backend: backend.get_many("a", [ONE.entry.id]),
+    "scopes": lambda backend: backend.scopes(Where(agent_id="a"), "session_id"),
     "scan": lambda backend: backend.scan(Where(agent_id="a")),
     "set_metadata_many": lambda backend: backend.set_metadata_many("a", [ONE.entry.id], MemoryMetadata()),
     "claim": lambda backend: backend.claim(Where(agent_id="a"), "t"),

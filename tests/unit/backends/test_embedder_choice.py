@@ -67,7 +67,7 @@ def test_a_backend_that_embeds_nothing_loads_nothing(tmp_path: Path) -> None:
 
 def test_the_embedded_stack_takes_the_embedder_of_the_environment_and_keeps_it(tmp_path: Path) -> None:
     environ = {"MEMTEND_EMBEDDER": "ollama", "MEMTEND_EMBEDDER_API_KEY": "k", "MEMTEND_EMBEDDER_HAS_GPU": "no"}
-    written = settings(tmp_path).with_embedder({**environ, "MEMTEND_COMPANY": "other", "PATH": "/bin"})
+    written = settings(tmp_path).with_models({**environ, "MEMTEND_COMPANY": "other", "PATH": "/bin"})
     written.save_stack()
     read = Settings.load({}, tmp_path)
     assert (read.embedder, read.embedder_has_gpu, read.company) == ("ollama", False, "default")
@@ -77,4 +77,4 @@ def test_the_embedded_stack_takes_the_embedder_of_the_environment_and_keeps_it(t
 
 def test_what_an_operator_says_of_a_gpu_is_yes_or_no(tmp_path: Path) -> None:
     with pytest.raises(MemoryConfigError, match="MEMTEND_EMBEDDER_HAS_GPU"):
-        settings(tmp_path).with_embedder({"MEMTEND_EMBEDDER_HAS_GPU": "perhaps"})
+        settings(tmp_path).with_models({"MEMTEND_EMBEDDER_HAS_GPU": "perhaps"})

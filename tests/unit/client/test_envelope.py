@@ -9,7 +9,7 @@ from memories import NOW
 
 from memcore.client.envelope import ImportRecord, Scope, pack, seal
 from memcore.errors import MemoryInputError
-from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, MAX_STORE_ITEMS, StorePayload, is_newer
+from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, MAX_STORE_ITEMS, VERSION, StorePayload, is_newer
 from memcore.models import MAX_CONTENT_BYTES, MAX_KEY_CHARS, MAX_TAGS, MemoryCategory, MemoryStoreRequest
 
 
@@ -99,7 +99,7 @@ def test_every_item_travels_once_in_order_within_the_limits(texts: list[tuple[st
 def test_a_newer_payload_is_told_from_a_broken_one() -> None:
     (parcel,) = pack("acme", [item()])
     assert not is_newer(parcel.payload)
-    assert is_newer(json.dumps({**json.loads(parcel.payload), "version": 2, "mood": "new field"}))
+    assert is_newer(json.dumps({**json.loads(parcel.payload), "version": VERSION + 1, "mood": "new field"}))
     for broken in ("", "[]", "{", '{"version": "two"}', '{"version": 1}', "{}"):
         assert not is_newer(broken)
 

@@ -102,3 +102,17 @@ def test_what_cannot_be_read_refuses_nothing(policy: Path, settings: Settings) -
     say(policy, MemoryLevel.SESSION)
     lost = settings.model_copy(update={"database_url": "sqlite:////nowhere/at/all.db"})
     Levels(lost).check(item())
+
+
+@pytest.mark.parametrize("level", [MemoryLevel.SESSION, MemoryLevel.PROJECT])
+def test_experience_is_refused_where_it_would_outlive_what_ends_memories(
+    policy: Path, settings: Settings, sqlite_ledger: LedgerUrls, level: MemoryLevel
+) -> None:
+    Levels(settings).check_experience("ada")  # there is no policy file
+    say(policy, level)
+    with pytest.raises(MemoryInputError, match=f"^agent_id: is of level {level}"):
+        Levels(settings).check_experience("ada")
+    ledger = Ledger.open(sqlite_ledger)
+    ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.PERSISTENT))
+    ledger.close()
+    Levels(settings).check_experience("ada")

@@ -37,7 +37,7 @@ def test_the_research_lab_is_told_that_its_dual_mode_needs_a_strategy() -> None:
     assert policy.warnings == (
         (
             "memory.consolidation.archival.dual_mode.enabled has no effect: "
-            "strategy is simple; set memory.consolidation.strategy to dual_mode"
+            "strategy is condense; set memory.consolidation.strategy to dual_mode"
         ),
     )
 

@@ -86,7 +86,9 @@ memory.options.task_timeout_hours 24
 memory.retrieval.dense_weight None
 memory.retrieval.sparse True
 memory.retrieval.sparse_term_weight saturated
-memory.consolidation.strategy simple
+memory.consolidation.strategy condense
+memory.consolidation.condense.keep_share 0.5
+memory.consolidation.condense.target_tokens 800
 memory.consolidation.min_age_days 7
 memory.consolidation.group_threshold 3
 memory.consolidation.group_max_entries 20
@@ -95,6 +97,7 @@ memory.consolidation.max_removed_fraction 0.5
 memory.consolidation.max_removed_floor 20
 memory.consolidation.journal_days 7
 memory.consolidation.restored_hold_days 1
+memory.consolidation.archival.keep_days None
 memory.consolidation.llm None
 memory.procedural.capture.type hybrid
 memory.procedural.capture.min_quality_score 8.0
@@ -110,8 +113,13 @@ memory.procedural.evolver.min_agents_seen_pattern 3
 memory.procedural.evolver.max_proposals_per_cycle 10
 memory.procedural.evolver.max_org_entries 10000
 memory.procedural.evolver.requires_human_approval True
+memory.llm.model None
+memory.llm.timeout_seconds 60.0
+memory.llm.attempts 4
+memory.llm.prices {}
 memory.budgets.tokens_per_agent_per_day 200000
 memory.budgets.cost_per_agent_per_day None
+memory.approvals.expire_days 14
 """
 
 

@@ -20,6 +20,8 @@ SERVERS = {
     "MEMTEND_QDRANT_URL": "http://vectors:6333/",
 }
 
+SECRETS = {"MEMTEND_QDRANT_API_KEY": "hunter2", "MEMTEND_APPROVALS_WEBHOOK": "https://hooks/hunter2/"}
+
 
 def refused(environ: dict[str, str], home: Path) -> str:
     with pytest.raises(MemoryConfigError) as caught:
@@ -83,7 +85,7 @@ def test_an_address_that_the_stack_uses_too_is_no_second_installation(tmp_path: 
 
 
 def test_the_stack_of_the_data_folder_is_found_and_single_variables_override_it(tmp_path: Path) -> None:
-    saved = Settings.load({**SERVERS, "MEMTEND_QDRANT_API_KEY": "hunter2", "MEMTEND_COMPANY": "acme"}, tmp_path)
+    saved = Settings.load({**SERVERS, **SECRETS, "MEMTEND_COMPANY": "acme"}, tmp_path)
     path = saved.save_stack()
 
     assert path == stack_path(tmp_path)
@@ -132,6 +134,7 @@ def test_a_stack_file_of_another_make_is_refused_by_its_key(
 @pytest.mark.parametrize(
     ("variable", "value", "problem"),
     [
+        ("MEMTEND_APPROVALS_WEBHOOK", "hunter2", "should be an http or https URL"),
         ("MEMTEND_BROKER", "redis://x", "unknown key; did you mean MEMTEND_BROKER_URL?"),
         ("MEMTEND_ZZZ", "1", "unknown key"),
         ("MEMTEND_BROKER_URL", "hunter2", "should be a URL such as redis://127.0.0.1:6379/0"),
@@ -157,7 +160,7 @@ def test_variables_of_benchmarks_and_tests_are_let_pass(tmp_path: Path, variable
 
 
 def test_no_password_shows(tmp_path: Path) -> None:
-    secrets = {"MEMTEND_QDRANT_API_KEY": "hunter2", "MEMTEND_FLOWER_URL": "http://memtend:hunter2@127.0.0.1:5555"}
+    secrets = {**SECRETS, "MEMTEND_FLOWER_URL": "http://memtend:hunter2@127.0.0.1:5555"}
     settings = Settings.load({**SERVERS, **secrets}, tmp_path)
 
     assert settings.send_events

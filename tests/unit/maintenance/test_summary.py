@@ -1,17 +1,20 @@
 """What a summary says, and what it takes over."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from night_world import COMPANY, START, memory, uid
 
 from memcore.backends.record import Lineage, MemoryRecord
+from memcore.config.archival import ArchivalConfig, DualModeConfig
 from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType
 from memcore.errors import MemoryConfigError
 from memcore.maintenance.concatenation import ConcatenationOp
 from memcore.maintenance.draft import Draft
+from memcore.maintenance.factory import ConsolidationDeps, build_consolidation_strategy
 from memcore.maintenance.member import Member
-from memcore.maintenance.strategy import build_consolidation_strategy
+from memcore.maintenance.strategy import ConsolidationStrategy
 from memcore.maintenance.summary import summary_record
 from memcore.models import MemoryCategory
 
@@ -75,23 +78,33 @@ def test_the_same_sources_make_the_same_summary_in_any_order_and_other_strategie
     assert summary(first, second).entry.id != summary(first, memory(3)).entry.id
 
 
-@pytest.mark.parametrize("name", [ConsolidationStrategyType.DUAL_MODE, ConsolidationStrategyType.LLM])
-def test_a_strategy_without_its_model_says_what_is_missing(name: ConsolidationStrategyType) -> None:
-    with pytest.raises(MemoryConfigError, match=f"consolidation.strategy: {name} needs a completion provider"):
-        build_consolidation_strategy(ConsolidationConfig(strategy=name))
+def built(**policy: Any) -> ConsolidationStrategy | None:
+    return build_consolidation_strategy(ConsolidationDeps(policy=ConsolidationConfig(**policy)))
+
+
+def test_a_strategy_without_its_model_says_what_is_missing() -> None:
+    with pytest.raises(MemoryConfigError, match=r"llm needs a language model; set MEMTEND_LLM_URL"):
+        built(strategy="llm")
+    with pytest.raises(MemoryConfigError, match=r"dual_mode needs archival\.dual_mode\.enabled and its"):
+        built(strategy="dual_mode")
+    chatty = ArchivalConfig(dual_mode=DualModeConfig(enabled=True, summarization_model="small"))
+    with pytest.raises(MemoryConfigError, match=r"consolidation\.strategy: dual_mode needs a language model"):
+        built(strategy="dual_mode", archival=chatty)
 
 
 def test_none_means_no_strategy_and_simple_needs_nothing() -> None:
-    assert build_consolidation_strategy(ConsolidationConfig(strategy=ConsolidationStrategyType.NONE)) is None
-    simple = build_consolidation_strategy(ConsolidationConfig())
+    assert built(strategy=ConsolidationStrategyType.NONE) is None
+    simple = built(strategy="simple")
     assert simple is not None
     assert simple.name == "simple"
 
 
 def test_the_configured_threshold_and_limits_are_the_ones_used() -> None:
-    strategy = build_consolidation_strategy(ConsolidationConfig(group_threshold=6, group_max_entries=2))
+    strategy = built(strategy="simple", group_threshold=6, group_max_entries=2)
     assert strategy is not None
     found = [Member.of(memory(n, days_old=40 - n)) for n in range(1, 7)]
 
-    assert list(strategy.chunks(found[:5])) == []
-    assert [len(chunk) for chunk in strategy.chunks(found)] == [2, 2]
+    assert list(strategy.parts(found[:5])) == []
+    parts = list(strategy.parts(found))
+    assert [len(part.members) for part in parts] == [2, 2]
+    assert {part.kept.id for part in parts if part.kept} == {found[-1].id}

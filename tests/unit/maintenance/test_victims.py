@@ -1,28 +1,28 @@
 """Who goes first when there are too many."""
 
-from collections.abc import AsyncIterator
-from datetime import timedelta
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, cast
 
 import hypothesis.strategies as st
-import pytest
 from hypothesis import given
 from night_world import START, memory, uid
 
 from memcore.backends.record import MemoryRecord
-from memcore.maintenance.value import recency_and_confidence
 from memcore.maintenance.victims import Lowest, Victim, lowest
+
+if TYPE_CHECKING:
+    from memcore.maintenance.appraisal import Appraisal
 
 NOW = START
 
 
-def test_a_memory_is_worth_half_after_a_month_and_in_proportion_to_its_confidence() -> None:
-    assert recency_and_confidence(memory(1, days_old=0).entry, NOW) == 1.0
-    assert recency_and_confidence(memory(1, days_old=30).entry, NOW) == pytest.approx(0.5)
-    assert recency_and_confidence(memory(1, days_old=30, confidence=0.5).entry, NOW) == pytest.approx(0.25)
+class ByConfidence:
+    """An appraisal that knows nothing but the entries."""
 
-
-def test_a_memory_from_the_future_is_worth_no_more_than_a_new_one() -> None:
-    assert recency_and_confidence(memory(1, days_old=-5).entry, NOW) == 1.0
+    async def values(self, records: Sequence[MemoryRecord], *, now: datetime) -> list[float]:
+        del now
+        return [record.entry.metadata.confidence for record in records]
 
 
 async def _pages(*records: MemoryRecord) -> AsyncIterator[tuple[MemoryRecord, ...]]:
@@ -35,13 +35,13 @@ async def test_protected_last_then_value_then_age_then_id() -> None:
         _pages(
             memory(1, days_old=90, tags=["core"]),
             memory(2, days_old=10),
-            memory(3, days_old=50),
+            memory(3, days_old=50, confidence=0.5),
             memory(4, days_old=20, confidence=0.0),
             memory(6, days_old=30, confidence=0.0),
             memory(5, days_old=30, confidence=0.0),
         ),
         size=10,
-        value=recency_and_confidence,
+        value=cast("Appraisal", ByConfidence()),
         now=NOW,
     )
 

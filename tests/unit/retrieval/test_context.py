@@ -10,6 +10,7 @@ from retrieving import HybridBackend, PlainBackend, SharedStore, hits, near
 from scored import entry
 
 from memcore.backends.legs import Legs
+from memcore.chat_message import ChatMessage, MessageRole
 from memcore.config.fusion import FusionStrategy
 from memcore.config.injection import InjectionPoint
 from memcore.config.org import OrgMemoryConfig
@@ -17,7 +18,6 @@ from memcore.config.policy import Policy
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.errors import MemoryConfigError
 from memcore.models import MemoryCategory
-from memcore.retrieval.chat_message import ChatMessage, MessageRole
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.injection import MemoryInjectionStrategy
 from memcore.retrieval.memory_filter import NON_INFERABLE_TAG

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scored import scored, scored_memories
 
+from memcore.chat_message import MessageRole
 from memcore.config.injection import InjectionPoint
-from memcore.retrieval.chat_message import MessageRole
 from memcore.retrieval.formatter import fit_memories, format_memory_context_with_directive
 from memcore.retrieval.memory_filter import NON_INFERABLE_TAG
 from memcore.retrieval.scored_memory import ScoredMemory

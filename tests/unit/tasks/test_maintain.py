@@ -124,6 +124,18 @@ def end(scope_id: str, run_id: str | None = None, *, agent_id: str = "ada") -> s
     ).model_dump_json()
 
 
+def restore(memory_id: str) -> str:
+    return MaintenancePayload(
+        company="acme",
+        agent_id="ada",
+        run_id=f"restore-{memory_id}",
+        kind="restore",
+        origin="manual",
+        planned_at=NOW,
+        scope_id=memory_id,
+    ).model_dump_json()
+
+
 def done(crew: ScriptedCrew) -> Callable[[str], Outcome]:
     def night(run_id: str) -> Outcome:
         run = crew.ledger.runs.claim(run_id, lease=LEASE)
@@ -133,6 +145,27 @@ def done(crew: ScriptedCrew) -> Callable[[str], Outcome]:
         return Done(facts={"ended": 2})
 
     return night
+
+
+def test_only_a_restore_asks_for_a_worker_that_knows_it() -> None:
+    assert json.loads(payload())["version"] == 1
+    assert json.loads(end("s"))["version"] == 1
+    assert json.loads(restore("m"))["version"] == 2
+
+
+def test_a_restore_waits_for_the_agents_other_run_instead_of_being_dropped(crew: ScriptedCrew) -> None:
+    crew.ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=NOW - timedelta(days=1)))
+    assert isinstance(maintain(restore("m"), crew), Snooze)
+    assert crew.ledger.runs.get("restore-m") is None
+
+
+def test_two_restores_asked_for_at_one_moment_are_two_runs(crew: ScriptedCrew) -> None:
+    crew.night = done(crew)
+    for memory_id in ("m", "n"):
+        assert isinstance(maintain(restore(memory_id), crew), Done)
+        run = crew.ledger.runs.get(f"restore-{memory_id}")
+        assert run is not None
+        assert (run.kind, run.scope_id) == ("restore", memory_id)
 
 
 def test_an_end_becomes_a_run_that_names_what_ends(crew: ScriptedCrew) -> None:
@@ -152,6 +185,43 @@ def test_an_end_waits_for_the_agents_other_run_instead_of_being_dropped(crew: Sc
     assert crew.ledger.runs.get("end-s") is None
     crew.night = done(crew)
     assert maintain(end("s", agent_id="bob"), crew) == Done(facts={"ended": 2}), "another agent does not wait"
+
+
+def asleep(crew: ScriptedCrew) -> str:
+    run = crew.ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=NOW - timedelta(days=1)))
+    assert run is not None
+    claimed = crew.ledger.runs.claim(run.run_id, lease=LEASE)
+    assert claimed is not None
+    assert claimed.token is not None
+    wake_at = crew.clock() + timedelta(days=1)
+    crew.ledger.runs.give_back(run.run_id, claimed.token, reason="over budget", wake_at=wake_at)
+    return run.run_id
+
+
+@pytest.mark.parametrize("kind", ["undo", "end_session"])
+def test_what_somebody_asks_for_does_not_wait_for_a_night_that_sleeps(crew: ScriptedCrew, kind: str) -> None:
+    night = asleep(crew)
+    crew.night = done(crew)
+    undo = json.dumps({**json.loads(payload("other")), "kind": "undo", "undo_of": "earlier"})
+    assert maintain(undo if kind == "undo" else end("s", "other"), crew) == Done(facts={"ended": 2})
+    run = crew.ledger.runs.get(night)
+    assert run is not None
+    assert (run.state, run.reason) == (RunState.SKIPPED, f"gave way to {kind}; the next night goes on")
+
+
+def test_an_end_whose_moment_is_taken_makes_the_night_give_way_all_the_same(crew: ScriptedCrew) -> None:
+    crew.night = done(crew)
+    maintain(end("s"), crew)
+    asleep(crew)
+    assert maintain(end("t"), crew) == Done(facts={"ended": 2})
+
+
+def test_a_night_still_waits_for_a_night_that_sleeps(crew: ScriptedCrew) -> None:
+    night = asleep(crew)
+    assert maintain(payload(), crew) == Skipped(reason="another run of this agent is under way")
+    run = crew.ledger.runs.get(night)
+    assert run is not None
+    assert run.state is RunState.QUEUED
 
 
 def test_two_ends_asked_for_at_one_moment_are_two_runs(crew: ScriptedCrew) -> None:

@@ -8,10 +8,17 @@ import pytest
 from crews import ScriptedCrew
 from repository import ROOT
 
+from memcore.execution_trace import Recovery, TerminationReason
+from memcore.jobs.distill_payload import DistillPayload
+from memcore.jobs.experience_payload import CompressPayload, ExperiencePayload
 from memcore.jobs.outcomes import Done
 from memcore.jobs.payloads import MaintenancePayload, StorePayload, is_newer
+from memcore.jobs.synthesis_payload import SynthesisPayload
 from memcore.jobs.use_payload import UsePayload
-from memcore.models import MemoryCategory
+from memcore.ledger import AgentSpec
+from memcore.models import MemoryCategory, MemoryLevel
+from tasks.distill import distill
+from tasks.experience import record
 from tasks.maintain import maintain
 from tasks.store import write
 from tasks.use import count
@@ -27,12 +34,28 @@ def payload(name: str) -> str:
 
 
 def test_every_payload_on_file_is_read_and_counts_as_none_of_the_newer() -> None:
-    readers: dict[str, type[StorePayload | MaintenancePayload | UsePayload]] = {
+    readers: dict[
+        str,
+        type[
+            StorePayload
+            | MaintenancePayload
+            | UsePayload
+            | ExperiencePayload
+            | CompressPayload
+            | SynthesisPayload
+            | DistillPayload
+        ],
+    ] = {
         "store": StorePayload,
         "maintenance": MaintenancePayload,
         "undo": MaintenancePayload,
         "end": MaintenancePayload,
+        "restore": MaintenancePayload,
         "use": UsePayload,
+        "experience": ExperiencePayload,
+        "compress": CompressPayload,
+        "synthesis": SynthesisPayload,
+        "distill": DistillPayload,
     }
     files = sorted(PAYLOADS.iterdir())
     assert len(files) >= 3
@@ -81,11 +104,51 @@ def test_an_end_job_of_version_1_makes_its_run(crew: ScriptedCrew) -> None:
     assert (run.kind, run.scope_id, run.planned_at) == ("end_session", "s-1", SENT)
 
 
+def test_a_restore_job_of_version_2_makes_its_run(crew: ScriptedCrew) -> None:
+    assert isinstance(maintain(payload("restore-2"), crew), Done)
+    run = crew.ledger.runs.get("restore-1")
+    assert run is not None
+    assert (run.kind, run.scope_id, run.planned_at) == ("restore", "archived-1", SENT)
+
+
 def test_a_use_job_of_version_1_is_counted(crew: ScriptedCrew) -> None:
     assert count(payload("use-1"), crew) == Done(facts={"counted": 2, "passed_over": 0})
     found = crew.ledger.uses.of("acme", "ada", ["6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e"])
     ((_, use),) = found.items()
     assert (use.uses, use.last_used_at) == (3, SENT)
+
+
+def test_an_experience_job_of_version_1_is_kept_to_its_last_field(crew: ScriptedCrew) -> None:
+    crew.ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.PERSISTENT))
+    assert record(payload("experience-1"), crew) == Done(facts={"recorded": 1, "known": 0})
+    (kept,) = crew.ledger.experiences.page("acme", "ada")
+    assert (kept.prompt, kept.output) == ('The "import" failed — naïve café, 日本', "The disk was full.")
+    assert kept.verification_feedback == "the import ran through"
+    assert kept.reasoning_trace == ("look at the log", "look at the disk")
+    assert (kept.metadata.source, kept.metadata.confidence) == ("runbook", 0.75)
+    assert kept.metadata.tags == ("detailed_experience", "on-call")
+    assert (kept.created_at, kept.source_task_id) == (SENT, "t-1")
+
+
+def test_a_distill_job_of_version_1_is_captured_to_its_last_field(crew: ScriptedCrew) -> None:
+    crew.ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.PERSISTENT))
+    assert distill(payload("distill-1"), crew) == Done(facts={"experiences": 1, "memories": 1, "trajectories": 1})
+    ((memory,),) = crew.desk.taken
+    assert (memory.session_id, memory.project_id, memory.task_id, memory.sent_at) == ("s-1", "p-1", "t-1", SENT)
+    (raw,) = crew.ledger.experiences.page("acme", "ada")
+    assert (raw.prompt, raw.output) == ("Find out why.", "The disk was full.")
+    assert (raw.verification_feedback, raw.reasoning_trace[1]) == ("the import ran through", "look at the disk")
+    (kept,) = crew.ledger.trajectories.page("acme")
+    assert kept.id == memory.id == raw.id == json.loads(payload("distill-1"))["trace_id"]
+    assert (kept.task_title, kept.task_description) == ('Mend the "import"', "It failed — naïve café, 日本")
+    assert (kept.task_type, kept.outcome, kept.error_message) == ("repair", TerminationReason.ERROR, "ENOSPC")
+    assert (kept.error_category, kept.retries, kept.quality) == ("disk", 1, 7.5)
+    assert (kept.turn_count, kept.tokens, kept.tools) == (2, 1_200, ("search_memory", "shell", "shell"))
+    assert kept.recovery == Recovery(
+        strategy="retry", is_recovered=True, can_reassign=True, max_retries=3, missing_capability="root"
+    )
+    assert kept.started_at is not None
+    assert kept.ended_at - kept.started_at == timedelta(hours=1)
 
 
 @pytest.mark.parametrize(("name", "optional"), [("maintenance-1", ("version", "kind", "origin", "allow_large"))])

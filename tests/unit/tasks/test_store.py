@@ -9,6 +9,7 @@ from memcore.client.envelope import pack
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryStoreError
 from memcore.intake import Written
 from memcore.jobs.outcomes import Dead, Done, Retry, Skipped, Snooze
+from memcore.jobs.payloads import VERSION
 from tasks import store
 from workers.groups import STORE
 from workers.task import MAX_COUNTDOWN
@@ -35,7 +36,7 @@ def test_what_may_pass_is_tried_again(crew: ScriptedCrew, error: Exception) -> N
 
 def test_what_cannot_pass_is_given_up(crew: ScriptedCrew) -> None:
     crew.desk.answer = MemoryInputError("content", "is odd")
-    assert store.write(payload("a"), crew) == Dead(reason="MemoryInputError")
+    assert store.write(payload("a"), crew) == Dead(reason="content: is odd")
 
 
 def test_a_desk_that_does_not_answer_costs_an_attempt(crew: ScriptedCrew, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +47,7 @@ def test_a_desk_that_does_not_answer_costs_an_attempt(crew: ScriptedCrew, monkey
 
 
 def test_a_newer_payload_waits_for_a_newer_worker(crew: ScriptedCrew) -> None:
-    newer = json.dumps({"version": 2, "company": "acme", "blobs": ["something new"]})
+    newer = json.dumps({"version": VERSION + 1, "company": "acme", "blobs": ["something new"]})
     outcome = store.write(newer, crew)
     assert isinstance(outcome, Snooze)
     assert timedelta(0) < outcome.delay <= MAX_COUNTDOWN

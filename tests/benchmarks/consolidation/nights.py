@@ -1,0 +1,165 @@
+"""Shrinking an agent's memories by runs of the product's own maintenance."""
+
+import asyncio
+import time
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from benchmarks.consolidation.contexts import Held
+from benchmarks.consolidation.evidence import terms_of
+from benchmarks.consolidation.ways import Way, tokens
+
+from memcore import ids
+from memcore.backends.factory import WorkerBackend
+from memcore.backends.record import MemoryRecord
+from memcore.backends.where import Where
+from memcore.clock import utc_now
+from memcore.config.consolidation import ConsolidationConfig
+from memcore.jobs.outcomes import Done, Snooze
+from memcore.ledger import Ledger, NewRun
+from memcore.llm.protocol import Model
+from memcore.maintenance.factory import StrategyBuilder, build_consolidation_strategy
+from memcore.maintenance.pages import pages
+from memcore.maintenance.service import MaintenanceService
+from memcore.maintenance.strategy import CompositeConsolidationStrategy
+from memcore.maintenance.synthesis_service import SynthesisService
+from memcore.maintenance.value import Candidate
+from memcore.models import MemoryLevel
+
+#: Least age of what is consolidated, the policy's default.
+_MIN_AGE = timedelta(days=7)
+
+#: Times that a night may wait for its model: a few parts change while it thinks, and none here.
+_MOST_TURNS = 5
+
+#: Questions that the model has before it.
+_ASKED_AT_ONCE = 4
+
+
+class Nights:
+    """Maintain agents of one company.
+
+    Args:
+        backend: connected.
+        ledger: migrated; its runs are the bench's own.
+        company: whose agents.
+        model: asked by the ways that need one; None when none is connected.
+    """
+
+    def __init__(self, backend: WorkerBackend, ledger: Ledger, *, company: str, model: Model | None = None) -> None:
+        self._backend = backend
+        self._ledger = ledger
+        self._company = company
+        self._model = model
+
+    async def shrink(self, agent_id: str, way: Way) -> float:
+        """Shrink one agent's memories; return the seconds that its runs took."""
+        records = await self.records(agent_id)
+        policy = way.policy or ConsolidationConfig(max_removed_fraction=1.0)
+        build: StrategyBuilder = build_consolidation_strategy
+        if way.build is not None:
+            strategy = await way.build(self._backend, records)
+            build = _always(strategy)
+        elif way.policy is None:
+            policy = policy.model_copy(update={"max_memories_per_agent": _newest(records, way.share or 1.0)})
+            build = _always(None)
+        begun = time.perf_counter()
+        for night in _nights(records) if way.by_night else (None,):
+            await self._run(agent_id, policy, build=build, now=night)
+        return time.perf_counter() - begun
+
+    async def records(self, agent_id: str) -> list[MemoryRecord]:
+        """Return the agent's memories, oldest first."""
+        return [record async for page in pages(self._backend, Where(agent_id=agent_id)) for record in page]
+
+    async def held(self, agent_id: str, names: dict[str, str]) -> Held:
+        """Return what is left.
+
+        Args:
+            agent_id: whose.
+            names: the turn that each memory was at first, by the memory's id.
+        """
+        records = await self.records(agent_id)
+        return Held(
+            tokens=tokens(records),
+            terms={record.entry.id: terms_of(record.entry.content) for record in records},
+            home={
+                names[origin]: record.entry.id
+                for record in records
+                for origin in record.lineage.summary_of or (record.entry.id,)
+            },
+        )
+
+    async def _run(
+        self,
+        agent_id: str,
+        policy: ConsolidationConfig,
+        *,
+        build: StrategyBuilder,
+        now: datetime | None = None,
+    ) -> None:
+        run = self._ledger.runs.create(
+            NewRun(
+                run_id=ids.new_id(),
+                company=self._company,
+                agent_id=agent_id,
+                kind="maintenance",
+                origin="manual",
+                planned_at=now or utc_now(),
+                allow_large=True,
+            )
+        )
+        if run is None:
+            raise RuntimeError(f"{agent_id} has an active run")
+        service = MaintenanceService(
+            self._backend,
+            self._ledger,
+            policy,
+            company=self._company,
+            level=MemoryLevel.PERSISTENT,
+            clock=utc_now if now is None else lambda: now,
+            has_model=self._model is not None,
+            build_strategy=build,
+            value=_newest_first,
+        )
+        outcome = await service.run(run.run_id)
+        for _ in range(_MOST_TURNS):
+            if not isinstance(outcome, Snooze) or not await self._asked(run.run_id, policy):
+                break
+            outcome = await service.run(run.run_id)
+        if not isinstance(outcome, Done):
+            raise TypeError(f"the night of {agent_id} ended with {outcome}")
+
+    async def _asked(self, run_id: str, policy: ConsolidationConfig) -> bool:
+        """Ask the model what a night waits for, as the jobs beside it do; return whether there was anything."""
+        parts = self._ledger.syntheses.to_ring(run_id)
+        synthesis = SynthesisService(self._backend, self._ledger, policy, company=self._company, model=self._model)
+        for start in range(0, len(parts), _ASKED_AT_ONCE):
+            await asyncio.gather(*(synthesis.ask(run_id, part.place) for part in parts[start : start + _ASKED_AT_ONCE]))
+        return bool(parts)
+
+
+def _always(strategy: CompositeConsolidationStrategy | None) -> StrategyBuilder:
+    return lambda _deps: strategy
+
+
+def _newest_first(candidate: Candidate, now: datetime) -> float:
+    del now
+    return candidate.entry.created_at.timestamp()
+
+
+def _newest(records: Iterable[MemoryRecord], share: float) -> int:
+    """Return how many of the newest have at most this share of all tokens."""
+    records = list(records)
+    left = share * tokens(records)
+    for number, record in enumerate(reversed(records)):
+        left -= tokens([record])
+        if left < 0:
+            return number
+    return len(records)
+
+
+def _nights(records: Iterable[MemoryRecord]) -> list[datetime]:
+    """Return, for each day on which something was stored, when all of it has become old enough."""
+    days = {record.entry.created_at.date(): record.entry.created_at for record in records}
+    return [last + _MIN_AGE + timedelta(hours=1) for last in days.values()]

@@ -1,0 +1,224 @@
+"""What is still found of an agent's memories when half of them must go: ``python tests/benchmarks/enforcing.py``.
+
+LoCoMo (MEMTEND_LOCOMO_DIR): every conversation is an agent. Every other question is asked before, and what it is shown
+is recorded as used, as an engine does; then a night removes half of the memories, by the shipped rule, by age alone or
+by lot; then the other questions are asked. Evidence that is gone counts as missed.
+"""
+
+import asyncio
+import sys
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+from pydantic import SecretStr
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find the tree first
+from benchmarks.report import show  # noqa: E402
+from benchmarks.retrieval.conversations import FOLDER, Conversation, conversations  # noqa: E402
+from benchmarks.retrieval.quality import DEPTH, lead, ndcg  # noqa: E402
+from ledgers import sqlite_urls  # noqa: E402
+from servers import store_server  # noqa: E402
+
+from memcore import ids  # noqa: E402
+from memcore.backends.fresh import fresh_record  # noqa: E402
+from memcore.backends.mem0.backend import Mem0Backend  # noqa: E402
+from memcore.backends.mem0.place import Mem0Place  # noqa: E402
+from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType  # noqa: E402
+from memcore.embedding.bm25 import Bm25Encoder  # noqa: E402
+from memcore.embedding.factory import create_embedder  # noqa: E402
+from memcore.jobs.outcomes import Done  # noqa: E402
+from memcore.jobs.use_payload import Use  # noqa: E402
+from memcore.ledger import Ledger, NewRun  # noqa: E402
+from memcore.ledger.migrate import migrate, migrate_history  # noqa: E402
+from memcore.maintenance.service import MaintenanceService  # noqa: E402
+from memcore.maintenance.value import Candidate, MemoryValue, usual_value  # noqa: E402
+from memcore.models import (  # noqa: E402
+    MemoryCategory,
+    MemoryEntry,
+    MemoryLevel,
+    MemoryMetadata,
+    MemoryQuery,
+    MemoryStoreRequest,
+)
+
+_COMPANY = "bench-enforcing"
+
+#: When the night comes: so long after the last turn.
+_LATER = timedelta(days=1)
+
+
+def oldest_first(candidate: Candidate, now: datetime) -> float:
+    """Keep what is new."""
+    return -(now - candidate.entry.created_at).total_seconds()
+
+
+def by_lot(candidate: Candidate, now: datetime) -> float:
+    """Keep whatever the dice say; the same every time."""
+    del now
+    return float(zlib.crc32(candidate.entry.id.encode()))
+
+
+def without_use(candidate: Candidate, now: datetime) -> float:
+    """The shipped rule, had nobody recorded uses."""
+    return usual_value(replace(candidate, uses=0, last_used_at=None), now)
+
+
+_WHOLE, _OURS = "all kept", "the shipped rule"
+
+#: The rules that are compared; None keeps everything.
+RULES: dict[str, MemoryValue | None] = {
+    _WHOLE: None,
+    _OURS: usual_value,
+    "the same without uses": without_use,
+    "oldest first": oldest_first,
+    "by lot": by_lot,
+}
+
+
+class Fleet:
+    """The conversations as agents of one company, each as often as there are rules."""
+
+    def __init__(self, backend: Mem0Backend, ledger: Ledger, runner: asyncio.Runner) -> None:
+        self._backend = backend
+        self._ledger = ledger
+        self._runner = runner
+
+    def measure(self, told: Conversation, rule: str, value: MemoryValue | None) -> list[float]:
+        """Return NDCG@10 of every other question, after the others have been asked and a night has passed."""
+        agent_id = f"{told.agent_id}-{zlib.crc32(rule.encode())}"
+        now = max(turn.at for turn in told.turns) + _LATER
+        self._fill(agent_id, told)
+        earlier, later = told.questions[::2], told.questions[1::2]
+        shown: Counter[str] = Counter()
+        for question in earlier:
+            shown.update(entry.id for entry in self._asked(agent_id, question.text))
+        uses = [Use(agent_id=agent_id, memory_id=key, uses=count, last_used_at=now) for key, count in shown.items()]
+        self._ledger.uses.count(_COMPANY, ids.new_id(), uses)
+        if value is not None:
+            self._night(agent_id, value, now, most=len(told.turns) // 2)
+        scores = []
+        for question in later:
+            ranked = [str(entry.metadata.source) for entry in self._asked(agent_id, question.text)]
+            scores.append(ndcg(ranked, question.evidence))
+        return scores
+
+    def _asked(self, agent_id: str, text: str) -> Sequence[MemoryEntry]:
+        return self._runner.run(self._backend.retrieve(agent_id, MemoryQuery(text=text, limit=DEPTH)))
+
+    def _night(self, agent_id: str, value: MemoryValue, now: datetime, *, most: int) -> None:
+        policy = ConsolidationConfig(
+            strategy=ConsolidationStrategyType.NONE, max_memories_per_agent=most, max_removed_fraction=1.0
+        )
+        service = MaintenanceService(
+            self._backend,
+            self._ledger,
+            policy,
+            company=_COMPANY,
+            level=MemoryLevel.PERSISTENT,
+            clock=lambda: now,
+            value=value,
+        )
+        run = self._ledger.runs.create(NewRun(run_id=ids.new_id(), company=_COMPANY, agent_id=agent_id, planned_at=now))
+        assert run is not None
+        outcome = self._runner.run(service.run(run.run_id))
+        assert isinstance(outcome, Done), outcome
+        assert self._runner.run(self._backend.count(agent_id)) == most
+
+    def _fill(self, agent_id: str, told: Conversation) -> None:
+        records = [
+            fresh_record(
+                agent_id,
+                MemoryStoreRequest(
+                    category=MemoryCategory.EPISODIC,
+                    content=turn.told,
+                    metadata=MemoryMetadata(source=turn.name),
+                ),
+                company=_COMPANY,
+                now=turn.at,
+            )
+            for turn in told.turns
+        ]
+        self._runner.run(self._backend.store_many(records))
+
+
+def enforcing(rules: dict[str, MemoryValue | None]) -> tuple[list[Figure], list[Target]]:
+    """Measure every rule on every conversation of the folder."""
+    told = conversations()
+    scores: dict[str, list[float]] = {name: [] for name in rules}
+    with _opened() as fleet:
+        for each in told:
+            for name, value in rules.items():
+                scores[name] += fleet.measure(each, name, value)
+    is_new = np.array([asked for each in told for asked in _asks_for_new(each)])
+    kinds = {"all": np.full(len(is_new), fill_value=True), "about what nobody asked for before": is_new}
+    figures: list[Figure] = []
+    for kind, chosen in kinds.items():
+        ours = np.asarray(scores[_OURS])[chosen]
+        whole = float(np.mean(np.asarray(scores[_WHOLE])[chosen]))
+        for name, found in scores.items():
+            mean, apart = (
+                float(np.mean(np.asarray(found)[chosen])),
+                lead(ours.tolist(), np.asarray(found)[chosen].tolist()),
+            )
+            note = f"{mean / whole:.1%} of {_WHOLE}; shipped rule ahead by {apart.mean:+.4f}"
+            note += f" ({apart.low:+.4f} to {apart.high:+.4f})"
+            group = f"half kept: {int(chosen.sum()):,} questions, {kind}"
+            figures.append(Figure(group=group, name=name, unit="NDCG@10", samples=[mean], note=note))
+    targets = [
+        Target(
+            name=f"{_OURS} ahead of {name}, low end of 95 %", values=[lead(scores[_OURS], scores[name]).low], wanted=0.0
+        )
+        for name in ("oldest first", "by lot")
+    ]
+    return figures, targets
+
+
+def _asks_for_new(told: Conversation) -> list[bool]:
+    """Tell of each question that is measured whether no earlier one had evidence in common with it."""
+    known = frozenset[str]().union(*(question.evidence for question in told.questions[::2]))
+    return [known.isdisjoint(question.evidence) for question in told.questions[1::2]]
+
+
+@contextmanager
+def _opened() -> Iterator[Fleet]:
+    with tempfile.TemporaryDirectory(prefix="memtend-bench-") as folder, store_server(Path(folder) / "store") as store:
+        urls, history_url = sqlite_urls(Path(folder)), f"sqlite:///{Path(folder) / 'history.db'}"
+        migrate(urls)
+        migrate_history(history_url)
+        place = Mem0Place(
+            url=store.url,
+            api_key=SecretStr(store.api_key),
+            history_url=history_url,
+            collection=Mem0Place.collection_of(_COMPANY),
+        )
+        backend = Mem0Backend(place, company=_COMPANY, embedder=create_embedder("static"), encoder=Bm25Encoder())
+        with closing(Ledger.open(urls)) as ledger, asyncio.Runner() as runner:
+            runner.run(backend.connect())
+            try:
+                yield Fleet(backend, ledger, runner)
+            finally:
+                runner.run(backend.disconnect())
+
+
+def main() -> int:
+    """Measure and print; 1 when a target is missed."""
+    if not conversations():
+        sys.stdout.write(f"enforcement: skipped: no data (set {FOLDER} to a folder of conversation_*.json)\n")
+        return 0
+    figures, targets = enforcing(RULES)
+    show(figures, targets, {})
+    return 0 if all(target.is_met for target in targets) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""Approvals over a real ledger and a real store, empty for each test."""
+
+import warnings
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from embedders import HashingEmbedder
+from ledgers import StoppedClock, copied_urls
+from pydantic import SecretStr
+from qdrant_client import QdrantClient
+from qdrant_client.models import Filter, FilterSelector
+from servers import store_server
+
+from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.mem0.place import Mem0Place
+from memcore.embedding.bm25 import Bm25Encoder
+from memcore.ledger import Ledger, LedgerUrls
+from memcore.ledger.migrate import migrate_history
+
+COMPANY = "acme"
+
+
+@pytest.fixture(scope="session")
+def made_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mem0Place]:
+    history_url = f"sqlite:///{tmp_path_factory.mktemp('history') / 'history.db'}"
+    migrate_history(history_url)
+    with store_server(tmp_path_factory.mktemp("store")) as address:
+        yield Mem0Place(
+            url=address.url,
+            api_key=SecretStr(address.api_key),
+            history_url=history_url,
+            collection=Mem0Place.collection_of("approvals"),
+        )
+
+
+@pytest.fixture
+def clock() -> StoppedClock:
+    return StoppedClock()
+
+
+@pytest.fixture
+def urls(ledger_template: Path, tmp_path: Path) -> LedgerUrls:
+    return copied_urls(ledger_template, tmp_path)
+
+
+@pytest.fixture
+def ledger(urls: LedgerUrls, clock: StoppedClock) -> Iterator[Ledger]:
+    opened = Ledger.open(urls, clock=clock)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+async def backend(made_place: Mem0Place, urls: LedgerUrls, clock: StoppedClock) -> AsyncIterator[Mem0Backend]:
+    place = made_place.model_copy(update={"ledger_url": urls.ledger})
+    made = Mem0Backend(place, company=COMPANY, embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=clock)
+    await made.connect()
+    key = None if place.api_key is None else place.api_key.get_secret_value()
+    with warnings.catch_warnings():
+        # the key travels over loopback
+        warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
+        client = QdrantClient(place.url, api_key=key, check_compatibility=False, timeout=60)
+    # The ledger is a new one for each test, and so must the store be.
+    client.delete(place.collection, points_selector=FilterSelector(filter=Filter()), wait=True)
+    client.close()
+    yield made
+    await made.disconnect()

@@ -1,0 +1,168 @@
+"""Approvals from the proposal to the effect, with effects that write down what they were asked."""
+
+import asyncio
+import logging
+from datetime import timedelta
+from itertools import count
+
+import pytest
+from faults import Crash, Faults
+from ledgers import COMPANY, StoppedClock
+from proposals import ADA, BOB, Notebook, Teller, proposal, service_of
+
+from memcore.approval_models import ApprovalState
+from memcore.approvals.effects import ApprovalEffects
+from memcore.approvals.events import ApprovalEvent
+from memcore.errors import (
+    ApprovalClosedError,
+    MemoryCapabilityError,
+    MemoryConnectionError,
+    MemoryNotFoundError,
+)
+from memcore.ledger import Ledger
+
+
+async def test_a_proposal_is_told_once_and_its_text_to_nobody(ledger: Ledger, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    notes, teller = Notebook(), Teller()
+    assert isinstance(notes, ApprovalEffects)
+    service = service_of(ledger.approvals, notes, notice=teller)
+    first = await service.propose("one", proposal("hunter2"))
+    assert await service.propose("one", proposal("another")) == first
+    await service.approve("one", ADA)
+    assert teller.told == ["one"]
+    events = [record.msg for record in caplog.records]
+    assert events == [ApprovalEvent.FILED, ApprovalEvent.APPROVED, ApprovalEvent.SETTLED]
+    assert vars(caplog.records[0])["approval_id"] == "one"
+    assert "hunter2" not in str([vars(record) for record in caplog.records])
+
+
+async def test_an_approval_takes_effect_once_and_its_undo_takes_it_back(ledger: Ledger) -> None:
+    notes = Notebook()
+    service = service_of(ledger.approvals, notes)
+    await service.propose("one", proposal("text"))
+    assert notes.stands == {}
+    approved = await service.approve("one", ADA)
+    assert (approved.state, approved.needs, approved.effect) == (ApprovalState.APPROVED, None, "note of one")
+    assert notes.stands == {"one": "text"}
+    with pytest.raises(ApprovalClosedError, match="approved by ada"):
+        await service.approve("one", BOB)
+    assert (await service.finish(), notes.calls) == (0, ["publish"])
+
+    undone = await service.undo("one", BOB)
+    assert (undone.state, undone.needs, undone.undone_by) == (ApprovalState.UNDONE, None, "bob")
+    assert notes.stands == {}
+    with pytest.raises(ApprovalClosedError, match="undone by bob"):
+        await service.undo("one", ADA)
+    assert (await service.finish(), notes.calls) == (0, ["publish", "take_back"])
+
+
+async def test_a_rejected_and_an_expired_proposal_never_take_effect(ledger: Ledger, clock: StoppedClock) -> None:
+    notes = Notebook()
+    service = service_of(ledger.approvals, notes)
+    for approval_id in ("no", "late"):
+        await service.propose(approval_id, proposal())
+    assert (await service.reject("no", ADA)).state is ApprovalState.REJECTED
+    clock.advance(timedelta(days=14))
+    with pytest.raises(ApprovalClosedError, match="approval late is expired at"):
+        await service.approve("late", ADA)
+    assert (service.expire(), service.expire()) == (1, 0)
+    with pytest.raises(ApprovalClosedError, match="rejected by ada"):
+        await service.approve("no", BOB)
+    with pytest.raises(ApprovalClosedError, match="rejected by ada"):
+        await service.undo("no", BOB)
+    assert (await service.finish(), notes.calls) == (0, [])
+
+
+async def test_what_nothing_here_carries_out_is_not_decided(ledger: Ledger) -> None:
+    service = service_of(ledger.approvals, Notebook(action="other"))
+    await service.propose("one", proposal())
+    for say in (service.approve, service.undo):
+        with pytest.raises(MemoryCapabilityError, match="carries out the action 'test:note'; known are: other"):
+            await say("one", ADA)
+        with pytest.raises(MemoryNotFoundError, match="none"):
+            await say("none", ADA)
+    found = ledger.approvals.get(COMPANY, "one")
+    assert found is not None
+    assert found.state is ApprovalState.PENDING
+
+
+async def test_an_effect_that_fails_leaves_the_decision_and_is_tried_again(
+    ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
+    notes = Notebook(error=MemoryConnectionError("the store is away"))
+    service = service_of(ledger.approvals, notes)
+    for approval_id in ("one", "two"):
+        await service.propose(approval_id, proposal())
+        with pytest.raises(MemoryConnectionError):
+            await service.approve(approval_id, ADA)
+    assert await service.finish() == 0
+    assert [record.msg for record in caplog.records] == [ApprovalEvent.UNSETTLED] * 2
+    with pytest.raises(MemoryConnectionError):
+        await service.undo("one", BOB)
+    notes.error = None
+    with pytest.raises(ApprovalClosedError, match="approved by ada"):
+        await service.approve("one", BOB)
+    assert set(notes.stands) == {"one"}
+    assert await service.finish() == 1
+    assert set(notes.stands) == {"one", "two"}
+
+
+async def test_of_two_approvers_at_the_same_moment_one_publishes_and_one_is_told(ledger: Ledger) -> None:
+    notes = Notebook()
+    first, second = service_of(ledger.approvals, notes), service_of(ledger.approvals, notes)
+    await first.propose("one", proposal())
+    said = await asyncio.gather(first.approve("one", ADA), second.approve("one", BOB), return_exceptions=True)
+    (refused,) = [each for each in said if isinstance(each, ApprovalClosedError)]
+    (approved,) = [each for each in said if not isinstance(each, BaseException)]
+    assert (refused.by, refused.at) == (approved.decided_by, approved.decided_at)
+    assert set(notes.stands) == {"one"}
+
+
+@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("who_is_next", ["the sweep", "the next word"])
+@pytest.mark.parametrize("deed", ["approve", "undo"])
+async def test_a_crash_at_any_call_leaves_nothing_half_done(
+    ledger: Ledger, deed: str, who_is_next: str, *, is_after: bool
+) -> None:
+    notes = Notebook()
+    healthy = service_of(ledger.approvals, notes)
+    point = 0
+    for point in count():
+        approval_id = f"{point}"
+        await healthy.propose(approval_id, proposal())
+        if deed == "undo":
+            await healthy.approve(approval_id, ADA)
+        faults = Faults(point, is_after=is_after)
+        watched = faults.watched(notes, "effects")
+        dying = service_of(faults.watched(ledger.approvals, "approvals"), watched)
+        try:
+            await getattr(dying, deed)(approval_id, ADA)
+        except Crash:
+            pass
+        else:
+            break
+
+        is_decided = _state(ledger, approval_id) is not (
+            ApprovalState.PENDING if deed == "approve" else ApprovalState.APPROVED
+        )
+        if who_is_next == "the sweep":
+            await healthy.finish()
+        elif is_decided:
+            with pytest.raises(ApprovalClosedError, match="by ada"):
+                await getattr(healthy, deed)(approval_id, BOB)
+        else:
+            await getattr(healthy, deed)(approval_id, BOB)
+            is_decided = True
+        assert (approval_id in notes.stands) == (is_decided == (deed == "approve")), faults.calls
+        assert ledger.approvals.unsettled(COMPANY) == ()
+        found = ledger.approvals.get(COMPANY, approval_id)
+        assert found is not None
+        assert (found.effect is not None) == (is_decided or deed == "undo")
+    assert point >= 5, "there are too few calls for this to mean anything"
+
+
+def _state(ledger: Ledger, approval_id: str) -> ApprovalState:
+    found = ledger.approvals.get(COMPANY, approval_id)
+    assert found is not None
+    return found.state

@@ -1,0 +1,142 @@
+"""Approvals as a person types them, on a running stack."""
+
+import subprocess
+
+import pytest
+from commands import CommandLine
+from listeners import listening
+from memories import new_agent
+from stacks import MEMTEND, StackAddress, clean_environ, wait_until
+
+from memcore.approval_models import ApprovalState, Word
+from memcore.ledger import Ledger
+
+
+def found(memtend: CommandLine, word: str) -> list[str]:
+    return [each["text"] for each in memtend.ok("shared", "search", word, "--json").value if word in each["text"]]
+
+
+def proposed(memtend: CommandLine, text: str, *more: str) -> str:
+    approval_id: str = memtend.ok("approvals", "propose", "--text", text, "--by", "eve", *more, "--json").value["id"]
+    return approval_id
+
+
+def test_a_text_is_proposed_read_approved_found_and_taken_back(memtend: CommandLine) -> None:
+    agent = new_agent("teller")
+    old = memtend.ok("shared", "publish", agent, "The zeppelin lands at noon. Bring a hat.", "--json").value["id"]
+    approval_id = proposed(
+        memtend, "The zeppelin lands at one. Bring a hat.", "--supersedes", old, "--tag", "travel", "--title", "Landing"
+    )
+    listed = memtend.ok("approvals", "list", "--state", "pending", "--json").value
+    assert approval_id in {row["id"] for row in listed}
+    assert "zeppelin" not in str(listed)
+    shown = memtend.ok("approvals", "show", approval_id)
+    assert "-The zeppelin lands at noon.\n+The zeppelin lands at one.\n Bring a hat." in shown.out
+    whole = memtend.ok("approvals", "show", approval_id, "--json").value
+    assert (whole["content"], whole["proposed_by"]) == ("The zeppelin lands at one. Bring a hat.", "eve")
+    assert whole["supersedes"] == [{"id": old, "content": "The zeppelin lands at noon. Bring a hat.", "owner": agent}]
+    assert found(memtend, "zeppelin") == ["The zeppelin lands at noon. Bring a hat."]
+
+    approved = memtend.ok("approvals", "approve", approval_id, "--by", "Ada", "--reason", "I asked", "--json").value
+    assert (approved["state"], approved["decided_by"], approved["reason"]) == ("approved", "Ada", "I asked")
+    (entry,) = [e for e in memtend.ok("shared", "search", "zeppelin", "--json").value if e["id"] == approved["effect"]]
+    assert entry["metadata"]["tags"] == ["travel", "approved", "approved-by:Ada"]
+    assert found(memtend, "zeppelin") == ["The zeppelin lands at one. Bring a hat."]
+    again = memtend("approvals", "approve", approval_id, "--by", "Bob")
+    assert (again.code, again.out) == (1, "")
+    assert f"approval {approval_id} is approved by Ada at " in again.err
+
+    assert memtend.ok("approvals", "undo", approval_id, "--by", "Bob", "--json").value["undone_by"] == "Bob"
+    assert found(memtend, "zeppelin") == ["The zeppelin lands at noon. Bring a hat."]
+    assert "undone by Bob" in memtend("approvals", "undo", approval_id, "--by", "Bob").err
+
+
+def test_a_rejected_proposal_publishes_nothing(memtend: CommandLine) -> None:
+    approval_id = proposed(memtend, "The gondola is free")
+    rejected = memtend.ok("approvals", "reject", approval_id, "--by", "Ada", "--json").value
+    assert (rejected["state"], rejected["effect"]) == ("rejected", None)
+    assert memtend("approvals", "approve", approval_id, "--by", "Ada").code == 1
+    assert found(memtend, "gondola") == []
+
+
+def test_the_webhook_hears_that_a_proposal_waits_and_none_of_its_text(
+    memtend: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with listening() as listener:
+        monkeypatch.setenv("MEMTEND_APPROVALS_WEBHOOK", listener.url)
+        approval_id = proposed(memtend, "The ferry is late", "--title", "Ferries", "--risk", "high")
+    told = {"id": approval_id, "action": "shared:publish", "title": "Ferries", "risk": "high"}
+    assert listener.heard == [told]
+    # Nobody listens there any more.
+    proposed(memtend, "The ferry is early")
+
+
+def test_two_people_approve_at_the_same_moment_and_one_of_them_published(
+    memtend: CommandLine, stack: StackAddress
+) -> None:
+    approval_id = proposed(memtend, "The submarine is yellow")
+    people = [
+        subprocess.Popen(
+            [MEMTEND, "approvals", "approve", approval_id, "--by", name],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**clean_environ(), "MEMTEND_HOME": str(stack.home)},
+        )
+        for name in ("Ada", "Bob")
+    ]
+    said = [person.communicate(timeout=120) for person in people]
+    assert sorted(person.returncode for person in people) == [0, 1]
+    winner, loser = ("Ada", 1) if people[0].returncode == 0 else ("Bob", 0)
+    assert f"approval {approval_id} is approved by {winner} at " in said[loser][1]
+    assert found(memtend, "submarine") == ["The submarine is yellow"]
+
+
+def test_the_sweep_finishes_what_an_approver_left_open_when_it_died(memtend: CommandLine, stack: StackAddress) -> None:
+    approval_id = proposed(memtend, "The tram runs all night")
+    ledger = Ledger.open(stack.settings.ledger_urls)
+    # What a process writes before it would carry the effect out.
+    ledger.approvals.decide(stack.settings.company, approval_id, ApprovalState.APPROVED, Word(by="Ada"))
+    ledger.close()
+    wait_until(lambda: found(memtend, "tram") == ["The tram runs all night"], what="the sweep's publication")
+    wait_until(
+        lambda: memtend.ok("approvals", "show", approval_id, "--json").value["effect"] is not None, what="the effect"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("propose", "--text", " ", "--by", "eve"), "content: must not be blank"),
+        (("propose", "--text", "x", "--by", " "), "proposed_by: must not be blank"),
+        (("propose", "--text", "x", "--by", "eve", "--category", "gossip"), "category: must be 'working'"),
+        (("propose", "--text", "x", "--by", "eve", "--title", "t" * 201), "title: must have at most 200 characters"),
+        (("approve", "none", "--by", ""), "by: must not be blank"),
+        (("approve", "none"), "Missing option '--by'"),
+        (("reject", "none", "--by", "n" * 129), "by: must have at most 128 characters"),
+    ],
+)
+def test_what_breaks_a_limit_is_refused_in_one_sentence(
+    memtend: CommandLine, words: tuple[str, ...], said: str
+) -> None:
+    before = memtend.ok("approvals", "list", "--json").value
+    answer = memtend("approvals", *words)
+    assert (answer.code, answer.out) == (2, "")
+    assert said in answer.err
+    assert memtend.ok("approvals", "list", "--json").value == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", "none"),
+        ("approve", "none", "--by", "Ada"),
+        ("undo", "none", "--by", "Ada"),
+        ("reject", "none", "--by", "Ada"),
+        ("propose", "--text", "x", "--by", "eve", "--supersedes", "none"),
+    ],
+)
+def test_what_is_not_there_is_named(memtend: CommandLine, words: tuple[str, ...]) -> None:
+    answer = memtend("approvals", *words)
+    assert (answer.code, answer.out) == (1, "")
+    assert "'none'" in answer.err

@@ -1,0 +1,61 @@
+"""The organisation's facts from the command line."""
+
+import uuid
+from datetime import UTC, datetime
+
+from commands import CommandLine
+
+
+def word() -> str:
+    """Return a word that no other test writes: all share one stack."""
+    return f"w{uuid.uuid4().hex}"
+
+
+def test_a_person_writes_finds_revises_and_retracts_a_fact(memtend: CommandLine) -> None:
+    tea, cake = word(), word()
+    fact_id = memtend.ok("org", "write", f"{tea} at four", "--by", "Grace", "--tag", "kitchen", "--json").value["id"]
+    (fact,) = memtend.ok("org", "search", tea, "--json").value
+    assert (fact["id"], fact["tags"], fact["category"]) == (fact_id, ["kitchen"], "convention")
+    assert fact["author"] == {"is_human": True, "name": "Grace"}
+    assert fact_id in {each["id"] for each in memtend.ok("org", "list", "--limit", "256", "--json").value}
+    assert tea in memtend.ok("org", "list", "--limit", "256").out
+
+    then = datetime.now(UTC).isoformat()
+    memtend.ok("org", "write", f"{cake} at five", "--by", "Linus", "--fact-id", fact_id)
+    assert memtend.ok("org", "search", tea, "--json").value == []
+    memtend.ok("org", "retract", fact_id, "--by", "Grace")
+    assert memtend.ok("org", "search", cake, "--json").value == []
+
+    shown = memtend.ok("org", "show", fact_id, "--json").value
+    assert (shown["version"], shown["text"], shown["retracted_at"] is None) == (3, f"{cake} at five", False)
+    assert [(line["version"], line["operation"], line["author"]) for line in shown["log"]] == [
+        (1, "publish", "Grace"),
+        (2, "publish", "Linus"),
+        (3, "retract", "Grace"),
+    ]
+    lines = memtend.ok("org", "log", fact_id, "--json").value
+    assert [line["version"] for line in lines] == [3, 2, 1]
+    assert [line["version"] for line in memtend.ok("org", "log", fact_id, "--at", then, "--json").value] == [1]
+    (old,) = [each for each in memtend.ok("org", "list", "--at", then, "--json").value if each["id"] == fact_id]
+    assert old["text"] == f"{tea} at four"
+    assert "Linus" in memtend.ok("org", "log", fact_id).out
+    assert "retract by Grace" in memtend.ok("org", "show", fact_id).out
+
+
+def test_what_is_wrong_is_said_in_one_sentence(memtend: CommandLine) -> None:
+    for words, code, said in (
+        (("write", " ", "--by", "Grace"), 2, "content: must not be blank"),
+        (("write", "x", "--by", " "), 2, "name: must not be blank"),
+        (("write", "x", "--by", "Grace", "--category", "gossip"), 2, "category: must be 'core_policy'"),
+        (("write", "x", "--by", "Grace", "--fact-id", "core-policy-0"), 2, "fact_id: begins with core-policy-"),
+        (("list", "--category", "gossip"), 2, "categories"),
+        (("list", "--at", "2026-01-01"), 2, "at: needs a time zone"),
+        (("log", "--at", "noon"), 2, "at: must be an ISO time"),
+        (("search", "x", "--limit", "0"), 2, "limit: must be greater than or equal to 1"),
+        (("show", "unheard-of"), 1, "'unheard-of' names no fact"),
+        (("retract", "unheard-of", "--by", "Grace"), 1, "'unheard-of' names no fact"),
+    ):
+        answer = memtend("org", *words)
+        assert (answer.code, answer.out) == (code, ""), answer
+        assert said in answer.err
+        assert answer.err.count("\n") == 1

@@ -1,0 +1,185 @@
+"""What people see of language models: what they used, and whether they can be asked."""
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from language_models import StubLLM, stub_llm
+from typer.testing import CliRunner, Result
+
+from memcore.config.settings import Settings
+from memcore.errors import MemoryInputError
+from memcore.ledger import Ledger, LedgerUrls
+from memcore.ledger.model_call import CallState, Caps, NewCall, Spent
+from ops.cli.main import build
+from ops.cli.model_looks import language_model, model_budget
+
+Configure = Callable[..., Settings]
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture(scope="module")
+def stub_process() -> Iterator[StubLLM]:
+    with stub_llm() as running:
+        yield running
+
+
+@pytest.fixture
+def stub(stub_process: StubLLM) -> StubLLM:
+    stub_process.forget()
+    return stub_process
+
+
+@pytest.fixture
+def environ(sqlite_ledger: LedgerUrls, tmp_path: Path) -> dict[str, str]:
+    """An installation of which only the ledger is there."""
+    return {
+        "MEMTEND_BROKER_URL": "redis://127.0.0.1:1/0",
+        "MEMTEND_DATABASE_URL": sqlite_ledger.ledger,
+        "MEMTEND_JOURNAL_URL": sqlite_ledger.journal,
+        "MEMTEND_QDRANT_URL": "http://127.0.0.1:1",
+        "MEMTEND_HOME": str(tmp_path),
+    }
+
+
+@pytest.fixture
+def configure(environ: dict[str, str], tmp_path: Path) -> Configure:
+    def made(policy: str = "", **given: str) -> Settings:
+        path = tmp_path / "policy.yaml"
+        path.write_text(policy, encoding="utf-8")
+        return Settings.load({**environ, "MEMTEND_POLICY_PATH": str(path), **given})
+
+    return made
+
+
+def call(ledger: Ledger, *, agent_id: str = "ada", is_refused: bool = False) -> None:
+    most = Spent(prompt_tokens=100, completion_tokens=50, cost=1.0)
+    new = NewCall(
+        company="default", agent_id=agent_id, run_id="run", question_id="q", purpose="merge", model="m", most=most
+    )
+    reserved = ledger.spending.reserve(new, caps=Caps(tokens=0 if is_refused else None))
+    if reserved.call_id is not None:
+        spent = Spent(prompt_tokens=80, completion_tokens=20, cost=0.5)
+        ledger.spending.settle(reserved.call_id, CallState.ANSWERED, spent=spent, attempts=2)
+
+
+@pytest.fixture
+def ledger(sqlite_ledger: LedgerUrls) -> Iterator[Ledger]:
+    opened = Ledger.open(sqlite_ledger)
+    yield opened
+    opened.close()
+
+
+def typed(environ: dict[str, str], *words: str) -> Result:
+    return CliRunner().invoke(build("usage"), ["usage", *words], env=environ)
+
+
+def row(environ: dict[str, str], *words: str) -> dict[str, Any]:
+    done = typed(environ, *words, "--json")
+    assert done.exit_code == 0, done.output
+    (only,) = json.loads(done.stdout)
+    return dict(only)
+
+
+def test_usage_says_what_was_used_and_by_whom(environ: dict[str, str], ledger: Ledger) -> None:
+    call(ledger)
+    call(ledger, is_refused=True)
+    used = {
+        "calls": 1,
+        "refused": 1,
+        "failed": 0,
+        "open": 0,
+        "attempts": 2,
+        "prompt_tokens": 80,
+        "completion_tokens": 20,
+        "cost": 0.5,
+        "tokens": 100,
+    }
+    assert row(environ) == {"agent": "ada", **used}
+    assert row(environ, "--by", "purpose") == {"purpose": "merge", **used}
+    assert row(environ, "--by", "run") == {"run": "run", **used}
+    assert row(environ, "--by", "model") == {"model": "m", **used}
+    assert row(environ, "--by", "day", "--agent", "ada")["tokens"] == 100
+    assert json.loads(typed(environ, "--agent", "bob", "--json").stdout) == []
+    table = typed(environ).stdout
+    assert "agent" in table
+    assert "0.500" in table
+
+
+def test_usage_keeps_to_its_days(environ: dict[str, str], sqlite_ledger: LedgerUrls) -> None:
+    earlier = Ledger.open(sqlite_ledger, clock=lambda: NOW - timedelta(days=3))
+    call(earlier)
+    earlier.close()
+    assert json.loads(typed(environ, "--days", "2", "--json").stdout) == []
+    assert row(environ, "--days", "5")["tokens"] == 100
+
+
+@pytest.mark.parametrize("words", [("--by", "moon"), ("--days", "0"), ("--days", "3661")])
+def test_a_wrong_option_is_refused_by_its_name(environ: dict[str, str], words: tuple[str, str]) -> None:
+    done = typed(environ, *words)
+    assert isinstance(done.exception, MemoryInputError)
+    assert str(done.exception).startswith(f"{words[0].removeprefix('--')}: must be")
+
+
+LLM = "memory: {consolidation: {strategy: llm}, llm: {model: stub-small}}"
+
+
+def test_without_a_step_that_asks_nothing_is_missing(configure: Configure) -> None:
+    (found,) = language_model(configure())
+    assert (found.ok, found.seen) == (True, "none needed")
+    assert list(model_budget(configure())) == []
+
+
+def test_a_step_that_asks_and_no_address_is_a_finding(configure: Configure) -> None:
+    (found,) = language_model(configure(LLM))
+    assert not found.ok
+    assert found.seen == "no address, and memory.consolidation.strategy needs one"
+
+
+def test_a_step_without_a_model_is_a_finding(configure: Configure, stub: StubLLM) -> None:
+    policy = "memory: {consolidation: {strategy: llm, experience_compressor: {enabled: true, model: large}}}"
+    unnamed, named, server = language_model(configure(policy, MEMTEND_LLM_URL=stub.url))
+    assert (unnamed.check, unnamed.ok) == ("model of consolidation.strategy", False)
+    assert (named.check, named.ok, named.seen) == ("model of consolidation.experience_compressor", True, "large")
+    assert (server.ok, server.seen) == (True, "answers, 1 models; not on its list: large")
+
+
+def test_a_server_that_answers_is_well_and_the_question_is_free(configure: Configure, stub: StubLLM) -> None:
+    assert all(found.ok for found in language_model(configure(LLM, MEMTEND_LLM_URL=stub.url)))
+    assert stub.billed() == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "seen"), [("http://127.0.0.1:1/v1", "", "is away"), ("", "wrong", "401"), ("", "", "401")]
+)
+def test_a_server_that_does_not_answer_or_refuses_is_a_finding(
+    configure: Configure, stub: StubLLM, url: str, key: str, seen: str
+) -> None:
+    stub.order(key="right")
+    *_, found = language_model(configure(LLM, MEMTEND_LLM_URL=url or stub.url, MEMTEND_LLM_API_KEY=key))
+    assert not found.ok
+    assert seen in found.seen
+    assert "wrong" not in found.seen
+
+
+def test_nobody_waits_for_a_budget(configure: Configure, ledger: Ledger) -> None:
+    call(ledger)
+    (found,) = model_budget(configure(LLM))
+    assert (found.ok, found.seen) == (True, "nobody waits")
+
+
+def test_who_waits_for_tomorrow_is_named(configure: Configure, ledger: Ledger) -> None:
+    for place in range(7):
+        call(ledger, agent_id=f"agent-{place}", is_refused=True)
+    (found,) = model_budget(configure(LLM))
+    assert not found.ok
+    assert found.seen.endswith("agent-0, agent-1, agent-2, agent-3, agent-4 and 2 more")
+
+
+def test_a_budget_of_zero_is_a_finding(configure: Configure) -> None:
+    policy = "memory: {consolidation: {strategy: llm}, budgets: {tokens_per_agent_per_day: 0}}"
+    (found,) = model_budget(configure(policy))
+    assert (found.ok, found.seen) == (False, "0 tokens: every step that asks a model waits")

@@ -1,0 +1,80 @@
+"""A crash at every single call of a compression: one memory an experience, one bill a question, nothing left raw."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from experiences import experience
+from faults import Crash, Faults
+from ledgers import copied_urls
+from libraries import COMPANY, Library
+from memories import NOW
+from tutors import Tutor
+
+from memcore.backends.where import Where
+from memcore.config.consolidation import ConsolidationConfig
+from memcore.experience.service import CompressionService
+from memcore.jobs.outcomes import Done
+from memcore.ledger import ExperienceCounts
+from memcore.llm.held_question import QUESTION_LEASE
+from memcore.models import MemoryLevel
+
+POLICY = ConsolidationConfig.model_validate({"experience_compressor": {"enabled": True}})
+
+#: A wave of several, then a wave of one.
+EXPERIENCES = 5
+
+
+def service(library: Library, model: Tutor, faults: Faults) -> CompressionService:
+    return CompressionService(
+        faults.backend(library.backend),
+        faults.ledger(library.ledger),
+        POLICY,
+        company=COMPANY,
+        level=MemoryLevel.PERSISTENT,
+        model=faults.watched(model, "model"),
+        clock=library.clock,
+    )
+
+
+#: Between the two an answer is on its way into the ledger: the question is put again, under its key, and a provider
+#: that knows the key sends no second bill.
+ON_ITS_WAY = {"model.ask", "answers.answered"}
+
+
+@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
+async def test_after_a_crash_anywhere_the_next_attempt_ends_it(
+    folder: Path, ledger_template: Path, record_property: Callable[[str, object], None], *, is_after: bool
+) -> None:
+    points, is_over = 0, False
+    while not is_over:
+        library = Library(copied_urls(ledger_template, folder / str(points)), folder)
+        await library.backend.connect()
+        for i in range(EXPERIENCES):
+            library.ledger.experiences.append(COMPANY, experience(f"e{i}", prompt="The import failed. " * 40))
+        # One experience gets no answer that can be read, so that both ways to be marked are on the way.
+        model = Tutor(script=[None, "no JSON", None, None, "none again"])
+        faults = Faults(points, is_after=is_after)
+        try:
+            await service(library, model, faults).run("ada")
+            is_over = True
+        except Crash:
+            points += 1
+        # The dead worker's question is free again; its message comes back long after.
+        library.clock.now = NOW + QUESTION_LEASE
+        assert isinstance(await service(library, model, Faults()).run("ada"), Done)
+
+        kept = (await library.backend.scan(Where(agent_id="ada"))).records
+        counts = library.ledger.experiences.count(COMPANY, "ada")
+        library.ledger.close()
+        where = faults.calls[points - 1] if points else ""
+        sources = Counter(each.entry.metadata.source for each in kept)
+        assert set(sources.values()) == {1}, f"more than one memory of an experience after {where}"
+        assert counts == ExperienceCounts(total=EXPERIENCES, raw=0, compressed=len(kept)), where
+        assert len(kept) in {EXPERIENCES - 1, EXPERIENCES}
+        assert len(model.paid) == len(model.keys), "each key is billed once by a provider that knows it"
+        assert set(model.keys.values()) == {1} or where in ON_ITS_WAY, f"asked twice after {where}"
+    assert points >= 30
+    record_property("points", points)
+    print(f"{points} points")  # noqa: T201  # how much was tried

@@ -1,0 +1,106 @@
+"""Answers of models: asked by one at a time, kept, and given back when their asker dies."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+from ledgers import COMPANY, StoppedClock
+
+from memcore.errors import MemoryInputError
+from memcore.ledger import Ledger
+from memcore.ledger.answers import Answer
+
+LEASE = timedelta(seconds=45)
+
+
+def take(ledger: Ledger, question_id: str = "q", *, run_id: str = "run", company: str = COMPANY) -> Answer | None:
+    return ledger.answers.take(question_id, company=company, agent_id="ada", run_id=run_id, purpose="test", lease=LEASE)
+
+
+def token(found: Answer | None) -> str:
+    assert found is not None
+    assert found.token is not None
+    return found.token
+
+
+def test_a_question_belongs_to_the_first_who_takes_it_until_the_lease_ends(ledger: Ledger, clock: StoppedClock) -> None:
+    first = take(ledger)
+    assert first is not None
+    assert first.state == "asking"
+    assert take(ledger) is None
+    clock.advance(LEASE - timedelta(seconds=1))
+    assert ledger.answers.renew("q", token(first), lease=LEASE)
+    clock.advance(LEASE - timedelta(seconds=1))
+    assert take(ledger) is None
+    clock.advance(timedelta(seconds=1))
+    second = take(ledger)
+    assert token(second) != token(first)
+    assert not ledger.answers.renew("q", token(first), lease=LEASE)
+    assert not ledger.answers.answered("q", token(first), "too late")
+    assert not ledger.answers.unusable("q", token(first), "too late")
+    assert ledger.answers.answered("q", token(second), "in time")
+    kept = ledger.answers.get("q")
+    assert kept is not None
+    assert kept.text == "in time"
+
+
+def test_an_answer_is_for_every_run_and_a_failure_for_its_own(ledger: Ledger) -> None:
+    ledger.answers.answered("good", token(take(ledger, "good")), "naïve\x00 café, 日本")
+    ledger.answers.unusable("bad", token(take(ledger, "bad")), "blank")
+
+    again = take(ledger, "good", run_id="other")
+    assert again is not None
+    assert (again.state, again.text, again.token) == ("answered", "naïve\x00 café, 日本", None)
+    same = take(ledger, "bad")
+    assert same is not None
+    assert (same.state, same.reason, same.token) == ("unusable", "blank", None)
+    other = take(ledger, "bad", run_id="other")
+    assert other is not None
+    assert (other.state, other.run_id) == ("asking", "other")
+
+
+def test_a_question_that_was_not_asked_after_all_is_free_at_once(ledger: Ledger) -> None:
+    ledger.answers.let_go("q", token(take(ledger)))
+    assert ledger.answers.get("q") is None
+    held = take(ledger)
+    ledger.answers.let_go("q", "a token of someone else")
+    assert ledger.answers.renew("q", token(held), lease=LEASE)
+
+
+def test_of_many_at_once_one_takes_it(ledger: Ledger) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: take(ledger), range(16)))
+    assert sum(each is not None for each in found) == 1
+
+
+def test_the_text_is_in_no_repr(ledger: Ledger) -> None:
+    ledger.answers.answered("q", token(take(ledger)), "marigold")
+    assert "marigold" not in repr(ledger.answers.get("q"))
+
+
+def test_old_answers_go_company_by_company(ledger: Ledger, clock: StoppedClock) -> None:
+    ledger.answers.answered("ours", token(take(ledger, "ours")), "x")
+    ledger.answers.answered("theirs", token(take(ledger, "theirs", company="other")), "x")
+    clock.advance(timedelta(days=7))
+    ledger.answers.answered("new", token(take(ledger, "new")), "x")
+
+    assert ledger.answers.expire(COMPANY, before=clock()) == 1
+    assert [each for each in ("ours", "theirs", "new") if ledger.answers.get(each)] == ["theirs", "new"]
+
+
+@pytest.mark.parametrize("state", ["answered", "unusable"])
+def test_a_settled_question_is_not_revived(ledger: Ledger, clock: StoppedClock, state: str) -> None:
+    held = token(take(ledger))
+    if state == "answered":
+        ledger.answers.answered("q", held, "x")
+    else:
+        ledger.answers.unusable("q", held, "blank")
+    clock.advance(timedelta(days=1))
+    assert ledger.syntheses.revive(COMPANY) == ()
+    assert ledger.answers.get("q") is not None
+
+
+def test_a_question_of_another_company_is_refused(ledger: Ledger) -> None:
+    ledger.answers.answered("q", token(take(ledger)), "x")
+    with pytest.raises(MemoryInputError, match="another company"):
+        take(ledger, company="other")

@@ -1,0 +1,235 @@
+"""The archive: part of the decision to delete, whole, findable by words in any script, and nobody else's."""
+
+import dataclasses
+from datetime import timedelta
+
+import pytest
+from ledgers import COMPANY, StoppedClock, make_booking, make_record, same_record
+
+from memcore.archival_models import ArchivalMode
+from memcore.backends.record import MemoryRecord
+from memcore.errors import MemoryInputError
+from memcore.ledger import Booking, Ledger
+from memcore.models import MemoryCategory, MemoryMetadata, MemoryQuery
+
+EXTRACTIVE, ABSTRACTIVE = ArchivalMode.EXTRACTIVE, ArchivalMode.ABSTRACTIVE
+
+
+def archiving(booking: Booking, *memory_ids: str, mode: ArchivalMode = EXTRACTIVE) -> Booking:
+    return dataclasses.replace(booking, archived=dict.fromkeys(memory_ids, mode), vector_space="here")
+
+
+def remembered(number: int, content: str, **changes: object) -> MemoryRecord:
+    record = make_record(f"m{number}")
+    at = record.entry.created_at - timedelta(days=200 - number)
+    return dataclasses.replace(
+        record, entry=record.entry.model_copy(update={"content": content, "created_at": at, **changes})
+    )
+
+
+def put(ledger: Ledger, *records: MemoryRecord) -> list[str]:
+    at = StoppedClock().now
+    return [ledger.archive.put(COMPANY, record, mode=EXTRACTIVE, archived_at=at) for record in records]
+
+
+def found(ledger: Ledger, **query: object) -> list[str]:
+    return [each.original_id for each in ledger.archive.search(COMPANY, "ada", MemoryQuery.model_validate(query))]
+
+
+def test_what_a_booking_archives_is_there_once_it_is_prepared_to_the_last_bit(
+    ledger: Ledger, clock: StoppedClock
+) -> None:
+    booking = make_booking("b", incoming=("s",), outgoing=("m", "n"))
+    ledger.journal.prepare(archiving(booking, "m", mode=ABSTRACTIVE))
+    ledger.journal.prepare(archiving(booking, "m", mode=ABSTRACTIVE))
+    ledger.journal.settle("b")
+
+    archived = ledger.archive.find(COMPANY, "ada", "m")
+    assert archived is not None
+    assert same_record(archived.record, booking.outgoing[0])
+    assert (archived.mode, archived.run_id, archived.vector_space) == (ABSTRACTIVE, "run", "here")
+    assert archived.returned_at is None
+    assert archived.entry.archived_at == clock()
+    assert ledger.archive.count(COMPANY, "ada") == 1
+    assert ledger.archive.find(COMPANY, "ada", "n") is None
+    (line,) = ledger.archive.index_of("run")
+    assert (line.original_id, line.archival_id, line.mode) == ("m", archived.archival_id, ABSTRACTIVE)
+    assert ledger.archive.archived_by("run") == 1
+    by_its_own_id = ledger.archive.find(COMPANY, "ada", line.archival_id)
+    assert by_its_own_id is not None
+    assert by_its_own_id.original_id == "m"
+
+
+def test_a_booking_that_is_refused_archives_nothing(ledger: Ledger) -> None:
+    ledger.journal.prepare(make_booking("b", outgoing=("z",)))
+    with pytest.raises(MemoryInputError, match="seq"):
+        ledger.journal.prepare(archiving(make_booking("other", outgoing=("m",)), "m"))
+    with pytest.raises(MemoryInputError, match="does not go out"):
+        archiving(make_booking("third", incoming=("s",), outgoing=("m",)), "s")
+    assert ledger.archive.count(COMPANY, "ada") == 0
+
+
+def test_what_was_not_removed_after_all_is_not_archived(ledger: Ledger) -> None:
+    ledger.journal.prepare(archiving(make_booking("b", outgoing=("m", "n")), "m", "n"))
+    ledger.journal.settle("b", missing_out={"n"})
+    assert [line.original_id for line in ledger.archive.index_of("run")] == ["m"]
+    assert found(ledger) == ["m"]
+    assert found(ledger, text="n") == []
+
+
+def test_what_came_back_is_out_no_longer_and_out_again_once_that_is_undone(ledger: Ledger) -> None:
+    ledger.journal.prepare(archiving(make_booking("b0", outgoing=("m", "n")), "m", "n"))
+    ledger.journal.settle("b0")
+    back = make_booking("b1", run_id="undo", incoming=("m", "n"), incoming_kind="restored", reason="undone")
+    ledger.journal.prepare(dataclasses.replace(back, reverses="b0"))
+    assert found(ledger) == ["m", "n"]
+    ledger.journal.settle("b1", missing_in={"n"})
+
+    assert found(ledger) == ["n"]
+    assert ledger.archive.count(COMPANY, "ada") == 1
+    returned = ledger.archive.find(COMPANY, "ada", "m")
+    assert returned is not None
+    assert returned.returned_at is not None
+    assert ledger.archive.archived_by("run") == 2
+
+    again = make_booking("b2", run_id="undo of undo", outgoing=("m",), reason="undone")
+    ledger.journal.prepare(dataclasses.replace(again, reverses="b1"))
+    ledger.journal.settle("b2")
+    assert found(ledger) == ["m", "n"]
+
+
+def test_a_returned_memory_that_is_deleted_for_another_reason_stays_deleted(
+    ledger: Ledger, clock: StoppedClock
+) -> None:
+    ledger.journal.prepare(archiving(make_booking("b0", outgoing=("m",)), "m"))
+    ledger.journal.settle("b0")
+    ledger.journal.prepare(make_booking("b1", run_id="back", incoming=("m",), incoming_kind="restored"))
+    ledger.journal.settle("b1")
+    ledger.journal.prepare(make_booking("b2", run_id="night", outgoing=("m",), reason="retention"))
+    ledger.journal.settle("b2")
+    assert found(ledger) == []
+
+    clock.advance(timedelta(days=8))
+    assert ledger.archive.expire(COMPANY, returned_before=clock() - timedelta(days=7)) == 1
+    assert ledger.archive.find(COMPANY, "ada", "m") is None
+
+
+def test_only_what_a_return_took_out_of_the_archive_goes_back_in_when_that_return_is_undone(ledger: Ledger) -> None:
+    ledger.journal.prepare(archiving(make_booking("b0", outgoing=("m",)), "m"))
+    ledger.journal.settle("b0")
+    moves = (
+        make_booking("b1", run_id="restore", incoming=("m",), incoming_kind="restored", reason="restored"),
+        make_booking("b2", run_id="night", outgoing=("m",), reason="retention"),
+        dataclasses.replace(
+            make_booking("b3", run_id="undo", incoming=("m",), incoming_kind="restored", reason="undone"), reverses="b2"
+        ),
+        # Retention's word stands again: the archive must not hold what it took.
+        dataclasses.replace(make_booking("b4", run_id="undo of undo", outgoing=("m",), reason="undone"), reverses="b3"),
+    )
+    for booking in moves:
+        ledger.journal.prepare(booking)
+        ledger.journal.settle(booking.booking_id)
+    assert found(ledger) == []
+    assert ledger.archive.count(COMPANY, "ada") == 0
+
+
+def test_filters_narrow_and_the_newest_come_first(ledger: Ledger) -> None:
+    put(
+        ledger,
+        remembered(1, "one", category=MemoryCategory.SOCIAL, metadata=MemoryMetadata(tags=("a", "b"))),
+        remembered(2, "two", namespace="work", metadata=MemoryMetadata(tags=("a",))),
+        remembered(3, "three", namespace="nul\0", metadata=MemoryMetadata(tags=("nul\0", "a"))),
+    )
+    first = remembered(1, "one").entry.created_at
+    day = timedelta(days=1)
+    assert found(ledger) == ["m3", "m2", "m1"]
+    assert found(ledger, limit=2) == ["m3", "m2"]
+    assert found(ledger, categories=["social"]) == ["m1"]
+    assert found(ledger, categories=[]) == []
+    assert found(ledger, namespaces=["work", "default"]) == ["m2", "m1"]
+    assert found(ledger, namespaces=["nul\0"], tags=["nul\0"]) == ["m3"]
+    assert found(ledger, tags=["a"]) == ["m3", "m2", "m1"]
+    assert found(ledger, tags=["b", "a"]) == ["m1"]
+    assert found(ledger, tags=[str(number) for number in range(200)]) == []
+    assert found(ledger, since=first + day) == ["m3", "m2"]
+    assert found(ledger, until=first + day) == ["m1"]
+    assert found(ledger, since=first, until=first + day, text="one") == ["m1"]
+
+
+def test_words_find_texts_in_any_script_best_first(ledger: Ledger) -> None:
+    put(
+        ledger,
+        remembered(1, "The deployment of the billing service failed on Friday"),
+        remembered(2, "Deployments fail when the billing database migrates during the deployment"),
+        remembered(3, "部署在星期五失败了"),
+        remembered(4, "Café naïve \0 ends here"),
+        remembered(5, "Развёртывание сервиса завершилось ошибкой"),
+    )
+    assert found(ledger, text="failed billing deployment") == ["m2", "m1"]
+    assert found(ledger, text="星期五部署") == ["m3"]
+    assert found(ledger, text="CAFÉ") == ["m4"]
+    assert found(ledger, text="сервиса ошибкой") == ["m5"]
+    assert found(ledger, text="billing Friday", min_relevance=0.5) == ["m1"]
+    assert found(ledger, text="the of and") == []
+    assert found(ledger, text="submarine") == []
+    assert found(ledger, text=" ".join(f"word{number}" for number in range(40_000))) == []
+
+
+def test_the_last_one_archived_answers_to_the_original_id(ledger: Ledger) -> None:
+    record, at = make_record("m"), StoppedClock().now
+    older = ledger.archive.put(COMPANY, record, mode=EXTRACTIVE, archived_at=at)
+    newer = ledger.archive.put(COMPANY, record, mode=ABSTRACTIVE, archived_at=at + timedelta(days=1))
+    assert ledger.archive.put(COMPANY, record, mode=EXTRACTIVE, archived_at=at) == older
+    for asked, answer in (("m", newer), (older, older), (newer, newer)):
+        archived = ledger.archive.find(COMPANY, "ada", asked)
+        assert archived is not None
+        assert archived.archival_id == answer
+
+
+def test_the_archive_outlives_the_journal_and_has_an_end_of_its_own(ledger: Ledger, clock: StoppedClock) -> None:
+    ledger.journal.prepare(archiving(make_booking("b", outgoing=("m",)), "m"))
+    ledger.journal.settle("b")
+    clock.advance(timedelta(days=30))
+    assert ledger.journal.expire(COMPANY, before=clock()) == 1
+    archived = ledger.archive.find(COMPANY, "ada", "m")
+    assert archived is not None
+    assert same_record(archived.record, make_record("m"))
+
+    put(ledger, *(remembered(number, "many") for number in range(700)))
+    soon = clock() + timedelta(days=1)
+    put(ledger, remembered(900, "mortal", expires_at=soon))
+    assert ledger.archive.expire(COMPANY, returned_before=clock()) == 0
+    assert ledger.archive.expire(COMPANY, returned_before=clock(), before=StoppedClock().now) == 0
+    clock.advance(timedelta(days=1))
+    assert ledger.archive.expire(COMPANY, returned_before=clock()) == 1
+    assert found(ledger, text="mortal") == []
+    assert ledger.archive.expire(COMPANY, returned_before=clock(), before=clock()) == 701
+    assert ledger.archive.count(COMPANY, "ada") == 0
+
+
+def test_erasing_an_agent_leaves_the_others(ledger: Ledger) -> None:
+    put(ledger, *(remembered(number, "gone") for number in range(600)))
+    ledger.archive.put(COMPANY, make_record("b1", agent_id="bob"), mode=EXTRACTIVE, archived_at=StoppedClock().now)
+    assert ledger.archive.delete_agent(COMPANY, "ada") == 600
+    assert found(ledger, text="gone") == []
+    assert ledger.archive.count(COMPANY, "ada") == 0
+    assert ledger.archive.count(COMPANY, "bob") == 1
+    assert ledger.archive.find(COMPANY, "ada", "b1") is None
+
+
+def test_what_cannot_be_archived_is_not_booked_either(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(*_: object) -> None:
+        raise ArithmeticError
+
+    booking = archiving(make_booking("b", outgoing=("m",)), "m")
+    sent = {"m": StoppedClock().now - timedelta(days=1)}
+    with monkeypatch.context() as patch:
+        # The last step of archiving: everything before it has been written by then.
+        patch.setattr("memcore.ledger.archive_rows.add_new", breaks)
+        with pytest.raises(ArithmeticError):
+            ledger.journal.prepare(booking)
+    assert ledger.journal.open_of(COMPANY, "ada") == ()
+    assert ledger.journal.buried(sent) == frozenset()
+    assert ledger.archive.find(COMPANY, "ada", "m") is None
+    ledger.journal.prepare(booking)
+    assert ledger.archive.count(COMPANY, "ada") == 1

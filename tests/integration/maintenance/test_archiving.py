@@ -1,0 +1,265 @@
+"""Nights that archive what they remove, and runs that bring it back, as it was."""
+
+import dataclasses
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from night_world import AGENT, COMPANY, START, MakeWorld, World, comparable, memory, uid
+
+from memcore.archival_models import ArchivalMode
+from memcore.backends.record import Lineage, MemoryRecord
+from memcore.config.archival import ArchivalConfig
+from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType
+from memcore.config.retention import RetentionConfig
+from memcore.jobs.outcomes import Dead, Done, Outcome, Skipped
+from memcore.ledger import Run, RunState
+from memcore.ledger.archived import Archived
+from memcore.maintenance.chunks import ChunkLimits
+from memcore.maintenance.draft import Draft
+from memcore.maintenance.selection import HighestRelevanceSelector
+from memcore.maintenance.strategy import CompositeConsolidationStrategy
+from memcore.models import MemoryLevel, MemoryQuery
+
+THRESHOLD = 40
+
+
+def policy(**changes: Any) -> ConsolidationConfig:
+    archival = ArchivalConfig(enabled=True, age_threshold_days=THRESHOLD)
+    return ConsolidationConfig(archival=archival, max_removed_fraction=1.0, **changes)
+
+
+def archived(world: World, agent_id: str = AGENT) -> dict[str, Archived]:
+    found = world.ledger.archive.search(COMPANY, agent_id, MemoryQuery(limit=1000))
+    whole = (world.ledger.archive.find(COMPANY, agent_id, each.archival_id) for each in found)
+    return {each.original_id: each for each in whole if each is not None}
+
+
+async def restored(world: World, entry_id: str, *, agent_id: str = AGENT) -> tuple[Run, Outcome]:
+    run = world.plan_run(kind="restore", scope_id=entry_id, agent_id=agent_id)
+    return world.run(run.run_id), await world.to_the_end(run.run_id)
+
+
+async def removed_by_enforcement(world: World, *records: MemoryRecord) -> Run:
+    """Let a night take the records and nothing else: they are the least worth, and one stays."""
+    await world.store([*records, memory(999, days_old=0, category=records[0].entry.category)])
+    return await world.night()
+
+
+@pytest.fixture
+def world(make_world: MakeWorld) -> World:
+    return make_world(policy(max_memories_per_agent=1, strategy=ConsolidationStrategyType.NONE))
+
+
+async def test_what_is_consolidated_or_enforced_is_archived_unless_it_is_too_young(make_world: MakeWorld) -> None:
+    world = make_world(policy(max_memories_per_agent=2))
+    await world.store(memory(n, days_old=60, with_vectors=n % 2 == 0) for n in range(1, 5))
+    await world.store(memory(n, days_old=THRESHOLD - 0.001 * n) for n in range(5, 8))
+    await world.store([memory(8, days_old=3), memory(9, days_old=2), memory(10, days_old=1)])
+    night = await world.night()
+
+    live = await world.live()
+    gone = {key for key in world.originals if key not in live}
+    old = {uid(n) for n in range(1, 5)}
+    assert gone >= {uid(n) for n in (1, 2, 5, 6, 8)}
+    kept = archived(world)
+    assert set(kept) >= gone & old
+    assert not {uid(n) for n in range(5, 11)} & set(kept)
+    for memory_id in gone & old:
+        assert comparable(kept[memory_id].record) == comparable(world.originals[memory_id])
+        assert kept[memory_id].mode is ArchivalMode.EXTRACTIVE
+    assert {line.original_id for line in world.ledger.archive.index_of(night.run_id)} == set(kept)
+
+
+async def test_a_memory_that_reaches_the_threshold_this_instant_is_archived(world: World) -> None:
+    await removed_by_enforcement(world, memory(1, days_old=THRESHOLD - 1), memory(2, days_old=THRESHOLD))
+    assert set(archived(world)) == {uid(2)}
+
+
+async def test_what_retention_an_expiry_or_an_end_removes_was_to_be_deleted(make_world: MakeWorld) -> None:
+    world = make_world(policy(retention=RetentionConfig(default_retention_days=90)))
+    world.level = MemoryLevel.SESSION
+    session = Lineage(session_id="s")
+    await world.store(
+        [
+            memory(1, days_old=100, lineage=session),
+            memory(2, days_old=50, expires_in_days=-1, lineage=session),
+            memory(3, days_old=50, lineage=session),
+        ]
+    )
+    await world.night()
+    await world.end("end_session", "s")
+    assert await world.live() == {}
+    assert archived(world) == {}
+
+
+async def test_nothing_is_archived_unless_somebody_turned_it_on(make_world: MakeWorld) -> None:
+    world = make_world(ConsolidationConfig(max_removed_fraction=1.0, max_memories_per_agent=1))
+    await world.store(memory(n, days_old=200) for n in range(1, 6))
+    await world.night()
+    assert len(await world.live()) == 1
+    assert world.ledger.archive.count(COMPANY, AGENT) == 0
+
+
+async def test_the_op_says_how_its_sources_are_archived(make_world: MakeWorld) -> None:
+    class Abstracting:
+        async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> Draft:
+            del kept
+            return Draft(content=f"{len(sources)} in a few words", mode=ArchivalMode.ABSTRACTIVE)
+
+    world = make_world(policy())
+    await world.store(memory(n, days_old=60) for n in range(1, 5))
+    pair = CompositeConsolidationStrategy(
+        HighestRelevanceSelector(), Abstracting(), name="pair", limits=ChunkLimits(max_entries=20)
+    )
+    run = world.plan_run()
+    outcome = await world.service(build_strategy=lambda _: pair).run(run.run_id)
+    assert isinstance(outcome, Done)
+    modes = {line.mode for line in world.ledger.archive.index_of(run.run_id)}
+    assert modes == {ArchivalMode.ABSTRACTIVE}
+    assert len(archived(world)) == 3
+
+
+@pytest.mark.parametrize("by_own_id", [True, False])
+async def test_a_restore_brings_a_memory_back_as_it_was_and_holds_it(world: World, *, by_own_id: bool) -> None:
+    gone = memory(
+        1, days_old=80, namespace="work", tags=("a", "b"), confidence=0.25, expires_in_days=9, with_vectors=True
+    )
+    await removed_by_enforcement(world, gone)
+    entry = archived(world)[uid(1)]
+    assert world.ledger.journal.buried({uid(1): START - timedelta(days=1)})
+
+    run, outcome = await restored(world, uid(1) if by_own_id else entry.archival_id)
+
+    assert outcome == Done(facts={"restored": 1})
+    assert world.run(run.run_id).state is RunState.DONE
+    assert (await world.snapshot())[uid(1)] == comparable(gone)
+    assert not world.ledger.journal.buried({uid(1): START - timedelta(days=1)})
+    assert uid(1) in world.ledger.journal.held(COMPANY, AGENT)
+    assert archived(world) == {}
+    await world.night()
+    assert uid(1) in await world.live()
+    await world.check_balance()
+
+
+async def test_a_restored_memory_may_be_archived_again_when_its_hold_is_over(world: World) -> None:
+    first = await removed_by_enforcement(world, memory(1, days_old=80))
+    await restored(world, uid(1))
+    world.clock.turn(timedelta(days=2))
+    second = await world.night()
+    entry = archived(world)[uid(1)]
+    assert entry.run_id == second.run_id
+    assert world.ledger.archive.archived_by(first.run_id) == 1
+    _, outcome = await restored(world, uid(1))
+    assert outcome == Done(facts={"restored": 1})
+    await world.check_balance()
+
+
+async def test_a_memory_that_stands_in_the_store_is_left_alone_and_the_run_says_so(world: World) -> None:
+    await removed_by_enforcement(world, memory(1, days_old=80))
+    await restored(world, uid(1))
+    before = await world.snapshot()
+    run, outcome = await restored(world, uid(1))
+    assert isinstance(outcome, Skipped)
+    assert "stands in the store" in outcome.reason
+    row = world.run(run.run_id)
+    assert (row.state, row.reason, row.counts) == (RunState.SKIPPED, outcome.reason, {"restored": 0})
+    assert await world.snapshot() == before
+
+
+@pytest.mark.parametrize("agent_id", [AGENT, "bob"])
+async def test_what_the_agent_never_had_in_the_archive_is_not_restored(world: World, agent_id: str) -> None:
+    await removed_by_enforcement(world, memory(1, days_old=80))
+    entry_id = archived(world)[uid(1)].archival_id if agent_id == "bob" else "nobody's"
+    run, outcome = await restored(world, entry_id, agent_id=agent_id)
+    assert isinstance(outcome, Dead)
+    assert outcome.reason.startswith("scope_id: ")
+    assert world.run(run.run_id).state is RunState.FAILED
+    assert await world.live("bob") == {}
+
+
+async def test_what_came_back_and_was_deleted_since_is_not_raised_from_the_archive(world: World) -> None:
+    await removed_by_enforcement(world, memory(1, days_old=80))
+    entry_id = archived(world)[uid(1)].archival_id
+    await restored(world, entry_id)
+    await world.backend.delete(AGENT, uid(1))
+    _, outcome = await restored(world, entry_id)
+    assert isinstance(outcome, Dead)
+    assert uid(1) not in await world.live()
+
+
+async def test_a_restore_can_be_undone_and_that_too(world: World) -> None:
+    await removed_by_enforcement(world, memory(1, days_old=80, with_vectors=True))
+    before, in_archive = await world.snapshot(), set(archived(world))
+    run, _ = await restored(world, uid(1))
+    after = await world.snapshot()
+
+    undo = await world.undo(run.run_id)
+    assert undo.counts == {"restored": 0, "removed": 1, "skipped": 0}
+    assert await world.snapshot() == before
+    assert set(archived(world)) == in_archive == {uid(1)}
+
+    await world.undo(undo.run_id)
+    assert await world.snapshot() == after
+    assert archived(world) == {}
+    await world.check_balance()
+
+
+async def test_undoing_the_night_takes_its_memories_out_of_the_archive_and_undoing_that_puts_them_back(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(policy(max_memories_per_agent=2))
+    await world.store(memory(n, days_old=60 + n, with_vectors=n % 2 == 0) for n in range(1, 9))
+    before = await world.snapshot()
+    night = await world.night()
+    after, in_archive = await world.snapshot(), set(archived(world))
+    assert in_archive
+
+    undo = await world.undo(night.run_id)
+    assert await world.snapshot() == before
+    assert archived(world) == {}
+    assert world.ledger.archive.archived_by(night.run_id) == len(in_archive)
+
+    await world.undo(undo.run_id)
+    assert await world.snapshot() == after
+    assert set(archived(world)) == in_archive
+    await world.check_balance()
+
+
+async def test_what_was_restored_stays_when_its_night_is_undone(world: World) -> None:
+    night = await removed_by_enforcement(world, memory(1, days_old=80), memory(2, days_old=81))
+    await restored(world, uid(1))
+    undo = await world.undo(night.run_id)
+    assert undo.counts == {"restored": 1, "removed": 0, "skipped": 1}
+    assert {uid(1), uid(2)} <= (await world.live()).keys()
+    assert archived(world) == {}
+    await world.check_balance()
+
+
+async def test_a_pause_does_not_stand_between_a_person_and_a_memory(world: World) -> None:
+    await removed_by_enforcement(world, memory(1, days_old=80))
+    world.ledger.switches.pause(COMPANY)
+    _, outcome = await restored(world, uid(1))
+    assert isinstance(outcome, Done)
+
+
+async def test_vectors_of_another_embedder_are_left_behind(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = memory(1, days_old=80, with_vectors=True)
+    space = "first (static, 3 dimensions, text '{content}')"
+    monkeypatch.setattr(type(world.backend), "vector_space", property(lambda _: space))
+    await removed_by_enforcement(world, gone)
+    monkeypatch.setattr(type(world.backend), "vector_space", property(lambda _: space.replace("first", "second")))
+    await restored(world, uid(1))
+    assert (await world.snapshot())[uid(1)] == comparable(dataclasses.replace(gone, vectors=None))
+
+
+async def test_the_archive_is_there_when_the_journal_has_expired(world: World) -> None:
+    gone = memory(1, days_old=80, with_vectors=True)
+    night = await removed_by_enforcement(world, gone)
+    world.clock.turn(timedelta(days=400))
+    world.ledger.journal.expire(COMPANY, before=world.clock())
+    assert not world.ledger.journal.undoable(night.run_id)
+    _, outcome = await restored(world, uid(1))
+    assert isinstance(outcome, Done)
+    assert (await world.snapshot())[uid(1)] == comparable(gone)

@@ -1,0 +1,192 @@
+"""A crash at every call of a night that archives, and of a restore: never deleted and not archived, never twice."""
+
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from faults import Crash, Faults
+from night_world import AGENT, COMPANY, MakeWorld, World, comparable, memory
+
+from memcore.config.archival import ArchivalConfig
+from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.retention import RetentionConfig
+from memcore.jobs.outcomes import Done, Skipped
+from memcore.maintenance.lease import LEASE_LENGTH
+from memcore.maintenance.service import MaintenanceService
+from memcore.models import MemoryQuery
+
+#: Memories from this age on are archived.
+THRESHOLD = 40
+
+POLICY = ConsolidationConfig(
+    archival=ArchivalConfig(enabled=True, age_threshold_days=THRESHOLD),
+    retention=RetentionConfig(default_retention_days=90),
+    max_memories_per_agent=4,
+    group_max_entries=3,
+    max_removed_fraction=1.0,
+)
+
+WRITES = ("claim", "unclaim", "store_many", "delete_where", "prepare", "settle", "advance", "finish", "hold", "renew")
+
+
+async def _filled(make_world: MakeWorld) -> World:
+    """Two that retention takes, two summaries' worth on both sides of the threshold, and two over the limit."""
+    world = make_world(POLICY)
+    await world.store([memory(1, days_old=100), memory(2, days_old=101)])
+    await world.store(memory(n, days_old=60 - 4 * n, with_vectors=n % 2 == 0) for n in range(3, 11))
+    await world.store(memory(n, days_old=n - 10) for n in range(11, 14))
+    return world
+
+
+def _watched(world: World, faults: Faults, **more: Any) -> MaintenanceService:
+    return world.service(faults.backend(world.backend), faults.ledger(world.ledger), **more)
+
+
+async def _crashed(world: World, run_id: str, faults: Faults) -> None:
+    with pytest.raises(Crash):
+        await _watched(world, faults).run(run_id)
+    world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+
+
+def _out(world: World) -> Counter[str]:
+    """How often each memory is out, by the archive."""
+    found = world.ledger.archive.search(COMPANY, AGENT, MemoryQuery(limit=1000))
+    return Counter(each.original_id for each in found)
+
+
+def _index(world: World, run_id: str) -> set[tuple[str, object]]:
+    lines = world.ledger.archive.index_of(run_id)
+    assert len({line.original_id for line in lines}) == len(lines), "a memory is archived twice"
+    return {(line.original_id, line.mode) for line in lines}
+
+
+async def _check_kept(world: World, label: object) -> None:
+    """Every memory that is gone and was to be archived lies in the archive as it was, whatever has happened so far."""
+    live = await world.live()
+    for memory_id, original in world.originals.items():
+        age = world.clock.at - original.entry.created_at
+        if memory_id in live or age < timedelta(days=THRESHOLD) or age > timedelta(days=90):
+            continue
+        entry = world.ledger.archive.find(COMPANY, AGENT, memory_id)
+        assert entry is not None, (label, "deleted and not archived")
+        assert comparable(entry.record) == comparable(original), label
+
+
+async def _undisturbed(make_world: MakeWorld) -> tuple[list[str], Any, set[tuple[str, object]]]:
+    world, faults = await _filled(make_world), Faults()
+    run = world.plan_run()
+    assert isinstance(await _watched(world, faults).run(run.run_id), Done)
+    index = _index(world, run.run_id)
+    assert len(index) >= 2, "the scenario archives too little to mean anything"
+    assert len(index) < sum(booking["removed"] for booking in _moves(world, run.run_id)), "all of it is archived"
+    return faults.calls, await world.snapshot(), index
+
+
+def _moves(world: World, run_id: str) -> list[dict[str, int]]:
+    return [{"removed": len(booking.outgoing)} for booking in world.ledger.journal.bookings(run_id)]
+
+
+async def test_a_crash_at_any_call_of_a_night_archives_exactly_what_it_deletes(make_world: MakeWorld) -> None:
+    calls, after, index = await _undisturbed(make_world)
+    world = await _filled(make_world)
+    go_back = world.keep()
+
+    for point in range(1, len(calls)):
+        go_back()
+        run = world.plan_run()
+        await _crashed(world, run.run_id, Faults(point))
+        await _check_kept(world, (point, calls[point]))
+
+        assert isinstance(await world.to_the_end(run.run_id), Done)
+
+        assert await world.snapshot() == after, (point, calls[point])
+        assert _index(world, run.run_id) == index, (point, calls[point])
+        assert _out(world) == Counter(original_id for original_id, _ in index), (point, calls[point])
+        await _check_kept(world, (point, calls[point]))
+        await world.check_balance()
+
+
+async def test_a_worker_that_is_overtaken_archives_nothing_twice(make_world: MakeWorld) -> None:
+    calls, _, _ = await _undisturbed(make_world)
+    world = await _filled(make_world)
+    go_back = world.keep()
+    points = [n for n in range(2, len(calls)) if calls[n].endswith(WRITES)]
+    assert len(points) >= 20, "the scenario has become too small to mean anything"
+
+    for point in points:
+        go_back()
+        run = world.plan_run()
+
+        async def another_takes_over(run_id: str = run.run_id) -> None:
+            world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+            await world.to_the_end(run_id)
+
+        stall = Faults(point, strike=another_takes_over)
+        await _watched(world, stall, monotonic=lambda: 0.0).run(run.run_id)
+        await _check_kept(world, (point, calls[point]))
+        # What the sleeper still wrote down is a decision; the agent's next night carries it out.
+        await world.night()
+        await _check_kept(world, (point, calls[point]))
+        live = await world.live()
+        out = _out(world)
+        assert all(count == 1 for count in out.values()), (point, calls[point])
+        assert not out.keys() & live.keys(), (point, calls[point])
+        await world.check_balance()
+
+
+async def test_a_crash_at_any_call_of_a_restore_restores_all_the_same(make_world: MakeWorld) -> None:
+    world = await _filled(make_world)
+    await world.night()
+    (victim, *_) = sorted(_out(world))
+    go_back = world.keep()
+    counted = Faults()
+    run = world.plan_run(kind="restore", scope_id=victim)
+    assert isinstance(await _watched(world, counted).run(run.run_id), Done)
+    after, out = await world.snapshot(), _out(world)
+    assert len(counted.calls) >= 12, "the scenario has become too small to mean anything"
+
+    for point in range(1, len(counted.calls)):
+        go_back()
+        run = world.plan_run(kind="restore", scope_id=victim)
+        await _crashed(world, run.run_id, Faults(point))
+        outcome = await world.to_the_end(run.run_id)
+        assert isinstance(outcome, Done), (point, counted.calls[point], outcome)
+        assert outcome.facts == {"restored": 1}
+        assert await world.snapshot() == after, (point, counted.calls[point])
+        assert _out(world) == out
+        await world.check_balance()
+
+    go_back()
+    run = world.plan_run(kind="restore", scope_id=victim)
+    await _crashed(world, run.run_id, Faults(len(counted.calls) - 1, is_after=True))
+    assert isinstance(await world.to_the_end(run.run_id), Skipped)
+    assert await world.snapshot() == after
+
+
+async def test_a_restore_that_is_overtaken_harms_nothing(make_world: MakeWorld) -> None:
+    world = await _filled(make_world)
+    await world.night()
+    (victim, *_) = sorted(_out(world))
+    go_back = world.keep()
+    counted = Faults()
+    run = world.plan_run(kind="restore", scope_id=victim)
+    await _watched(world, counted).run(run.run_id)
+    after = await world.snapshot()
+
+    for point in range(2, len(counted.calls)):
+        go_back()
+        run = world.plan_run(kind="restore", scope_id=victim)
+
+        async def another_takes_over(run_id: str = run.run_id) -> None:
+            world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+            await world.to_the_end(run_id)
+
+        stall = Faults(point, strike=another_takes_over)
+        outcome = await _watched(world, stall, monotonic=lambda: 0.0).run(run.run_id)
+        assert not isinstance(outcome, Done), (point, counted.calls[point])
+        assert await world.snapshot() == after, (point, counted.calls[point])
+        for booking in world.ledger.journal.open_of(COMPANY, AGENT):
+            assert booking.run_id == run.run_id
+        await world.night()
+        await world.check_balance()

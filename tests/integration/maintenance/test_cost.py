@@ -1,0 +1,134 @@
+"""What a night asks of the store: counts where nothing is due, and elsewhere no more than what is."""
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from faults import Faults
+from night_world import MakeWorld, World, memory
+
+from memcore.backends.record import Lineage, MemoryRecord, Page
+from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.retention import RetentionConfig
+from memcore.jobs.outcomes import Done
+from memcore.maintenance.timeouts import Timeouts
+from memcore.models import MemoryLevel
+
+POLICY = ConsolidationConfig(retention=RetentionConfig(default_retention_days=90), max_removed_fraction=1.0)
+
+#: Calls of a store that look at memories or change them; the marks are taken off whatever is due.
+LOOKS = {"scan", "get_many", "claim", "store_many", "delete_where", "delete_many", "set_metadata_many"}
+
+
+class Store:
+    """Counts what a night asks of a world's store, and the memories that it is shown."""
+
+    def __init__(self, world: World) -> None:
+        self._faults = Faults()
+        self._world = world
+        self.shown = 0
+
+    @property
+    def calls(self) -> Counter[str]:
+        names = (call.split(".") for call in self._faults.calls)
+        return Counter(name for room, name in names if room == "backend")
+
+    async def night(self) -> Done:
+        real = self._world.backend.scan
+
+        async def scan(*args: Any, **kwargs: Any) -> Page:
+            page = await real(*args, **kwargs)
+            self.shown += len(page.records)
+            return page
+
+        self._world.backend.scan = scan  # type: ignore[method-assign]  # the same, and counted
+        run = self._world.plan_run()
+        outcome = await self._world.service(self._faults.backend(self._world.backend)).run(run.run_id)
+        assert isinstance(outcome, Done), outcome
+        return outcome
+
+
+def fresh(numbers: Iterable[int]) -> list[MemoryRecord]:
+    """Memories of a few open sessions, too young to be merged."""
+    return [
+        memory(n, days_old=1 + n / 1_000, lineage=Lineage(session_id=f"s-{n % 7}", project_id="p")) for n in numbers
+    ]
+
+
+def made(make_world: MakeWorld, level: MemoryLevel = MemoryLevel.PERSISTENT) -> World:
+    world = make_world(POLICY)
+    world.level = level
+    world.timeouts = Timeouts(session=timedelta(days=3), project=timedelta(days=3), task=timedelta(days=3))
+    return world
+
+
+@pytest.mark.parametrize("level", MemoryLevel)
+async def test_a_night_with_nothing_due_looks_at_no_memory_and_asks_the_same_of_few_and_many(
+    make_world: MakeWorld, level: MemoryLevel
+) -> None:
+    asked = []
+    for size in (10, 600):
+        world = made(make_world, level)
+        await world.store(fresh(range(size)))
+        store = Store(world)
+        await store.night()
+        assert LOOKS.isdisjoint(store.calls), store.calls
+        assert store.shown == 0
+        asked.append(store.calls)
+
+    assert asked[0] == asked[1]
+    assert asked[0].total() < 20
+
+
+async def test_a_night_over_a_few_expired_memories_is_shown_these_alone(make_world: MakeWorld) -> None:
+    world = made(make_world)
+    await world.store(fresh(range(600)))
+    await world.store(memory(n, days_old=2, expires_in_days=-1) for n in range(1_000, 1_006))
+    store = Store(world)
+
+    done = await store.night()
+
+    assert done.facts["expired"] == 6
+    # The plan's five examples, the walk that names them, and the reading of what carries the mark.
+    assert store.shown == 5 + 6 + 6
+    assert store.calls["claim"] == store.calls["delete_where"] == 1
+
+
+async def test_what_goes_with_a_session_is_all_that_a_night_is_shown(make_world: MakeWorld) -> None:
+    world = made(make_world, MemoryLevel.SESSION)
+    await world.store(fresh(range(600)))
+    await world.store(memory(n, days_old=5, lineage=Lineage(session_id="silent")) for n in range(1_000, 1_004))
+    store = Store(world)
+
+    done = await store.night()
+
+    assert done.facts["ended"] == 4
+    # The plan walks once and shows examples; the step walks again, and reads what carries the mark.
+    assert store.shown == 4 * 4
+    assert store.calls["delete_where"] == 1
+
+
+async def test_old_memories_of_open_sessions_are_not_looked_at_night_after_night(make_world: MakeWorld) -> None:
+    world = make_world(ConsolidationConfig())
+    world.level = MemoryLevel.SESSION
+    await world.store(memory(n, days_old=60, lineage=Lineage(session_id=f"s-{n % 7}")) for n in range(300))
+    store = Store(world)
+
+    await store.night()
+
+    assert LOOKS.isdisjoint(store.calls), store.calls
+
+
+async def test_summaries_of_one_category_share_the_way_to_the_store(make_world: MakeWorld) -> None:
+    world = made(make_world)
+    await world.store(memory(n, days_old=60 - n / 100) for n in range(251))
+    store = Store(world)
+
+    done = await store.night()
+
+    assert done.facts["consolidated"] == 250
+    assert done.facts["summaries"] > 10
+    assert store.calls["claim"] == store.calls["store_many"] == store.calls["delete_where"] == 1
+    await world.check_balance()

@@ -1,0 +1,106 @@
+"""Which memories a full agent loses: by the shipped rule, by a company's own, and by one that fails."""
+
+import math
+from datetime import datetime, timedelta
+
+import pytest
+from night_world import AGENT, COMPANY, MakeWorld, World, memory, uid
+
+from memcore import ids
+from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType
+from memcore.jobs.outcomes import Dead, Done
+from memcore.jobs.use_payload import Use
+from memcore.maintenance.value import Candidate
+
+FULL = ConsolidationConfig(strategy=ConsolidationStrategyType.NONE, max_memories_per_agent=3, max_removed_fraction=1.0)
+
+REPEATED = "The deploy of the billing service failed on Tuesday because the migration timed out"
+
+
+async def left(world: World) -> set[str]:
+    return set(await world.live())
+
+
+async def test_what_is_used_stays_and_what_a_newer_memory_repeats_goes(make_world: MakeWorld) -> None:
+    world = make_world(FULL)
+    await world.store(
+        [
+            memory(1, days_old=300),
+            memory(2, days_old=200),
+            memory(3, days_old=100),
+            memory(4, days_old=40, content=REPEATED),
+            memory(5, days_old=30, content=REPEATED + "."),
+        ]
+    )
+    at = world.clock.at - timedelta(days=1)
+    world.ledger.uses.count(COMPANY, ids.new_id(), [Use(agent_id=AGENT, memory_id=uid(1), uses=5, last_used_at=at)])
+
+    plan = await world.service().plan(AGENT)
+    run = await world.night()
+
+    assert run.counts["enforced"] == plan.removed == 2
+    assert await left(world) == {uid(1), uid(3), uid(5)}
+    assert world.ledger.uses.of(COMPANY, AGENT, [uid(1)]).keys() == {uid(1)}
+    await world.check_balance()
+
+
+async def test_uses_by_another_agent_say_nothing(make_world: MakeWorld) -> None:
+    world = make_world(FULL)
+    await world.store(memory(n, days_old=400 - 10 * n) for n in range(1, 5))
+    use = Use(agent_id="bob", memory_id=uid(1), uses=50, last_used_at=world.clock.at)
+    world.ledger.uses.count(COMPANY, ids.new_id(), [use])
+
+    await world.night()
+
+    assert await left(world) == {uid(2), uid(3), uid(4)}
+
+
+async def test_a_companys_own_rule_decides_and_protection_comes_before_it(make_world: MakeWorld) -> None:
+    world = make_world(FULL)
+    await world.store([memory(1, tags=["pinned"]), memory(2), memory(3), memory(4), memory(5, tags=["core"])])
+
+    def newest_number_first(candidate: Candidate, now: datetime) -> float:
+        del now
+        return -float(int(candidate.entry.id.replace("-", ""), 16))
+
+    outcome = await world.service(value=newest_number_first).run(world.plan_run().run_id)
+
+    assert isinstance(outcome, Done)
+    assert await left(world) == {uid(1), uid(2), uid(5)}
+
+
+def fails(candidate: Candidate, now: datetime) -> float:
+    raise ZeroDivisionError(f"{candidate.entry.content} {now}")
+
+
+def gives_nothing(candidate: Candidate, now: datetime) -> float:
+    del candidate, now
+    return None  # type: ignore[return-value]  # as a rule in untyped code may
+
+
+@pytest.mark.parametrize(
+    ("rule", "word"),
+    [
+        (fails, "ZeroDivisionError"),
+        (gives_nothing, "TypeError"),
+        (lambda _one, _now: math.nan, "nan, not a finite number"),
+    ],
+)
+async def test_a_rule_that_fails_ends_the_run_and_nothing_is_removed(
+    make_world: MakeWorld, rule: object, word: str
+) -> None:
+    world = make_world(FULL)
+    # One that has expired, too: the plan asks the rule before any step removes anything.
+    await world.store([*(memory(n) for n in range(6)), memory(9, days_old=2, expires_in_days=-1)])
+    before = await world.snapshot()
+
+    for allow_large in (False, True):
+        run = world.plan_run(allow_large=allow_large)
+        outcome = await world.service(value=rule).run(run.run_id)
+        assert isinstance(outcome, Dead)
+        assert word in outcome.reason
+        assert "memory number" not in outcome.reason
+        if not allow_large:
+            assert await world.snapshot() == before
+    assert {uid(n) for n in range(6)} <= await left(world)
+    await world.check_balance()

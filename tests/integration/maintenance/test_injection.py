@@ -1,0 +1,174 @@
+"""A crash at every await of a night with each strategy, and at calls of the ledger, on SQLite and PostgreSQL.
+
+Afterwards no memory is lost, at most one summary stands for a group, the balance is exact, nothing that was answered is
+paid for again, and the next attempt completes. The number of points is printed: ``pytest -s``.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from faults import Crash, Faults
+from ledgers import copied_urls, postgres_database
+from night_world import AGENT, COMPANY, World, comparable, memory
+from oracles import Oracle
+
+from memcore.config.archival import ArchivalConfig, DualModeConfig
+from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.retention import RetentionConfig
+from memcore.jobs.outcomes import Done, Outcome, Snooze
+from memcore.ledger import LedgerUrls
+from memcore.ledger.migrate import migrate
+from memcore.maintenance.lease import LEASE_LENGTH
+from memcore.maintenance.wait import RING_AGAIN
+from memcore.models import MemoryCategory
+
+STRATEGIES = ("condense", "simple", "dual_mode", "llm")
+
+
+#: Of the ledger's calls every so many is crashed at, beside all awaits; all of them were, and take a minute longer.
+LEDGER_STEP = 3
+
+
+def policy(strategy: str) -> ConsolidationConfig:
+    """Everything at once: retention, a limit, an archive, and groups that a model is asked about."""
+    return ConsolidationConfig(
+        strategy=strategy,
+        retention=RetentionConfig(default_retention_days=200),
+        max_memories_per_agent=6,
+        group_max_entries=3,
+        max_removed_fraction=1.0,
+        archival=ArchivalConfig(
+            enabled=True,
+            age_threshold_days=30,
+            dual_mode=DualModeConfig(enabled=True, summarization_model="small"),
+        ),
+    )
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def urls(request: pytest.FixtureRequest, ledger_folder: Path, ledger_template: Path) -> Iterator[LedgerUrls]:
+    if request.param == "sqlite":
+        yield copied_urls(ledger_template, ledger_folder / "world")
+        return
+    with postgres_database(request.getfixturevalue("postgres")) as url:
+        urls = LedgerUrls(ledger=url, journal=url)
+        migrate(urls)
+        yield urls
+
+
+async def filled(urls: LedgerUrls, strategy: str) -> World:
+    """One too old, a chatty group of six, a dense one of three, and two over the limit."""
+    world = World(urls, policy(strategy))
+    world.model = Oracle()
+    await world.store([memory(1, days_old=300)])
+    await world.store(
+        memory(n, days_old=60 - n, content=f"We spoke about garden number {n} again.") for n in range(2, 9)
+    )
+    dense = MemoryCategory.PROCEDURAL
+    await world.store(memory(n, days_old=60 - n, category=dense, content=code(n)) for n in range(11, 15))
+    await world.store(memory(n, days_old=n - 20) for n in range(21, 24))
+    return world
+
+
+def code(number: int) -> str:
+    body = "".join(f"    jobs[{n}] = queue.send(item_{n}['id'], retries={number}, key='a3f1{n}')\n" for n in range(6))
+    return f"def run_{number}(queue: Queue, jobs: dict[int, str]) -> None:\n{body}"
+
+
+async def left(world: World, strategy: str) -> dict[str, object]:
+    """All that is there; of summaries that condense their sources not the text.
+
+    Which words are rare is counted over the agent's memories, and an attempt that comes after a crash sees others.
+    """
+    live = await world.live()
+    return {
+        key: record.lineage if strategy == "condense" and record.lineage.summary_of else comparable(record)
+        for key, record in live.items()
+    }
+
+
+async def drive(world: World, run_id: str, faults: Faults) -> Outcome:
+    """Do what workers do until the run rests: the night, the jobs that ask, the night again."""
+    backend, ledger = faults.backend(world.backend), faults.ledger(world.ledger)
+    model = faults.watched(world.model, "model")
+    while True:
+        outcome = await world.service(backend, ledger).run(run_id)
+        if not isinstance(outcome, Snooze):
+            return outcome
+        parts = ledger.syntheses.to_ring(run_id)
+        ledger.syntheses.rung(run_id, [part.place for part in parts], again_at=world.clock() + RING_AGAIN)
+        for part in parts:
+            await world.synthesis(backend, ledger, model).ask(run_id, part.place)
+
+
+class Calm:
+    """What a night leaves that nothing disturbs."""
+
+    def __init__(self, world: World, faults: Faults, after: dict[str, object], keys: Counter[str]) -> None:
+        self.calls = faults.calls
+        self.after = after
+        self.questions = set(keys)
+        self.archived = world.ledger.archive.count(COMPANY, AGENT)
+
+    @classmethod
+    async def of(cls, world: World, strategy: str) -> "Calm":
+        run, faults = world.plan_run(), Faults()
+        assert isinstance(await drive(world, run.run_id, faults), Done)
+        assert world.run(run.run_id).counts["consolidated"] == 9
+        assert world.run(run.run_id).counts["enforced"] > 0
+        assert isinstance(world.model, Oracle)
+        calm = cls(world, faults, await left(world, strategy), world.model.keys)
+        assert len(calm.questions) == {"dual_mode": 6, "llm": 3}.get(strategy, 0)
+        return calm
+
+    def points(self, *, with_ledger: bool) -> list[int]:
+        # A crash after a call is the crash before the next one; before the first there is nothing yet.
+        others = [at for at in range(1, len(self.calls)) if not self.is_await(at)]
+        awaits = [at for at in range(1, len(self.calls)) if self.is_await(at)]
+        return sorted([*awaits, *(others[::LEDGER_STEP] if with_ledger else [])])
+
+    def is_await(self, at: int) -> bool:
+        return self.calls[at].startswith(("backend.", "model."))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+async def test_a_crash_anywhere_loses_nothing_doubles_nothing_and_pays_nothing_twice(
+    urls: LedgerUrls, strategy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = await filled(urls, strategy)
+    go_back = world.keep()
+    calm = await Calm.of(world, strategy)
+    # On PostgreSQL, where every commit is a trip, at the awaits alone.
+    points = calm.points(with_ledger="sqlite" in urls.ledger)
+    awaits = sum(map(calm.is_await, points))
+
+    for point in points:
+        go_back()
+        world.model = oracle = Oracle()
+        run = world.plan_run()
+        with pytest.raises(Crash):
+            await drive(world, run.run_id, Faults(point))
+        world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+
+        outcome = await world.to_the_end(run.run_id)
+
+        where = (point, calm.calls[point])
+        assert isinstance(outcome, Done), (where, outcome)
+        assert await left(world, strategy) == calm.after, where
+        await world.check_balance()
+        sources = Counter(each for summary in await world.summaries() for each in summary.lineage.summary_of)
+        assert set(sources.values()) <= {1}, where
+        assert world.ledger.archive.count(COMPANY, AGENT) == calm.archived, where
+        assert set(oracle.keys) == calm.questions, where
+        # Only an answer that came and could not be kept any more is asked for again, under the key of the first.
+        asked_again = {key: times for key, times in oracle.keys.items() if times > 1}
+        is_lost = calm.calls[point] == "answers.answered"
+        assert (len(asked_again), sum(asked_again.values())) == ((1, 2) if is_lost else (0, 0)), where
+
+    world.ledger.close()
+    kind = urls.ledger.partition(":")[0].partition("+")[0]
+    with capsys.disabled():
+        print(f"\n{strategy} on {kind}: {len(points)} crashes, {awaits} of them at awaits")  # noqa: T201

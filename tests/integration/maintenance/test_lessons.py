@@ -1,0 +1,48 @@
+"""Compressed experience and the night: it is not summarised, and it may be let go like any other memory."""
+
+from datetime import timedelta
+
+from night_world import AGENT, START, MakeWorld, memory, uid
+
+from memcore.backends.record import MemoryRecord
+from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.retention import RetentionConfig
+from memcore.experience.compressed_record import record_of
+from memcore.experience_models import CompressedExperience
+from memcore.models import MemoryCategory
+
+
+def lesson(number: int) -> MemoryRecord:
+    return record_of(
+        CompressedExperience(
+            id=uid(number),
+            agent_id=AGENT,
+            strategic_decisions=(f"Look at disk {number} first.",),
+            source_artifact_ids=(f"e{number}",),
+            compression_ratio=0.1,
+            compressor_version="llm-v1",
+            created_at=START - timedelta(days=30),
+        )
+    )
+
+
+async def test_a_night_summarises_what_lies_around_lessons_and_leaves_them_as_they_are(make_world: MakeWorld) -> None:
+    world = make_world(ConsolidationConfig(max_removed_fraction=1.0))
+    lessons = [lesson(number) for number in range(1, 9)]
+    await world.store(lessons)
+    await world.store(memory(number, category=MemoryCategory.EPISODIC) for number in range(11, 19))
+    run = await world.night()
+    assert run.counts["consolidated"] > 0
+    live = await world.live()
+    assert {each.entry.id for each in lessons} <= live.keys()
+    assert all(live[each.entry.id].entry == each.entry for each in lessons)
+    await world.check_balance()
+
+
+async def test_retention_lets_lessons_go_and_the_journal_keeps_them(make_world: MakeWorld) -> None:
+    retention = RetentionConfig(default_retention_days=10)
+    world = make_world(ConsolidationConfig(max_removed_fraction=1.0, retention=retention))
+    await world.store([lesson(1)])
+    await world.night()
+    assert await world.live() == {}
+    assert world.journaled(uid(1)).entry == lesson(1).entry

@@ -1,0 +1,284 @@
+"""Lineage: any summary names its originals, any original its summaries, whatever happened since."""
+
+import asyncio
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pytest
+from histories import HISTORIES, POLICIES, Step, live_through, stores
+from hypothesis import HealthCheck, given, settings
+from ledgers import copied_urls
+from night_world import AGENT, COMPANY, SHARED_MEMORY, World, memory, uid
+from oracles import Oracle
+
+from memcore.backends.record import MemoryRecord
+from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.retention import RetentionConfig
+from memcore.errors import MemoryNotFoundError
+from memcore.ledger import NewRun
+from memcore.maintenance.lineage import tell_story
+from memcore.maintenance.story import MemoryState, Story, StoryMemory, TextPlace
+from memcore.models import MemoryMetadata
+
+JOURNAL_DAYS = 7
+
+
+async def why(world: World, memory_id: str, *, with_text: bool = False, agent_id: str | None = None) -> Story:
+    return await tell_story(
+        memory_id,
+        backend=world.backend,
+        ledger=world.ledger,
+        company=COMPANY,
+        journal_days=JOURNAL_DAYS,
+        agent_id=agent_id,
+        with_text=with_text,
+    )
+
+
+def made(world: World) -> dict[str, tuple[str, ...]]:
+    """Every summary that a night ever made, by the journal in full: its id, and the memories that went for it."""
+    return {
+        record.entry.id: tuple(gone.entry.id for gone in booking.outgoing)
+        for run in world.ledger.runs.list(COMPANY, agent_id=AGENT, limit=1000)
+        for booking in world.ledger.journal.bookings(run.run_id)
+        for record in booking.incoming
+        if booking.incoming_kind == "created"
+    }
+
+
+def originals(made_of: dict[str, tuple[str, ...]], memory_id: str) -> set[str]:
+    found: set[str] = set()
+    for each in made_of[memory_id]:
+        found |= originals(made_of, each) if each in made_of else {each}
+    return found
+
+
+def summaries(made_of: dict[str, tuple[str, ...]], memory_id: str) -> set[str]:
+    above = {each for each, members in made_of.items() if memory_id in members}
+    return above.union(*(summaries(made_of, each) for each in above))
+
+
+@given(records=stores(most=16), policy=POLICIES, history=HISTORIES, untagged=st.booleans())
+@settings(
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+def test_after_any_days_each_summary_names_its_originals_and_each_original_its_summaries(
+    ledger_template: Path,
+    tmp_path: Path,
+    records: list[MemoryRecord],
+    policy: ConsolidationConfig,
+    history: list[Step],
+    untagged: bool,
+) -> None:
+    parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else tmp_path
+    if untagged:
+        history = [Step(act="night"), Step(act="untag"), Step(act="night"), *history]
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
+        world = World(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
+        world.model = Oracle()
+        try:
+            asyncio.run(_ask_about_everything(world, records, history))
+        finally:
+            world.ledger.close()
+
+
+async def _ask_about_everything(world: World, records: list[MemoryRecord], history: list[Step]) -> None:
+    await world.store(records)
+    await live_through(world, history)
+    made_of = made(world)
+    live = await world.live()
+    # One that an agent deleted before any run had moved it has left nothing behind.
+    known = sorted({*live, *made_of, *world.all_journaled()})
+    texts = {memory_id: record.entry.content for memory_id, record in world.all_journaled().items()}
+    texts |= {memory_id: record.entry.content for memory_id, record in live.items()}
+    for memory_id in known:
+        story = await why(world, memory_id, agent_id=AGENT, with_text=True)
+        _agrees(story, made_of)
+        told = story.memory
+        assert (told.state is MemoryState.LIVE) == (memory_id in live)
+        assert (told.text_in is TextPlace.STORE) == (memory_id in live)
+        if told.text_in is not TextPlace.GONE:
+            assert told.text == texts.get(memory_id, told.text)
+        trace = world.ledger.journal.trace(memory_id)
+        assert [(each.run_id, each.kind) for each in told.chapters] == [
+            (each.run_id, each.kind) for each in trace if each.counted
+        ]
+
+    world.clock.turn(timedelta(days=30))
+    world.ledger.journal.expire(COMPANY, before=world.clock())
+    for memory_id in known[::3]:
+        story = await why(world, memory_id, agent_id=AGENT, with_text=True)
+        _agrees(story, made_of)
+        # The archive outlives the journal.
+        places = {TextPlace.STORE, TextPlace.GONE, *([TextPlace.ARCHIVE] if world.policy.archival.enabled else [])}
+        assert story.memory.text_in in places
+        assert (story.memory.text_in is TextPlace.STORE) == (memory_id in live)
+        assert (story.memory.text is None) == (story.memory.text_in is TextPlace.GONE)
+
+
+def _agrees(story: Story, made_of: dict[str, tuple[str, ...]]) -> None:
+    memory_id = story.memory_id
+    assert set(story.memory.made_of) == set(made_of.get(memory_id, ()))
+    assert set(story.originals()) == (originals(made_of, memory_id) if memory_id in made_of else set())
+    assert set(story.summaries()) == summaries(made_of, memory_id)
+    if story.memory.state is MemoryState.REPLACED:
+        assert set(story.memory.replaced_by) <= set(story.memory.made_into)
+        assert story.memory.replaced_by
+
+
+async def _merged(world: World) -> str:
+    await world.store(memory(n, days_old=40 - n, content=f"the text of memory {n}") for n in range(1, 6))
+    await world.night()
+    (summary,) = await world.summaries()
+    return summary.entry.id
+
+
+def told(story: Story, memory_id: str) -> StoryMemory:
+    found = story.find(memory_id)
+    assert found is not None
+    return found
+
+
+async def test_a_summary_tells_what_it_stands_for_and_where_that_is_in_full(world: World) -> None:
+    summary_id = await _merged(world)
+
+    story = await why(world, summary_id)
+
+    assert (story.agent_id, story.memory.state) == (AGENT, MemoryState.LIVE)
+    assert story.memory.made_of == tuple(uid(n) for n in range(1, 5))
+    (chapter,) = story.memory.chapters
+    assert (chapter.kind, chapter.reason, chapter.run_kind, chapter.origin) == (
+        "created",
+        "consolidated",
+        "maintenance",
+        "manual",
+    )
+    first = told(story, uid(1))
+    assert (first.state, first.replaced_by, first.text_in) == (
+        MemoryState.REPLACED,
+        (summary_id,),
+        TextPlace.JOURNAL,
+    )
+    assert first.text is None
+    assert first.text_until is not None
+    assert timedelta(days=6) < first.text_until - world.clock() < timedelta(days=JOURNAL_DAYS)
+    assert told(await why(world, summary_id, with_text=True), uid(1)).text == "the text of memory 1"
+    assert "the text of memory" not in repr(await why(world, summary_id, with_text=True))
+
+
+async def test_undo_and_its_undo_are_part_of_the_story(world: World) -> None:
+    summary_id = await _merged(world)
+    (night,) = world.ledger.runs.list(COMPANY)
+    undo = await world.undo(night.run_id)
+
+    back, gone = await why(world, uid(1)), await why(world, summary_id)
+
+    assert (back.memory.state, back.memory.chapters[-1].kind) == (MemoryState.LIVE, "restored")
+    assert back.memory.chapters[-1].undo_of == night.run_id
+    assert back.summaries() == (summary_id,)
+    assert (gone.memory.state, gone.memory.chapters[-1].reason) == (MemoryState.REMOVED, "undone")
+    assert gone.memory.text_in is TextPlace.JOURNAL
+
+    await world.undo(undo.run_id)
+
+    again = await why(world, uid(1))
+    assert (again.memory.state, again.memory.replaced_by) == (MemoryState.REPLACED, (summary_id,))
+    assert told(again, summary_id).state is MemoryState.LIVE
+    assert [chapter.kind for chapter in again.memory.chapters] == ["removed", "restored", "removed"]
+
+
+async def test_a_summary_of_summaries_is_followed_to_the_bottom_and_back_to_the_top(world: World) -> None:
+    await world.store(memory(n, days_old=60 - n) for n in range(1, 46))
+    await world.night()
+    for _ in range(2):
+        ids = [record.entry.id for record in await world.summaries()]
+        await world.backend.set_metadata_many(AGENT, ids, MemoryMetadata(source="agent"))
+        await world.store(
+            memory(number, days_old=20) for number in range(100 + 10 * len(world.stored), 104 + 10 * len(world.stored))
+        )
+        await world.night()
+    top = max(await world.summaries(), key=lambda record: record.lineage.depth)
+    assert top.lineage.depth == 3
+
+    story = await why(world, top.entry.id)
+
+    assert uid(1) in story.originals()
+    assert all(not told(story, each).made_of for each in story.originals())
+    assert top.entry.id in (await why(world, uid(1))).summaries()
+    assert len((await why(world, uid(1))).summaries()) == 3
+
+
+async def test_what_a_rule_removed_says_which(world: World) -> None:
+    world.policy = ConsolidationConfig(
+        retention=RetentionConfig(default_retention_days=50), max_memories_per_agent=1, max_removed_fraction=1.0
+    )
+    await world.store([memory(1, days_old=60), memory(2, days_old=1), memory(3, days_old=0, expires_in_days=0.0)])
+    await world.store([memory(4, days_old=0)])
+    await world.night()
+
+    reasons = {n: (await why(world, uid(n))).memory for n in (1, 2, 3)}
+
+    assert {n: each.chapters[-1].reason for n, each in reasons.items()} == {
+        1: "retention",
+        2: "enforced",
+        3: "expired",
+    }
+    assert {each.state for each in reasons.values()} == {MemoryState.REMOVED}
+
+
+async def test_a_memory_that_no_run_has_moved_is_found_through_its_agent(world: World) -> None:
+    await world.store([memory(1)])
+
+    with pytest.raises(MemoryNotFoundError, match="name its agent"):
+        await why(world, uid(1))
+    story = await why(world, uid(1), agent_id=AGENT)
+
+    assert (story.memory.state, story.memory.chapters, story.originals()) == (MemoryState.LIVE, (), ())
+
+
+async def test_a_memory_that_an_agent_deleted_is_missing_and_its_text_is_where_a_run_wrote_it_down(
+    world: World,
+) -> None:
+    summary_id = await _merged(world)
+    await world.backend.delete_many(AGENT, [summary_id])
+
+    story = await why(world, summary_id)
+
+    assert (story.memory.state, story.memory.text_in) == (MemoryState.MISSING, TextPlace.JOURNAL)
+
+
+async def test_nobody_reads_another_agents_or_companys_memories(world: World) -> None:
+    summary_id = await _merged(world)
+    for asked in (summary_id, uid(1)):
+        with pytest.raises(MemoryNotFoundError, match="of this agent"):
+            await why(world, asked, agent_id="bob")
+        with pytest.raises(MemoryNotFoundError):
+            await tell_story(
+                asked, backend=world.backend, ledger=world.ledger, company="globex", journal_days=JOURNAL_DAYS
+            )
+    for unknown in ("nothing", uid(999)):
+        with pytest.raises(MemoryNotFoundError):
+            await why(world, unknown)
+
+
+async def test_a_memory_that_a_run_is_about_to_remove_says_so(world: World) -> None:
+    await world.store(memory(n) for n in range(1, 6))
+
+    async def stuck(where: object) -> int:
+        raise RuntimeError(str(where))
+
+    world.backend.delete_where = stuck  # type: ignore[method-assign]  # one broken call
+    planned = world.ledger.runs.create(NewRun(company=COMPANY, agent_id=AGENT, planned_at=world.clock()))
+    assert planned is not None
+    with pytest.raises(RuntimeError):
+        await world.service().run(planned.run_id)
+
+    memory_now = (await why(world, uid(1))).memory
+
+    assert memory_now.state is MemoryState.LIVE
+    assert [(chapter.kind, chapter.is_open) for chapter in memory_now.chapters] == [("removed", True)]
+    assert memory_now.text_in is TextPlace.STORE

@@ -1,0 +1,91 @@
+"""The plan: what it says is what the night then does, and saying it changes nothing."""
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+import pytest
+from histories import POLICIES, stores
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ledgers import copied_urls
+from night_world import AGENT, SHARED_MEMORY, World, memory
+
+from memcore.backends.record import MemoryRecord
+from memcore.config.archival import ArchivalConfig
+from memcore.config.consolidation import ConsolidationConfig
+from memcore.ledger.run import RunStep
+from memcore.models import MemoryCategory
+
+#: Strategies whose plan is exact: what they merge, they merge without asking anyone.
+STRATEGIES = ("simple", "condense", "none")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@given(records=stores(), policy=POLICIES, archives=st.booleans(), archived_after=st.integers(1, 30))
+@settings(
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+def test_the_night_does_what_the_plan_says(
+    ledger_template: Path,
+    tmp_path: Path,
+    strategy: str,
+    records: list[MemoryRecord],
+    policy: ConsolidationConfig,
+    archives: bool,
+    archived_after: int,
+) -> None:
+    parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else tmp_path
+    archival = ArchivalConfig(enabled=archives, age_threshold_days=archived_after)
+    policy = ConsolidationConfig.model_validate({**dict(policy), "strategy": strategy, "archival": archival})
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
+        world = World(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
+        try:
+            asyncio.run(_planned_then_done(world, records))
+        finally:
+            world.ledger.close()
+
+
+async def _planned_then_done(world: World, records: list[MemoryRecord]) -> None:
+    await world.store(records)
+    before = await world.snapshot()
+
+    plan = await world.service().plan(AGENT)
+
+    assert await world.snapshot() == before
+    brief = await world.service().plan(AGENT, in_detail=False)
+    assert [(step.step, step.removed) for step in brief.steps] == [(step.step, step.removed) for step in plan.steps]
+    run = await world.night()
+    done = run.counts
+    removed = {step.step: step.removed for step in plan.steps}
+    assert removed == {
+        RunStep.RETENTION: done["ended"] + done["retention"] + done["expired"],
+        RunStep.CONSOLIDATION: done["consolidated"],
+        RunStep.ENFORCEMENT: done["enforced"],
+    }
+    assert plan.summaries == done["summaries"]
+    assert plan.archived == world.ledger.archive.archived_by(run.run_id)
+    assert sum(group.removed for group in plan.groups) == done["consolidated"]
+    assert sum(group.summaries for group in plan.groups) == plan.summaries
+    archived = {entry.original_id for entry in world.ledger.archive.index_of(run.run_id)}
+    assert {example for step in plan.steps for example in step.archived_examples} <= archived
+    assert (plan.questions, plan.tokens) == (0, 0)
+
+
+async def test_a_plan_tells_what_is_merged_with_what(world: World) -> None:
+    records = [memory(n, days_old=40 - n, namespace="work") for n in range(1, 6)]
+    records += [memory(n, days_old=40 - n, category=MemoryCategory.SOCIAL) for n in range(6, 10)]
+    await world.store(records)
+
+    plan = await world.service().plan(AGENT)
+
+    assert [(group.category, group.namespace, group.removed, group.summaries) for group in plan.groups] == [
+        (MemoryCategory.SEMANTIC, "work", 4, 1),
+        (MemoryCategory.SOCIAL, "default", 3, 1),
+    ]
+    assert (plan.groups[0].oldest, plan.groups[0].newest) == (
+        records[0].entry.created_at,
+        records[3].entry.created_at,
+    )

@@ -1,0 +1,146 @@
+"""Who asks a model for a night: once, with a lease that is kept, and within the budget."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from asking_nights import LLM, finish, with_model
+from faults import Crash
+from night_world import AGENT, COMPANY, START, MakeWorld, memory, uid
+from oracles import Oracle, SlowOracle
+
+from memcore.errors import (
+    BudgetExceededError,
+)
+from memcore.jobs.outcomes import Done, Skipped, Snooze
+from memcore.ledger import RunState
+from memcore.llm.held_question import QUESTION_LEASE
+from memcore.maintenance.wait import RING_AGAIN
+
+
+@pytest.fixture
+def oracle() -> Oracle:
+    return Oracle()
+
+
+async def test_a_spent_budget_lets_every_part_sleep_and_nothing_fails(make_world: MakeWorld, oracle: Oracle) -> None:
+    world = with_model(make_world, oracle)
+    await world.store(memory(n, days_old=40 - n) for n in range(1, 8))
+    before = await world.snapshot()
+    midnight = START + timedelta(hours=22)
+    oracle.script = [BudgetExceededError("0 of 0 tokens are left today", until=midnight)]
+    run = world.plan_run()
+
+    outcome = await world.service().run(run.run_id)
+    parts = world.ledger.syntheses.to_ring(run.run_id)
+    asked = [await world.synthesis().ask(run.run_id, part.place) for part in parts]
+    outcome = await world.service().run(run.run_id)
+
+    assert [type(each.outcome) for each in asked] == [Skipped, Skipped]
+    assert [each.night is not None for each in asked] == [True, False], "the night is told once"
+    assert isinstance(outcome, Snooze)
+    assert outcome.reason == "0 of 0 tokens are left today"
+    assert world.run(run.run_id).state is RunState.QUEUED
+    assert world.ledger.syntheses.to_ring(run.run_id) == ()
+    assert world.ledger.runs.stale(COMPANY, queued_for=timedelta(minutes=2), limit=9) == ()
+    assert await world.snapshot() == before
+    assert len(oracle.asked) == 1
+
+    world.clock.at = midnight + timedelta(seconds=1)
+    assert [stale.run_id for stale in world.ledger.runs.stale(COMPANY, queued_for=timedelta(days=1), limit=9)]
+    assert (await finish(world, run.run_id)).counts["consolidated"] == 6
+
+
+async def test_a_paused_agent_asks_no_model(make_world: MakeWorld, oracle: Oracle) -> None:
+    world = with_model(make_world, oracle)
+    await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
+    run = world.plan_run()
+    await world.service().run(run.run_id)
+    world.ledger.switches.pause(COMPANY)
+
+    asked = await world.synthesis().ask(run.run_id, 0)
+
+    assert isinstance(asked.outcome, Skipped)
+    assert "paused" in asked.outcome.reason
+    assert not oracle.asked
+
+
+async def test_a_memory_that_is_gone_when_the_answer_comes_is_left_out_and_the_model_asked_about_the_rest(
+    make_world: MakeWorld, oracle: Oracle
+) -> None:
+    world = with_model(make_world, oracle)
+    await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
+    run = world.plan_run()
+    await world.service().run(run.run_id)
+    await world.ask_model(run.run_id)
+    pinned = (await world.live())[uid(2)].entry.metadata.model_copy(update={"tags": ("pinned",)})
+    await world.backend.set_metadata_many(AGENT, [uid(2)], pinned)
+
+    await finish(world, run.run_id)
+
+    [summary] = await world.summaries()
+    assert summary.lineage.summary_of == (uid(1), uid(3))
+    assert "memory number 2" not in summary.entry.content
+    assert uid(2) in await world.live()
+
+
+async def test_two_workers_that_get_the_same_job_ask_once(make_world: MakeWorld, oracle: Oracle) -> None:
+    world = with_model(make_world, oracle)
+    await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
+    run = world.plan_run()
+    await world.service().run(run.run_id)
+
+    found = await asyncio.gather(*(world.synthesis().ask(run.run_id, 0) for _ in range(3)))
+
+    assert sorted(type(each.outcome).__name__ for each in found) == ["Done", "Skipped", "Skipped"]
+    assert len(oracle.asked) == 1
+
+
+async def test_a_worker_that_dies_while_it_asks_is_followed_by_another(make_world: MakeWorld, oracle: Oracle) -> None:
+    world = with_model(make_world, oracle)
+    await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
+    run = world.plan_run()
+    await world.service().run(run.run_id)
+    oracle.script = [Crash()]
+    world.ledger.syntheses.rung(run.run_id, [0], again_at=world.clock() + RING_AGAIN)
+    with pytest.raises(Crash):
+        await world.synthesis().ask(run.run_id, 0)
+
+    assert world.ledger.syntheses.revive(COMPANY) == (), "its lease has not ended"
+    world.clock.turn(QUESTION_LEASE)
+    assert world.ledger.syntheses.revive(COMPANY) == (run.run_id,)
+    assert world.ledger.syntheses.revive(COMPANY) == (), "one death, one bell"
+    assert [part.place for part in world.ledger.syntheses.to_ring(run.run_id)] == [0]
+    assert (await finish(world, run.run_id)).counts["consolidated"] == 3
+
+
+async def test_a_slow_model_keeps_its_question_however_long_it_thinks(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, slow = make_world(LLM), SlowOracle()
+    world.model = slow
+    await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
+    run = world.plan_run()
+    await world.service().run(run.run_id)
+    renew, renewed = world.ledger.answers.renew, asyncio.Event()
+
+    def noticed(*args: Any, **kwargs: Any) -> bool:
+        is_held = renew(*args, **kwargs)
+        renewed.set()
+        return is_held
+
+    monkeypatch.setattr(world.ledger.answers, "renew", noticed)
+    asking = asyncio.create_task(world.synthesis(renewal=timedelta(milliseconds=1)).ask(run.run_id, 0))
+    await slow.begun.wait()
+
+    for _ in range(4):
+        world.clock.turn(QUESTION_LEASE - timedelta(seconds=1))
+        renewed.clear()
+        await asyncio.wait_for(renewed.wait(), timeout=30)
+        assert world.ledger.syntheses.revive(COMPANY) == ()
+        assert isinstance((await world.synthesis().ask(run.run_id, 0)).outcome, Skipped)
+
+    slow.may_answer.set()
+    assert isinstance((await asking).outcome, Done)
+    assert len(slow.asked) == 1

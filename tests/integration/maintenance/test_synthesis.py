@@ -1,0 +1,295 @@
+"""Nights that need a model: who is asked, when, and what becomes of its answers and failures."""
+
+from typing import Any
+
+import pytest
+from asking_nights import DUAL, LLM, finish, with_model
+from night_world import AGENT, MakeWorld, memory, uid
+from oracles import Oracle, said
+
+from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.llm_consolidation import LLMConsolidationConfig
+from memcore.errors import (
+    MemoryRetrievalError,
+    ProviderError,
+    ProviderUnavailableError,
+    RetryExhaustedError,
+)
+from memcore.jobs.outcomes import Dead, Done, Snooze
+from memcore.ledger import RunState
+from memcore.ledger.synthesis import SynthesisState
+from memcore.models import MemoryCategory
+
+
+@pytest.fixture
+def oracle() -> Oracle:
+    return Oracle()
+
+
+async def test_a_night_waits_without_a_lease_while_the_model_is_asked(make_world: MakeWorld, oracle: Oracle) -> None:
+    world = with_model(make_world, oracle)
+    await world.store(memory(n, days_old=40 - n) for n in range(1, 8))
+    run = world.plan_run()
+
+    outcome = await world.service().run(run.run_id)
+
+    assert isinstance(outcome, Snooze)
+    assert "asked about 2 of 2 groups" in outcome.reason
+    waiting = world.run(run.run_id)
+    assert (waiting.state, waiting.token, waiting.lease_until, waiting.attempt) == (RunState.QUEUED, None, None, 0)
+    assert not oracle.asked, "a night never asks"
+    assert len(await world.live()) == 7, "nothing goes before there is something in its place"
+
+
+async def test_the_last_answer_wakes_the_night_which_then_replaces_every_group(
+    make_world: MakeWorld, oracle: Oracle
+) -> None:
+    world = with_model(make_world, oracle)
+    await world.store(memory(n, days_old=40 - n) for n in range(1, 8))
+    run = world.plan_run()
+    await world.service().run(run.run_id)
+    parts = world.ledger.syntheses.to_ring(run.run_id)
+
+    first = await world.synthesis().ask(run.run_id, parts[0].place)
+    last = await world.synthesis().ask(run.run_id, parts[1].place)
+
+    assert first.night is None
+    assert last.night is not None
+    assert last.night.run_id == run.run_id
+    assert isinstance(await world.service().run(run.run_id), Done)
+    summaries = await world.summaries()
+    assert {source for summary in summaries for source in summary.lineage.summary_of} == {uid(n) for n in range(1, 7)}
+    assert all(summary.entry.content.startswith("In short: memory number") for summary in summaries)
+    assert all(summary.entry.metadata.tags[:2] == ("consolidated", "llm-synthesized") for summary in summaries)
+    assert set((await world.live()).keys()) == {uid(7), *(summary.entry.id for summary in summaries)}
+    await world.check_balance()
+
+
+async def test_the_kept_memory_is_not_shown_and_the_agent_pays_by_category(
+    make_world: MakeWorld, oracle: Oracle
+) -> None:
+    world = with_model(make_world, oracle)
+    await world.store(memory(n, days_old=40 - n, category=MemoryCategory.SOCIAL) for n in range(1, 5))
+
+    run = await world.night()
+
+    shown = "\n".join(message.content for message in oracle.asked[0].messages)
+    assert "memory number 3" in shown
+    assert "memory number 4" not in shown
+    assert [(by.agent_id, by.run_id, by.purpose) for by in oracle.for_whom] == [
+        (AGENT, run.run_id, "system:memory:consolidate:social")
+    ]
+
+
+async def test_recent_distillations_stand_in_the_system_text_and_are_data(
+    make_world: MakeWorld, oracle: Oracle
+) -> None:
+    world = with_model(make_world, oracle)
+    await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
+    tales = [
+        memory(10 + n, days_old=20 - n, content=f"trace {n} " + "x" * 900, tags=["distillation"]) for n in range(7)
+    ]
+    await world.store(tales)
+
+    await world.night()
+
+    system, user = (message.content for message in oracle.asked[0].messages)
+    assert [f"trace {n} " in system for n in range(7)] == [False, False, True, True, True, True, True]
+    assert "x" * 493 not in system
+    assert "trace" not in user
+    assert system.count("<trajectory>\n") == 5
+
+
+async def test_another_night_asks_nothing_that_was_answered_before(make_world: MakeWorld, oracle: Oracle) -> None:
+    world = with_model(make_world, oracle)
+    await world.store(memory(n, days_old=40 - n) for n in range(1, 8))
+    first = world.plan_run()
+    await world.service().run(first.run_id)
+    await world.ask_model(first.run_id)
+    # An undo, say, takes the night's place before it can use the answers.
+    other = world.plan_run(undo_of=first.run_id)
+    assert isinstance(await world.service().run(other.run_id), Done)
+    assert world.run(first.run_id).state is RunState.SKIPPED
+
+    run = await world.night()
+
+    assert run.counts["consolidated"] == 6
+    assert len(oracle.asked) == 2
+
+
+# Row by row: what the model did, and what became of the memories.
+
+
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [
+        (RetryExhaustedError("429 in each of 4 attempts"), "429 in each of 4 attempts"),
+        (ProviderUnavailableError("connection refused"), "connection refused"),
+        (said("", is_cut=False), "the answer is blank"),
+        (said(" \n\t "), "the answer is blank"),
+        (said("x" * 100_000), "longer than allowed"),
+        (said("cut in the mid", is_cut=True), "longer than allowed"),
+        (KeyError("something nobody thought of"), "unexpected KeyError"),
+    ],
+    ids=["retries used up", "passing", "empty", "blank", "over-long", "cut", "unexpected"],
+)
+async def test_a_model_that_fails_costs_the_summary_its_beauty_and_no_memory(
+    make_world: MakeWorld, oracle: Oracle, caplog: pytest.LogCaptureFixture, trouble: Any, reason: str
+) -> None:
+    world = with_model(make_world, oracle)
+    await world.store(memory(n, days_old=40 - n, content=f"{n} " + "y" * 300) for n in range(1, 5))
+    oracle.script = [trouble, trouble]
+
+    run = await world.night()
+
+    [summary] = await world.summaries()
+    assert summary.entry.metadata.tags[:2] == ("consolidated", "concat-fallback")
+    assert summary.entry.content.count("...") == 3, "200 characters of each"
+    assert run.counts["consolidated"] == 3
+    [warning] = [record for record in caplog.records if record.message == "consolidation.llm.fallback"]
+    assert warning.levelname == "WARNING"
+    assert reason in warning.__dict__["reason"]
+    assert "yyy" not in caplog.text
+    await world.check_balance()
+
+
+async def test_an_answer_that_is_too_long_is_asked_for_once_more(make_world: MakeWorld, oracle: Oracle) -> None:
+    world = with_model(make_world, oracle)
+    await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
+    oracle.script = [said("cut in the mid", is_cut=True), said("short now")]
+
+    await world.night()
+
+    [summary] = await world.summaries()
+    assert summary.entry.content == "short now"
+    assert "Your last answer was too long" in oracle.asked[1].messages[-1].content
+
+
+async def test_a_server_that_refuses_leaves_everything_as_it_is_and_says_so(
+    make_world: MakeWorld, oracle: Oracle, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = with_model(make_world, oracle)
+    await world.store(memory(n, days_old=40 - n) for n in range(1, 8))
+    before = await world.snapshot()
+    oracle.script = [ProviderError("401: the key is wrong")]
+    run = world.plan_run()
+
+    outcome = await world.to_the_end(run.run_id)
+
+    assert isinstance(outcome, Dead)
+    assert "2 of 2 groups wait for a person: 401: the key is wrong" in outcome.reason
+    assert world.run(run.run_id).state is RunState.FAILED
+    assert await world.snapshot() == before
+    assert len(oracle.asked) == 1, "the second group is not asked about after the first was refused"
+    assert [record.levelname for record in caplog.records if record.message == "consolidation.llm.error"] == ["ERROR"]
+    oracle.script = []
+    assert (await world.night()).counts["consolidated"] == 6, "the next night asks anew"
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RecursionError()])
+async def test_a_process_in_trouble_blames_no_model(make_world: MakeWorld, oracle: Oracle, error: Exception) -> None:
+    world = with_model(make_world, oracle)
+    await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
+    oracle.script = [error]
+    run = world.plan_run()
+    await world.service().run(run.run_id)
+
+    with pytest.raises(type(error)):
+        await world.synthesis().ask(run.run_id, 0)
+
+    assert (await finish(world, run.run_id)).counts["consolidated"] == 3
+    [summary] = await world.summaries()
+    assert "llm-synthesized" in summary.entry.metadata.tags
+
+
+async def test_trajectories_that_cannot_be_read_are_left_out_with_a_warning(
+    make_world: MakeWorld, oracle: Oracle, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = with_model(make_world, oracle)
+    await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
+    await world.store([memory(9, days_old=2, content="a trace", tags=["distillation"])])
+
+    async def fail(_agent_id: str, _query: object) -> tuple[()]:
+        raise MemoryRetrievalError("the store is busy")
+
+    monkeypatch.setattr(world.backend, "retrieve", fail)
+    await world.night()
+
+    assert "<trajectory>" not in oracle.asked[0].messages[0].content
+    assert "consolidation.llm.context_missing" in [record.message for record in caplog.records]
+    [summary] = await world.summaries()
+    assert "llm-synthesized" in summary.entry.metadata.tags
+
+
+async def test_a_chatty_group_is_shortened_memory_by_memory_and_a_dense_one_needs_no_model(
+    make_world: MakeWorld, oracle: Oracle
+) -> None:
+    world = with_model(make_world, oracle, DUAL)
+    chat = [memory(n, days_old=40 - n, content=f"We spoke about the garden again, visit {n}.") for n in range(1, 5)]
+    code = [memory(n, days_old=40 - n, category=MemoryCategory.PROCEDURAL, content=_code(n)) for n in range(11, 15)]
+    await world.store([*chat, *code])
+    run = world.plan_run()
+
+    await world.service().run(run.run_id)
+
+    assert [summary.entry.category for summary in await world.summaries()] == [MemoryCategory.PROCEDURAL]
+    [waiting] = world.ledger.syntheses.of_run(run.run_id)
+    assert waiting.state is SynthesisState.WANTED
+    await finish(world, run.run_id)
+    tags = {summary.entry.category: summary.entry.metadata.tags for summary in await world.summaries()}
+    assert tags[MemoryCategory.PROCEDURAL][:2] == ("consolidated", "mode:extractive")
+    assert tags[MemoryCategory.SEMANTIC][:2] == ("consolidated", "mode:abstractive")
+    assert len(oracle.asked) == 3
+    await world.check_balance()
+
+
+async def test_the_dual_mode_leaves_what_is_younger_than_the_archive_takes(
+    make_world: MakeWorld, oracle: Oracle
+) -> None:
+    world = with_model(make_world, oracle, DUAL)
+    await world.store(memory(n, days_old=19) for n in range(1, 8))
+
+    run = await world.night()
+
+    assert run.counts["consolidated"] == 0
+    assert not oracle.asked
+
+
+async def test_a_group_longer_than_the_prompt_is_cut_into_several(make_world: MakeWorld, oracle: Oracle) -> None:
+    caps = LLMConsolidationConfig(max_entry_input_chars=300, max_total_user_content_chars=1000)
+    policy = LLM.model_copy(update={"llm": caps, "group_max_entries": 20})
+    world = with_model(make_world, oracle, policy)
+    await world.store(memory(n, days_old=40 - n, content=f"{n} " + "z" * 298) for n in range(1, 9))
+
+    await world.night()
+
+    assert [len(summary.lineage.summary_of) for summary in await world.summaries()] == [3, 3]
+    assert await world.live()  # the last one of seven stands alone and waits for the next night
+    assert uid(7) in await world.live()
+
+
+def _code(number: int) -> str:
+    return f'''def job_{number}(payload: dict) -> None:
+    """Run it."""
+    for item in payload["items"]:
+        if item["state"] == "done":
+            continue
+        queue.send(item["id"], retries={number}, key="a3f1{number}")
+    return None
+'''
+
+
+@pytest.mark.parametrize(("policy", "questions"), [(LLM, 2), (DUAL, 6)])
+async def test_a_plan_counts_the_questions_and_asks_none(
+    make_world: MakeWorld, oracle: Oracle, policy: ConsolidationConfig, questions: int
+) -> None:
+    world = with_model(make_world, oracle, policy)
+    await world.store(memory(n, days_old=40 - n, content=f"We spoke about garden {n}.") for n in range(1, 8))
+
+    plan = await world.service().plan(AGENT)
+
+    assert plan.questions == questions
+    assert plan.tokens > 0
+    assert not oracle.asked
+    await world.night()
+    assert len(oracle.asked) == questions

@@ -1,0 +1,51 @@
+"""Undo of any run, whatever later runs, undos, ends and agents have done since."""
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from histories import HISTORIES, POLICIES, Step, stores
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ledgers import copied_urls
+from night_world import SHARED_MEMORY, World, memory
+from oracles import Oracle
+from undoing import live_and_remember, undo_and_check
+
+from memcore.backends.record import MemoryRecord
+from memcore.config.consolidation import ConsolidationConfig
+
+
+@given(records=stores(), policy=POLICIES, history=HISTORIES, pick=st.integers(0, 99))
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+def test_an_undo_reverses_what_nobody_has_touched_since_and_lists_the_rest(
+    ledger_template: Path,
+    tmp_path: Path,
+    records: list[MemoryRecord],
+    policy: ConsolidationConfig,
+    history: list[Step],
+    pick: int,
+) -> None:
+    parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else tmp_path
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
+        world = World(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
+        world.model = Oracle()
+        try:
+            asyncio.run(_lived_and_undone(world, records, [Step(act="night"), *history], pick))
+        finally:
+            world.ledger.close()
+
+
+async def _lived_and_undone(world: World, records: list[MemoryRecord], history: list[Step], pick: int) -> None:
+    await world.store(records)
+    lived = await live_and_remember(world, history)
+    await undo_and_check(world, lived[pick % len(lived)])
+
+
+async def test_what_a_later_night_decided_anew_is_left_alone_by_plan_and_undo(world: World) -> None:
+    history = [Step(act="night"), Step(act="undo"), Step(act="night", days=2)]
+    await _lived_and_undone(world, [memory(number, days_old=40 - number) for number in range(1, 6)], history, 0)

@@ -1,0 +1,86 @@
+"""The same undos on the real store: what returns is what was there, vectors bit by bit."""
+
+import asyncio
+import itertools
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from embedders import HashingEmbedder
+from histories import HISTORIES, POLICIES, Step, stores
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ledgers import copied_urls
+from night_world import COMPANY, SHARED_MEMORY, World
+from oracles import Oracle
+from pydantic import SecretStr
+from servers import store_server
+from undoing import live_and_remember, undo_and_check
+
+from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.mem0.place import Mem0Place
+from memcore.backends.record import MemoryRecord
+from memcore.config.consolidation import ConsolidationConfig
+from memcore.embedding.bm25 import Bm25Encoder
+from memcore.ledger.migrate import migrate_history
+
+if TYPE_CHECKING:
+    from memcore.backends.inmemory import InMemoryBackend
+
+#: Each example has a collection of its own.
+NAMES = (f"undo-{number}" for number in itertools.count())
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mem0Place]:
+    folder: Path = tmp_path_factory.mktemp("store")
+    history_url = f"sqlite:///{folder / 'history.db'}"
+    migrate_history(history_url)
+    with store_server(folder / "shards") as address:
+        yield Mem0Place(
+            url=address.url,
+            api_key=SecretStr(address.api_key),
+            history_url=history_url,
+            collection=Mem0Place.collection_of("undo"),
+        )
+
+
+@given(records=stores(most=12), policy=POLICIES, history=HISTORIES, pick=st.integers(0, 99))
+@settings(
+    max_examples=4,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+def test_an_undo_on_the_real_store_reverses_what_nobody_has_touched_since(
+    ledger_template: Path,
+    place: Mem0Place,
+    records: list[MemoryRecord],
+    policy: ConsolidationConfig,
+    history: list[Step],
+    pick: int,
+) -> None:
+    with tempfile.TemporaryDirectory(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None) as folder:
+        world = World(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
+        world.model = Oracle()
+        try:
+            asyncio.run(_on_mem0(world, place, records, [Step(act="night"), *history], pick))
+        finally:
+            world.ledger.close()
+
+
+async def _on_mem0(world: World, place: Mem0Place, records: list[MemoryRecord], history: list[Step], pick: int) -> None:
+    own = place.model_copy(update={"collection": Mem0Place.collection_of(next(NAMES))})
+    backend = Mem0Backend(own, company=COMPANY, embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=world.clock)
+    # The world asks only for what the batch protocol has.
+    world.backend = cast("InMemoryBackend", backend)
+    try:
+        # The store embeds them itself: vectors of three numbers are none of this embedder's.
+        await world.store(replace(record, vectors=None) for record in records)
+        lived = await live_and_remember(world, history)
+        await undo_and_check(world, lived[pick % len(lived)])
+        await undo_and_check(world, lived[0])
+    finally:
+        await backend.disconnect()

@@ -1,0 +1,19 @@
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from ledgers import copied_urls
+from libraries import Library
+from night_world import SHARED_MEMORY
+
+
+@pytest.fixture
+async def library(ledger_template: Path, tmp_path: Path) -> AsyncIterator[Library]:
+    """In memory where there is such a folder: these tests wait for the disk some thousand times."""
+    place = SHARED_MEMORY if SHARED_MEMORY.is_dir() else tmp_path
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        made = Library(copied_urls(ledger_template, Path(folder) / "ledger"), Path(folder) / "home")
+        await made.backend.connect()
+        yield made
+        made.ledger.close()

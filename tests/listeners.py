@@ -1,0 +1,52 @@
+"""A server on loopback that writes down what is posted to it, and answers as a test says."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
+from typing import Any
+
+#: A webhook's path, often its only key.
+PATH = "hunter2"
+
+
+class Listener:
+    """What was posted, and what is answered; while it is cleared, requests hang."""
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+        self.status = 204
+        self.goes_on = Event()
+        self.goes_on.set()
+        listener = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                listener.heard.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                listener.goes_on.wait()
+                self.send_response(listener.status)
+                self.send_header("Location", "/elsewhere")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base names it
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/{PATH}"
+
+
+@contextmanager
+def listening() -> Iterator[Listener]:
+    """Yield a listener that runs."""
+    made = Listener()
+    thread = Thread(target=made.server.serve_forever)
+    thread.start()
+    try:
+        yield made
+    finally:
+        made.goes_on.set()
+        made.server.shutdown()
+        thread.join()
+        made.server.server_close()

@@ -1,0 +1,70 @@
+"""The webhook against a server on loopback: what it is told, and what becomes of its failures."""
+
+import logging
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from listeners import PATH, Listener, listening
+from proposals import proposal
+
+from memcore.approval_models import Approval, ApprovalNeed, ApprovalState, Superseded
+from memcore.approvals.events import ApprovalEvent
+from memcore.approvals.webhook import Webhook
+from memcore.clock import utc_now
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    with listening() as made:
+        yield made
+
+
+def approval() -> Approval:
+    now = utc_now()
+    given = proposal("hunter2", supersedes=(Superseded(id="x", content="hunter2"),), details={"a": "hunter2"})
+    return Approval(
+        approval_id="one",
+        proposal=given,
+        state=ApprovalState.PENDING,
+        needs=ApprovalNeed.WORD,
+        created_at=now,
+        expires_at=now,
+    )
+
+
+async def test_it_is_told_id_action_title_and_risk_and_no_text(
+    listener: Listener, caplog: pytest.LogCaptureFixture
+) -> None:
+    await Webhook(listener.url).tell(approval())
+    assert listener.heard == [{"id": "one", "action": "test:note", "title": "A text for all", "risk": "medium"}]
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("status", [302, 404, 503])
+async def test_a_bad_answer_is_logged_and_nobodys_error(
+    listener: Listener, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener.status = status
+    await Webhook(listener.url).tell(approval())
+    (record,) = [each for each in caplog.records if each.name == "memcore.approvals.webhook"]
+    assert (record.msg, vars(record)["problem"]) == (ApprovalEvent.WEBHOOK_FAILED, f"status {status}")
+    assert len(listener.heard) == 1
+
+
+async def test_a_server_that_hangs_is_given_up(listener: Listener, caplog: pytest.LogCaptureFixture) -> None:
+    listener.goes_on.clear()
+    await Webhook(listener.url, timeout=timedelta(milliseconds=200)).tell(approval())
+    (record,) = caplog.records
+    assert vars(record)["problem"] == "ReadTimeout"
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/hunter2", "http://[hunter2", "http://a:hunter2/"])
+async def test_an_address_where_nobody_listens_is_logged_without_its_secret(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    await Webhook(url).tell(approval())
+    (record,) = caplog.records
+    assert record.msg == ApprovalEvent.WEBHOOK_FAILED
+    assert PATH not in str(vars(record))

@@ -1,0 +1,73 @@
+import logging
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from memories import NOW
+from traces import trace
+
+from memcore.client.distill_envelope import seal_trace
+from memcore.client.envelope import Scope
+from memcore.client.trace_post import post_trace
+from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryQueueFullError
+from memcore.execution_trace import ExecutionTrace
+from memcore.jobs.distill_payload import DistillPayload
+from memcore.jobs.payloads import MAX_PAYLOAD_BYTES
+
+if TYPE_CHECKING:
+    from memcore.client.sender import Sender
+
+
+def sealed(
+    agent_id: str = "ada", made: ExecutionTrace | None = None, *, company: str = "acme", **more: Any
+) -> DistillPayload:
+    return seal_trace(agent_id, made or trace(), company=company, now=NOW, **more)
+
+
+def test_the_same_trace_has_one_id_whenever_it_is_sent_and_any_other_has_another() -> None:
+    first = sealed()
+    assert sealed(" ada ", scope=Scope(session_id="s")).trace_id == first.trace_id
+    others = [
+        sealed("bob"),
+        sealed(company="globex"),
+        sealed(made=trace("t-2")),
+        sealed(made=trace(retries=1)),
+        sealed(made=trace(output="x")),
+        sealed(made=trace(ended_at=NOW)),
+    ]
+    assert len({first.trace_id, *(each.trace_id for each in others)}) == 7
+
+
+def test_session_and_project_travel() -> None:
+    made = sealed(scope=Scope(session_id="s", project_id="p"))
+    assert (made.session_id, made.project_id, made.sent_at) == ("s", "p", NOW)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"agent_id": "a\0"}, "agent_id"),
+        ({"company": " "}, "company"),
+        ({"made": trace(output="x" * MAX_PAYLOAD_BYTES)}, "trace"),
+        ({"made": trace(output="\ud800")}, "trace"),
+    ],
+)
+def test_what_breaks_a_limit_is_refused_by_name_and_without_its_text(fields: dict[str, Any], field: str) -> None:
+    with pytest.raises(MemoryInputError) as refused:
+        sealed(**fields)
+    assert refused.value.field == field
+    assert len(str(refused.value)) < 200
+
+
+@pytest.mark.parametrize("trouble", [MemoryConnectionError("gone"), MemoryQueueFullError("full")], ids=type)
+def test_a_broker_that_does_not_take_it_fails_no_task(trouble: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    class Away:
+        def send(self, *_args: object, **_more: object) -> str:
+            raise trouble
+
+    made = sealed(made=trace(output="a secret"))
+    with caplog.at_level(logging.WARNING):
+        assert post_trace(cast("Sender", Away()), made, track=True, admit=None) is None
+    (line,) = caplog.records
+    assert line.message == "memory.distill.lost"
+    assert {"ada", made.trace_id, type(trouble).__name__} <= set(map(str, vars(line).values()))
+    assert "secret" not in str(vars(line))

@@ -1,0 +1,74 @@
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from memories import NOW
+
+from memcore.client.experience_envelope import ExperienceFields, seal_experience
+from memcore.errors import MemoryInputError
+from memcore.experience_models import DETAILED_TAG
+from memcore.jobs.experience_payload import ExperiencePayload
+from memcore.jobs.payloads import MAX_PAYLOAD_BYTES
+from memcore.models import MAX_KEY_CHARS, MemoryMetadata
+
+
+def sealed(agent_id: str = "ada", *, company: str = "acme", **fields: Any) -> ExperiencePayload:
+    said: ExperienceFields = {"prompt": "Why did it fail?", "output": "The disk was full.", **fields}  # type: ignore[typeddict-item]
+    return seal_experience(agent_id, said, company=company, now=NOW)
+
+
+def test_the_same_texts_of_one_task_of_one_agent_have_one_id_whenever_they_are_sent() -> None:
+    first = sealed().experience
+    assert sealed(created_at=NOW - timedelta(days=1), metadata=MemoryMetadata(source="x")).experience.id == first.id
+    others = [
+        sealed("bob"),
+        sealed(company="globex"),
+        sealed(task_id="t"),
+        sealed(prompt="Why?"),
+        sealed(output="I know not."),
+        sealed(verification_feedback="true"),
+        sealed(reasoning_trace=["true"]),
+        sealed(reasoning_trace=["tr", "ue"]),
+    ]
+    assert len({first.id, *(each.experience.id for each in others)}) == 9
+
+
+def test_everything_travels_and_the_tag_is_there_once() -> None:
+    made = sealed(
+        " ada ",
+        verification_feedback="it holds",
+        reasoning_trace=iter(["look", "think"]),
+        task_id="t",
+        metadata=MemoryMetadata(source="ticket", confidence=0.5, tags=("urgent", DETAILED_TAG)),
+    ).experience
+    assert (made.agent_id, made.created_at, made.source_task_id) == ("ada", NOW, "t")
+    assert (made.verification_feedback, made.reasoning_trace) == ("it holds", ("look", "think"))
+    assert (made.metadata.source, made.metadata.confidence) == ("ticket", 0.5)
+    assert made.metadata.tags == (DETAILED_TAG, "urgent")
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"prompt": " "}, "prompt"),
+        ({"output": "x\ud800"}, "experience"),
+        ({"output": "\x01" * (MAX_PAYLOAD_BYTES // 6)}, "experience"),
+        ({"reasoning_trace": ["step", ""]}, "reasoning_trace.1"),
+        ({"task_id": "t" * (MAX_KEY_CHARS + 1)}, "source_task_id"),
+        ({"agent_id": "a\0"}, "agent_id"),
+        ({"company": " "}, "company"),
+        ({"created_at": NOW.replace(tzinfo=None)}, "created_at"),
+    ],
+)
+def test_what_breaks_a_limit_is_refused_by_name_and_without_its_text(fields: dict[str, Any], field: str) -> None:
+    with pytest.raises(MemoryInputError) as refused:
+        sealed(**fields)
+    assert refused.value.field == field
+    assert len(str(refused.value)) < 200
+
+
+def test_an_experience_right_at_the_limit_is_sealed() -> None:
+    frame = len(sealed(output="x").experience.model_copy(update={"id": "unnamed"}).model_dump_json()) - 1
+    assert sealed(output="x" * (MAX_PAYLOAD_BYTES - frame))
+    with pytest.raises(MemoryInputError, match="the limit is 1048576"):
+        sealed(output="x" * (MAX_PAYLOAD_BYTES - frame + 1))

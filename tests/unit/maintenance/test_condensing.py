@@ -1,0 +1,140 @@
+"""What a condensed summary keeps."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from night_world import memory
+
+from memcore.errors import MemoryConfigError
+from memcore.maintenance.condensing import CondensingOp
+from memcore.maintenance.vocabulary import Vocabulary
+
+SMALL_TALK = [
+    f"Hi there! How are you today, friend number {n}? Thanks a lot, that is really great to hear!" for n in range(9)
+]
+
+
+def condense(texts: Sequence[str], *, keep_share: float = 0.5, among: Sequence[str] = ()) -> str:
+    async def vocabulary(_agent_id: str) -> Vocabulary:
+        words = Vocabulary()
+        words.read(among)
+        return words
+
+    op = CondensingOp(keep_share=keep_share, vocabulary=vocabulary)
+    draft = asyncio.run(op.write([memory(n, content=text) for n, text in enumerate(texts, 1)]))
+    assert draft.tags == ("condensed",)
+    return draft.content
+
+
+def test_what_tells_a_memory_from_the_others_stays_and_small_talk_goes() -> None:
+    texts = [
+        "Hi there! The deploy key is 4f9c-77aa. Thanks a lot!",
+        "How are you today? Maria moved to Lisbon on 3 May 2024. That is really great!",
+        "Thanks a lot, that is really great to hear! How are you, friend?",
+    ]
+
+    summary = condense(texts, keep_share=0.4, among=[*texts, *SMALL_TALK])
+
+    assert summary == "The deploy key is 4f9c-77aa.\nMaria moved to Lisbon on 3 May 2024."
+
+
+def test_what_is_said_twice_is_kept_once() -> None:
+    texts = ["Maria moved to Lisbon. She likes trams.", "Maria moved to Lisbon. She bought skis."]
+
+    assert condense(texts, keep_share=0.8) == "Maria moved to Lisbon. She likes trams.\nShe bought skis."
+
+
+def test_when_and_by_whom_stays_with_what_is_kept_and_neighbours_of_a_day_share_it() -> None:
+    texts = [
+        "[8 May 2023] Ada: Hi there! I planted eleven tomatoes.",
+        "[8 May 2023] Bob: How are you? My bicycle was stolen yesterday.",
+        "[9 May 2023] Ada: Thanks a lot! The police found two bicycles.",
+        "Hi there! Unlabelled kites fly.",
+    ]
+
+    assert condense(texts, keep_share=0.81, among=[*texts, *SMALL_TALK]).split("\n") == [
+        "[8 May 2023]",
+        "- Ada: I planted eleven tomatoes.",
+        "- Bob: My bicycle was stolen yesterday.",
+        "[9 May 2023] Ada: The police found two bicycles.",
+        "Unlabelled kites fly.",
+    ]
+
+
+def test_a_piece_of_a_sentence_shows_that_it_was_cut() -> None:
+    text = (
+        "we talked about this and that and this and that again and about that and this, "
+        "then Ludmila sold Stradivarius violins near Cremona, "
+        "and we talked about this and that and this and that again and about that and this"
+    )
+
+    assert (
+        condense([text, "and this and that"], keep_share=0.4)
+        == "…then Ludmila sold Stradivarius violins near Cremona,…"
+    )
+
+
+def test_the_marks_of_cuts_take_room_too() -> None:
+    common = "and all of it was the same as it is,"
+    text = " ".join(f"{common} but number{n} lives near place{n} of{n}," for n in (101, 202, 303, 404))
+
+    for percent in range(30, 70, 2):
+        summary = condense([text], keep_share=percent / 100, among=[common] * 9)
+
+        assert "\N{HORIZONTAL ELLIPSIS}" in summary
+        assert len(summary.encode()) <= percent * len(text) / 100
+
+
+def test_where_there_is_little_room_sentences_are_parted_so_that_more_than_one_is_heard() -> None:
+    texts = [
+        f"zebra{n} and lion{n} walked along the river{n}, then tiger{n} saw a boat{n} with people{n}" for n in "abc"
+    ]
+
+    assert len(condense(texts, keep_share=0.5).split("\n")) > 1
+    assert max(map(len, condense(texts, keep_share=0.5).split("\N{HORIZONTAL ELLIPSIS}"))) < 60
+
+
+def test_without_a_vocabulary_the_sources_tell_what_is_rare() -> None:
+    texts = ["good day to all! zebras sleep here.", "good day to all!", "good day to all! good day to all!"]
+
+    assert condense(texts, keep_share=0.3) == "zebras sleep here."
+
+
+def test_any_language_is_condensed() -> None:
+    texts = ["你好。我在里斯本买了一艘船。", "你好。谢谢你。", "你好。他住在布拉格。"]
+
+    assert (
+        condense(texts, keep_share=0.75, among=[*texts, "你好。谢谢你。", "你好。"])
+        == "我在里斯本买了一艘船。\n他住在布拉格。"
+    )
+
+
+@given(
+    st.lists(st.text(alphabet="ab .!\n[]:é漢🙂", min_size=1, max_size=120).filter(str.strip), min_size=1, max_size=6),
+    st.floats(0.1, 0.9),
+)
+def test_a_summary_is_never_empty_nor_longer_than_its_share_unless_one_passage_is(
+    texts: list[str], keep_share: float
+) -> None:
+    summary = condense(texts, keep_share=keep_share)
+
+    assert summary.strip()
+    room = keep_share * sum(len(text.encode()) for text in texts)
+    assert len(summary.encode()) <= room or "\n" not in summary
+    assert summary == condense(texts, keep_share=keep_share)
+
+
+@given(st.lists(st.text(min_size=1, max_size=200).filter(str.strip), min_size=2, max_size=5))
+def test_no_word_is_made_up(texts: list[str]) -> None:
+    letters = "".join(texts)
+
+    assert set("".join(condense(texts).split())) <= set(letters) | {"…", "-"}
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -1.0, float("nan")])
+def test_a_share_that_keeps_all_or_nothing_is_refused(share: float) -> None:
+    with pytest.raises(MemoryConfigError, match=r"consolidation\.keep_share"):
+        CondensingOp(keep_share=share)

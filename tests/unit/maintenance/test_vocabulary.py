@@ -1,0 +1,58 @@
+"""Which words are rare."""
+
+import pytest
+from night_world import AGENT, COMPANY, memory, uid
+
+from memcore.backends.inmemory import InMemoryBackend
+from memcore.maintenance import remembered_vocabulary
+from memcore.maintenance.remembered_vocabulary import RememberedVocabulary
+from memcore.maintenance.vocabulary import Vocabulary
+
+
+def test_a_word_of_fewer_texts_is_rarer_and_how_often_one_text_says_it_does_not_matter() -> None:
+    words = Vocabulary()
+    words.read(["good pottery pottery", "good trains", "good", "good trains"])
+
+    assert words.rarity("potteri") > words.rarity("train") > words.rarity("good") > 0.0
+    assert words.rarity("never") > words.rarity("potteri")
+
+
+def test_words_are_counted_as_terms() -> None:
+    words = Vocabulary()
+    words.read(["The Adoptions"])
+
+    assert words.terms("an adoption") == ["adopt"]
+    assert words.rarity("adopt") < words.rarity("the")
+
+
+def test_an_empty_one_finds_every_word_alike() -> None:
+    words = Vocabulary()
+
+    assert words.is_empty
+    assert words.rarity("a") == words.rarity("b") > 0.0
+
+
+async def test_an_agents_memories_are_read_once_and_those_of_others_never() -> None:
+    backend = InMemoryBackend(company=COMPANY)
+    await backend.connect()
+    await backend.store_many([memory(n, content="good pottery" if n == 1 else "good") for n in range(1, 4)])
+    await backend.store_many([memory(9, content="pottery", agent_id="bob")])
+    remembered = RememberedVocabulary(backend)
+
+    words = await remembered(AGENT)
+
+    assert words.rarity("potteri") > words.rarity("good")
+    await backend.delete_many(AGENT, [uid(1)])
+    assert await remembered(AGENT) is words
+    assert (await remembered("bob")).rarity("potteri") < words.rarity("potteri")
+
+
+async def test_the_newest_are_read_and_no_more_than_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remembered_vocabulary, "ENOUGH_MEMORIES", 2)
+    backend = InMemoryBackend(company=COMPANY)
+    await backend.connect()
+    await backend.store_many([memory(n, days_old=100 - n, content=f"word{n}") for n in range(1, 6)])
+
+    words = await RememberedVocabulary(backend)(AGENT)
+
+    assert words.rarity("word5") == words.rarity("word4") < words.rarity("word3")

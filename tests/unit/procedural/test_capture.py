@@ -1,0 +1,179 @@
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lessons import ANSWER, CANARY, FAILURE, SUCCESS, answer
+from memories import NOW
+from skill_rules import problems_of
+from tutors import Tutor
+
+from memcore.backends.inmemory import InMemoryBackend
+from memcore.backends.record import MemoryRecord
+from memcore.backends.where import Where
+from memcore.config.capture import CaptureConfig
+from memcore.config.procedural import ProceduralMemoryConfig
+from memcore.errors import MemoryStoreError, ProviderError, RetryExhaustedError
+from memcore.procedural.capture import ProceduralCapture
+from memcore.procedural.captured import CaptureOutcome
+from memcore.procedural.events import ProceduralEvent
+from memcore.procedural.lesson_record import proposal_of
+from memcore.procedural.proposal import ProceduralMemoryProposal
+from memcore.procedural.skill_folder import SkillFolders
+from memcore.procedural.strategy import chosen, is_good_enough
+
+
+@pytest.fixture
+async def backend() -> InMemoryBackend:
+    made = InMemoryBackend(company="acme", clock=lambda: NOW)
+    await made.connect()
+    return made
+
+
+def capture(
+    backend: InMemoryBackend, model: Tutor, *, skills: SkillFolders | None = None, **policy: Any
+) -> ProceduralCapture:
+    config = ProceduralMemoryConfig.model_validate(policy)
+    return ProceduralCapture(backend, model, config, company="acme", skills=skills, clock=lambda: NOW)
+
+
+async def kept(backend: InMemoryBackend) -> list[MemoryRecord]:
+    return list((await backend.scan(Where(agent_id="ada"), cursor=None, limit=100)).records)
+
+
+async def test_a_failure_becomes_a_memory_that_is_a_lesson(backend: InMemoryBackend) -> None:
+    captured = await capture(backend, Tutor(always=answer(scope="org"))).run("ada", failure=FAILURE)
+    (found,) = await kept(backend)
+    assert captured.outcome is CaptureOutcome.STORED
+    assert captured.memory_id == found.entry.id
+    assert captured.refused == ("scope",)
+    assert (captured.skill, captured.skill_failures) == (None, 0)
+    assert proposal_of(found) == ProceduralMemoryProposal.model_validate(ANSWER)
+    assert found.entry.metadata.source == "failure:ticket-4711"
+    assert found.lineage.task_id == "ticket-4711"
+    assert found.entry.created_at == NOW
+
+
+async def test_the_same_execution_told_twice_is_one_memory(backend: InMemoryBackend) -> None:
+    for _ in range(2):
+        await capture(backend, Tutor(always=answer())).run("ada", failure=FAILURE)
+    assert len(await kept(backend)) == 1
+
+
+@pytest.mark.parametrize(
+    ("strategy", "of_failure", "of_success", "of_both"),
+    [
+        ("failure", FAILURE, None, FAILURE),
+        ("success", None, SUCCESS, None),
+        ("hybrid", FAILURE, SUCCESS, FAILURE),
+    ],
+)
+def test_the_strategy_says_what_teaches_and_a_failure_comes_first(
+    strategy: str, of_failure: object, of_success: object, of_both: object
+) -> None:
+    config = CaptureConfig.model_validate({"type": strategy})
+    assert chosen(config, failure=FAILURE, success=None) is of_failure
+    assert chosen(config, failure=None, success=SUCCESS) is of_success
+    assert chosen(config, failure=FAILURE, success=SUCCESS) is of_both
+    assert chosen(config, failure=None, success=None) is None
+
+
+@pytest.mark.parametrize(("confidence", "is_enough"), [(0.8, True), (0.79, False), (1.0, True), (0.0, False)])
+def test_the_quality_of_a_success_is_ten_times_its_confidence(confidence: float, is_enough: bool) -> None:
+    assert is_good_enough(CaptureConfig(), confidence=confidence) is is_enough
+
+
+def test_a_quality_that_is_exactly_the_least_is_enough() -> None:
+    for score in range(101):
+        assert is_good_enough(CaptureConfig(min_quality_score=score / 10), confidence=score / 100), score
+
+
+async def test_what_does_not_teach_asks_nobody(backend: InMemoryBackend) -> None:
+    model = Tutor(always=answer())
+    off = await capture(backend, model, enabled=False).run("ada", failure=FAILURE)
+    other = await capture(backend, model, capture={"type": "success"}).run("ada", failure=FAILURE, success=SUCCESS)
+    neither = await capture(backend, model).run("ada")
+    assert [off.outcome, other.outcome, neither.outcome] == ["disabled", "not_chosen", "not_chosen"]
+    assert model.asked == []
+
+
+@pytest.mark.parametrize(
+    ("confidence", "of_failure", "of_success"),
+    [
+        (0.49, "low_confidence", "low_confidence"),
+        (0.5, "stored", "low_quality"),
+        (0.79, "stored", "low_quality"),
+        (0.8, "stored", "stored"),
+    ],
+)
+async def test_a_proposal_passes_the_gates_of_its_kind(
+    backend: InMemoryBackend, confidence: float, of_failure: str, of_success: str
+) -> None:
+    model = Tutor(always=answer(confidence=confidence))
+    service = capture(backend, model)
+    outcomes = [
+        (await service.run("ada", failure=FAILURE)).outcome,
+        (await service.run("ada", success=SUCCESS)).outcome,
+    ]
+    assert outcomes == [of_failure, of_success]
+    assert len(await kept(backend)) == outcomes.count(CaptureOutcome.STORED)
+
+
+async def test_the_lesson_of_a_success_says_so(backend: InMemoryBackend) -> None:
+    await capture(backend, Tutor(always=answer())).run("ada", success=SUCCESS)
+    (found,) = await kept(backend)
+    assert found.entry.metadata.tags == ("non-inferable", "success-derived", "import", "disk")
+    assert found.entry.metadata.source == "success:ticket-4712"
+
+
+@pytest.mark.parametrize(
+    ("always", "outcome"),
+    [
+        ("no JSON", "malformed"),
+        (RetryExhaustedError("away"), "unavailable"),
+        (ProviderError("the key is wrong"), "refused"),
+    ],
+)
+async def test_no_trouble_of_a_model_is_the_executions(
+    backend: InMemoryBackend, always: Exception | str, outcome: str
+) -> None:
+    captured = await capture(backend, Tutor(always=always)).run("ada", failure=FAILURE)
+    assert (captured.outcome, captured.memory_id) == (outcome, None)
+    assert await kept(backend) == []
+
+
+async def test_trouble_of_the_store_is_raised_so_that_the_job_comes_back(caplog: pytest.LogCaptureFixture) -> None:
+    full = InMemoryBackend(company="acme", max_memories=1, clock=lambda: NOW)
+    await full.connect()
+    service = capture(full, Tutor(script=[answer(), answer(discovery="Another.")]))
+    await service.run("ada", failure=FAILURE)
+    with pytest.raises(MemoryStoreError):
+        await service.run("ada", failure=FAILURE)
+    assert ProceduralEvent.STORE_FAILED in caplog.messages
+
+
+async def test_a_skill_is_written_beside_the_memory(backend: InMemoryBackend, tmp_path: Path) -> None:
+    captured = await capture(backend, Tutor(always=answer()), skills=SkillFolders(tmp_path)).run("ada", failure=FAILURE)
+    assert captured.skill is not None
+    assert captured.skill_failures == 0
+    assert problems_of(tmp_path / captured.skill) == []
+
+
+async def test_a_disk_that_refuses_a_skill_is_counted_and_costs_no_memory(
+    backend: InMemoryBackend, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    skills = SkillFolders(tmp_path / "file")
+    captured = await capture(backend, Tutor(always=answer()), skills=skills).run("ada", failure=FAILURE)
+    assert (captured.outcome, captured.skill, captured.skill_failures) == ("stored", None, 1)
+    assert len(await kept(backend)) == 1
+
+
+async def test_no_text_of_an_execution_or_an_answer_is_logged(
+    backend: InMemoryBackend, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    model = Tutor(script=[f"{CANARY}: no JSON", answer(action=f"Ask {CANARY}.", supersedes=[CANARY])])
+    await capture(backend, model, skills=SkillFolders(tmp_path)).run("ada", failure=FAILURE)
+    assert {ProceduralEvent.STORED, ProceduralEvent.SKILL_WRITTEN} <= set(caplog.messages)
+    assert CANARY not in "".join(str(vars(each)) for each in caplog.records)

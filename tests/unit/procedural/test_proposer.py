@@ -1,0 +1,100 @@
+import logging
+from datetime import timedelta
+
+import pytest
+from lessons import ANSWER, CANARY, FAILURE, SUCCESS, answer
+from memories import NOW
+from tutors import Tutor
+
+from memcore.config.procedural import ProceduralMemoryConfig
+from memcore.errors import (
+    AnswerMissingError,
+    BudgetExceededError,
+    ProviderError,
+    ProviderUnavailableError,
+    RetryExhaustedError,
+)
+from memcore.procedural.events import ProceduralEvent
+from memcore.procedural.proposal import ProceduralMemoryProposal
+from memcore.procedural.proposer import PURPOSE_FAILURE, PURPOSE_SUCCESS, ProceduralProposer, Silence
+
+CONFIG = ProceduralMemoryConfig(model="proposer-small", temperature=0.1, max_tokens=700)
+
+
+def proposer(model: Tutor) -> ProceduralProposer:
+    return ProceduralProposer(model, CONFIG, company="acme")
+
+
+async def test_a_failure_becomes_a_proposal_by_a_model_of_its_own() -> None:
+    model = Tutor(always=answer())
+    proposed = await proposer(model).propose("ada", FAILURE)
+    assert proposed.proposal == ProceduralMemoryProposal.model_validate(ANSWER)
+    assert (proposed.silence, proposed.refused) == (None, ())
+    (request,), (by,) = model.asked, model.for_whom
+    assert (request.model, request.temperature, request.max_tokens) == ("proposer-small", 0.1, 700)
+    assert (by.company, by.agent_id, by.run_id, by.purpose) == ("acme", "ada", None, PURPOSE_FAILURE)
+
+
+async def test_a_success_is_paid_for_under_a_purpose_of_its_own() -> None:
+    model = Tutor(always=answer())
+    await proposer(model).propose("ada", SUCCESS)
+    assert model.for_whom[0].purpose == PURPOSE_SUCCESS
+
+
+async def test_the_same_execution_is_the_same_question_and_another_is_another() -> None:
+    model = Tutor(always=answer())
+    one = proposer(model)
+    for agent_id, payload in (("ada", FAILURE), ("ada", FAILURE), ("bob", FAILURE), ("ada", SUCCESS)):
+        await one.propose(agent_id, payload)
+    other = FAILURE.model_copy(update={"retry_count": 2})
+    await one.propose("ada", other)
+    assert sorted(model.keys.values()) == [1, 1, 1, 2]
+
+
+async def test_what_a_model_may_not_set_is_refused_by_name(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    model = Tutor(always=answer(scope="org", supersedes=[CANARY], tags=["disk", "pinned"]))
+    proposed = await proposer(model).propose("ada", FAILURE)
+    assert proposed.refused == ("scope", "supersedes", "tags")
+    assert proposed.proposal == ProceduralMemoryProposal.model_validate({**ANSWER, "tags": ["disk"]})
+    (told,) = [each for each in caplog.records if each.msg == ProceduralEvent.FIELDS_REFUSED]
+    assert told.fields == ("scope", "supersedes", "tags")  # type: ignore[attr-defined]  # given in extra
+    assert CANARY not in "".join(str(vars(each)) for each in caplog.records)
+
+
+@pytest.mark.parametrize("bad", ["tea", "{", answer(execution_steps=["x"] * 10_000), answer(unheard_of=1)])
+async def test_a_malformed_answer_is_asked_for_once_more(bad: str) -> None:
+    model = Tutor(script=[bad, answer()])
+    assert (await proposer(model).propose("ada", FAILURE)).proposal is not None
+    assert len(model.asked) == 2
+
+    model = Tutor(always=bad)
+    proposed = await proposer(model).propose("ada", FAILURE)
+    assert (proposed.proposal, proposed.silence) == (None, Silence.MALFORMED)
+    assert len(model.asked) == 2
+
+
+@pytest.mark.parametrize("error", [RetryExhaustedError("away"), ProviderUnavailableError("busy")])
+async def test_passing_trouble_gives_no_proposal(error: ProviderError) -> None:
+    proposed = await proposer(Tutor(always=error)).propose("ada", FAILURE)
+    assert (proposed.proposal, proposed.silence) == (None, Silence.UNAVAILABLE)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ProviderError("the key is wrong"),
+        BudgetExceededError("spent", until=NOW + timedelta(days=1)),
+        AnswerMissingError("asked elsewhere"),
+        RecursionError(),
+    ],
+)
+async def test_trouble_that_does_not_pass_is_raised(error: Exception) -> None:
+    with pytest.raises(type(error)):
+        await proposer(Tutor(always=error)).propose("ada", FAILURE)
+
+
+async def test_a_code_fence_around_the_answer_is_tolerated() -> None:
+    model = Tutor(always=f"```json\n{answer()}\n```")
+    assert (await proposer(model).propose("ada", FAILURE)).proposal is not None
+    assert len(model.asked) == 1

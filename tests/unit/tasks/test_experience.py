@@ -1,0 +1,100 @@
+"""The experience job."""
+
+import json
+from typing import Any
+
+import pytest
+from crews import ScriptedCrew
+from experiences import experience
+
+from memcore.config.company import CompanyMemoryConfig
+from memcore.config.policy import Policy
+from memcore.errors import MemoryConnectionError
+from memcore.jobs.experience_payload import ExperiencePayload
+from memcore.jobs.outcomes import Dead, Done, Retry, Skipped, Snooze
+from memcore.jobs.payloads import MAX_PAYLOAD_BYTES
+from memcore.ledger import AgentSpec
+from memcore.models import MemoryLevel
+from tasks.experience import record
+
+
+@pytest.fixture(autouse=True)
+def _persistent(crew: ScriptedCrew) -> None:
+    crew.policy = Policy(memory=CompanyMemoryConfig(level=MemoryLevel.PERSISTENT))
+
+
+def payload(**changed: Any) -> str:
+    fields = ExperiencePayload(company="acme", experience=experience("e")).model_dump(mode="json")
+    return json.dumps({**fields, **changed})
+
+
+def told(**changed: Any) -> str:
+    made = ExperiencePayload(company="acme", experience=experience("e")).model_dump(mode="json")["experience"]
+    return payload(experience={**made, **changed})
+
+
+def test_an_experience_is_kept_once_however_often_its_message_comes(crew: ScriptedCrew) -> None:
+    assert record(payload(), crew) == Done(facts={"recorded": 1, "known": 0})
+    assert record(payload(), crew) == Done(facts={"recorded": 0, "known": 1})
+    assert crew.ledger.experiences.page("acme", "ada") == (experience("e"),)
+
+
+def test_the_agent_is_known_so_that_a_night_comes(crew: ScriptedCrew) -> None:
+    record(payload(), crew)
+    known = crew.ledger.agents.get("acme", "ada")
+    assert known is not None
+    assert known.next_due_at is not None
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"id": "x" * 257}, "id: must have at most 256 characters and no NUL"),
+        ({"agent_id": "a\0"}, "agent_id: must have at most 256 characters and no NUL"),
+        ({"source_task_id": "t" * 257}, "source_task_id: must have at most 256 characters and no NUL"),
+        ({"output": " "}, "experience.output: must not be blank"),
+        ({"metadata": {"tags": []}}, "metadata.tags: must contain 'detailed_experience'"),
+        ({"output": "x" * MAX_PAYLOAD_BYTES}, "the limit is 1048576"),
+    ],
+)
+def test_what_breaks_a_limit_is_dead_and_named(crew: ScriptedCrew, changed: dict[str, Any], reason: str) -> None:
+    outcome = record(told(**changed), crew)
+    assert isinstance(outcome, Dead)
+    assert reason in outcome.reason
+    assert crew.ledger.experiences.page("acme", "ada") == ()
+
+
+def test_another_companys_is_dead(crew: ScriptedCrew) -> None:
+    assert record(payload(company="globex"), crew) == Dead(reason="company: this worker serves another company")
+
+
+def test_a_newer_payload_waits(crew: ScriptedCrew) -> None:
+    assert isinstance(record(payload(version=99), crew), Snooze)
+
+
+@pytest.mark.parametrize("level", [MemoryLevel.SESSION, MemoryLevel.PROJECT])
+def test_what_would_outlive_its_session_or_project_is_refused_until_somebody_sets_another_level(
+    crew: ScriptedCrew, level: MemoryLevel
+) -> None:
+    crew.policy = Policy(memory=CompanyMemoryConfig(level=level))
+    outcome = record(payload(), crew)
+    assert isinstance(outcome, Dead)
+    assert f"is of level {level}" in outcome.reason
+    assert not crew.ledger.experiences.has_raw("acme", "ada")
+
+    crew.ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.PERSISTENT))
+    assert isinstance(record(payload(), crew), Done)
+
+
+def test_at_level_none_nothing_is_kept(crew: ScriptedCrew) -> None:
+    crew.ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.NONE))
+    assert record(payload(), crew) == Skipped(reason="level none: nothing is kept for this agent")
+    assert not crew.ledger.experiences.has_raw("acme", "ada")
+
+
+def test_a_ledger_that_is_away_is_asked_again(crew: ScriptedCrew, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_args: object) -> bool:
+        raise MemoryConnectionError("gone")
+
+    monkeypatch.setattr(crew.ledger.experiences, "append", away)
+    assert isinstance(record(payload(), crew), Retry)
