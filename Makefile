@@ -18,11 +18,11 @@ REPORTS := build/tests
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo up test test-fast lint format types bench bench-retrieval chaos clean
+.PHONY: help setup demo up test test-fast lint format types bench bench-consolidation bench-retrieval chaos clean
 
 help:  ## Show this list.
 	@echo "memtend: make TARGET"
-	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.core  ## Install memtend into .venv; then .venv/bin/memtend works.
 
@@ -60,6 +60,9 @@ bench: $(VENV)/.dev  ## Measure stores, searches, queues and the scheduler besid
 
 bench-retrieval: $(VENV)/.dev  ## Measure what is found (LoCoMo from MEMTEND_LOCOMO_DIR) and how fast (EMBEDDER=minilm).
 	$(BIN)/python tests/benchmarks/retrieval/run.py --embedder $(EMBEDDER)
+
+bench-consolidation: $(VENV)/.dev  ## Measure what a night leaves of what agents need (LoCoMo from MEMTEND_LOCOMO_DIR).
+	$(BIN)/python tests/benchmarks/consolidation/run.py
 
 chaos: $(VENV)/.dev  ## Kill every part again and again under load, then account for every job (five minutes).
 	$(BIN)/python tests/chaos/run.py --seed $(SEED)
