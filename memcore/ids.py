@@ -67,6 +67,26 @@ def approval_id(*, company: str, action: str, cause: str) -> str:
     return _derive("approval", company, action, cause)
 
 
+def tools_key(tools: Iterable[str]) -> str:
+    """Return what stands for tools called in this order."""
+    return _derive("tools", *tools)
+
+
+def pattern_id(*, company: str, kind: str, key: str) -> str:
+    """Return the id of a pattern across executions: failures of one category, or successes of one chain of tools."""
+    return _derive("pattern", company, kind, key)
+
+
+def cycle_id(*, company: str, planned_at: str) -> str:
+    """Return the id of the evolver's one cycle that was planned for a time."""
+    return _derive("cycle", company, planned_at)
+
+
+def application_id(*, company: str, agent_id: str, skill_id: str, cause: str) -> str:
+    """Return the id of one application of a skill; the same cause, such as a task, applies it once."""
+    return _derive("application", company, agent_id, skill_id, cause)
+
+
 def history_id(*, memory_id: str, event: str, at: str) -> str:
     """Return the id of one history row, so that writing it twice leaves one row."""
     return _derive("history", memory_id, event, at)

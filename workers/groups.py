@@ -52,10 +52,10 @@ STORE = WorkerGroup(
     visibility=timedelta(seconds=30),
 )
 
-#: The agents' nights, and the scheduler's short jobs.
+#: The agents' nights, the scheduler's short jobs, and the evolver's cycles.
 NIGHT = WorkerGroup(
     name="night",
-    queues=(Queue.MAINTENANCE, Queue.CONTROL),
+    queues=(Queue.MAINTENANCE, Queue.CONTROL, Queue.SKILLS),
     pool="prefork",
     concurrency=2,
     prefetch=1,

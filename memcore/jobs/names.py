@@ -13,5 +13,8 @@ class TaskName(StrEnum):
     RECORD = "memory.experience.record"
     DISTILL = "memory.distill.capture"
     COMPRESS = "memory.experience.compress"
+    DRAW = "memory.lessons.draw"
+    EVOLVE = "memory.skills.evolve"
+    APPLIED = "memory.skills.applied"
     TICK = "memory.control.tick"
     SWEEP = "memory.control.sweep"

@@ -32,10 +32,13 @@ class Queue(StrEnum):
     """Execution traces of finished tasks, and experience, to be kept; no job of it asks a model."""
 
     SYNTHESIS = "memory.synthesis"
-    """Every step of consolidation that calls an LLM."""
+    """Every job that asks a model: parts of nights, experience to compress, lessons to draw."""
+
+    SKILLS = "memory.skills"
+    """The evolver's cycles: what agents have in common, and what is proposed of it."""
 
     CONTROL = "memory.control"
-    """Short jobs that ask no model: tick, sweep, and the counting of uses."""
+    """Short jobs that ask no model: tick, sweep, and the counting of uses and applications."""
 
 
 #: The queues of engines' memories, in the order of the hash; a longer list moves agents, which harms nothing, since no

@@ -12,12 +12,14 @@ from memcore.ledger.dead_letters import DeadLetters
 from memcore.ledger.engine import Database
 from memcore.ledger.experiences import Experiences
 from memcore.ledger.journal import Journal
+from memcore.ledger.lessons import Lessons
 from memcore.ledger.lineage import Lineage
 from memcore.ledger.model_spending import ModelSpending
 from memcore.ledger.model_usage import ModelUsage
 from memcore.ledger.org_log import OrgLog
 from memcore.ledger.runs import Runs
 from memcore.ledger.shared_log import SharedLog
+from memcore.ledger.skills import Skills
 from memcore.ledger.switches import Switches
 from memcore.ledger.syntheses import Syntheses
 from memcore.ledger.ticks import Ticks
@@ -47,6 +49,8 @@ class Ledger:
         approvals: what waits for a person's word, and what it was.
         experiences: what agents went through, as it was.
         trajectories: how tasks went, in short.
+        lessons: what is drawn from them.
+        skills: lessons that a person approved for all, and how often each was applied.
         spending: what language models used, and what is set aside for them.
         usage: what that was for.
         org: what an organisation knows, and the log of it.
@@ -66,6 +70,8 @@ class Ledger:
         self.approvals = Approvals(ledger, clock=clock)
         self.experiences = Experiences(ledger, clock=clock)
         self.trajectories = Trajectories(ledger)
+        self.lessons = Lessons(ledger, clock=clock)
+        self.skills = Skills(ledger, clock=clock)
         self.spending = ModelSpending(ledger, clock=clock)
         self.usage = ModelUsage(ledger)
         self.org = OrgLog(ledger, clock=clock)

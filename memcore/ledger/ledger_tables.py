@@ -265,23 +265,6 @@ Index(
     postgresql_where=RAW,
 )
 
-#: How tasks went, in short, one row each: what skills are learned from. The whole trace is a raw experience.
-trajectories = Table(
-    "trajectories",
-    metadata,
-    Column("company", String, primary_key=True),
-    Column("trajectory_id", String, primary_key=True),
-    Column("agent_id", String, nullable=False),
-    Column("task_id", String, nullable=False),
-    Column("outcome", String, nullable=False),
-    Column("error_category", String),
-    Column("quality", Float),
-    Column("ended_at", Moment, nullable=False),
-    Column("body", LargeBinary, nullable=False),
-    Index("trajectories_newest", "company", "ended_at"),
-    Index("trajectories_of_agent", "company", "agent_id", "ended_at"),
-)
-
 #: What waits for a person's word, what the word was, and what is still to be done about it.
 approvals = Table(
     "approvals",
@@ -349,4 +332,30 @@ org_terms = Table(
     Column("weight", Double, nullable=False),
     Index("org_terms_of_company", "company", "term"),
     sqlite_with_rowid=False,
+)
+
+#: Lines of the log that the store of vectors does not show yet; written with the line, gone when it does.
+org_outbox = Table(
+    "org_outbox",
+    metadata,
+    Column("company", String, primary_key=True),
+    Column("fact_id", String, primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("at", Moment, nullable=False),
+    Index("org_outbox_oldest", "company", "at"),
+)
+
+#: Append-only: what was refused, and what was done by a person's hand, for those who ask later.
+audit = Table(
+    "audit",
+    metadata,
+    Column("company", String, primary_key=True),
+    Column("audit_id", String, primary_key=True),
+    Column("at", Moment, nullable=False),
+    Column("actor", String, nullable=False),
+    Column("action", String, nullable=False),
+    Column("subject", String),
+    Column("verdict", String, nullable=False),
+    Column("reason", String),
+    Index("audit_newest", "company", "at"),
 )

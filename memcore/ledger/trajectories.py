@@ -11,7 +11,7 @@ from memcore.errors import MemoryInputError, MemoryRetrievalError
 from memcore.ledger.agent import checked_key
 from memcore.ledger.engine import Database
 from memcore.ledger.insert import insert_new
-from memcore.ledger.ledger_tables import trajectories
+from memcore.ledger.learning_tables import trajectories
 from memcore.ledger.trajectory import Trajectory
 
 #: Most trajectories of a page: most have about 1 KB, none more than 1 MiB.
@@ -21,7 +21,7 @@ MAX_PAGE = 128
 _VERSION = 1
 
 #: What stands in columns of its own.
-_COLUMNS = frozenset({"id", "agent_id", "task_id", "outcome", "error_category", "quality", "ended_at"})
+_COLUMNS = frozenset({"id", "agent_id", "task_id", "task_type", "outcome", "error_category", "quality", "ended_at"})
 
 
 class Trajectories:
@@ -47,8 +47,10 @@ class Trajectories:
             "trajectory_id": trajectory.id,
             "agent_id": trajectory.agent_id,
             "task_id": trajectory.task_id,
+            "task_type": trajectory.task_type,
             "outcome": str(trajectory.outcome),
             "error_category": trajectory.error_category,
+            "tools_key": trajectory.tools_key,
             "quality": trajectory.quality,
             "ended_at": trajectory.ended_at,
             "body": _encoded(trajectory),

@@ -4,6 +4,7 @@ from typing import Self
 
 from pydantic import AwareDatetime, Field
 
+from memcore import ids
 from memcore.execution_trace import ExecutionTrace, Recovery, TerminationReason
 from memcore.frozen import Frozen, NotBlankText
 from memcore.models import Key
@@ -38,6 +39,11 @@ class Trajectory(Frozen):
     tools: tuple[Key, ...] = ()
     started_at: AwareDatetime | None = None
     ended_at: AwareDatetime
+
+    @property
+    def tools_key(self) -> str | None:
+        """A hash of the tools in the order of their calls, by which executions are compared; None without a call."""
+        return ids.tools_key(self.tools) if self.tools else None
 
     @classmethod
     def of(cls, trace: ExecutionTrace, *, trace_id: str, agent_id: str) -> Self:

@@ -29,7 +29,8 @@ def _emptied(url: str) -> LedgerUrls:
         connection.execute(
             text(
                 "TRUNCATE agents, runs, switches, dead_letters, attempts, ticks, "
-                "org_log, org_facts, org_terms, "
+                "org_log, org_facts, org_terms, org_outbox, audit, "
+                "lessons, skills, skill_counts, skill_applications, skill_cycles, "
                 "shared_log, shared_heads, approvals, experiences, trajectories, "
                 "model_spending, model_calls, syntheses, answers, "
                 "archive, archive_terms, archive_tags, "

@@ -113,6 +113,9 @@ memory.procedural.evolver.min_agents_seen_pattern 3
 memory.procedural.evolver.max_proposals_per_cycle 10
 memory.procedural.evolver.max_org_entries 10000
 memory.procedural.evolver.requires_human_approval True
+memory.procedural.evolver.window_days 30
+memory.procedural.evolver.min_precision 0.5
+memory.procedural.evolver.keep_days 90
 memory.llm.model None
 memory.llm.timeout_seconds 60.0
 memory.llm.attempts 4

@@ -34,5 +34,5 @@ def test_a_group_is_found_by_its_name_and_a_wrong_name_is_told() -> None:
 
 def test_a_worker_is_started_for_its_queues_on_its_pool() -> None:
     arguments = arguments_of(group("night"))
-    assert "--queues=memory.maintenance,memory.control" in arguments
+    assert "--queues=memory.maintenance,memory.control,memory.skills" in arguments
     assert "--pool=prefork" in arguments

@@ -1,0 +1,47 @@
+"""What travels when a lesson is to be drawn, the evolver is to look, and a skill was applied."""
+
+from typing import Literal
+
+from pydantic import AwareDatetime
+
+from memcore.jobs.payload import Payload
+from memcore.models import Key
+
+#: How it went when an agent did as a skill says.
+ApplicationOutcome = Literal["success", "failure"]
+
+
+class LessonPayload(Payload):
+    """A task whose lesson waits for a model.
+
+    Attributes:
+        lesson_id: the lesson's id, which is the trajectory's.
+    """
+
+    version: Literal[1] = 1
+    agent_id: Key
+    lesson_id: Key
+
+
+class EvolvePayload(Payload):
+    """One cycle of the evolver; the ledger has the rest."""
+
+    version: Literal[1] = 1
+    cycle_id: Key
+
+
+class AppliedPayload(Payload):
+    """One application of a skill, or of an agent's own lesson.
+
+    Attributes:
+        application_id: deterministic (memcore.ids.application_id), so that it counts once.
+        skill_id: the id under which the agent found it.
+        applied_at: when.
+    """
+
+    version: Literal[1] = 1
+    agent_id: Key
+    application_id: Key
+    skill_id: Key
+    outcome: ApplicationOutcome
+    applied_at: AwareDatetime

@@ -1,0 +1,170 @@
+"""Skills that a person approved, and how often agents applied them and their own lessons."""
+
+from collections.abc import Collection, Iterator
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, RowMapping, and_, case, delete, func, or_, select, true, update
+
+from memcore.clock import Clock
+from memcore.jobs.skill_payloads import AppliedPayload
+from memcore.ledger.engine import Database
+from memcore.ledger.insert import insert_for
+from memcore.ledger.learning_tables import skill_applications, skill_counts, skills
+from memcore.ledger.skill import Applications, Skill, SkillState
+from memcore.ledger.tombstones import parts
+
+#: Most skills of a page.
+MAX_PAGE = 128
+
+
+class Skills:
+    """The tables of skills; every method is one short transaction.
+
+    Args:
+        database: the ledger.
+        clock: the time.
+    """
+
+    def __init__(self, database: Database, *, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def put(self, company: str, skill: Skill) -> bool:
+        """Keep a skill and return True; False when its id is there already, and stays as it was."""
+        row = {
+            **skill.model_dump(exclude={"text", "state"}),
+            "company": company,
+            "state": str(skill.state),
+            "body": skill.text.encode(),
+        }
+        with self._database.write() as connection:
+            statement = insert_for(connection, skills).values(row).on_conflict_do_nothing()
+            return connection.execute(statement.returning(skills.c.skill_id)).scalar_one_or_none() is not None
+
+    def get(self, company: str, skill_id: str) -> Skill | None:
+        """Return the skill, or None when this company has none with that id."""
+        with self._database.read() as connection:
+            row = connection.execute(select(skills).where(_is(company, skill_id))).mappings().one_or_none()
+        return _skill(row) if row else None
+
+    def move(
+        self, company: str, skill_id: str, state: SkillState, *, since: SkillState, superseded_by: str | None = None
+    ) -> bool:
+        """Change the state of a skill that is in another, and return whether it was in that one.
+
+        Args:
+            company: whose.
+            skill_id: which.
+            state: what it becomes.
+            since: what it must be now.
+            superseded_by: what takes its place; None takes that note away.
+        """
+        changes = {"state": str(state), "superseded_by": superseded_by, "changed_at": self._clock()}
+        is_it = and_(_is(company, skill_id), skills.c.state == str(since))
+        with self._database.write() as connection:
+            return bool(connection.execute(update(skills).where(is_it).values(changes)).rowcount)
+
+    def page(
+        self, company: str, *, state: SkillState | None = None, before: Skill | None = None, limit: int = MAX_PAGE
+    ) -> tuple[Skill, ...]:
+        """Return at most 128 skills, newest first; ``before`` is the last of the page before."""
+        at, key = skills.c.published_at, skills.c.skill_id
+        query = select(skills).where(_in(company, state))
+        if before is not None:
+            query = query.where(or_(at < before.published_at, and_(at == before.published_at, key < before.skill_id)))
+        query = query.order_by(at.desc(), key.desc()).limit(min(limit, MAX_PAGE))
+        with self._database.read() as connection:
+            return tuple(_skill(row) for row in connection.execute(query).mappings())
+
+    def stream(self, company: str, *, state: SkillState = SkillState.ACTIVE) -> Iterator[Skill]:
+        """Yield skills in a state, newest first; no more than a page is held, and no transaction stays open."""
+        last: Skill | None = None
+        while page := self.page(company, state=state, before=last):
+            yield from page
+            last = page[-1]
+
+    def count(self, company: str, *, state: SkillState = SkillState.ACTIVE) -> int:
+        """Return how many skills are in a state."""
+        with self._database.read() as connection:
+            return connection.execute(select(func.count()).select_from(skills).where(_in(company, state))).scalar_one()
+
+    def apply(self, payload: AppliedPayload, *, skill_id: str) -> bool:
+        """Count one application and return True; False when it was counted before.
+
+        Args:
+            payload: the application.
+            skill_id: what was applied, under the id by which it is counted.
+        """
+        known = {
+            "company": payload.company,
+            "application_id": payload.application_id,
+            "skill_id": skill_id,
+            "agent_id": payload.agent_id,
+            "outcome": payload.outcome,
+            "applied_at": payload.applied_at,
+        }
+        with self._database.write() as connection:
+            new = insert_for(connection, skill_applications).values(known).on_conflict_do_nothing()
+            if connection.execute(new.returning(skill_applications.c.application_id)).scalar_one_or_none() is None:
+                return False
+            fresh = insert_for(connection, skill_counts).values(
+                company=payload.company,
+                skill_id=skill_id,
+                applications=1,
+                successes=int(payload.outcome == "success"),
+                last_applied_at=payload.applied_at,
+            )
+            table, at = skill_counts.c, fresh.excluded.last_applied_at
+            statement = fresh.on_conflict_do_update(
+                index_elements=[table.company, table.skill_id],
+                set_={
+                    "applications": table.applications + 1,
+                    "successes": table.successes + fresh.excluded.successes,
+                    "last_applied_at": case((at > table.last_applied_at, at), else_=table.last_applied_at),
+                },
+            )
+            connection.execute(statement)
+        return True
+
+    def applications(self, company: str, skill_ids: Collection[str]) -> dict[str, Applications]:
+        """Return how often each was applied; one that never was is left out."""
+        found: dict[str, Applications] = {}
+        table = skill_counts.c
+        with self._database.read() as connection:
+            for part in parts(sorted(skill_ids)):
+                query = select(skill_counts).where(table.company == company, table.skill_id.in_(part))
+                for row in connection.execute(query).mappings():
+                    found[row["skill_id"]] = Applications(
+                        applications=row["applications"],
+                        successes=row["successes"],
+                        last_applied_at=row["last_applied_at"],
+                    )
+        return found
+
+    def expire_applications(self, company: str, *, before: datetime) -> int:
+        """Forget single applications before then, which stay counted, and return how many there were."""
+        old = and_(skill_applications.c.company == company, skill_applications.c.applied_at < before)
+        with self._database.write() as connection:
+            return connection.execute(delete(skill_applications).where(old)).rowcount
+
+
+def _is(company: str, skill_id: str) -> ColumnElement[bool]:
+    return and_(skills.c.company == company, skills.c.skill_id == skill_id)
+
+
+def _in(company: str, state: SkillState | None) -> ColumnElement[bool]:
+    return and_(skills.c.company == company, true() if state is None else skills.c.state == str(state))
+
+
+def _skill(row: RowMapping) -> Skill:
+    return Skill(
+        skill_id=row["skill_id"],
+        approval_id=row["approval_id"],
+        pattern_id=row["pattern_id"],
+        state=SkillState(row["state"]),
+        superseded_by=row["superseded_by"],
+        confidence=row["confidence"],
+        text=row["body"].decode(),
+        published_at=row["published_at"],
+        changed_at=row["changed_at"],
+    )
