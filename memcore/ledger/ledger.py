@@ -19,6 +19,7 @@ from memcore.ledger.model_usage import ModelUsage
 from memcore.ledger.org_log import OrgLog
 from memcore.ledger.runs import Runs
 from memcore.ledger.shared_log import SharedLog
+from memcore.ledger.skill_cycles import SkillCycles
 from memcore.ledger.skills import Skills
 from memcore.ledger.switches import Switches
 from memcore.ledger.syntheses import Syntheses
@@ -51,6 +52,7 @@ class Ledger:
         trajectories: how tasks went, in short.
         lessons: what is drawn from them.
         skills: lessons that a person approved for all, and how often each was applied.
+        skill_cycles: when the evolver looked for such lessons, and what came of it.
         spending: what language models used, and what is set aside for them.
         usage: what that was for.
         org: what an organisation knows, and the log of it.
@@ -72,6 +74,7 @@ class Ledger:
         self.trajectories = Trajectories(ledger)
         self.lessons = Lessons(ledger, clock=clock)
         self.skills = Skills(ledger, clock=clock)
+        self.skill_cycles = SkillCycles(ledger, clock=clock)
         self.spending = ModelSpending(ledger, clock=clock)
         self.usage = ModelUsage(ledger)
         self.org = OrgLog(ledger, clock=clock)
