@@ -153,7 +153,7 @@ def request_of(proposal: Proposal, *, source: str, by: str | None) -> MemoryStor
                 "category": details.get("category", MemoryCategory.SEMANTIC),
                 "namespace": details.get("namespace", "default"),
                 "content": proposal.content,
-                "metadata": MemoryMetadata(source=source, tags=tags),
+                "metadata": MemoryMetadata(source=source, confidence=details.get("confidence", 1.0), tags=tags),
             }
         )
     except ValidationError as error:
