@@ -35,12 +35,13 @@ up: $(VENV)/.core  ## Start the embedded stack in ~/.memtend and keep it alive u
 test: lint  ## Check the code, then run every test, those with real processes and signals last.
 	@rm -rf $(REPORTS)
 	@mkdir -p $(REPORTS)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not acceptance" --junitxml=$(REPORTS)/1-fast.xml
-	$(BIN)/python -m pytest -m acceptance --junitxml=$(REPORTS)/2-acceptance.xml
+	$(BIN)/python -m pytest tests/unit tests/contract -n 2 --dist worksteal --junitxml=$(REPORTS)/1-fast.xml
+	$(BIN)/python -m pytest tests/integration -n 2 --dist worksteal --junitxml=$(REPORTS)/2-integration.xml
+	$(BIN)/python -m pytest tests/acceptance --junitxml=$(REPORTS)/3-acceptance.xml
 	@$(BIN)/python tests/tally.py $(REPORTS)
 
-test-fast: $(VENV)/.dev  ## Run the tests that need no real stack.
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not acceptance"
+test-fast: $(VENV)/.dev  ## Run the tests of plain functions and of every implementation: under two minutes.
+	$(BIN)/python -m pytest tests/unit tests/contract -n 2 --dist worksteal
 
 lint: $(VENV)/.dev types  ## Check style, types and the arrows between the rooms; change nothing.
 	$(BIN)/ruff check --quiet .
