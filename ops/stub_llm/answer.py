@@ -1,4 +1,4 @@
-"""What the stub says: the keywords of what it was shown, in the form that was asked for."""
+"""What the stub says: the keywords of what it was shown, in the form that was asked for; of an execution its lesson."""
 
 import html
 import json
@@ -8,6 +8,7 @@ from typing import Any
 
 from memcore.embedding.stop_words import ENGLISH_STOP_WORDS
 from ops.stub_llm.fault import Fault
+from ops.stub_llm.lesson import is_lesson, lesson_of
 from ops.stub_llm.schema import filled
 
 #: Bytes of a token, for the stub as for the estimate of those who ask it.
@@ -48,6 +49,8 @@ def answered(body: dict[str, Any], *, obedient: bool, fault: Fault | None) -> An
     schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema")
     if schema is None:
         text = told or _keywords(data, bytes_left=most * BYTES_PER_TOKEN)
+    elif told is None and is_lesson(schema):
+        text = json.dumps(lesson_of(_shown(body)), ensure_ascii=False)
     else:
         made = filled(schema, told or _keywords(data, bytes_left=most))
         if told and isinstance(made, dict):
@@ -64,9 +67,13 @@ def prompt_of(body: dict[str, Any]) -> str:
 
 def _data(body: dict[str, Any]) -> str:
     """Return what the first question shows: the text behind its fences, or all of it."""
-    shown = next((str(each["content"]) for each in body["messages"] if each["role"] == "user"), "")
+    shown = _shown(body)
     fenced = [text for _, text in _FENCE.findall(shown)]
     return html.unescape("\n".join(fenced) if fenced else shown)
+
+
+def _shown(body: dict[str, Any]) -> str:
+    return next((str(each["content"]) for each in body["messages"] if each["role"] == "user"), "")
 
 
 def _keywords(data: str, *, bytes_left: int) -> str:
