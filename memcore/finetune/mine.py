@@ -1,0 +1,94 @@
+"""Stage 2, mining_negatives: passages that look like a question's answer and are not."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memcore.errors import FineTuneTrainingDataError
+from memcore.finetune.encoder import Encoder
+from memcore.finetune.lines import read_lines, write_lines
+from memcore.finetune.pair import Pair, Triple
+from memcore.finetune.watch import Watch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: The file that the stage leaves.
+TRIPLES_FILE = "training_triples.jsonl"
+
+#: A passage as near as this share of the true one's nearness may be another right answer: it is no negative.
+TOO_NEAR = 0.95
+
+#: Questions compared at a time; between them a cancelled stage stops.
+_BLOCK = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mined:
+    """What was found.
+
+    Attributes:
+        pairs: questions.
+        without: those that have no negative at all.
+        negatives: found for all others together.
+    """
+
+    pairs: int
+    without: int
+    negatives: int
+
+
+def mine(training: Path, encoder: Encoder, output: Path, *, top_k: int, watch: Watch | None = None) -> Mined:
+    """Write each question with its passage and at most ``top_k`` hard negatives.
+
+    A text that answers the question under another line, or that equals the answer, is never its negative.
+
+    Raises:
+        MemoryInputError: the training file cannot be read.
+        FineTuneTrainingDataError: it is empty.
+        FineTuneCancelledError: the stage was cancelled.
+    """
+    watch = watch or Watch()
+    pairs = list(read_lines(training, Pair))
+    if not pairs:
+        raise FineTuneTrainingDataError("there are no pairs to mine for")
+    texts = list(dict.fromkeys(pair.positive_passage for pair in pairs))
+    place = {text: number for number, text in enumerate(texts)}
+    answers: dict[str, set[int]] = {}
+    for pair in pairs:
+        answers.setdefault(pair.query, set()).add(place[pair.positive_passage])
+    rows = encoder.passages(texts)
+    watch.done(0.4)
+    triples: list[Triple] = []
+    for start in range(0, len(pairs), _BLOCK):
+        block = pairs[start : start + _BLOCK]
+        near = encoder.queries([pair.query for pair in block]) @ rows.T
+        for pair, similar in zip(block, near, strict=True):
+            own = place[pair.positive_passage]
+            chosen = _hardest(similar, own, answers[pair.query], top_k)
+            negatives = tuple(texts[each] for each in chosen)
+            triples.append(Triple(query=pair.query, positive=pair.positive_passage, negatives=negatives))
+        watch.done(0.4 + 0.6 * (start + len(block)) / len(pairs))
+    output.mkdir(parents=True, exist_ok=True)
+    write_lines(output / TRIPLES_FILE, triples)
+    return Mined(
+        pairs=len(pairs),
+        without=sum(not triple.negatives for triple in triples),
+        negatives=sum(len(triple.negatives) for triple in triples),
+    )
+
+
+def _hardest(similar: "NDArray[np.float32]", own: int, answers: set[int], top_k: int) -> Sequence[int]:
+    """Return the nearest that are far enough from the answer, the nearest first; of equals the earlier."""
+    order = np.argsort(-similar, kind="stable")
+    limit = TOO_NEAR * float(similar[own])
+    found: list[int] = []
+    for each in order.tolist():
+        if each not in answers and float(similar[each]) < limit:
+            found.append(each)
+            if len(found) == top_k:
+                break
+    return found

@@ -1,0 +1,22 @@
+"""A passage: a piece of text that somebody may look for, and where it comes from."""
+
+from typing import Literal
+
+from memcore.frozen import Frozen, NotBlankText
+
+#: Where a passage comes from.
+PassageSource = Literal["document", "memory", "task", "lesson"]
+
+
+class Passage(Frozen):
+    """What an embedder is to find.
+
+    Attributes:
+        text: the passage, as it is embedded.
+        source: what kind of thing it is.
+        title: a question that is known to ask for it, such as a task's title; None where none is.
+    """
+
+    text: NotBlankText
+    source: PassageSource
+    title: NotBlankText | None = None

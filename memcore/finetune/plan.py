@@ -1,0 +1,76 @@
+"""What a fine-tune run is to do: from what, with which model, how long and how warm."""
+
+import re
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, ModelWrapValidatorHandler, ValidationError, model_validator
+
+from memcore.config.data_path import DataPath
+from memcore.errors import MemoryInputError
+from memcore.frozen import Frozen
+
+#: The model that is trained when a plan names none.
+DEFAULT_BASE_MODEL = "all-MiniLM-L6-v2"
+
+#: ``https:`` and the like: something that would be fetched.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+def _local(value: str) -> str:
+    if _SCHEME.match(value):
+        raise ValueError("must be the name or the folder of a model on this machine, and no URL")
+    return value
+
+
+#: A model's name or folder: no URL, no "..", no backslash, no drive letter.
+ModelName = Annotated[DataPath, AfterValidator(_local)]
+
+
+class FineTunePlan(Frozen):
+    """Say what is trained on what.
+
+    Attributes:
+        source_dir: documents (*.txt, *.md, *.rst, in folders of any depth); None where the fleet's own texts suffice.
+        uses_memories: whether what agents remember, and how their tasks went, is trained on too.
+        kind: a transformer, or a table of word vectors (which trains in seconds and embeds in microseconds).
+        base_model: what is trained further, by name or folder.
+        epochs: how often each pair is seen, 1 or more.
+        learning_rate: above 0.
+        temperature: of the contrastive loss, above 0.
+        top_k: hard negatives for each pair, 1 or more.
+        batch_size: pairs of a step, 1 or more.
+        validation_split: share of the passages that are kept to measure by, above 0 and below 1.
+        chunk_words: words of a passage, 16 or more.
+        queries_per_passage: questions made of each passage, 1 to 8.
+        max_pairs: most pairs that are trained on, 2 or more.
+        seed: of everything that is left to chance.
+
+    Raises:
+        MemoryInputError: a value breaks its limit; the message names the field.
+    """
+
+    source_dir: DataPath | None = None
+    uses_memories: bool = True
+    kind: Literal["transformer", "static"] = "transformer"
+    base_model: ModelName = DEFAULT_BASE_MODEL
+    epochs: int = Field(default=3, ge=1, le=1_000)
+    learning_rate: float = Field(default=1e-5, gt=0.0, le=1.0)
+    temperature: float = Field(default=0.02, gt=0.0, le=10.0)
+    top_k: int = Field(default=4, ge=1, le=64)
+    batch_size: int = Field(default=128, ge=1, le=4_096)
+    validation_split: float = Field(default=0.1, gt=0.0, lt=1.0)
+    chunk_words: int = Field(default=512, ge=16, le=8_192)
+    queries_per_passage: int = Field(default=2, ge=1, le=8)
+    max_pairs: int = Field(default=20_000, ge=2, le=1_000_000)
+    seed: int = Field(default=0, ge=0, lt=2**31)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _one_sentence(cls, value: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            plan = handler(value)
+        except ValidationError as error:
+            raise MemoryInputError.of(error) from None
+        if plan.source_dir is None and not plan.uses_memories:
+            raise MemoryInputError("source_dir", "must name documents where uses_memories is false")
+        return plan

@@ -1,0 +1,137 @@
+"""Stage 3, training: a question is drawn to its passage and away from those that only look like it.
+
+The loss is InfoNCE with the other passages of the batch and the mined ones as negatives (van den Oord et al. 2018;
+sentence-transformers calls it MultipleNegativesRankingLoss, with a scale of one over the temperature).
+"""
+
+import inspect
+import tempfile
+from collections import defaultdict
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from memcore.embedding.tokenizer import fold
+from memcore.errors import FineTuneTrainingDataError
+from memcore.finetune.checkpoint import save_checkpoint
+from memcore.finetune.encoder import PASSAGE_TOKENS, load_model, needed, positions_of
+from memcore.finetune.lines import read_lines
+from memcore.finetune.pair import Triple
+from memcore.finetune.plan import FineTunePlan
+from memcore.finetune.static_model import STATIC, load_static
+from memcore.finetune.watch import Watch
+
+#: Share of the steps in which the learning rate rises.
+_WARM_UP = 0.1
+
+#: The training itself is most of the stage; the export of the checkpoint is the rest.
+_TRAINED = 0.95
+
+
+def train(triples: Path, output: Path, plan: FineTunePlan, *, watch: Watch | None = None) -> Path:
+    """Train the plan's model on the triples and return the folder of the checkpoint, which is there whole or not.
+
+    The same triples, plan and libraries, on one thread of a CPU, give the same checkpoint to the last bit.
+
+    Raises:
+        FineTuneDependencyError: torch or sentence-transformers is missing.
+        FineTuneTrainingDataError: there is nothing to train on.
+        MemoryInputError: the triples or the base model cannot be read.
+        FineTuneCancelledError: the stage was cancelled.
+    """
+    watch = watch or Watch()
+    rows = list(read_lines(triples, Triple))
+    if not rows:
+        raise FineTuneTrainingDataError("there are no triples to train on")
+    # Before the model is loaded: its dropout is chance too.
+    needed("transformers").set_seed(plan.seed)
+    model = load_static() if plan.kind == STATIC else load_model(plan.base_model)
+    if isinstance(model.max_seq_length, int):
+        # It is saved with the checkpoint.
+        model.max_seq_length = min(PASSAGE_TOKENS, positions_of(model))
+    with tempfile.TemporaryDirectory() as scratch:
+        _fit(model, rows, plan, watch, Path(scratch))
+    watch.check()
+    folder = save_checkpoint(model, output, plan)
+    watch.done(1.0)
+    return folder
+
+
+def _fit(model: Any, rows: list[Triple], plan: FineTunePlan, watch: Watch, scratch: Path) -> None:
+    library = needed("sentence_transformers")
+    loss = _losses().MultipleNegativesRankingLoss(model, scale=1.0 / plan.temperature)
+    wanted: dict[str, Any] = {
+        "output_dir": str(scratch),
+        "num_train_epochs": plan.epochs,
+        "per_device_train_batch_size": plan.batch_size,
+        "learning_rate": plan.learning_rate,
+        "warmup_steps": _WARM_UP,
+        "save_strategy": "no",
+        "eval_strategy": "no",
+        "logging_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "seed": plan.seed,
+        "data_seed": plan.seed,
+        # A passage that comes twice in a batch would be its own negative.
+        "batch_sampler": "no_duplicates",
+        "multi_dataset_batch_sampler": "proportional",
+        "bf16": _has_bf16(),
+    }
+    kind = library.SentenceTransformerTrainingArguments
+    known = inspect.signature(kind.__init__).parameters
+    trainer = library.SentenceTransformerTrainer(
+        model=model,
+        args=kind(**{name: value for name, value in wanted.items() if name in known}),
+        train_dataset=_datasets(rows, is_static=plan.kind == STATIC),
+        loss=loss,
+        callbacks=[_callback(watch)],
+    )
+    # It prints dicts on the standard output, where the markers go.
+    trainer.remove_callback(needed("transformers").PrinterCallback)
+    trainer.train()
+
+
+def _datasets(rows: list[Triple], *, is_static: bool) -> Any:
+    """Return the rows by their number of negatives, since the rows of one dataset have the same columns."""
+    by_number: dict[int, list[Triple]] = defaultdict(list)
+    for row in rows:
+        by_number[len(row.negatives)].append(row)
+    prepared = fold if is_static else str
+    library = needed("datasets")
+    made: dict[str, Any] = {}
+    for number, some in sorted(by_number.items()):
+        texts = [(row.query, row.positive, *row.negatives) for row in some]
+        names = ["anchor", "positive", *(f"negative_{place + 1}" for place in range(number))]
+        columns = {name: [prepared(text[place]) for text in texts] for place, name in enumerate(names)}
+        made[f"negatives_{number}"] = library.Dataset.from_dict(columns)
+    return library.DatasetDict(made) if len(made) > 1 else next(iter(made.values()))
+
+
+def _callback(watch: Watch) -> Any:
+    base: Any = needed("transformers").TrainerCallback
+
+    class Steps(base):  # type: ignore[misc]  # known when the library is there
+        """Tells the progress after each step, and stops a cancelled training."""
+
+        def on_step_end(self, _args: object, state: Any, control: Any, **_more: object) -> None:
+            if watch.is_cancelled:
+                control.should_training_stop = True
+            elif state.max_steps:
+                watch.done(_TRAINED * min(state.global_step / state.max_steps, 1.0))
+
+    return Steps()
+
+
+def _losses() -> Any:
+    try:
+        return import_module("sentence_transformers.sentence_transformer.losses")
+    except ImportError:
+        # Where they stood before 6.1.
+        return import_module("sentence_transformers.losses")
+
+
+def _has_bf16() -> bool:
+    """Whether the GPU computes in bfloat16; a CPU stays with full precision, whose results are the same each time."""
+    torch = needed("torch")
+    return bool(torch.cuda.is_available() and torch.cuda.is_bf16_supported())

@@ -1,0 +1,80 @@
+"""Markers on a stream that is cut anywhere, among lines of any kind."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memcore.finetune.markers import (
+    MAX_LINE_CHARS,
+    LogLine,
+    MarkerParser,
+    Progress,
+    Said,
+    StageComplete,
+    StageStart,
+)
+from memcore.finetune.stage import FineTuneStage
+
+STREAM = (
+    "STAGE_START:training\n"
+    "Loading weights é 漢字\n"
+    "PROGRESS:0.2500\r\n"
+    "PROGRESS:1.5\n"
+    "PROGRESS:nan\n"
+    "STAGE_COMPLETE:lunch\n"
+    " STAGE_COMPLETE:training\n"
+    "STAGE_COMPLETE:training\n"
+).encode()
+
+SAID: list[Said] = [
+    StageStart(FineTuneStage.TRAINING),
+    LogLine("Loading weights é 漢字"),
+    Progress(0.25),
+    LogLine("PROGRESS:1.5"),
+    LogLine("PROGRESS:nan"),
+    LogLine("STAGE_COMPLETE:lunch"),
+    LogLine(" STAGE_COMPLETE:training"),
+    StageComplete(FineTuneStage.TRAINING),
+]
+
+
+def parsed(chunks: list[bytes]) -> list[Said]:
+    parser = MarkerParser()
+    return [said for chunk in chunks for said in parser.feed(chunk)] + list(parser.end())
+
+
+@given(st.lists(st.integers(min_value=0, max_value=len(STREAM)), max_size=12))
+def test_a_stream_says_the_same_wherever_it_is_cut(cuts: list[int]) -> None:
+    edges = [0, *sorted(cuts), len(STREAM)]
+    assert parsed([STREAM[a:b] for a, b in pairwise(edges)]) == SAID
+
+
+def test_a_marker_whose_line_was_cut_off_is_none() -> None:
+    assert parsed([b"STAGE_COMPLETE:train"]) == [LogLine("STAGE_COMPLETE:train")]
+    assert parsed([b"STAGE_COMPLETE:training"]) == [LogLine("STAGE_COMPLETE:training")]
+
+
+def test_bytes_that_are_no_text_are_a_line_like_any_other() -> None:
+    assert parsed([b"\xff\xfe\n", b"PROGRESS:0.5\n"]) == [LogLine("\ufffd\ufffd"), Progress(0.5)]
+
+
+def test_a_line_of_ten_megabytes_takes_little_memory_and_the_next_one_counts() -> None:
+    parser = MarkerParser()
+    said: list[Said] = []
+    for _ in range(160):
+        said += parser.feed(b"x" * 65_536)
+    said += parser.feed(b"\nPROGRESS:0.5\n")
+    assert said == [LogLine("x" * MAX_LINE_CHARS, is_cut=True), Progress(0.5)]
+
+
+def test_a_marker_longer_than_a_line_is_none() -> None:
+    padded = b"STAGE_START:training" + b" " * MAX_LINE_CHARS + b"\n"
+    assert all(isinstance(said, LogLine) for said in parsed([padded]))
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_read_and_nothing_is_lost_of_short_lines(data: bytes) -> None:
+    said = parsed([data])
+    text = data.decode("utf-8", "replace")
+    assert len(said) == text.count("\n") + (not text.endswith("\n") and bool(text))
