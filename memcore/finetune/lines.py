@@ -43,6 +43,16 @@ def read_lines(path: Path, model: type[Row]) -> Iterator[Row]:
         raise MemoryInputError(path.name, "cannot be read") from None
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with beside.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
 def hash_of(path: Path) -> str:
     """Return the SHA-256 of a file's content."""
     with path.open("rb") as file:

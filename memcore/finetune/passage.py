@@ -14,9 +14,9 @@ class Passage(Frozen):
     Attributes:
         text: the passage, as it is embedded.
         source: what kind of thing it is.
-        title: a question that is known to ask for it, such as a task's title; None where none is.
+        questions: what is known to ask for it, such as a task's title, or what a model wrote; empty where nothing is.
     """
 
     text: NotBlankText
     source: PassageSource
-    title: NotBlankText | None = None
+    questions: tuple[NotBlankText, ...] = ()

@@ -9,9 +9,6 @@ from memcore.config.data_path import DataPath
 from memcore.errors import MemoryInputError
 from memcore.frozen import Frozen
 
-#: The model that is trained when a plan names none.
-DEFAULT_BASE_MODEL = "all-MiniLM-L6-v2"
-
 #: ``https:`` and the like: something that would be fetched.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
@@ -33,9 +30,9 @@ class FineTunePlan(Frozen):
         source_dir: documents (*.txt, *.md, *.rst, in folders of any depth); None where the fleet's own texts suffice.
         uses_memories: whether what agents remember, and how their tasks went, is trained on too.
         kind: a transformer, or a table of word vectors (which trains in seconds and embeds in microseconds).
-        base_model: what is trained further, by name or folder.
+        base_model: what is trained further, by name or folder; None for MiniLM, or the default table of words.
         epochs: how often each pair is seen, 1 or more.
-        learning_rate: above 0.
+        learning_rate: above 0; None for 1e-5 of a transformer, 1e-3 of a table.
         temperature: of the contrastive loss, above 0.
         top_k: hard negatives for each pair, 1 or more.
         batch_size: pairs of a step, 1 or more.
@@ -52,9 +49,9 @@ class FineTunePlan(Frozen):
     source_dir: DataPath | None = None
     uses_memories: bool = True
     kind: Literal["transformer", "static"] = "transformer"
-    base_model: ModelName = DEFAULT_BASE_MODEL
+    base_model: ModelName | None = None
     epochs: int = Field(default=3, ge=1, le=1_000)
-    learning_rate: float = Field(default=1e-5, gt=0.0, le=1.0)
+    learning_rate: float | None = Field(default=None, gt=0.0, le=1.0)
     temperature: float = Field(default=0.02, gt=0.0, le=10.0)
     top_k: int = Field(default=4, ge=1, le=64)
     batch_size: int = Field(default=128, ge=1, le=4_096)

@@ -52,8 +52,8 @@ class TemplateQuestions:
         self._seed = seed
 
     def of(self, passage: Passage, *, count: int) -> tuple[str, ...]:
-        """Return at most ``count`` different questions; a title that is known to ask for it comes first."""
-        questions = dict.fromkeys([] if passage.title is None else [passage.title[:MAX_QUESTION_CHARS]])
+        """Return at most ``count`` different questions; those that are known come first."""
+        questions = dict.fromkeys(question[:MAX_QUESTION_CHARS] for question in passage.questions)
         # By the text, not by its place: a passage more does not change the questions of the others.
         chance = random.Random(f"{self._seed}|{passage.text}")  # noqa: S311  # chance for training, no secret
         words = self._keywords.of(passage.text, most=_KEYWORDS)

@@ -17,9 +17,12 @@ from memcore.finetune.checkpoint import save_checkpoint
 from memcore.finetune.encoder import PASSAGE_TOKENS, load_model, needed, positions_of
 from memcore.finetune.lines import read_lines
 from memcore.finetune.pair import Triple
-from memcore.finetune.plan import FineTunePlan
+from memcore.finetune.runner_config import TrainingConfig
 from memcore.finetune.static_model import STATIC, load_static
 from memcore.finetune.watch import Watch
+
+#: What is taken when nothing is said: the reference's for a transformer; a table of words needs more.
+LEARNING_RATES = {"transformer": 1e-5, STATIC: 1e-3}
 
 #: Share of the steps in which the learning rate rises.
 _WARM_UP = 0.1
@@ -28,10 +31,10 @@ _WARM_UP = 0.1
 _TRAINED = 0.95
 
 
-def train(triples: Path, output: Path, plan: FineTunePlan, *, watch: Watch | None = None) -> Path:
-    """Train the plan's model on the triples and return the folder of the checkpoint, which is there whole or not.
+def train(triples: Path, output: Path, config: TrainingConfig, *, watch: Watch | None = None) -> Path:
+    """Train a model on the triples and return the folder of the checkpoint, which is there whole or not.
 
-    The same triples, plan and libraries, on one thread of a CPU, give the same checkpoint to the last bit.
+    The same triples, configuration and libraries, on one thread of a CPU, give the same checkpoint to the last bit.
 
     Raises:
         FineTuneDependencyError: torch or sentence-transformers is missing.
@@ -44,35 +47,35 @@ def train(triples: Path, output: Path, plan: FineTunePlan, *, watch: Watch | Non
     if not rows:
         raise FineTuneTrainingDataError("there are no triples to train on")
     # Before the model is loaded: its dropout is chance too.
-    needed("transformers").set_seed(plan.seed)
-    model = load_static() if plan.kind == STATIC else load_model(plan.base_model)
+    needed("transformers").set_seed(config.seed)
+    model = load_static(config.base_model) if config.kind == STATIC else load_model(config.base_model)
     if isinstance(model.max_seq_length, int):
         # It is saved with the checkpoint.
         model.max_seq_length = min(PASSAGE_TOKENS, positions_of(model))
     with tempfile.TemporaryDirectory() as scratch:
-        _fit(model, rows, plan, watch, Path(scratch))
+        _fit(model, rows, config, watch, Path(scratch))
     watch.check()
-    folder = save_checkpoint(model, output, plan)
+    folder = save_checkpoint(model, output, kind=config.kind, base_model=config.base_model)
     watch.done(1.0)
     return folder
 
 
-def _fit(model: Any, rows: list[Triple], plan: FineTunePlan, watch: Watch, scratch: Path) -> None:
+def _fit(model: Any, rows: list[Triple], config: TrainingConfig, watch: Watch, scratch: Path) -> None:
     library = needed("sentence_transformers")
-    loss = _losses().MultipleNegativesRankingLoss(model, scale=1.0 / plan.temperature)
+    loss = _losses().MultipleNegativesRankingLoss(model, scale=1.0 / config.temperature)
     wanted: dict[str, Any] = {
         "output_dir": str(scratch),
-        "num_train_epochs": plan.epochs,
-        "per_device_train_batch_size": plan.batch_size,
-        "learning_rate": plan.learning_rate,
+        "num_train_epochs": config.epochs,
+        "per_device_train_batch_size": config.batch_size,
+        "learning_rate": config.learning_rate or LEARNING_RATES[config.kind],
         "warmup_steps": _WARM_UP,
         "save_strategy": "no",
         "eval_strategy": "no",
         "logging_strategy": "no",
         "report_to": "none",
         "disable_tqdm": True,
-        "seed": plan.seed,
-        "data_seed": plan.seed,
+        "seed": config.seed,
+        "data_seed": config.seed,
         # A passage that comes twice in a batch would be its own negative.
         "batch_sampler": "no_duplicates",
         "multi_dataset_batch_sampler": "proportional",
@@ -83,7 +86,7 @@ def _fit(model: Any, rows: list[Triple], plan: FineTunePlan, watch: Watch, scrat
     trainer = library.SentenceTransformerTrainer(
         model=model,
         args=kind(**{name: value for name, value in wanted.items() if name in known}),
-        train_dataset=_datasets(rows, is_static=plan.kind == STATIC),
+        train_dataset=_datasets(rows, is_static=config.kind == STATIC),
         loss=loss,
         callbacks=[_callback(watch)],
     )

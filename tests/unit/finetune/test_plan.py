@@ -46,5 +46,5 @@ def test_a_plan_needs_something_to_learn_from() -> None:
 
 def test_the_defaults_are_those_of_the_reference() -> None:
     plan = FineTunePlan()
-    assert (plan.epochs, plan.learning_rate, plan.temperature) == (3, 1e-5, 0.02)
+    assert (plan.epochs, plan.learning_rate, plan.temperature) == (3, None, 0.02)
     assert (plan.top_k, plan.batch_size, plan.validation_split) == (4, 128, 0.1)

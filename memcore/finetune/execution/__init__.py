@@ -1,0 +1,1 @@
+"""Where a stage runs: in a process of this machine, or in a container; one contract for both."""

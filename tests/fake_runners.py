@@ -1,0 +1,48 @@
+"""Stage runners that misbehave: Python files that stand in the place of ``python -m memcore.finetune.runner``."""
+
+import stat
+import sys
+from pathlib import Path
+
+#: What each does, as the body of a program.
+BODIES = {
+    "complete": "say('STAGE_START:training')\nsay('PROGRESS:0.5')\nsay('PROGRESS:1.0')\nsay('STAGE_COMPLETE:training')",
+    "fails": "say('STAGE_START:training'); err('ERROR: training failed: No space left on device')\nsys.exit(1)",
+    "silent": "say('STAGE_START:training')",
+    "wrong_stage": "say('STAGE_COMPLETE:evaluating')",
+    "no_reason": "sys.exit(7)",
+    "killed": "os.kill(os.getpid(), signal.SIGKILL)",
+    "complete_and_fails": "say('STAGE_COMPLETE:training')\nsys.exit(1)",
+    "not_utf8": "sys.stdout.buffer.write(b'\\xff\\xfe\\n')\nsay('STAGE_COMPLETE:training')",
+    "cut_marker": "sys.stdout.write('STAGE_COMPLETE:train')\nsys.stdout.flush()",
+    "ten_megabytes": "sys.stdout.write('x' * 10_000_000 + '\\n')\nsay('STAGE_COMPLETE:training')",
+    "ten_megabytes_of_errors": "sys.stderr.write('x' * 10_000_000 + '\\n')\nsay('STAGE_COMPLETE:training')",
+    "child_keeps_output": (
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "say(f'CHILD {child.pid}')\nsay('STAGE_COMPLETE:training')"
+    ),
+    "waits_for_ever": "say('STAGE_START:training'); signal.pause()",
+    "heeds_no_signal": (
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "say(f'CHILD {child.pid}')\nsay('STAGE_START:training')\ntime.sleep(600)"
+    ),
+}
+
+_HEAD = """\
+import os, signal, subprocess, sys, time
+def say(line):
+    print(line, flush=True)
+def err(line):
+    print(line, file=sys.stderr, flush=True)
+"""
+
+
+def fake_python(folder: Path, name: str) -> str:
+    """Return a program that takes an interpreter's arguments, and does what its name says."""
+    body = folder / f"{name}.py"
+    body.write_text(_HEAD + BODIES[name], "utf-8")
+    program = folder / name
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} {body}\n", "utf-8")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return str(program)
