@@ -1,6 +1,7 @@
 """Documents of a folder as passages: read in one order everywhere, cut into pieces of so many words."""
 
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +32,7 @@ class Reading:
 def passages_of(folder: Path, *, chunk_words: int, reading: Reading) -> Iterator[Passage]:
     """Yield the passages of a folder's documents, file by file in the order of their paths.
 
-    Links are not followed: nothing outside of the folder is read.
+    Links are not followed, so that nothing outside of the folder is read, and pipes are no documents.
 
     Args:
         folder: where the documents are.
@@ -65,7 +66,7 @@ def _files(folder: Path) -> Iterator[Path]:
         folders.sort()
         for name in sorted(names):
             path = Path(place, name)
-            if path.suffix.lower() in SUFFIXES and not path.is_symlink():
+            if path.suffix.lower() in SUFFIXES and stat.S_ISREG(path.lstat().st_mode):
                 yield path
 
 

@@ -12,6 +12,7 @@ from memcore.finetune.pair import Pair
 from memcore.finetune.passage import Passage
 from memcore.finetune.questions import TemplateQuestions
 from memcore.finetune.runner_config import GeneratingConfig
+from memcore.finetune.watch import Watch
 
 #: The files that the stage leaves.
 TRAINING_FILE = "training.jsonl"
@@ -36,7 +37,9 @@ class Generated:
     validation: int
 
 
-def generate(passages: Iterable[Passage], config: GeneratingConfig, output: Path) -> Generated:
+def generate(
+    passages: Iterable[Passage], config: GeneratingConfig, output: Path, *, watch: Watch | None = None
+) -> Generated:
     """Write the training and the validation pairs.
 
     The same passages, in whatever order, and the same seed give the same files.
@@ -45,16 +48,20 @@ def generate(passages: Iterable[Passage], config: GeneratingConfig, output: Path
         passages: what can be looked for; a text that comes twice counts once.
         config: how many questions, how they are parted.
         output: the folder of the files.
+        watch: takes the progress.
 
     Raises:
-        FineTuneTrainingDataError: fewer than two pairs came of it.
+        FineTuneTrainingDataError: fewer than two passages came of it.
+        FineTuneCancelledError: the stage was cancelled.
     """
+    watch = watch or Watch()
     every = sorted({each.text: each for each in sorted(passages, key=_place)}.values(), key=_place)
     chance = random.Random(config.seed)  # noqa: S311  # chance for training, no secret
     chance.shuffle(every)
     questions = TemplateQuestions(Keywords(each.text for each in every), seed=config.seed)
     pairs: list[list[Pair]] = []
-    for passage in every:
+    for number, passage in enumerate(every):
+        watch.done(number / len(every))
         asked = questions.of(passage, count=config.queries_per_passage)
         pairs.append([Pair(query=query, positive_passage=passage.text) for query in asked])
     return _written(pairs, config, output)

@@ -38,7 +38,7 @@ def perform(config: RunnerConfig, watch: Watch) -> None:
     """
     match config:
         case GeneratingConfig():
-            generate(_passages(config), config, Path(config.output_dir))
+            generate(_passages(config), config, Path(config.output_dir), watch=watch)
             watch.done(1.0)
         case MiningConfig():
             _one_way(config.threads)

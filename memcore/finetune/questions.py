@@ -58,13 +58,11 @@ class TemplateQuestions:
         chance = random.Random(f"{self._seed}|{passage.text}")  # noqa: S311  # chance for training, no secret
         words = self._keywords.of(passage.text, most=_KEYWORDS)
         names = names_of(passage.text)
-        for _ in range(count * 4):
-            if len(questions) >= count:
-                break
+        tries = count * 4 if words else 0
+        while len(questions) < count and tries:
             questions[_filled(chance, words, names)] = None
-        if not questions or not words:
-            questions[extractive_question(passage.text)] = None
-        return tuple(questions)[:count]
+            tries -= 1
+        return tuple(questions)[:count] or (extractive_question(passage.text),)
 
 
 def _filled(chance: random.Random, words: Sequence[str], names: Sequence[str]) -> str:
