@@ -14,6 +14,7 @@ from memcore.ledger.run import Run
 from memcore.ledger.synthesis import Synthesis
 from memcore.llm.protocol import Model
 from memcore.maintenance.synthesis_service import Asked
+from memcore.reindex.service import Slice
 
 
 class WriteDesk(Protocol):
@@ -37,6 +38,10 @@ class Bell(Protocol):
 
     def ring_experience(self, company: str, agent_ids: Iterable[str]) -> None:
         """Send the jobs that compress agents' experience. Raises MemoryConnectionError."""
+        ...
+
+    def ring_reindex(self, company: str) -> None:
+        """Send the job that carries the company's reindex on. Raises MemoryConnectionError."""
         ...
 
 
@@ -88,6 +93,10 @@ class Crew(Protocol):
 
     def compress(self, agent_id: str) -> Outcome:
         """Compress what is raw of an agent's experience, for one slice of time."""
+        ...
+
+    def reindex(self) -> Slice:
+        """Carry the company's reindex on for one slice of time."""
         ...
 
     def tend_approvals(self) -> None:

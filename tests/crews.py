@@ -14,6 +14,7 @@ from memcore.ledger.run import Run
 from memcore.ledger.synthesis import Synthesis
 from memcore.llm.protocol import Model
 from memcore.maintenance.synthesis_service import Asked
+from memcore.reindex.service import Slice
 
 
 @dataclass
@@ -44,6 +45,7 @@ class RecordingBell:
     rung: list[Run] = field(default_factory=list)
     parts: list[Synthesis] = field(default_factory=list)
     experience: list[tuple[str, str]] = field(default_factory=list)
+    reindexes: list[str] = field(default_factory=list)
     error: Exception | None = None
 
     def ring_many(self, runs: Iterable[Run]) -> None:
@@ -60,6 +62,11 @@ class RecordingBell:
         if self.error is not None:
             raise self.error
         self.experience.extend((company, agent_id) for agent_id in agent_ids)
+
+    def ring_reindex(self, company: str) -> None:
+        if self.error is not None:
+            raise self.error
+        self.reindexes.append(company)
 
 
 @dataclass
@@ -78,6 +85,7 @@ class ScriptedCrew:
     compressing: Callable[[str], Outcome] = lambda _agent_id: Done(facts={"compressed": 1})
     exported: list[str] = field(default_factory=list)
     tended: int = 0
+    slice: Slice = field(default_factory=lambda: Slice(outcome=Done(), goes_on=True))
     asking: Callable[[str, int], Asked] = lambda _run_id, _place: Asked(outcome=Done(facts={"asked": 1}))
 
     def maintain(self, run_id: str) -> Outcome:
@@ -88,6 +96,9 @@ class ScriptedCrew:
 
     def compress(self, agent_id: str) -> Outcome:
         return self.compressing(agent_id)
+
+    def reindex(self) -> Slice:
+        return self.slice
 
     def tend_approvals(self) -> None:
         self.tended += 1

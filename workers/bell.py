@@ -11,6 +11,7 @@ from memcore.jobs.experience_payload import CompressPayload
 from memcore.jobs.names import TaskName
 from memcore.jobs.payloads import MaintenancePayload
 from memcore.jobs.queues import Queue
+from memcore.jobs.reindex_payload import ReindexPayload
 from memcore.jobs.synthesis_payload import SynthesisPayload
 from memcore.ledger.run import Run
 from memcore.ledger.synthesis import Synthesis
@@ -46,6 +47,14 @@ class BrokerBell:
             MemoryConnectionError: the broker did not take all of them.
         """
         self._ring(TaskName.COMPRESS, [_experience_posting(company, agent_id) for agent_id in agent_ids])
+
+    def ring_reindex(self, company: str) -> None:
+        """Send the job that carries the company's reindex on; the sweep sends a lost one again.
+
+        Raises:
+            MemoryConnectionError: the broker did not take it.
+        """
+        self._ring(TaskName.REINDEX, [reindex_posting(company)])
 
     def _ring(self, name: TaskName, postings: list[Posting]) -> None:
         if postings:  # most ticks have nobody to ring for, and need no connection
@@ -88,4 +97,14 @@ def _experience_posting(company: str, agent_id: str) -> Posting:
         queue=str(Queue.SYNTHESIS),
         payload=CompressPayload(company=company, agent_id=agent_id).model_dump_json(),
         summary=f"experience of {agent_id}",
+    )
+
+
+def reindex_posting(company: str) -> Posting:
+    """Return the message of a slice of a company's reindex."""
+    return Posting(
+        job_id=ids.new_id(),
+        queue=str(Queue.REINDEX),
+        payload=ReindexPayload(company=company).model_dump_json(),
+        summary="a slice of the reindex",
     )

@@ -17,7 +17,10 @@ from memcore.ledger.lineage import Lineage
 from memcore.ledger.model_spending import ModelSpending
 from memcore.ledger.model_usage import ModelUsage
 from memcore.ledger.org_log import OrgLog
+from memcore.ledger.reindex_marks import ReindexMarks
+from memcore.ledger.reindexes import Reindexes
 from memcore.ledger.runs import Runs
+from memcore.ledger.servings import Servings
 from memcore.ledger.shared_log import SharedLog
 from memcore.ledger.skill_cycles import SkillCycles
 from memcore.ledger.skills import Skills
@@ -56,6 +59,9 @@ class Ledger:
         spending: what language models used, and what is set aside for them.
         usage: what that was for.
         org: what an organisation knows, and the log of it.
+        servings: which collection a company's memories are in.
+        reindexes: how far the reindex has come that replaces it.
+        reindex_marks: whose memories were written meanwhile.
         attempts: which jobs came back from a dead worker, and how often they were started since.
     """
 
@@ -78,6 +84,9 @@ class Ledger:
         self.spending = ModelSpending(ledger, clock=clock)
         self.usage = ModelUsage(ledger)
         self.org = OrgLog(ledger, clock=clock)
+        self.servings = Servings(ledger, clock=clock)
+        self.reindexes = Reindexes(ledger, clock=clock)
+        self.reindex_marks = ReindexMarks(ledger)
         self.attempts = Attempts(ledger, clock=clock)
         self.journal = Journal(journal, clock=clock)
         self.lineage = Lineage(journal=journal, ledger=ledger)
