@@ -36,6 +36,7 @@ class Reindex(Frozen):
         written: points written to, or taken out of, the new collection.
         passed_over: points that are no memory and stay behind.
         freezes: how often writes were stopped for the switch.
+        rung_at: when its message was last sent, or a slice of it ended.
         trouble: why it does not get on, as an error's name; None when it does.
     """
 
@@ -50,6 +51,7 @@ class Reindex(Frozen):
     freezes: int = 0
     token: str | None = None
     lease_until: AwareDatetime | None = None
+    rung_at: AwareDatetime
     started_at: AwareDatetime
     finished_at: AwareDatetime | None = None
     trouble: str | None = None

@@ -38,6 +38,7 @@ ROOMS = {
     "org": "org",
     "usage": "usage",
     "archive": "archive",
+    "reindex": "reindex",
     "wiki": "wiki",
     "config": "config",
 }

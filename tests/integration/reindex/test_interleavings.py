@@ -2,10 +2,10 @@
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,6 +18,9 @@ from memcore.backends.where import Where
 from memcore.models import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 
 from .conftest import MakeWorld
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
 
 #: Agents, each of whom one write at a time touches, so that the last word about each memory is known.
 AGENTS = 3
