@@ -10,15 +10,18 @@ from experiences import experience
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledgers import COMPANY, StoppedClock, make_booking, make_fact
+from memories import DAWN
 from org_facts import GRACE, request
 from proposals import ADA as PERSON
 from proposals import proposal
 from traces import trajectory
 
+from memcore import ids
 from memcore.approval_models import ApprovalNeed, ApprovalState
 from memcore.archival_models import ArchivalMode
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import ApprovalClosedError, MemoryNotFoundError
+from memcore.execution_trace import Turn
 from memcore.jobs.use_payload import Use
 from memcore.ledger import Ledger
 from memcore.ledger.agent import AgentSpec
@@ -26,6 +29,7 @@ from memcore.ledger.answers import Answer
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.model_call import Caps, NewCall, Spent
 from memcore.ledger.model_usage import UsageBy
+from memcore.ledger.patterns import Window
 from memcore.ledger.run import NewRun
 from memcore.ledger.synthesis import Synthesis
 from memcore.models import ConsolidationInterval, MemoryCategory, MemoryLevel, MemoryQuery
@@ -40,7 +44,10 @@ LIFTS = MemoryQuery(text="out of order")
 MEMORY = str(uuid.UUID(int=7))
 TERMS = Bm25Encoder().encode_query("tea").indices
 EXPERIENCE = experience("e-1", agent_id=AGENT)
-TRAJECTORY = trajectory("e-1", agent_id=AGENT)
+TRAJECTORY = trajectory("e-1", agent_id=AGENT, quality=8.0, turns=(Turn(tools=("shell", "shell")),))
+FIRST = DAWN - timedelta(days=400)
+EVER = Window(since=FIRST, until=DAWN + timedelta(days=400), min_agents=1, min_confidence=0.0)
+CYCLE_ID = ids.cycle_id(company=COMPANY, planned_at=DAWN.isoformat())
 
 Call = Callable[[Ledger, StoppedClock, str], object]
 
@@ -158,6 +165,21 @@ WRITES: dict[str, Call] = {
     "trajectories.append": lambda ledger, _, c: ledger.trajectories.append(c, TRAJECTORY),
     "trajectories.delete_agent": lambda ledger, _, c: ledger.trajectories.delete_agent(c, AGENT),
     "trajectories.expire": lambda ledger, clock, c: ledger.trajectories.expire(c, before=clock() + timedelta(days=400)),
+    "lessons.open": lambda ledger, _, c: ledger.lessons.open(c, AGENT, TRAJECTORY.id),
+    "lessons.put_off": lambda ledger, clock, c: ledger.lessons.put_off(
+        c, TRAJECTORY.id, until=clock(), is_in_vain=True
+    ),
+    "lessons.waiting": lambda ledger, _, c: ledger.lessons.waiting(c, rung_before=-DAY, limit=9),
+    "lessons.drawn": lambda ledger, _, c: ledger.lessons.drawn(
+        c, TRAJECTORY.id, "stored", memory_id="m", confidence=0.9, text=f'"{c}"'
+    ),
+    "lessons.propagated": lambda ledger, _, c: ledger.lessons.propagated(c, [TRAJECTORY.id]),
+    "lessons.expire": lambda ledger, clock, c: ledger.lessons.expire(c, before=clock() + timedelta(days=400)),
+    "lessons.delete_agent": lambda ledger, _, c: ledger.lessons.delete_agent(c, AGENT),
+    "skill_cycles.plan": lambda ledger, _, c: ledger.skill_cycles.plan(c, origin="manual", planned_at=DAWN, window=DAY),
+    "skill_cycles.finish": lambda ledger, _, c: ledger.skill_cycles.finish(c, CYCLE_ID, {"cycle_id": c}),
+    "skill_cycles.waiting": lambda ledger, _, c: ledger.skill_cycles.waiting(c, rung_before=-DAY, limit=9),
+    "skill_cycles.expire": lambda ledger, clock, c: ledger.skill_cycles.expire(c, before=clock() + 400 * DAY),
     "spending.reserve": lambda ledger, _, c: ledger.spending.reserve(_call(c), caps=Caps()),
     "uses.count": lambda ledger, clock, c: ledger.uses.count(
         c, "batch", [Use(agent_id=AGENT, memory_id=MEMORY, uses=2, last_used_at=clock())]
@@ -217,6 +239,22 @@ VIEWS: dict[str, Call] = {
     "trajectories.get": lambda ledger, _, c: ledger.trajectories.get(c, TRAJECTORY.id),
     "trajectories.page": lambda ledger, _, c: ledger.trajectories.page(c),
     "trajectories.stream": lambda ledger, _, c: list(ledger.trajectories.stream(c, agent_id=AGENT)),
+    "trajectories.quality_rank": lambda ledger, _, c: ledger.trajectories.quality_rank(c, AGENT, 9.0, since=FIRST),
+    "patterns.surest": lambda ledger, _, c: list(ledger.patterns.surest(c, EVER)),
+    "patterns.tally": lambda ledger, _, c: ledger.patterns.tally(c, EVER),
+    "lessons.get": lambda ledger, _, c: ledger.lessons.get(c, TRAJECTORY.id),
+    "lessons.of_failures": lambda ledger, clock, c: ledger.lessons.of_failures(
+        c, "disk", since=FIRST, until=clock() + timedelta(days=400), limit=9
+    ),
+    "lessons.of_successes": lambda ledger, clock, c: ledger.lessons.of_successes(
+        c, str(TRAJECTORY.tools_key), since=FIRST, until=clock() + timedelta(days=400), limit=9
+    ),
+    "lessons.outcomes": lambda ledger, _, c: ledger.lessons.outcomes(c),
+    "lessons.page": lambda ledger, _, c: ledger.lessons.page(c, AGENT),
+    "lessons.unpropagated": lambda ledger, _, c: ledger.lessons.unpropagated(c, AGENT, limit=9),
+    "skill_cycles.get": lambda ledger, _, c: ledger.skill_cycles.get(c, CYCLE_ID),
+    "skill_cycles.last_finished": lambda ledger, _, c: ledger.skill_cycles.last_finished(c),
+    "skill_cycles.page": lambda ledger, _, c: ledger.skill_cycles.page(c),
     "spending.of": lambda ledger, clock, c: ledger.spending.of(c, AGENT, clock().date()),
     "spending.waiting": lambda ledger, clock, c: ledger.spending.waiting(c, clock().date()),
     "usage.report": lambda ledger, clock, c: ledger.usage.report(
@@ -263,6 +301,8 @@ def test_what_a_company_does_changes_nothing_of_another(
         "org.publish",
         "experiences.append",
         "trajectories.append",
+        "skill_cycles.plan",
+        "skill_cycles.finish",
         "spending.reserve",
     ):
         WRITES[name](ledger, clock, COMPANY)
