@@ -139,6 +139,10 @@ class AsyncMemoryClient:
         """Say that a task has ended."""
         return await self._run(self._client.end_task, agent_id, task_id)
 
+    async def evolve_now(self) -> JobReceipt:
+        """Ask the skill evolver to look now; the job's id is the cycle's id."""
+        return await self._run(self._client.evolve_now)
+
     async def record_use(self, uses: Iterable[Use], *, batch_id: str | None = None) -> JobReceipt:
         """Tell which memories agents were shown, up to 1,024 in one call; the job's id is the batch's."""
         return await self._run(self._client.record_use, uses, batch_id=batch_id)

@@ -17,12 +17,13 @@ from memcore.client.pace import Pace
 from memcore.client.posting import Posting
 from memcore.client.queue_limit import QueueLimit, WhenFull, check_limit
 from memcore.client.receipts import DistillReceipt, ExperienceReceipt, JobReceipt, JobStatus, StoreReceipt
+from memcore.client.run_post import post_cycle, post_run
 from memcore.client.trace_post import post_trace
 from memcore.clock import Clock, utc_now
 from memcore.errors import MemoryInputError
 from memcore.execution_trace import ExecutionTrace
 from memcore.jobs.names import TaskName
-from memcore.jobs.payloads import MaintenancePayload, StoreItem
+from memcore.jobs.payloads import StoreItem
 from memcore.jobs.queues import Queue
 from memcore.jobs.use_payload import Use, UsePayload
 from memcore.models import MemoryStoreRequest
@@ -30,9 +31,6 @@ from memcore.models import MemoryStoreRequest
 if TYPE_CHECKING:
     from memcore.client.sender import Admit, Sender
     from memcore.config.settings import Settings
-
-#: Stands for a run's id until its other fields have been checked.
-_UNNAMED = "unnamed"
 
 #: Longest wait for room in a full queue, in seconds: as long as an engine can let a person wait.
 BLOCK_SECONDS = 30.0
@@ -204,6 +202,13 @@ class MemoryClient:
         """Say that a task has ended: its working memories go, whatever the agent's level."""
         return self._send_run(agent_id, kind="end_task", scope_id=task_id)
 
+    def evolve_now(self) -> JobReceipt:
+        """Ask the skill evolver to look now, beside its schedule; the job's id is the cycle's id.
+
+        It files proposals that wait for a person (docs/skills.md). While it is switched off, the cycle is empty.
+        """
+        return post_cycle(self._sender, company=self._company, now=self._clock(), admit=self._admit)
+
     def record_use(self, uses: Iterable[Use], *, batch_id: str | None = None) -> JobReceipt:
         """Tell which memories agents were shown, up to 1,024 in one call; the job's id is the batch's.
 
@@ -358,22 +363,4 @@ class MemoryClient:
 
     def _send_run(self, agent_id: str, **wanted: Any) -> JobReceipt:
         now = self._clock()
-        try:
-            payload = MaintenancePayload(
-                company=self._company, agent_id=agent_id, run_id=_UNNAMED, origin="manual", planned_at=now, **wanted
-            )
-        except ValidationError as error:
-            raise MemoryInputError.of(error) from None
-        # An agent may end two sessions at one moment, and each is a run.
-        job = payload.kind if payload.scope_id is None else f"{payload.kind} {payload.scope_id}"
-        run_id = ids.run_id(company=self._company, agent_id=payload.agent_id, job=job, planned_at=now.isoformat())
-        payload = payload.model_copy(update={"run_id": run_id})
-        self._sender.send(
-            TaskName.MAINTAIN,
-            payload.model_dump_json(),
-            queue=Queue.MAINTENANCE,
-            job_id=run_id,
-            summary=f"{payload.kind} of {payload.agent_id}",
-            admit=self._admit,
-        )
-        return JobReceipt(job_id=run_id)
+        return post_run(self._sender, agent_id, company=self._company, now=now, admit=self._admit, **wanted)
