@@ -52,6 +52,6 @@ def test_the_demo_tells_its_story_balances_every_account_and_leaves_nothing_behi
     assert len(re.findall(r" is asked: ", told)) == 3
     assert len(re.findall(r"^  0\.\d{3}  \d{4}-\d\d-\d\d  \S", told, re.MULTILINE)) >= 3
     assert re.search(r"why does oncall have .*It was made of:\n  \S{36}  full text in: archive", told)
-    assert re.search(r"[1-9] question for system:memory:compress:\w+: [1-9]\d* tokens read, [1-9]\d* written", told)
+    assert re.search(r"system:memory:compress:\w+: [1-9] asked, [1-9]\d* tokens read, [1-9]\d* written", told)
     assert re.search(r"undo of support's night .*:\n  [1-9]\d* memories came back", told)
     assert re.search(r"peak resident memory of the whole stack: [1-9]\d* MiB", told)
