@@ -106,6 +106,13 @@ def show_usage(night: FleetNight, purpose: str) -> None:
             say(f"  {row.key}: {row.calls} asked, {told}")
 
 
+def show_balances(balances: Mapping[str, Balance]) -> bool:
+    """Print each account; return whether all are exact."""
+    for agent_id, account in balances.items():
+        say(f"  {agent_id:<10} {account.equation()}")
+    return all(account.is_exact for account in balances.values())
+
+
 def shortened(text: str) -> str:
     """Return as much of a text as stands in a line."""
     line = " ".join(text.split())

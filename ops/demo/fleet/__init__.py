@@ -5,11 +5,12 @@ from ops.demo.fleet.generator import fleet
 from ops.demo.fleet.memory import FleetMemory
 from ops.demo.fleet.ordeal import Ordeal, ordeal
 from ops.demo.fleet.questions import FleetQuestion, evaluation, searches
-from ops.demo.fleet.traces import ITS_QUESTION, NEWCOMER, traces
+from ops.demo.fleet.traces import ITS_QUESTION, NEWCOMER, SHARED_FAILURE, traces
 
 __all__ = [
     "ITS_QUESTION",
     "NEWCOMER",
+    "SHARED_FAILURE",
     "FleetAgent",
     "FleetMemory",
     "FleetQuestion",

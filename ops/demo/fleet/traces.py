@@ -8,7 +8,8 @@ from memcore.frozen import Frozen, NotBlankStr
 from ops.demo.fleet.day import midnight, moment
 from ops.demo.fleet.pages import page
 
-#: The agent that never met the failure which the others share, and what it asks when it does.
+#: The failure that several agents share, the agent that never met it, and what that one asks when it does.
+SHARED_FAILURE = "migration_lock"
 NEWCOMER = "archivist"
 ITS_QUESTION = "my migration of the old wiki fails, it waits for a lock: what now?"
 

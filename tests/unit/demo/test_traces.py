@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memcore.execution_trace import ExecutionTrace
-from ops.demo.fleet import NEWCOMER, agents, traces
+from ops.demo.fleet import NEWCOMER, SHARED_FAILURE, agents, traces
 
 NOW = datetime(2028, 3, 1, 0, 5, tzinfo=UTC)
 
@@ -39,16 +39,16 @@ def test_the_whole_fleet_tells_and_everything_lies_in_the_evolvers_window(
 
 def test_one_failure_is_shared_by_many_and_every_other_one_is_not(told: list[tuple[str, ExecutionTrace]]) -> None:
     met = seen_by(told, failed=True)
-    assert {category for category, whom in met.items() if len(whom) >= MANY} == {"migration_lock"}
-    assert len(met["migration_lock"]) == MANY + 1
-    assert NEWCOMER not in met["migration_lock"]
+    assert {category for category, whom in met.items() if len(whom) >= MANY} == {SHARED_FAILURE}
+    assert len(met[SHARED_FAILURE]) == MANY + 1
+    assert NEWCOMER not in met[SHARED_FAILURE]
     assert met["flaky_clock"] == {"qa"}
     assert len(met["disk_full"]) == MANY - 1
     assert len(met) >= 8
 
 
 def test_those_who_share_it_tell_it_in_their_own_words(told: list[tuple[str, ExecutionTrace]]) -> None:
-    shared = [trace for _, trace in told if trace.failure == "migration_lock"]
+    shared = [trace for _, trace in told if trace.failure == SHARED_FAILURE]
     assert len({trace.task_title for trace in shared}) == len({trace.error_message for trace in shared}) == len(shared)
     assert {trace.recovery is not None and trace.recovery.is_recovered for trace in shared} == {True, False}
 
