@@ -9,8 +9,10 @@ from memcore.config.policy import Policy
 from memcore.intake import Written
 from memcore.jobs.outcomes import Done, Outcome
 from memcore.jobs.payloads import StoreItem
+from memcore.jobs.skill_payloads import LessonPayload
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.run import Run
+from memcore.ledger.skill_cycle import Cycle
 from memcore.ledger.synthesis import Synthesis
 from memcore.llm.protocol import Model
 from memcore.maintenance.synthesis_service import Asked
@@ -44,6 +46,8 @@ class RecordingBell:
     rung: list[Run] = field(default_factory=list)
     parts: list[Synthesis] = field(default_factory=list)
     experience: list[tuple[str, str]] = field(default_factory=list)
+    lessons: list[LessonPayload] = field(default_factory=list)
+    cycles: list[Cycle] = field(default_factory=list)
     error: Exception | None = None
 
     def ring_many(self, runs: Iterable[Run]) -> None:
@@ -61,6 +65,16 @@ class RecordingBell:
             raise self.error
         self.experience.extend((company, agent_id) for agent_id in agent_ids)
 
+    def ring_lessons(self, lessons: Iterable[LessonPayload]) -> None:
+        if self.error is not None:
+            raise self.error
+        self.lessons.extend(lessons)
+
+    def ring_cycles(self, _company: str, cycles: Iterable[Cycle]) -> None:
+        if self.error is not None:
+            raise self.error
+        self.cycles.extend(cycles)
+
 
 @dataclass
 class ScriptedCrew:
@@ -76,8 +90,11 @@ class ScriptedCrew:
 
     model: Model | None = None
     compressing: Callable[[str], Outcome] = lambda _agent_id: Done(facts={"compressed": 1})
+    drawing: Callable[[str], Outcome] = lambda _lesson_id: Done(facts={"stored": 1})
+    evolving: Callable[[str], Outcome] = lambda _cycle_id: Done(facts={"proposals_emitted": 1})
     exported: list[str] = field(default_factory=list)
     tended: int = 0
+    tended_org: int = 0
     asking: Callable[[str, int], Asked] = lambda _run_id, _place: Asked(outcome=Done(facts={"asked": 1}))
 
     def maintain(self, run_id: str) -> Outcome:
@@ -89,8 +106,17 @@ class ScriptedCrew:
     def compress(self, agent_id: str) -> Outcome:
         return self.compressing(agent_id)
 
+    def draw_lesson(self, lesson_id: str) -> Outcome:
+        return self.drawing(lesson_id)
+
+    def evolve(self, cycle_id: str) -> Outcome:
+        return self.evolving(cycle_id)
+
     def tend_approvals(self) -> None:
         self.tended += 1
+
+    def tend_org(self) -> None:
+        self.tended_org += 1
 
     def export_wiki(self, agent_id: str) -> None:
         self.exported.append(agent_id)

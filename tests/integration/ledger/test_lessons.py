@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from ledgers import COMPANY, StoppedClock
@@ -113,8 +114,8 @@ def test_what_was_stored_is_passed_on_once(ledger: Ledger, clock: StoppedClock) 
 def test_the_evolver_reads_the_surest_of_a_category_or_a_chain_in_its_window(
     ledger: Ledger, clock: StoppedClock
 ) -> None:
-    failed = {"termination_reason": TerminationReason.ERROR, "error_category": "disk"}
-    tools = {"turns": (Turn(tools=("search", "write")),)}
+    failed: dict[str, Any] = {"termination_reason": TerminationReason.ERROR, "error_category": "disk"}
+    tools: dict[str, Any] = {"turns": (Turn(tools=("search", "write")),)}
     told = {
         "sure": trajectory("sure", **failed),
         "unsure": trajectory("unsure", **failed),

@@ -13,12 +13,14 @@ from memcore.jobs.distill_payload import DistillPayload
 from memcore.jobs.experience_payload import CompressPayload, ExperiencePayload
 from memcore.jobs.outcomes import Done
 from memcore.jobs.payloads import MaintenancePayload, StorePayload, is_newer
+from memcore.jobs.skill_payloads import LessonPayload
 from memcore.jobs.synthesis_payload import SynthesisPayload
 from memcore.jobs.use_payload import UsePayload
 from memcore.ledger import AgentSpec
 from memcore.models import MemoryCategory, MemoryLevel
 from tasks.distill import distill
 from tasks.experience import record
+from tasks.lesson import draw
 from tasks.maintain import maintain
 from tasks.store import write
 from tasks.use import count
@@ -44,6 +46,7 @@ def test_every_payload_on_file_is_read_and_counts_as_none_of_the_newer() -> None
             | CompressPayload
             | SynthesisPayload
             | DistillPayload
+            | LessonPayload
         ],
     ] = {
         "store": StorePayload,
@@ -56,6 +59,7 @@ def test_every_payload_on_file_is_read_and_counts_as_none_of_the_newer() -> None
         "compress": CompressPayload,
         "synthesis": SynthesisPayload,
         "distill": DistillPayload,
+        "lesson": LessonPayload,
     }
     files = sorted(PAYLOADS.iterdir())
     assert len(files) >= 3
@@ -116,6 +120,18 @@ def test_a_use_job_of_version_1_is_counted(crew: ScriptedCrew) -> None:
     found = crew.ledger.uses.of("acme", "ada", ["6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e"])
     ((_, use),) = found.items()
     assert (use.uses, use.last_used_at) == (3, SENT)
+
+
+def test_a_lesson_job_of_version_1_draws_its_lesson(crew: ScriptedCrew) -> None:
+    asked: list[str] = []
+
+    def answer(lesson_id: str) -> Done:
+        asked.append(lesson_id)
+        return Done(facts={"stored": 1})
+
+    crew.drawing = answer
+    assert draw(payload("lesson-1"), crew) == Done(facts={"stored": 1})
+    assert asked == ["trace-1"]
 
 
 def test_an_experience_job_of_version_1_is_kept_to_its_last_field(crew: ScriptedCrew) -> None:
