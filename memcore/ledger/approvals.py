@@ -10,6 +10,7 @@ from memcore.approval_models import Approval, ApprovalNeed, ApprovalState, Propo
 from memcore.clock import Clock
 from memcore.errors import ApprovalClosedError, MemoryInputError, MemoryNotFoundError, MemoryRetrievalError
 from memcore.ledger.agent import checked_key
+from memcore.ledger.audit import AuditNote, AuditVerdict, append, person
 from memcore.ledger.columns import Row
 from memcore.ledger.engine import Database
 from memcore.ledger.insert import insert_new
@@ -112,6 +113,8 @@ class Approvals:
         with self._database.write() as connection:
             # One statement looks and writes: of two at the same moment the later one finds nothing that waits.
             is_first = _change(connection, _is(company, approval_id) & waiting, decided)
+            if is_first:
+                append(connection, company, _noted(verdict, approval_id, word), at=now)
             approval = _read(connection, company, approval_id)
         if approval is None:
             raise MemoryNotFoundError(_unknown(approval_id))
@@ -137,6 +140,8 @@ class Approvals:
         stands = and_(approvals.c.state == str(ApprovalState.APPROVED), approvals.c.needs.is_(None))
         with self._database.write() as connection:
             is_first = _change(connection, _is(company, approval_id) & stands, undone)
+            if is_first:
+                append(connection, company, _noted(ApprovalState.UNDONE, approval_id, word), at=now)
             approval = _read(connection, company, approval_id)
         if approval is None:
             raise MemoryNotFoundError(_unknown(approval_id))
@@ -198,6 +203,16 @@ def _change(connection: Connection, which: ColumnElement[bool], values: Row) -> 
 def _read(connection: Connection, company: str, approval_id: str) -> Approval | None:
     row = connection.execute(select(approvals).where(_is(company, approval_id))).mappings().one_or_none()
     return _approval(row) if row else None
+
+
+def _noted(state: ApprovalState, approval_id: str, word: Word) -> AuditNote:
+    return AuditNote(
+        actor=person(word.by),
+        action=f"approval.{state}",
+        subject=approval_id,
+        verdict=AuditVerdict.DONE,
+        reason=word.reason,
+    )
 
 
 def _closed(approval: Approval, now: datetime) -> ApprovalClosedError:

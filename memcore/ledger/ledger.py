@@ -18,7 +18,6 @@ from memcore.ledger.lineage import Lineage
 from memcore.ledger.model_spending import ModelSpending
 from memcore.ledger.model_usage import ModelUsage
 from memcore.ledger.org_log import OrgLog
-from memcore.ledger.org_outbox import OrgOutbox
 from memcore.ledger.patterns import Patterns
 from memcore.ledger.runs import Runs
 from memcore.ledger.shared_log import SharedLog
@@ -85,7 +84,7 @@ class Ledger:
         self.spending = ModelSpending(ledger, clock=clock)
         self.usage = ModelUsage(ledger)
         self.org = OrgLog(ledger, clock=clock)
-        self.org_outbox = OrgOutbox(ledger)
+        self.org_outbox = self.org.outbox
         self.audit = Audit(ledger, clock=clock)
         self.attempts = Attempts(ledger, clock=clock)
         self.journal = Journal(journal, clock=clock)

@@ -36,6 +36,7 @@ ROOMS = {
     "shared": "shared",
     "approvals": "approvals",
     "org": "org",
+    "audit": "audit",
     "usage": "usage",
     "archive": "archive",
     "wiki": "wiki",

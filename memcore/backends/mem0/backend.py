@@ -5,20 +5,20 @@ The methods stand in the order of the protocols and hand each call to the room t
 
 import asyncio
 import logging
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
 
-from httpx import Limits
 from qdrant_client import QdrantClient
 
 from memcore import errors
 from memcore.backends.events import BackendEvent
+from memcore.backends.facts import FactStore
 from memcore.backends.fresh import fresh_record
 from memcore.backends.legs import Legs
-from memcore.backends.mem0.calls import THREADS, Calls
+from memcore.backends.mem0.calls import Calls
+from memcore.backends.mem0.client import open_client
 from memcore.backends.mem0.collection import ensure_collection
+from memcore.backends.mem0.facts import Facts
 from memcore.backends.mem0.history import History
 from memcore.backends.mem0.indexed_text import PLAIN, IndexedText
 from memcore.backends.mem0.place import Mem0Place
@@ -37,12 +37,9 @@ from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder, EmbedderIdentity
 from memcore.errors import MemoryCapabilityError, MemoryConnectionError
 from memcore.ledger.engine import Database
+from memcore.ledger.org_log import OrgLog
 from memcore.ledger.shared_log import SharedLog
 from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
-
-#: How long a connection to the store is kept without use: less than the 5 s after which servers close theirs (uvicorn,
-#: actix), so that no call meets a connection that is just being closed.
-_IDLE = timedelta(seconds=2)
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +54,8 @@ class _Open:
     reader: Reader
     search: Search
     writer: Writer
-    shared: SharedKnowledge | None
+    shared: SharedKnowledge | None = None
+    facts: Facts | None = None
 
 
 class Mem0Backend:
@@ -166,6 +164,11 @@ class Mem0Backend:
     def supports_shared_access(self) -> bool:
         """Whether its place names a ledger, which holds the log of shared knowledge."""
         return self._place.ledger_url is not None
+
+    @property
+    def facts(self) -> FactStore | None:
+        """The organisation's facts, which lie where shared knowledge does; None before connect."""
+        return None if self._opened is None else self._opened.facts
 
     @property
     def max_memories_per_agent(self) -> int | None:
@@ -326,7 +329,7 @@ class Mem0Backend:
     async def _open(self) -> _Open:
         place, calls = self._place, Calls()
         history = History(place.history_url, clock=self._clock)
-        client = _client(place)
+        client = open_client(place)
         try:
             await calls.read("connect", lambda: ensure_collection(client, place.collection, self._identity()))
         except BaseException:
@@ -343,46 +346,42 @@ class Mem0Backend:
             encoder=self._encoder,
             text=self._text,
         )
-        return _Open(
+        opened = _Open(
             client=client,
             calls=calls,
             history=history,
             reader=Reader(client, place.collection),
             search=search,
             writer=writer,
-            shared=None
-            if place.ledger_url is None
-            else SharedKnowledge(
-                company=self._company,
-                log=SharedLog(Database(place.ledger_url, name="ledger"), clock=self._clock),
-                points=SharedPoints(client, place.collection, writer=writer, dims=self._embedder.dims),
-                search=search,
-                calls=calls,
-                clock=self._clock,
-            ),
         )
+        return opened if place.ledger_url is None else self._with_shared(opened, place.ledger_url)
+
+    def _with_shared(self, opened: _Open, ledger_url: str) -> _Open:
+        ledger, clock = Database(ledger_url, name="ledger"), self._clock
+        shared = SharedKnowledge(
+            company=self._company,
+            search=opened.search,
+            calls=opened.calls,
+            clock=clock,
+            log=SharedLog(ledger, clock=clock),
+            points=SharedPoints(opened.client, self._place.collection, writer=opened.writer, dims=self._embedder.dims),
+        )
+        facts = Facts(
+            company=self._company,
+            search=opened.search,
+            calls=opened.calls,
+            clock=clock,
+            log=OrgLog(ledger, clock=clock),
+            shared=shared,
+            dense_weight=self._plan.dense_weight,
+        )
+        return replace(opened, shared=shared, facts=facts)
 
     def _identity(self) -> EmbedderIdentity:
         return EmbedderIdentity.of(self._embedder, text_form=self._text.form(self._encoder.weighting))
 
     def _where(self) -> dict[str, str]:
         return {"company": self._company, "collection": self._place.collection}
-
-
-def _client(place: Mem0Place) -> QdrantClient:
-    key = None if place.api_key is None else place.api_key.get_secret_value()
-    with warnings.catch_warnings():
-        # Over loopback a key without TLS is not insecure, and elsewhere the operator chose the URL.
-        warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
-        # check_compatibility asks the server for its version before connect is awaited, on the event loop's thread.
-        return QdrantClient(
-            url=place.url,
-            api_key=key,
-            timeout=int(place.timeout.total_seconds()),
-            check_compatibility=False,
-            # Left to itself, the client opens a new connection for each call to a store on this machine.
-            limits=Limits(max_keepalive_connections=THREADS, keepalive_expiry=_IDLE.total_seconds()),
-        )
 
 
 def _close(opened: _Open) -> None:

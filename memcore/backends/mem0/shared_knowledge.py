@@ -12,7 +12,7 @@ from memcore.backends.mem0.search import Search
 from memcore.backends.mem0.shared_points import SharedPoints
 from memcore.backends.mem0.space import Space
 from memcore.backends.owner import is_memory_id, require_agent_id
-from memcore.backends.record import Vectors
+from memcore.backends.record import MemoryRecord, Vectors
 from memcore.clock import Clock
 from memcore.errors import MemoryInputError
 from memcore.ledger.shared_entry import Standing
@@ -44,7 +44,10 @@ class SharedKnowledge:
 
     async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
         """Publish and return the id once searches see it."""
-        record = fact_record(agent_id, request, company=self._company, now=self._clock())
+        return await self.put(fact_record(agent_id, request, company=self._company, now=self._clock()), once=once)
+
+    async def put(self, record: MemoryRecord, *, once: bool) -> str:
+        """Publish a record, whoever its agent is, and return the id once searches see it."""
 
         def write() -> str:
             # Before the log: a text that the embedder refuses would stay open there, and stop all that follow it.
@@ -57,7 +60,10 @@ class SharedKnowledge:
 
     async def retract(self, agent_id: str, memory_id: str) -> bool:
         """Take back what this agent published; False when it has nothing to take back under this id."""
-        require_agent_id(agent_id)
+        return await self.take(require_agent_id(agent_id), memory_id)
+
+    async def take(self, agent_id: str, memory_id: str) -> bool:
+        """Take back what was published in this name, also in one that no agent has."""
 
         def write() -> bool:
             line = self._log.retract(self._company, agent_id, memory_id)

@@ -91,6 +91,11 @@ def of_shared(
     return shared(_published(version), *_asked(query), *conditions, but_not=but_not)
 
 
+def published_by(name: str) -> Condition:
+    """Return the condition that shared knowledge was published in this name."""
+    return _equal(Key.SHARED_BY, name)
+
+
 def expired(now: datetime) -> list[Condition]:
     """Return the condition that an entry's expiry has come."""
     return _range(Key.EXPIRES_TS, at_most=now)
