@@ -142,13 +142,13 @@ class Lessons:
     def of_failures(
         self, company: str, category: str, *, since: datetime, until: datetime, limit: int
     ) -> tuple[Lesson, ...]:
-        """Return the surest lesson of each agent on failures of a category in a window, the surest first, then by id."""
+        """Return the surest lesson of each agent on failures of a category, the surest first, then by id."""
         return self._of_tasks(company, trajectories.c.error_category == category, since, until, limit)
 
     def of_successes(
         self, company: str, tools_key: str, *, since: datetime, until: datetime, limit: int
     ) -> tuple[Lesson, ...]:
-        """Return the surest lesson of each agent on successes with these tools in a window, the surest first, then by id."""
+        """Return the surest lesson of each agent on successes with these tools, the surest first, then by id."""
         is_it = and_(trajectories.c.tools_key == tools_key, trajectories.c.error_category.is_(None))
         return self._of_tasks(company, is_it, since, until, limit)
 

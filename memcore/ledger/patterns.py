@@ -100,11 +100,11 @@ class Patterns:
 
 
 def _patterns(company: str, window: Window) -> Subquery:
-    each: CompoundSelect[Any] = union_all(_failures(company, window), _successes(company, window))
+    each: CompoundSelect[*tuple[Any, ...]] = union_all(_failures(company, window), _successes(company, window))
     return each.subquery("patterns")
 
 
-def _failures(company: str, window: Window) -> Select[Any]:
+def _failures(company: str, window: Window) -> Select[*tuple[Any, ...]]:
     failed = _executions(company, window, _CATEGORY.label("key"), _AGENT, _TYPE.label("type")).where(~_IS_SUCCESS)
     executed = _executions(company, window, _TYPE.label("type"), func.count().label("number"))
     types = executed.group_by(_TYPE).subquery("types")
@@ -136,7 +136,7 @@ def _failures(company: str, window: Window) -> Select[Any]:
     ).join(exposed, exposed.c.key == shown.c.key)
 
 
-def _successes(company: str, window: Window) -> Select[Any]:
+def _successes(company: str, window: Window) -> Select[*tuple[Any, ...]]:
     every = _executions(
         company, window, func.count().label("number"), _how_many(_IS_SUCCESS).label("successes")
     ).subquery("every")
@@ -168,7 +168,7 @@ def _successes(company: str, window: Window) -> Select[Any]:
     )
 
 
-def _executions(company: str, window: Window, *columns: Any) -> Select[Any]:
+def _executions(company: str, window: Window, *columns: Any) -> Select[*tuple[Any, ...]]:
     at = trajectories.c.ended_at
     of_window = and_(trajectories.c.company == company, at >= window.since, at < window.until)
     return select(*columns).select_from(trajectories).where(of_window)
