@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         ProviderError,
         ProviderUnavailableError,
         RetryExhaustedError,
+        SkillLimitError,
     )
     from memcore.execution_trace import ExecutionTrace, Recovery, TerminationReason, Turn
     from memcore.experience_models import CompressedExperience, DetailedExperience
@@ -197,6 +198,7 @@ __all__ = [
     "ScoredMemory",
     "SeniorityLevel",
     "SharedKnowledgeStore",
+    "SkillLimitError",
     "StoreReceipt",
     "Superseded",
     "TagBasedMemoryFilter",
