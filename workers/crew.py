@@ -23,9 +23,9 @@ from memcore.loop_thread import LoopThread
 from memcore.maintenance.service import MaintenanceService
 from memcore.maintenance.synthesis_service import Asked, SynthesisService
 from memcore.maintenance.timeouts import Timeouts
+from memcore.org.follower import OrgFollower
 from memcore.procedural.learning import LearningService
 from memcore.procedural.skill_folder import SkillFolders
-from memcore.org.follower import OrgFollower
 from memcore.retrieval.store_guard import StoreGuard
 from memcore.skills.cycle_service import CycleService
 from memcore.skills.evolver import SkillEvolver
