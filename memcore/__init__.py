@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from memcore.backends.shared import SharedKnowledgeStore
     from memcore.chat_message import ChatMessage, MessageRole
     from memcore.client import (
+        AppliedReceipt,
         AsyncMemoryClient,
         DistillReceipt,
         ExperienceReceipt,
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnswerMissingError",
+    "AppliedReceipt",
     "Approval",
     "ApprovalClosedError",
     "ApprovalEffects",

@@ -1,5 +1,6 @@
 """What each job does: one file a job, with its limits, one call into memcore, and its outcome."""
 
+from tasks.applied import APPLIED
 from tasks.compress import COMPRESS
 from tasks.distill import DISTILL
 from tasks.evolve import EVOLVE
@@ -12,6 +13,6 @@ from tasks.synthesize import SYNTHESIZE
 from tasks.use import USE
 
 #: Every job of this room; a worker builds its Celery tasks from them.
-JOBS: tuple[Job, ...] = (STORE, MAINTAIN, SYNTHESIZE, USE, RECORD, DISTILL, COMPRESS, DRAW, EVOLVE)
+JOBS: tuple[Job, ...] = (STORE, MAINTAIN, SYNTHESIZE, USE, RECORD, DISTILL, COMPRESS, DRAW, EVOLVE, APPLIED)
 
 __all__ = ["JOBS", "Job"]

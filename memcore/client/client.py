@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from pydantic import ValidationError
 
 from memcore import ids
+from memcore.client.application_post import post_application, seal_application
 from memcore.client.distill_envelope import seal_trace
 from memcore.client.envelope import ImportRecord, Scope, pack, seal
 from memcore.client.experience_envelope import ExperienceFields, seal_experience
@@ -16,7 +17,14 @@ from memcore.client.levels import Levels
 from memcore.client.pace import Pace
 from memcore.client.posting import Posting
 from memcore.client.queue_limit import QueueLimit, WhenFull, check_limit
-from memcore.client.receipts import DistillReceipt, ExperienceReceipt, JobReceipt, JobStatus, StoreReceipt
+from memcore.client.receipts import (
+    AppliedReceipt,
+    DistillReceipt,
+    ExperienceReceipt,
+    JobReceipt,
+    JobStatus,
+    StoreReceipt,
+)
 from memcore.client.run_post import post_cycle, post_run
 from memcore.client.trace_post import post_trace
 from memcore.clock import Clock, utc_now
@@ -25,6 +33,7 @@ from memcore.execution_trace import ExecutionTrace
 from memcore.jobs.names import TaskName
 from memcore.jobs.payloads import StoreItem
 from memcore.jobs.queues import Queue
+from memcore.jobs.skill_payloads import ApplicationOutcome
 from memcore.jobs.use_payload import Use, UsePayload
 from memcore.models import MemoryStoreRequest
 
@@ -289,6 +298,28 @@ class MemoryClient:
         if self._levels is not None:
             self._levels.check_trace(payload)
         return post_trace(self._sender, payload, track=track, admit=self._admit)
+
+    def applied(
+        self, agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None = None
+    ) -> AppliedReceipt | None:
+        """Tell that an agent did as a skill, or a lesson of its own, says (docs/skills.md).
+
+        An engine's task never fails for it: None, with a warning in the log, when it could not be sent.
+
+        Args:
+            agent_id: who did.
+            skill_id: the id under which it was found.
+            outcome: how it went, ``success`` or ``failure``.
+            task_id: the task in which; the same one applies a skill once, and its first outcome counts. Without it
+                each call counts.
+
+        Raises:
+            MemoryInputError: a field breaks a limit, or no memory can have such an id; nothing was sent.
+        """
+        payload = seal_application(
+            agent_id, skill_id, outcome, task_id=task_id, company=self._company, now=self._clock()
+        )
+        return post_application(self._sender, payload, admit=self._admit)
 
     def status(self, job_id: str) -> JobStatus:
         """Return where a job stands. Raises MemoryConnectionError."""

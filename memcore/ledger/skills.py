@@ -108,13 +108,15 @@ class Skills:
             payload: the application.
             skill_id: what was applied, under the id by which it is counted.
         """
+        # An engine's clock may be ahead: nothing was applied later than now.
+        at = min(payload.applied_at, self._clock())
         known = {
             "company": payload.company,
             "application_id": payload.application_id,
             "skill_id": skill_id,
             "agent_id": payload.agent_id,
             "outcome": payload.outcome,
-            "applied_at": payload.applied_at,
+            "applied_at": at,
         }
         with self._database.write() as connection:
             new = insert_for(connection, skill_applications).values(known).on_conflict_do_nothing()
@@ -125,15 +127,15 @@ class Skills:
                 skill_id=skill_id,
                 applications=1,
                 successes=int(payload.outcome == "success"),
-                last_applied_at=payload.applied_at,
+                last_applied_at=at,
             )
-            table, at = skill_counts.c, fresh.excluded.last_applied_at
+            table, newest = skill_counts.c, fresh.excluded.last_applied_at
             statement = fresh.on_conflict_do_update(
                 index_elements=[table.company, table.skill_id],
                 set_={
                     "applications": table.applications + 1,
                     "successes": table.successes + fresh.excluded.successes,
-                    "last_applied_at": case((at > table.last_applied_at, at), else_=table.last_applied_at),
+                    "last_applied_at": case((newest > table.last_applied_at, newest), else_=table.last_applied_at),
                 },
             )
             connection.execute(statement)
