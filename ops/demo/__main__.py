@@ -16,6 +16,8 @@ from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the 
 from ops.cli.console import say
 from ops.demo.fleet import agents, fleet, ordeal, searches
 from ops.demo.fleet_night import UNTIL_LATER, FleetNight, fleet_night
+from ops.demo.learning import Learning
+from ops.demo.learning_report import show_learning
 from ops.demo.model import DemoModel, demo_model
 from ops.demo.report import show_balances, show_lesson, show_night, show_searches, show_undo, show_why
 from workers.stack.stack import Stack, start_stack
@@ -57,7 +59,7 @@ def _demo(folder: Path, model: DemoModel) -> int:
     watcher.start()
     try:
         with fleet_night(stack.settings) as night:
-            is_balanced = _story(night, model)
+            is_balanced = _story(night, model, folder)
     finally:
         stack.supervisor.ask_to_stop()
         watcher.join()
@@ -66,7 +68,7 @@ def _demo(folder: Path, model: DemoModel) -> int:
     return 0 if is_balanced else 1
 
 
-def _story(night: FleetNight, model: DemoModel) -> bool:
+def _story(night: FleetNight, model: DemoModel, home: Path) -> bool:
     now = datetime.now(UTC)
     team = agents()
     night.register(team, not_before=now + UNTIL_LATER)
@@ -84,6 +86,8 @@ def _story(night: FleetNight, model: DemoModel) -> bool:
     show_why(night, runs[tale.agent])
     stored[tale.agent] += show_lesson(night, tale.agent, model=model.about)
     show_undo(night, runs[_UNDONE], stored[_UNDONE])
+    for agent_id, ids in show_learning(Learning(night=night, home=home), now).items():
+        stored[agent_id] += ids
     say("\nThe accounts: every id that client, journal and store hold")
     return show_balances({agent_id: night.balance(agent_id, ids) for agent_id, ids in stored.items()})
 
