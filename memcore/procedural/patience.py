@@ -8,7 +8,7 @@ FIRST_PAUSE = timedelta(minutes=1)
 LONGEST_PAUSE = timedelta(hours=6)
 
 #: Times in vain after which a lesson is given up: more than three days.
-MAX_TRIES = 20
+MAX_TRIES = 21
 
 
 def pause_after(tries: int) -> timedelta | None:

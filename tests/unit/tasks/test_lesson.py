@@ -1,6 +1,7 @@
 """The lesson job, and the bell that a finished task rings for it."""
 
 import json
+from typing import Any
 
 import pytest
 from crews import ScriptedCrew
@@ -27,7 +28,7 @@ def payload(**changed: object) -> str:
     return json.dumps({**made.model_dump(mode="json"), **changed})
 
 
-def told(**more: object) -> str:
+def told(**more: Any) -> str:
     return DistillPayload(
         company="acme",
         agent_id="ada",
