@@ -41,7 +41,7 @@ class SkillEvolver:
     ) -> None:
         rest = timedelta(days=config.window_days)
         filings = Filings(ledger.approvals, company=company, rest=rest, clock=clock)
-        self._survey = Survey(ledger, filings, config, company=company)
+        self._survey = Survey(ledger, filings, config, company=company, clock=clock)
         self._log_of_skills = ledger.shared_log
         self._approvals = approvals
         self._config = config
@@ -72,9 +72,6 @@ class SkillEvolver:
         for approval in found.own:
             _count(approval, found)
         for trial, stand in found.docket:
-            if counts["proposals_emitted"] >= self._config.max_proposals_per_cycle:
-                counts["postponed"] += 1
-                continue
             against = [*stand.conflicts, *found.waiting.conflicts(stand.reading)]
             if stand.is_settled:
                 counts["skipped_known"] += 1
@@ -83,6 +80,8 @@ class SkillEvolver:
                 conflicts += self._told(cycle, stand, against)
             elif stand.is_repeat or found.waiting.says(stand.reading):
                 counts["skipped_known"] += 1
+            elif counts["proposals_emitted"] >= self._config.max_proposals_per_cycle:
+                counts["postponed"] += 1
             else:
                 await self._file(cycle, trial, stand, found)
         return _report(cycle, found, conflicts)

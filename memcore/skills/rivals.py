@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from pydantic import ValidationError
 
@@ -99,11 +100,11 @@ def stands(candidates: Sequence[Candidate], skills: SkillSource, *, company: str
     return found
 
 
-def waiting(approvals: ApprovalSource, *, company: str) -> Waiting:
-    """Return the proposals of skills that wait."""
+def waiting(approvals: ApprovalSource, *, company: str, now: datetime) -> Waiting:
+    """Return the proposals of skills that wait; one that has expired does not, marked or not."""
     found = Waiting()
     for approval in _pending(approvals, company):
-        if approval.proposal.action == ORG_PROMOTION:
+        if approval.proposal.action == ORG_PROMOTION and now < approval.expires_at:
             found.add(approval)
     return found
 

@@ -7,6 +7,7 @@ from functools import partial
 
 from memcore import ids
 from memcore.approval_models import Approval
+from memcore.clock import Clock
 from memcore.config.evolver import EvolverConfig
 from memcore.ledger.lesson import Lesson
 from memcore.ledger.pattern import Pattern, PatternKind
@@ -53,13 +54,17 @@ class Survey:
         filings: what was proposed before.
         config: the bounds.
         company: whose.
+        clock: the time.
     """
 
-    def __init__(self, sources: Sources, filings: Filings, config: EvolverConfig, *, company: str) -> None:
+    def __init__(
+        self, sources: Sources, filings: Filings, config: EvolverConfig, *, company: str, clock: Clock
+    ) -> None:
         self._sources = sources
         self._filings = filings
         self._config = config
         self._company = company
+        self._clock = clock
 
     def of(self, cycle: Cycle) -> Findings:
         """Return what a cycle finds."""
@@ -73,7 +78,7 @@ class Survey:
         found.counts["skipped_by_replay"] = len(trials) - len(passed)
         standing = stands([trial.candidate for trial in passed], self._sources.skills, company=self._company)
         found.docket = list(zip(passed, standing, strict=True))
-        found.waiting = waiting(self._sources.approvals, company=self._company)
+        found.waiting = waiting(self._sources.approvals, company=self._company, now=self._clock())
         found.standing = self._sources.skills.count(self._company)
         return found
 

@@ -111,21 +111,22 @@ def test_what_was_stored_is_passed_on_once(ledger: Ledger, clock: StoppedClock) 
     assert [each.lesson_id for each in ledger.lessons.unpropagated(COMPANY, "ada", limit=9)] == ["c"]
 
 
-def test_the_evolver_reads_the_surest_of_a_category_or_a_chain_in_its_window(
+def test_the_evolver_reads_the_surest_of_each_agent_on_a_category_or_a_chain_in_its_window(
     ledger: Ledger, clock: StoppedClock
 ) -> None:
     failed: dict[str, Any] = {"termination_reason": TerminationReason.ERROR, "error_category": "disk"}
     tools: dict[str, Any] = {"turns": (Turn(tools=("search", "write")),)}
     told = {
         "sure": trajectory("sure", **failed),
-        "unsure": trajectory("unsure", **failed),
+        "unsure": trajectory("unsure", agent_id="bob", **failed),
+        "less": trajectory("less", agent_id="bob", **failed),
         "mute": trajectory("mute", **failed),
         "late": trajectory("late", younger=DAY, **failed),
         "other": trajectory("other", termination_reason=TerminationReason.TIMEOUT),
         "good": trajectory("good", **tools),
-        "bad": trajectory("bad", **tools, **failed),
+        "bad": trajectory("bad", agent_id="eve", **tools, **failed),
     }
-    sure = {"sure": 0.9, "unsure": 0.6, "bad": 0.7, "late": 0.95, "other": 0.9, "good": 0.8, "mute": None}
+    sure = {"sure": 0.9, "unsure": 0.6, "less": 0.5, "bad": 0.7, "late": 0.95, "other": 0.9, "good": 0.8, "mute": None}
     for name, made in told.items():
         ledger.trajectories.append(COMPANY, made, lesson_at=clock())
         text = None if name == "mute" else "{}"
