@@ -70,7 +70,8 @@ class RecordingBell:
             raise self.error
         self.lessons.extend(lessons)
 
-    def ring_cycles(self, _company: str, cycles: Iterable[Cycle]) -> None:
+    def ring_cycles(self, company: str, cycles: Iterable[Cycle]) -> None:
+        del company
         if self.error is not None:
             raise self.error
         self.cycles.extend(cycles)
@@ -92,6 +93,7 @@ class ScriptedCrew:
     compressing: Callable[[str], Outcome] = lambda _agent_id: Done(facts={"compressed": 1})
     drawing: Callable[[str], Outcome] = lambda _lesson_id: Done(facts={"stored": 1})
     evolving: Callable[[str], Outcome] = lambda _cycle_id: Done(facts={"proposals_emitted": 1})
+    passing_on: Callable[[str], int] = lambda _agent_id: 0
     exported: list[str] = field(default_factory=list)
     tended: int = 0
     tended_org: int = 0
@@ -111,6 +113,9 @@ class ScriptedCrew:
 
     def evolve(self, cycle_id: str) -> Outcome:
         return self.evolving(cycle_id)
+
+    def pass_on(self, agent_id: str) -> int:
+        return self.passing_on(agent_id)
 
     def tend_approvals(self) -> None:
         self.tended += 1

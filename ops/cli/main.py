@@ -35,6 +35,7 @@ ROOMS = {
     "dead": "dead",
     "shared": "shared",
     "approvals": "approvals",
+    "skills": "skills",
     "org": "org",
     "audit": "audit",
     "usage": "usage",
