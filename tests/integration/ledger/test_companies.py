@@ -22,15 +22,18 @@ from memcore.archival_models import ArchivalMode
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import ApprovalClosedError, MemoryNotFoundError
 from memcore.execution_trace import Turn
+from memcore.jobs.skill_payloads import AppliedPayload
 from memcore.jobs.use_payload import Use
 from memcore.ledger import Ledger
 from memcore.ledger.agent import AgentSpec
 from memcore.ledger.answers import Answer
+from memcore.ledger.audit import AuditNote, AuditVerdict
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.model_call import Caps, NewCall, Spent
 from memcore.ledger.model_usage import UsageBy
 from memcore.ledger.patterns import Window
 from memcore.ledger.run import NewRun
+from memcore.ledger.skill import Skill, SkillState
 from memcore.ledger.synthesis import Synthesis
 from memcore.models import ConsolidationInterval, MemoryCategory, MemoryLevel, MemoryQuery
 
@@ -77,6 +80,21 @@ def _call(company: str) -> NewCall:
         model="m",
         most=Spent(prompt_tokens=5),
     )
+
+
+def _skill(skill_id: str, clock: StoppedClock) -> Skill:
+    at = clock()
+    return Skill(
+        skill_id=skill_id, approval_id="one", pattern_id="pattern", state=SkillState.ACTIVE, confidence=1.0, text="{}",
+        published_at=at, changed_at=at,
+    )  # fmt: skip
+
+
+def _applied(ledger: Ledger, clock: StoppedClock, company: str) -> bool:
+    payload = AppliedPayload(
+        company=company, agent_id=AGENT, application_id="one", skill_id=MEMORY, outcome="success", applied_at=clock(),
+    )  # fmt: skip
+    return ledger.skills.apply(payload, skill_id=MEMORY)
 
 
 def _heard(say: Callable[[], object]) -> object:
@@ -147,6 +165,11 @@ WRITES: dict[str, Call] = {
     "shared_log.retract": lambda ledger, _, c: ledger.shared_log.retract(c, AGENT, FACT.entry.id),
     "shared_log.advance": lambda ledger, _, c: ledger.shared_log.advance(c, ledger.shared_log.standing(c).last),
     "org.publish": lambda ledger, _, c: ledger.org.publish(c, "tea", request(f"tea of {c}"), author=GRACE),
+    "org.deny": lambda ledger, _, c: ledger.org.deny(c, "org.write", author=GRACE, fact_id="tea", reason="no"),
+    "org_outbox.shown": lambda ledger, _, c: ledger.org_outbox.shown(c, "tea", 1),
+    "audit.note": lambda ledger, _, c: ledger.audit.note(
+        c, AuditNote(actor="person:Grace", action="test", verdict=AuditVerdict.DONE)
+    ),
     "org.retract": lambda ledger, _, c: ledger.org.retract(c, "tea", author=GRACE),
     "approvals.file": lambda ledger, _, c: ledger.approvals.file(c, "one", proposal(f"of {c}"), lasts=DAY),
     "approvals.decide": lambda ledger, _, c: _heard(
@@ -181,6 +204,14 @@ WRITES: dict[str, Call] = {
     "skill_cycles.waiting": lambda ledger, _, c: ledger.skill_cycles.waiting(c, rung_before=-DAY, limit=9),
     "skill_cycles.expire": lambda ledger, clock, c: ledger.skill_cycles.expire(c, before=clock() + 400 * DAY),
     "spending.reserve": lambda ledger, _, c: ledger.spending.reserve(_call(c), caps=Caps()),
+    "skills.put": lambda ledger, clock, c: [ledger.skills.put(c, _skill(each, clock)) for each in ("old", "new")],
+    "skills.supersede": lambda ledger, _, c: ledger.skills.supersede(c, "old", by="new"),
+    "skills.restore": lambda ledger, _, c: ledger.skills.restore(c, "old", by="new"),
+    "skills.retire": lambda ledger, _, c: ledger.skills.retire(c, "new"),
+    "skills.apply": _applied,
+    "skills.expire_applications": lambda ledger, clock, c: ledger.skills.expire_applications(
+        c, before=clock() + timedelta(days=400)
+    ),
     "uses.count": lambda ledger, clock, c: ledger.uses.count(
         c, "batch", [Use(agent_id=AGENT, memory_id=MEMORY, uses=2, last_used_at=clock())]
     ),
@@ -190,6 +221,7 @@ WRITES: dict[str, Call] = {
 VIEWS: dict[str, Call] = {
     "agents.get": lambda ledger, _, c: ledger.agents.get(c, AGENT),
     "agents.levels": lambda ledger, _, c: ledger.agents.levels(c, [AGENT, "bob"]),
+    "agents.like": lambda ledger, _, c: ledger.agents.like(c, AGENT, by="role", level=MemoryLevel.PERSISTENT, limit=9),
     "agents.list": lambda ledger, _, c: ledger.agents.list(c),
     "agents.count": lambda ledger, _, c: ledger.agents.count(c),
     "agents.late": lambda ledger, clock, c: ledger.agents.late(c, interval=DAILY, before=clock() + timedelta(days=400)),
@@ -223,6 +255,10 @@ VIEWS: dict[str, Call] = {
     "org.operations": lambda ledger, _, c: ledger.org.operations(c, "tea"),
     "org.search": lambda ledger, _, c: ledger.org.search(c, dict.fromkeys(TERMS, 1.0)),
     "org.snapshot_at": lambda ledger, clock, c: ledger.org.snapshot_at(c, clock() + timedelta(days=400)),
+    "org.standing": lambda ledger, _, c: ledger.org.standing(c, ["tea"]),
+    "org_outbox.count": lambda ledger, _, c: ledger.org_outbox.count(c),
+    "org_outbox.pending": lambda ledger, _, c: ledger.org_outbox.pending(c),
+    "audit.page": lambda ledger, _, c: ledger.audit.page(c),
     "org.spread": lambda ledger, _, c: ledger.org.spread(c, TERMS),
     "approvals.count": lambda ledger, _, c: ledger.approvals.count(c),
     "approvals.get": lambda ledger, _, c: ledger.approvals.get(c, "one"),
@@ -260,11 +296,16 @@ VIEWS: dict[str, Call] = {
     "usage.report": lambda ledger, clock, c: ledger.usage.report(
         c, UsageBy.AGENT, since=clock().date() - timedelta(days=9), until=clock().date() + timedelta(days=9)
     ),
+    "skills.applications": lambda ledger, _, c: ledger.skills.applications(c, [MEMORY]),
+    "skills.count": lambda ledger, _, c: ledger.skills.count(c),
+    "skills.get": lambda ledger, _, c: ledger.skills.get(c, "old"),
+    "skills.page": lambda ledger, _, c: ledger.skills.page(c),
+    "skills.stream": lambda ledger, _, c: list(ledger.skills.stream(c, state=SkillState.SUPERSEDED)),
     "uses.of": lambda ledger, _, c: ledger.uses.of(c, AGENT, [MEMORY]),
 }
 
 #: Calls whose company stands in what they are given.
-INSIDE = {"agents.put", "runs.create", "dead_letters.put", "journal.prepare", "spending.reserve"}
+INSIDE = {"agents.put", "runs.create", "dead_letters.put", "journal.prepare", "spending.reserve", "skills.apply"}
 
 #: Views beside the calls that name a company: what they show is named by an id.
 BY_ID = {"answers.get", "syntheses.of_run"}
@@ -294,6 +335,9 @@ def test_what_a_company_does_changes_nothing_of_another(
         "dead_letters.put",
         "ticks.note",
         "uses.count",
+        "skills.put",
+        "skills.supersede",
+        "skills.apply",
         "journal.hold",
         "archive.put",
         "answers.take",
