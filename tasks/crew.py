@@ -108,6 +108,10 @@ class Crew(Protocol):
         """Carry out a cycle of the skill evolver."""
         ...
 
+    def pass_on(self, agent_id: str) -> int:
+        """Give an agent's lessons to its like, if the policy says so, and return how many copies were written."""
+        ...
+
     def tend_approvals(self) -> None:
         """Let go of proposals that waited too long, and carry on with decisions that dead processes left open."""
         ...

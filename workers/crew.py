@@ -25,6 +25,7 @@ from memcore.maintenance.synthesis_service import Asked, SynthesisService
 from memcore.maintenance.timeouts import Timeouts
 from memcore.org.follower import OrgFollower
 from memcore.procedural.learning import LearningService
+from memcore.procedural.propagation import Propagation
 from memcore.procedural.skill_folder import SkillFolders
 from memcore.retrieval.store_guard import StoreGuard
 from memcore.skills.cycle_service import CycleService
@@ -112,6 +113,13 @@ class WorkerCrew:
             skills=None if skills is None else SkillFolders((settings.home / skills).resolve()),
             clock=clock,
         )
+        self._propagation = Propagation(
+            self._backend,
+            self.ledger,
+            policy.memory.procedural,
+            company=settings.company,
+            level=policy.memory.level,
+        )
         self._approvals = create_approvals(settings, policy, self.ledger, backend=self._backend, clock=clock)
         self._cycles = CycleService(
             self.ledger,
@@ -153,6 +161,10 @@ class WorkerCrew:
     def evolve(self, cycle_id: str) -> Outcome:
         """Carry out a cycle of the skill evolver."""
         return self._loop.run(self._cycles.run(cycle_id))
+
+    def pass_on(self, agent_id: str) -> int:
+        """Give an agent's lessons to its like, if the policy says so."""
+        return self._loop.run(self._propagation.run(agent_id))
 
     def tend_approvals(self) -> None:
         """Let go of proposals that waited too long, and carry on with decisions that dead processes left open."""

@@ -23,5 +23,9 @@ class ProceduralEvent(StrEnum):
     DRAWN = "procedural_memory.lesson.drawn"
     #: The model is away: the lesson waits.
     PUT_OFF = "procedural_memory.lesson.put_off"
+    #: An agent's lessons were passed on to its like.
+    PROPAGATED = "procedural_propagation.complete"
+    #: One agent could not be given them; the others were.
+    TARGET_FAILED = "procedural_propagation.target_failed"
     SKILL_WRITTEN = "procedural_memory.skill_md.written"
     SKILL_FAILED = "procedural_memory.skill_md.failed"

@@ -19,6 +19,8 @@ def upgrade() -> None:
     _create_books()
     op.create_index("trajectories_of_failure", "trajectories", ["company", "error_category", "ended_at"])
     op.create_index("trajectories_of_chain", "trajectories", ["company", "tools_key", "ended_at"])
+    _create_partial("agents_of_role", "agents", ["company", "role", "agent_id"], "role IS NOT NULL")
+    _create_partial("agents_of_department", "agents", ["company", "department", "agent_id"], "department IS NOT NULL")
 
 
 def _create_lessons() -> None:
