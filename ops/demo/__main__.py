@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         with demo_model(os.environ, name=given.model) as model:
             return _demo(folder.absolute(), model)
-    except MemoryError as error:
+    except (MemoryError, TimeoutError) as error:
         sys.stderr.write(f"memtend demo: {error}\n")
         return 1
     finally:

@@ -15,6 +15,7 @@ from memcore.backends.shared import SharedKnowledgeStore
 from memcore.errors import MemoryCapabilityError, MemoryStoreError
 from memcore.execution_trace import ExecutionTrace
 from memcore.ledger.lesson import Lesson
+from memcore.ledger.skill import Applications
 from memcore.models import MemoryEntry, MemoryQuery
 from memcore.skills.promotion import ORG_PROMOTION
 from memcore.skills.report import EvolverReport
@@ -103,6 +104,16 @@ class Learning:
             raise MemoryCapabilityError("this backend keeps nothing that agents share")
         query = MemoryQuery(text=question, limit=limit)
         return self.night.runner.run(store.search_shared(query, exclude_agent=agent_id))
+
+    def apply(self, agent_id: str, skill_id: str, *, task_id: str) -> Applications:
+        """Tell that a skill helped an agent with a task, wait until it is counted, and return the counts."""
+        self.night.client.applied(agent_id, skill_id, "success", task_id=task_id)
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while not (counted := self.night.ledger.skills.applications(self.night.company, [skill_id])):
+            if time.monotonic() > deadline:
+                raise MemoryStoreError(f"nobody counted that {agent_id} applied {skill_id}")
+            time.sleep(_LOOK_SECONDS)
+        return counted[skill_id]
 
     def type(self, *words: str) -> Typed:
         """Run a command of memtend in a process of its own, as a person would."""

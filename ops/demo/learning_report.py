@@ -20,6 +20,9 @@ from ops.demo.report import shortened, show_usage
 _APPROVER = "Odile"
 _LATECOMER = "Rafael"
 
+#: The task in which the newcomer does as the skill says.
+_ITS_TASK = "archivist-wiki"
+
 #: Skills shown for the search.
 _RESULTS = 2
 
@@ -74,10 +77,15 @@ def _show_proposal(
     say(f"  {' '.join(f'{name}={figure}' for name, figure in first.proposal.figures.items())}")
     for line in diff_of(first):
         say(f"  {shortened(line)}")
-    done = _decide(learning, first, _APPROVER)
-    if not done:
+    skill_id = _decide(learning, first, _APPROVER)
+    if skill_id is None:
         return
     _decide(learning, first, _LATECOMER)
+    _show_search(learning, before, since=since)
+    _show_application(learning, skill_id)
+
+
+def _show_search(learning: Learning, before: Sequence[MemoryEntry], *, since: datetime) -> None:
     met = learning.failures(NEWCOMER, SHARED_FAILURE, since=since)
     say(f"\n{NEWCOMER}, who met {SHARED_FAILURE} {met} times, is asked: {ITS_QUESTION}")
     say(f"  before the approval: {len(before)} skills of others; after it:")
@@ -88,13 +96,20 @@ def _show_proposal(
             say(f"         {number}. {shortened(step)}")
 
 
-def _decide(learning: Learning, approval: Approval, by: str) -> bool:
-    """Type the approval and print what came of it; return whether it went through."""
+def _show_application(learning: Learning, skill_id: str) -> None:
+    counted = learning.apply(NEWCOMER, skill_id, task_id=_ITS_TASK)
+    told = f"applications: {counted.applications}, successes: {counted.successes}"
+    say(f"  {NEWCOMER} did as it says, and it helped; {told}")
+
+
+def _decide(learning: Learning, approval: Approval, by: str) -> str | None:
+    """Type the approval, print what came of it, and return the skill's id; None when it was refused."""
     typed = learning.type("approvals", "approve", approval.approval_id, "--by", by, "--json")
     say(f"\n$ {typed.line}")
     if typed.code:
         say(f"  refused, exit code {typed.code}: {typed.told}")
-        return False
+        return None
     facts = json.loads(typed.printed)
-    say(f"  {facts['state']} by {facts['decided_by']}: every agent finds it as {facts['effect']}")
-    return True
+    skill_id: str = facts["effect"]
+    say(f"  {facts['state']} by {facts['decided_by']}: every agent finds it as {skill_id}")
+    return skill_id

@@ -97,6 +97,7 @@ def assert_learned(told: str) -> None:
     line(told, r"^\$ memtend approvals approve \S+ --by Rafael .*\n  refused, exit code 1: .* approved by Odile")
     asked = told[line(told, rf"^{NEWCOMER}, who met {SHARED_FAILURE} 0 times, is asked: ").end() :]
     line(asked, rf"before the approval: 0 skills of others; after it:\n  \d\.\d{{3}}  {published}  \S.*\n +1\. \S")
+    line(asked, r"it helped; applications: 1, successes: 1$")
 
 
 def test_with_a_model_of_which_nothing_comes_it_says_so_and_ends_well(tmp_path: Path) -> None:
