@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from memcore.backends.shared import SharedKnowledgeStore
     from memcore.chat_message import ChatMessage, MessageRole
     from memcore.client import (
+        AppliedReceipt,
         AsyncMemoryClient,
         DistillReceipt,
         ExperienceReceipt,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
         ProviderError,
         ProviderUnavailableError,
         RetryExhaustedError,
+        SkillLimitError,
     )
     from memcore.execution_trace import ExecutionTrace, Recovery, TerminationReason, Turn
     from memcore.experience_models import CompressedExperience, DetailedExperience
@@ -106,6 +108,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnswerMissingError",
+    "AppliedReceipt",
     "Approval",
     "ApprovalClosedError",
     "ApprovalEffects",
@@ -197,6 +200,7 @@ __all__ = [
     "ScoredMemory",
     "SeniorityLevel",
     "SharedKnowledgeStore",
+    "SkillLimitError",
     "StoreReceipt",
     "Superseded",
     "TagBasedMemoryFilter",

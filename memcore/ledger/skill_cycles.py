@@ -101,8 +101,8 @@ class SkillCycles:
         return self._first(query.order_by(skill_cycles.c.finished_at.desc()).limit(1))
 
     def expire(self, company: str, *, before: datetime) -> int:
-        """Forget the finished cycles that were planned for earlier, and return how many there were."""
-        old = and_(skill_cycles.c.company == company, ~UNFINISHED, skill_cycles.c.planned_at < before)
+        """Forget the cycles that were planned for earlier, finished or not, and return how many there were."""
+        old = and_(skill_cycles.c.company == company, skill_cycles.c.planned_at < before)
         with self._database.write() as connection:
             return connection.execute(delete(skill_cycles).where(old)).rowcount
 

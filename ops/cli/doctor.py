@@ -16,6 +16,7 @@ from ops.cli.finding import Finding
 from ops.cli.model_looks import language_model, model_budget
 from ops.cli.reindex_look import embedder, reindex
 from ops.cli.session import HomeOption, backend_of, ledger_of, policy_of, settings_of
+from ops.cli.skill_cycles import skill_evolver
 from workers.app import all_jobs, create_app
 from workers.broker import waiting
 from workers.groups import GROUPS
@@ -188,6 +189,7 @@ _LOOKS = (
     model_budget,
     _ledger,
     _scheduler,
+    skill_evolver,
     _policy,
     _limits,
 )

@@ -6,14 +6,20 @@ from typing import TYPE_CHECKING
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.run import Run
+from memcore.ledger.skill_cycle import Cycle
 
 if TYPE_CHECKING:
     from workers.bell import BrokerBell
 
 
-def ring(settings: Settings, runs: Iterable[Run]) -> None:
-    """Send the message of each run; one that is under way already makes its message do nothing."""
-    _ring(settings, lambda bell: bell.ring_many(runs))
+def ring(settings: Settings, runs: Iterable[Run], *, cycles: Iterable[Cycle] = ()) -> None:
+    """Send the message of each run and cycle; one that is under way already makes its message do nothing."""
+
+    def rings(bell: "BrokerBell") -> None:
+        bell.ring_many(runs)
+        bell.ring_cycles(settings.company, cycles)
+
+    _ring(settings, rings)
 
 
 def ring_reindex(settings: Settings) -> None:

@@ -2,7 +2,12 @@
 
 import typer
 
+from ops.cli.skill_cycles import cycles, evolve
+
 app = typer.Typer(help="Skills of the organisation: the evolver's cycles.", no_args_is_help=True)
+
+app.command("evolve")(evolve)
+app.command("cycles")(cycles)
 
 
 def add_to(root: typer.Typer) -> None:

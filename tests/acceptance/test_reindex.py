@@ -15,6 +15,7 @@ from stacks import StackAddress, running_stack, wait_until
 from memcore.backends.factory import create_worker_backend
 from memcore.client import MemoryClient
 from memcore.client.envelope import ImportRecord
+from memcore.client.receipts import JobState
 from memcore.config.policy import Policy
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.ledger.ledger import Ledger
@@ -97,11 +98,13 @@ def _filled(stack: StackAddress) -> None:
     with MemoryClient.from_settings(stack.settings) as client:
         receipt = client.import_many(
             ImportRecord(
-                agent_id=AGENTS[n % len(AGENTS)], request=_request(f"Pump {n} was repaired on the {n % 28}th.")
+                agent_id=AGENTS[n % len(AGENTS)],
+                category=MemoryCategory.SEMANTIC,
+                content=f"Pump {n} was repaired on the {n % 28}th.",
             )
             for n in range(MEMORIES)
         )
-        assert client.wait(receipt, timeout=300)
+        assert all(job.state is JobState.DONE for job in client.wait(receipt.job_ids, timeout_seconds=300))
 
 
 def _kill_night(stack: StackAddress) -> None:

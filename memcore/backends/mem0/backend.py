@@ -6,27 +6,21 @@ The methods stand in the order of the protocols and hand each call to the room t
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-
-from qdrant_client import QdrantClient
 
 from memcore import errors
 from memcore.backends.events import BackendEvent
+from memcore.backends.facts import FactStore
 from memcore.backends.fresh import fresh_record
 from memcore.backends.legs import Legs
-from memcore.backends.mem0.calls import Calls
-from memcore.backends.mem0.fence import Fence
 from memcore.backends.mem0.following import Following
-from memcore.backends.mem0.history import History
 from memcore.backends.mem0.indexed_text import PLAIN, IndexedText
+from memcore.backends.mem0.opened import Opened, Parts, connected
 from memcore.backends.mem0.place import Mem0Place
 from memcore.backends.mem0.search import SearchPlan
 from memcore.backends.mem0.shared_knowledge import SharedKnowledge
-from memcore.backends.mem0.shelf import Shelf, build_shelf
-from memcore.backends.mem0.shelves import Shelves
+from memcore.backends.mem0.shelf import Shelf
 from memcore.backends.mem0.space import Space
-from memcore.backends.mem0.store_client import client_of
 from memcore.backends.owner import memory_ids, require_agent_id
 from memcore.backends.protocol import MAX_PAGE
 from memcore.backends.record import MemoryRecord, Page
@@ -35,23 +29,9 @@ from memcore.clock import Clock, utc_now
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder, EmbedderIdentity
 from memcore.errors import MemoryCapabilityError, MemoryConnectionError
-from memcore.ledger.engine import Database
-from memcore.ledger.shared_log import SharedLog
 from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Open:
-    """What exists between connect and disconnect."""
-
-    client: QdrantClient
-    calls: Calls
-    history: History
-    shelves: Shelves
-    fence: Fence
-    shared: SharedKnowledge | None
 
 
 class Mem0Backend:
@@ -85,14 +65,19 @@ class Mem0Backend:
     ) -> None:
         self._place = place
         self._company = company
-        self._embedder = embedder
-        self._encoder = encoder
-        self._plan = plan or SearchPlan()
-        self._text = IndexedText(text_template)
-        self._following = following
         self._clock = clock
+        self._parts = Parts(
+            place=place,
+            company=company,
+            embedder=embedder,
+            encoder=encoder,
+            plan=plan or SearchPlan(),
+            text=IndexedText(text_template),
+            following=following,
+            clock=clock,
+        )
         self._opening = asyncio.Lock()
-        self._opened: _Open | None = None
+        self._opened: Opened | None = None
 
     async def connect(self) -> None:
         """Open the connection and create the collection if it is not there; a second call does nothing.
@@ -101,7 +86,7 @@ class Mem0Backend:
         """
         async with self._opening:
             if self._opened is None:
-                self._opened = await self._open()
+                self._opened = await connected(self._parts)
                 _log.info(BackendEvent.CONNECTED, extra={"backend": self.backend_name, **self._where()})
 
     async def disconnect(self) -> None:
@@ -109,8 +94,7 @@ class Mem0Backend:
         async with self._opening:
             opened, self._opened = self._opened, None
             if opened is not None:
-                await opened.calls.read("disconnect", lambda: _close(opened))
-                opened.calls.close()
+                await opened.close()
                 _log.info(BackendEvent.DISCONNECTED, extra={"backend": self.backend_name, **self._where()})
 
     async def health_check(self) -> bool:
@@ -167,6 +151,11 @@ class Mem0Backend:
         return self._place.ledger_url is not None
 
     @property
+    def facts(self) -> FactStore | None:
+        """The organisation's facts, which lie where shared knowledge does; None before connect."""
+        return None if self._opened is None else self._opened.facts
+
+    @property
     def max_memories_per_agent(self) -> int | None:
         """None: maintenance keeps an agent's number down, not the store."""
         return None
@@ -176,7 +165,8 @@ class Mem0Backend:
         """The embedder and the form of the texts, as the collection records them."""
         if self._opened is not None:
             return self._opened.shelves.last().shelf.identity.label
-        return EmbedderIdentity.of(self._embedder, text_form=self._text.form(self._encoder.weighting)).label
+        text, encoder = self._parts.text, self._parts.encoder
+        return EmbedderIdentity.of(self._parts.embedder, text_form=text.form(encoder.weighting)).label
 
     async def store(self, agent_id: str, request: MemoryStoreRequest) -> str:
         """Store one memory and return its id; the same memory again is the same id and changes nothing."""
@@ -209,7 +199,7 @@ class Mem0Backend:
     @property
     def dense_weight(self) -> float:
         """The share of the vectors in a weighted fusion."""
-        return (self._plan if self._opened is None else self._opened.shelves.last().shelf.plan).dense_weight
+        return (self._parts.plan if self._opened is None else self._opened.shelves.last().shelf.plan).dense_weight
 
     async def retrieve_legs(self, agent_id: str, query: MemoryQuery, *, include_shared: bool = False) -> Legs:
         """Return the lists of a text query unfused, in one round trip; without a text they are empty."""
@@ -332,50 +322,12 @@ class Mem0Backend:
             raise MemoryCapabilityError("this backend shares nothing: memory.options.shared_knowledge_base is off")
         return shared
 
-    def _connected(self, agent_id: str | None = None) -> _Open:
+    def _connected(self, agent_id: str | None = None) -> Opened:
         if self._opened is None:
             raise MemoryConnectionError("the backend mem0 is not connected: call connect first")
         if agent_id is not None:
             require_agent_id(agent_id)
         return self._opened
-
-    async def _open(self) -> _Open:
-        place, calls = self._place, Calls()
-        history, client = History(place.history_url, clock=self._clock), client_of(place)
-        configured = build_shelf(
-            client,
-            place.collection,
-            history=history,
-            embedder=self._embedder,
-            encoder=self._encoder,
-            text=self._text,
-            plan=self._plan,
-            takes_untold=True,
-        )
-        shelves = Shelves(
-            client,
-            history=history,
-            company=self._company,
-            configured=configured,
-            following=self._following,
-            clock=self._clock,
-        )
-        try:
-            await calls.read("connect", shelves.connect)
-        except BaseException:
-            client.close()
-            history.close()
-            shelves.close()
-            calls.close()
-            raise
-        fence = Fence(shelves, calls, company=self._company, clock=self._clock)
-        shared = None
-        if place.ledger_url is not None:
-            log = SharedLog(Database(place.ledger_url, name="ledger"), clock=self._clock)
-            shared = SharedKnowledge(
-                company=self._company, log=log, shelves=shelves, fence=fence, calls=calls, clock=self._clock
-            )
-        return _Open(client=client, calls=calls, history=history, shelves=shelves, fence=fence, shared=shared)
 
     def _where(self) -> dict[str, str]:
         return {"company": self._company, "collection": self._place.collection}
@@ -383,11 +335,3 @@ class Mem0Backend:
 
 def _store(records: Sequence[MemoryRecord], shelf: Shelf) -> None:
     shelf.writer.store(records)
-
-
-def _close(opened: _Open) -> None:
-    opened.client.close()
-    opened.history.close()
-    opened.shelves.close()
-    if opened.shared is not None:
-        opened.shared.close()

@@ -14,7 +14,7 @@ from qdrant_client.models import (
     VectorParams,
 )
 
-from memcore.backends.mem0.payload import Key
+from memcore.backends.mem0.payload import LESSON, Key
 from memcore.embedding.protocol import EmbedderIdentity
 from memcore.errors import MemoryConfigError
 
@@ -52,6 +52,7 @@ INDEXES: dict[str, PayloadSchemaType] = {
             Key.TASK_ID.value,
             Key.CLAIM.value,
             Key.SHARED_BY.value,
+            LESSON,
         ),
         PayloadSchemaType.KEYWORD,
     ),

@@ -8,6 +8,7 @@ from qdrant_client.models import Filter
 
 from memcore.backends.mem0.alignment import Aligned, Alignment
 from memcore.backends.mem0.calls import Calls
+from memcore.backends.mem0.client import open_client
 from memcore.backends.mem0.collection import ensure_collection
 from memcore.backends.mem0.followed import Followed
 from memcore.backends.mem0.history import History
@@ -16,7 +17,6 @@ from memcore.backends.mem0.place import Mem0Place
 from memcore.backends.mem0.raw_points import of_owners
 from memcore.backends.mem0.search import SearchPlan
 from memcore.backends.mem0.shelf import Shelf, build_shelf
-from memcore.backends.mem0.store_client import client_of
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.errors import MemoryConfigError
 from memcore.ledger.serving import ServedCollection
@@ -38,7 +38,7 @@ class Mirror:
     def __init__(self, place: Mem0Place, *, followed: Followed) -> None:
         self._place = place
         self._followed = followed
-        self._client: QdrantClient = client_of(place)
+        self._client: QdrantClient = open_client(place)
         self._history = History(place.history_url)
         self._calls = Calls()
         self._loaded: tuple[ServedCollection, Embedder] | None = None

@@ -14,7 +14,7 @@ from memcore.backends.mem0.shelf import Shelf
 from memcore.backends.mem0.shelves import Shelves
 from memcore.backends.mem0.space import Space
 from memcore.backends.owner import SHARED_OWNER, is_memory_id, require_agent_id
-from memcore.backends.record import Vectors
+from memcore.backends.record import MemoryRecord, Vectors
 from memcore.clock import Clock
 from memcore.errors import MemoryInputError
 from memcore.ledger.shared_entry import SharedEntry, Standing
@@ -46,7 +46,10 @@ class SharedKnowledge:
 
     async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
         """Publish and return the id once searches see it."""
-        record = fact_record(agent_id, request, company=self._company, now=self._clock())
+        return await self.put(fact_record(agent_id, request, company=self._company, now=self._clock()), once=once)
+
+    async def put(self, record: MemoryRecord, *, once: bool) -> str:
+        """Publish a record, whoever its agent is, and return the id once searches see it."""
 
         def write() -> tuple[SharedEntry, Vectors | None]:
             # Before the log: a text that the embedder refuses would stay open there, and stop all that follow it.
@@ -59,8 +62,10 @@ class SharedKnowledge:
 
     async def retract(self, agent_id: str, memory_id: str) -> bool:
         """Take back what this agent published; False when it has nothing to take back under this id."""
-        require_agent_id(agent_id)
+        return await self.take(require_agent_id(agent_id), memory_id)
 
+    async def take(self, agent_id: str, memory_id: str) -> bool:
+        """Take back what was published in this name, also in one that no agent has."""
         if not is_memory_id(memory_id):
             return False
         line = await self._calls.write("retract", lambda: self._log.retract(self._company, agent_id, memory_id))

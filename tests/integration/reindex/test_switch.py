@@ -60,12 +60,13 @@ async def test_everything_is_carried_over_and_found_with_the_new_embedder(
     assert (_sides(world, old), _sides(world, begun.target.name)) == ({"even"}, {"odd"})
 
     world.clock.now += timedelta(seconds=3)
-    with watched_queries(monkeypatch, lambda name: "odd" if name == begun.target.name else "even") as asked:
+    new = begun.target.name
+    with watched_queries(monkeypatch, lambda name: "odd" if name == new else "even") as asked:
         found = await backend.retrieve(agent, MemoryQuery(text="valve number 17", limit=1))
         shared = await backend.search_shared(MemoryQuery(text="tea", limit=5))
     assert found[0].content == "the valve number 17 leaks"
     assert [entry.id for entry in shared] == [published]
-    assert set(asked) == {begun.target.name}
+    assert set(asked) == {new}
     assert backend.dense_weight == 0.7
     assert await backend.count_where(Where(agent_id=agent, token="a run's token")) == 1
     reindex = world.ledger.reindexes.get(world.company)

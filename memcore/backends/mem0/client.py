@@ -1,4 +1,4 @@
-"""The store's sync client, as memtend opens it."""
+"""The connection to the store."""
 
 import warnings
 from datetime import timedelta
@@ -14,8 +14,8 @@ from memcore.backends.mem0.place import Mem0Place
 _IDLE = timedelta(seconds=2)
 
 
-def client_of(place: Mem0Place) -> QdrantClient:
-    """Return a client of the place's store; nothing is connected to yet."""
+def open_client(place: Mem0Place) -> QdrantClient:
+    """Return a client of the place's store; nothing is connected to before the first call."""
     key = None if place.api_key is None else place.api_key.get_secret_value()
     with warnings.catch_warnings():
         # Over loopback a key without TLS is not insecure, and elsewhere the operator chose the URL.

@@ -1,0 +1,13 @@
+"""A bound on how much may stand, looked at in the transaction that adds one more."""
+
+from typing import Protocol
+
+from sqlalchemy import Connection
+
+
+class Room(Protocol):
+    """Refuse one more where there is no room for it."""
+
+    def require(self, connection: Connection, company: str) -> None:
+        """Let nobody else in until the transaction ends, and raise a MemoryError when there is no room."""
+        ...
