@@ -14,9 +14,9 @@ from memcore.backends.mem0.followed import Followed
 from memcore.backends.mem0.history import History
 from memcore.backends.mem0.indexed_text import IndexedText
 from memcore.backends.mem0.place import Mem0Place
-from memcore.backends.mem0.raw_points import of_owners
 from memcore.backends.mem0.search import SearchPlan
 from memcore.backends.mem0.shelf import Shelf, build_shelf
+from memcore.backends.mem0.where import of_owners
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.errors import MemoryConfigError
 from memcore.ledger.serving import ServedCollection

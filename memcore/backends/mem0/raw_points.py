@@ -7,10 +7,9 @@ from typing import Any
 import orjson
 from qdrant_client import QdrantClient
 from qdrant_client.http.exceptions import ResponseHandlingException
-from qdrant_client.models import FieldCondition, Filter, MatchAny
+from qdrant_client.models import Filter
 
 from memcore.backends.mem0.batch import as_json
-from memcore.backends.mem0.payload import Key
 
 #: Points by id, in the order of their ids.
 Points = dict[str, dict[str, Any]]
@@ -22,11 +21,6 @@ class RawPage:
 
     points: Points
     following: str | None
-
-
-def of_owners(owners: Sequence[str]) -> Filter:
-    """Return the filter for all that lies under these owners, shared knowledge under its own."""
-    return Filter(must=[FieldCondition(key=Key.AGENT_ID.value, match=MatchAny(any=list(owners)))])
 
 
 def scroll(client: QdrantClient, collection: str, narrowed: Filter | None, *, start: str | None, limit: int) -> RawPage:
