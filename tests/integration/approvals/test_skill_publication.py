@@ -11,11 +11,13 @@ from proposals import ADA, BOB
 
 from memcore.approval_models import ApprovalState, Superseded
 from memcore.approvals.published_text import PUBLISHER
+from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.errors import ApprovalClosedError, MemoryInputError, MemoryNotFoundError, SkillLimitError
 from memcore.ledger.skill import SkillState
 from memcore.models import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from memcore.procedural.lesson_text import LessonText
 from memcore.procedural.sections import written
+from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.skills.promotion import promotion, superseded_skill
 
 
@@ -207,3 +209,26 @@ async def test_a_text_that_is_no_skill_can_be_superseded_too(world: SkillWorld) 
     await world.service().undo("text", BOB)
     (back,) = await world.store.search_shared(MemoryQuery(limit=9))
     assert (back.agent_id, back.content) == ("facility", "the lift rests")
+
+
+async def test_another_agents_context_holds_the_skill_that_stands_and_no_other(world: SkillWorld) -> None:
+    agent = ContextInjectionStrategy(
+        backend=world.store,
+        config=MemoryRetrievalConfig(non_inferable_only=True, min_relevance=0.0),
+        shared_store=world.store,
+        clock=world.clock,
+    )
+
+    async def shown() -> set[str]:
+        messages = await agent.prepare_messages("bob", "The lift", 2_000)
+        text = "".join(message.content for message in messages)
+        return {name for name in ("old", "new", "gone") if f"The lift: {name}." in text}
+
+    old = await world.approved("old")
+    await world.approved("gone")
+    assert await shown() == {"old", "gone"}
+    await world.service().undo("gone", BOB)
+    await world.approved("new", old)
+    assert await shown() == {"new"}
+    await world.service().undo("new", BOB)
+    assert await shown() == {"old"}
