@@ -13,7 +13,7 @@ import pytest
 from crews import ScriptedCrew
 from faults import Crash, Faults
 from ledgers import COMPANY, StoppedClock, copied_urls, postgres_database
-from shared_failures import CATEGORIES, share_failures
+from shared_failures import FAILURES, share_failures
 
 from memcore import ids
 from memcore.approvals.effects import EffectRegistry
@@ -54,10 +54,10 @@ def check(ledger: Ledger, cycle_id: str, where: str = "") -> None:
     cycle = ledger.skill_cycles.get(COMPANY, cycle_id)
     assert cycle is not None, where
     assert cycle.report is not None, where
-    assert cycle.report["proposals_emitted"] == len(CATEGORIES), where
-    assert cycle.report["trajectories_analyzed"] == 4 * len(CATEGORIES), where
+    assert cycle.report["proposals_emitted"] == len(FAILURES), where
+    assert cycle.report["trajectories_analyzed"] == 4 * len(FAILURES), where
     filed = Counter(each.proposal.details["pattern_id"] for each in ledger.approvals.page(COMPANY))
-    assert sorted(filed.values()) == [1] * len(CATEGORIES), where
+    assert sorted(filed.values()) == [1] * len(FAILURES), where
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_cycle_is_carried_out_and_finished_once(ledger: Ledger, clock: Stopped
     cycle_id = planned(ledger, clock)
     outcome = asyncio.run(service(ledger, clock).run(cycle_id))
     assert isinstance(outcome, Done)
-    assert outcome.facts["proposals_emitted"] == len(CATEGORIES)
+    assert outcome.facts["proposals_emitted"] == len(FAILURES)
     check(ledger, cycle_id)
     assert isinstance(asyncio.run(service(ledger, clock).run(cycle_id)), Skipped)
     assert asyncio.run(service(ledger, clock).run("another")) == Dead(reason="cycle_id: 'another' names no cycle")
