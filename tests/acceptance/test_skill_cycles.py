@@ -14,6 +14,7 @@ from shared_failures import FAILURES, many_failures, share_failures
 from sqlalchemy import create_engine, update
 from stacks import StackAddress, running_stack, wait_until
 
+from memcore.approval_models import Approval
 from memcore.client import MemoryClient
 from memcore.ledger import Ledger
 from memcore.ledger.learning_tables import skill_cycles
@@ -70,7 +71,7 @@ def first(stack: StackAddress, ledger: Ledger) -> Cycle:
 
 def proposals(ledger: Ledger, company: str) -> Counter[str]:
     """Count the proposals of each cycle; each must be of another pattern."""
-    found, last = [], None
+    found, last = list[Approval](), None
     while page := ledger.approvals.page(company, before=last):
         found += page
         last = page[-1]
