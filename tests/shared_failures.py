@@ -1,5 +1,7 @@
 """Failures that many agents share, with the lesson that each of them drew: what the evolver proposes a skill from."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lessons import lesson
@@ -11,37 +13,64 @@ from memcore.ledger.trajectory import Trajectory
 #: Agents that show each of them.
 AGENTS = 4
 
-#: What fails, each a pattern of its own: its error message, when its lesson applies, and what to do then.
-CATEGORIES = {
-    "disk": ("no space left on volume", "No space is left on a volume.", "Move old exports away."),
-    "certificate": ("peer certificate expired", "A peer's certificate has expired.", "Renew it with the registrar."),
-    "quota": ("too many requests today", "Too many requests were made today.", "Wait until midnight; batch them."),
-}
+
+@dataclass(frozen=True, kw_only=True)
+class SharedFailure:
+    """One pattern: its category, its error message, when its lesson applies, and what to do then."""
+
+    category: str
+    message: str
+    condition: str
+    action: str
 
 
-def failed(category: str, number: int, *, at: datetime) -> ExecutionTrace:
-    """Return how a task failed."""
-    return ExecutionTrace(
-        task_id=f"{category}-{number}",
-        task_title=f"Task {number}",
-        task_type=f"{category} duty",
-        turns=(Turn(tokens=3, tools=("shell", "read_file")),),
-        termination_reason=TerminationReason.ERROR,
-        error_message=CATEGORIES[category][0],
-        error_category=category,
-        ended_at=at,
+#: What fails, unlike each other.
+FAILURES = (
+    SharedFailure(
+        category="disk",
+        message="no space left on volume",
+        condition="No space is left on a volume.",
+        action="Move old exports away.",
+    ),
+    SharedFailure(
+        category="certificate",
+        message="peer certificate expired",
+        condition="A peer's certificate has expired.",
+        action="Renew it with the registrar.",
+    ),
+    SharedFailure(
+        category="quota",
+        message="too many requests today",
+        condition="Too many requests were made today.",
+        action="Wait until midnight; batch them.",
+    ),
+)
+
+
+def many_failures(name: str, number: int) -> tuple[SharedFailure, ...]:
+    """Return that many failures, unlike each other and those of another name."""
+    return tuple(
+        SharedFailure(
+            category=f"{word}fault",
+            message=f"{word}vent {word}seal {word}lamp",
+            condition=f"The {word}vent, the {word}seal and the {word}lamp are out.",
+            action=f"Turn {word}dial, then {word}knob.",
+        )
+        for word in (f"{name}{each}" for each in range(number))
     )
 
 
-def share_failures(ledger: Ledger, company: str, *, at: datetime) -> None:
+def share_failures(ledger: Ledger, company: str, *, at: datetime, failures: Sequence[SharedFailure] = FAILURES) -> None:
     """Put the failures and their lessons into the ledger, a second apart, the last one a second before that time."""
-    for category, (_, condition, action) in CATEGORIES.items():
+    for failure in failures:
+        drawn = lesson(
+            discovery=f"How to mend a {failure.category}.", condition=failure.condition, action=failure.action
+        )
         for number in range(AGENTS):
-            agent_id, trajectory_id = f"agent-{number}", f"{category}-{number}-{at.isoformat()}"
-            trace = failed(category, number, at=at - timedelta(seconds=number + 1))
+            agent_id, trajectory_id = f"agent-{number}", f"{failure.category}-{number}-{at.isoformat()}"
+            trace = _failed(failure, number, at=at - timedelta(seconds=number + 1))
             ledger.trajectories.append(company, Trajectory.of(trace, trace_id=trajectory_id, agent_id=agent_id))
             ledger.lessons.open(company, agent_id, trajectory_id)
-            drawn = lesson(discovery=f"How to mend a {category}.", condition=condition, action=action)
             ledger.lessons.drawn(
                 company,
                 trajectory_id,
@@ -50,3 +79,16 @@ def share_failures(ledger: Ledger, company: str, *, at: datetime) -> None:
                 confidence=drawn.confidence,
                 text=drawn.model_dump_json(),
             )
+
+
+def _failed(failure: SharedFailure, number: int, *, at: datetime) -> ExecutionTrace:
+    return ExecutionTrace(
+        task_id=f"{failure.category}-{number}",
+        task_title=f"Task {number}",
+        task_type=f"{failure.category} duty",
+        turns=(Turn(tokens=3, tools=("shell", "read_file")),),
+        termination_reason=TerminationReason.ERROR,
+        error_message=failure.message,
+        error_category=failure.category,
+        ended_at=at,
+    )

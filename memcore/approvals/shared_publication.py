@@ -85,7 +85,9 @@ class SharedPublication:
     async def publish(self, approval: Approval) -> str:
         """Publish the text, then retract what it supersedes; return the id under which it is found."""
         memory_id = await self._store.publish(PUBLISHER, text_of(approval), once=True)
-        fact_id = self._log.history(self._company, memory_id)[0].memory_id
+        lines = self._log.history(self._company, memory_id)
+        # A store that keeps its log to itself: what it says is all that is known.
+        fact_id = lines[0].memory_id if lines else memory_id
         await self._notes.published(approval, fact_id)
         for each in approval.proposal.supersedes:
             # The very publication that the person saw: one that came back since is not this approval's to end.
@@ -95,8 +97,12 @@ class SharedPublication:
 
     async def take_back(self, approval: Approval) -> None:
         """Publish anew what it ended, then retract the text."""
-        own = self._log.history(self._company, approval.effect or "")
+        if approval.effect is None:
+            return
+        own = self._log.history(self._company, approval.effect)
         if not own:
+            await self._notes.withdrawn(approval.effect)
+            await self._store.retract(PUBLISHER, approval.effect)
             return
         fact_id = own[0].memory_id
         await self._notes.withdrawn(fact_id)

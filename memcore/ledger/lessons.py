@@ -90,7 +90,9 @@ class Lessons:
         now = self._clock()
         with self._database.write() as connection:
             query = select(lessons).where(lessons.c.company == company, WAITING, lessons.c.rung_at < now - rung_before)
-            rows = connection.execute(query.order_by(lessons.c.rung_at).limit(limit)).mappings().all()
+            # On PostgreSQL two sweeps would otherwise both see what neither has marked yet.
+            query = query.order_by(lessons.c.rung_at).limit(limit).with_for_update(skip_locked=True)
+            rows = connection.execute(query).mappings().all()
             for part in parts(sorted(row["lesson_id"] for row in rows)):
                 these = and_(lessons.c.company == company, lessons.c.lesson_id.in_(part))
                 connection.execute(update(lessons).where(these).values(rung_at=now))

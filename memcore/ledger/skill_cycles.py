@@ -85,6 +85,12 @@ class SkillCycles:
                 connection.execute(update(skill_cycles).where(these).values(rung_at=now))
         return tuple(map(_cycle, found))
 
+    def rung(self, company: str, cycle_id: str) -> None:
+        """Count a cycle's message as sent a moment ago: it is lost no sooner than after the whole time once more."""
+        with self._database.write() as connection:
+            query = update(skill_cycles).where(_is(company, cycle_id), UNFINISHED)
+            connection.execute(query.values(rung_at=self._clock()))
+
     def page(self, company: str, *, before: Cycle | None = None, limit: int = MAX_PAGE) -> tuple[Cycle, ...]:
         """Return at most 100 cycles, newest first; ``before`` is the last of the page before."""
         at, key = skill_cycles.c.planned_at, skill_cycles.c.cycle_id

@@ -25,6 +25,9 @@ from memcore.procedural.patience import pause_after
 from memcore.procedural.skill_folder import SkillFolders
 from memcore.procedural.strategy import is_among_the_best
 
+#: What another time may mend: a server that is away, and one that refuses while a person sets its key right.
+_PASSING = frozenset({CaptureOutcome.UNAVAILABLE, CaptureOutcome.REFUSED})
+
 _log = logging.getLogger(__name__)
 
 
@@ -71,7 +74,7 @@ class LearningService:
 
         Returns:
             Done: its row has an outcome, which is the one fact.
-            Parked: it sleeps, for a budget that is spent or a model that does not answer.
+            Parked: it sleeps, for a budget that is spent, or a model that does not answer or refuses.
             Skipped: nothing to draw now; the sweep rings again where it must.
 
         Raises:
@@ -90,9 +93,9 @@ class LearningService:
         except BudgetExceededError as error:
             self._ledger.lessons.put_off(self._company, lesson_id, until=error.until)
             return Parked(reason=str(error))
-        pause = pause_after(lesson.tries + 1) if captured.outcome is CaptureOutcome.UNAVAILABLE else None
+        pause = pause_after(lesson.tries + 1) if captured.outcome in _PASSING else None
         if pause is not None:
-            return self._slept(lesson, pause)
+            return self._slept(lesson, pause, because=captured.outcome)
         return await self._ended(lesson, captured)
 
     async def _captured(self, lesson: Lesson, model: Model) -> Captured:
@@ -135,12 +138,12 @@ class LearningService:
             return None
         return CaptureOutcome.BELOW_PERCENTILE
 
-    def _slept(self, lesson: Lesson, pause: timedelta) -> Outcome:
+    def _slept(self, lesson: Lesson, pause: timedelta, *, because: CaptureOutcome) -> Outcome:
         until = self._clock() + pause
         self._ledger.lessons.put_off(self._company, lesson.lesson_id, until=until, is_in_vain=True)
         facts = {"agent_id": lesson.agent_id, "lesson_id": lesson.lesson_id, "tries": lesson.tries + 1}
         _log.info(ProceduralEvent.PUT_OFF, extra=facts)
-        return Parked(reason=f"the language model does not answer: try {lesson.tries + 1}, the next at {until:%H:%M}")
+        return Parked(reason=f"the language model: {because.value}; try {lesson.tries + 1}, the next at {until:%H:%M}")
 
     async def _ended(self, lesson: Lesson, captured: Captured) -> Outcome:
         proposal, is_stored = captured.proposal, captured.memory_id is not None

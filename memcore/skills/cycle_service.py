@@ -7,6 +7,7 @@ from memcore.jobs.outcomes import Dead, Done, Outcome, Skipped, Snooze
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.skill_cycle import Cycle
 from memcore.skills.report import EvolverReport
+from memcore.skills.sign_of_life import PULSE, SignOfLife
 
 #: Wait before a paused cycle is looked at again.
 PAUSED_DELAY = timedelta(minutes=1)
@@ -27,12 +28,14 @@ class CycleService:
         ledger: where cycles and the kill switch are.
         evolver: does the work.
         company: whose cycles.
+        pulse: time between two signs that a cycle is worked on.
     """
 
-    def __init__(self, ledger: Ledger, evolver: Evolver, *, company: str) -> None:
+    def __init__(self, ledger: Ledger, evolver: Evolver, *, company: str, pulse: timedelta = PULSE) -> None:
         self._ledger = ledger
         self._evolver = evolver
         self._company = company
+        self._pulse = pulse
 
     async def run(self, cycle_id: str) -> Outcome:
         """Carry out a cycle; whatever happens, calling it again finishes it.
@@ -53,7 +56,8 @@ class CycleService:
             return Skipped(reason="the cycle is finished already")
         if self._ledger.switches.paused(self._company):
             return Snooze(reason="maintenance is paused for all agents", delay=PAUSED_DELAY)
-        report = await self._evolver.run(cycle)
+        with SignOfLife(self._ledger.skill_cycles, self._company, cycle_id, pulse=self._pulse):
+            report = await self._evolver.run(cycle)
         # First the proposals, then the row: a crash between the two leaves one more look, which files nothing twice.
         if not self._ledger.skill_cycles.finish(self._company, cycle_id, report.model_dump(mode="json")):
             return Skipped(reason="another worker finished the cycle")

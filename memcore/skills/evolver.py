@@ -93,7 +93,7 @@ class SkillEvolver:
             return
         proposal = _proposal(cycle, trial, supersedes)
         approval = await self._approvals.propose(trial.candidate.approval_id, proposal)
-        if approval.proposal.details["cycle_id"] != cycle.cycle_id:
+        if approval.proposal.details.get("cycle_id") != cycle.cycle_id:
             found.counts["skipped_known"] += 1  # another cycle filed it at this moment
             return
         _count(approval, found)

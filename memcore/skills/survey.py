@@ -114,7 +114,7 @@ class Survey:
         pattern_id = ids.pattern_id(company=self._company, kind=str(pattern.kind), key=pattern.key)
         filing = self._filings.next_of(pattern_id, cycle_id=cycle.cycle_id)
         if isinstance(filing, Approval):
-            if filing.proposal.details["cycle_id"] == cycle.cycle_id:
+            if filing.proposal.details.get("cycle_id") == cycle.cycle_id:
                 found.own.append(filing)
             else:
                 found.counts["skipped_known"] += 1

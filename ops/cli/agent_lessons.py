@@ -7,6 +7,7 @@ import typer
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger.lesson import Lesson
 from memcore.ledger.lessons import MAX_PAGE
+from memcore.ledger.skill import Applications
 from ops.cli.console import AsJson, show_rows
 from ops.cli.session import HomeOption, ledger_of, settings_of
 
@@ -35,10 +36,17 @@ def lessons(
         found = ledger.lessons.page(settings.company, agent_id, limit=limit)
         if not found and ledger.agents.get(settings.company, agent_id) is None:
             raise MemoryNotFoundError(f"agent: {agent_id!r} is not known; `memtend agents list` says who is")
-    columns = ("created_at", "task_id", "outcome", "confidence", "memory_id")
-    show_rows(map(_row, found), columns=columns, as_json=as_json)
+        applied = ledger.skills.applications(settings.company, [each.memory_id for each in found if each.memory_id])
+    columns = ("created_at", "task_id", "outcome", "confidence", "applications", "successes", "memory_id")
+    show_rows((_row(each, applied.get(each.memory_id or "")) for each in found), columns=columns, as_json=as_json)
 
 
-def _row(lesson: Lesson) -> dict[str, object]:
+def _row(lesson: Lesson, counts: Applications | None) -> dict[str, object]:
     # The text of a lesson is the memory's: `memtend search` shows it.
-    return {**lesson.model_dump(exclude={"text"}), "outcome": lesson.outcome or _WAITING}
+    return {
+        **lesson.model_dump(exclude={"text"}),
+        "outcome": lesson.outcome or _WAITING,
+        "applications": counts.applications if counts else 0,
+        "successes": counts.successes if counts else 0,
+        "last_applied_at": counts.last_applied_at if counts else None,
+    }

@@ -1,6 +1,5 @@
 """What the demo prints of what the fleet learns: traces, lessons, the evolver's cycle, one approval, one search."""
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -100,16 +99,20 @@ def _show_application(learning: Learning, skill_id: str) -> None:
     counted = learning.apply(NEWCOMER, skill_id, task_id=_ITS_TASK)
     told = f"applications: {counted.applications}, successes: {counted.successes}"
     say(f"  {NEWCOMER} did as it says, and it helped; {told}")
+    listed = learning.type("skills", "list")
+    say(f"\n$ {listed.line}")
+    for line in (listed.printed or listed.told).splitlines():
+        say(f"  {line.rstrip()}")
 
 
 def _decide(learning: Learning, approval: Approval, by: str) -> str | None:
     """Type the approval, print what came of it, and return the skill's id; None when it was refused."""
-    typed = learning.type("approvals", "approve", approval.approval_id, "--by", by, "--json")
+    typed = learning.type("approvals", "approve", approval.approval_id, "--by", by)
     say(f"\n$ {typed.line}")
     if typed.code:
         say(f"  refused, exit code {typed.code}: {typed.told}")
         return None
-    facts = json.loads(typed.printed)
-    skill_id: str = facts["effect"]
+    facts = dict(line.split(maxsplit=1) for line in typed.printed.splitlines())
+    skill_id = facts["effect"]
     say(f"  {facts['state']} by {facts['decided_by']}: every agent finds it as {skill_id}")
     return skill_id

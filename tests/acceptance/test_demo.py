@@ -98,6 +98,7 @@ def assert_learned(told: str) -> None:
     asked = told[line(told, rf"^{NEWCOMER}, who met {SHARED_FAILURE} 0 times, is asked: ").end() :]
     line(asked, rf"before the approval: 0 skills of others; after it:\n  \d\.\d{{3}}  {published}  \S.*\n +1\. \S")
     line(asked, r"it helped; applications: 1, successes: 1$")
+    line(asked, rf"^\$ memtend skills list .*\n  state .*\n  active .* Odile .*{published}$")
 
 
 def test_with_a_model_of_which_nothing_comes_it_says_so_and_ends_well(tmp_path: Path) -> None:

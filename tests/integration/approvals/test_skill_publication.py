@@ -2,20 +2,25 @@
 
 import asyncio
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
-from ledgers import COMPANY
+from ledgers import COMPANY, StoppedClock
 from lessons import lesson
 from promotions import SkillWorld
 from proposals import ADA, BOB
 
 from memcore.approval_models import ApprovalState, Superseded
 from memcore.approvals.published_text import PUBLISHER
+from memcore.backends.inmemory import InMemoryBackend
+from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.errors import ApprovalClosedError, MemoryInputError, MemoryNotFoundError, SkillLimitError
+from memcore.ledger import Ledger
 from memcore.ledger.skill import SkillState
 from memcore.models import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from memcore.procedural.lesson_text import LessonText
 from memcore.procedural.sections import written
+from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.skills.promotion import promotion, superseded_skill
 
 
@@ -207,3 +212,39 @@ async def test_a_text_that_is_no_skill_can_be_superseded_too(world: SkillWorld) 
     await world.service().undo("text", BOB)
     (back,) = await world.store.search_shared(MemoryQuery(limit=9))
     assert (back.agent_id, back.content) == ("facility", "the lift rests")
+
+
+async def test_a_store_that_keeps_its_log_to_itself_publishes_and_takes_back_too(
+    ledger: Ledger, clock: StoppedClock, tmp_path: Path
+) -> None:
+    store = InMemoryBackend(company=COMPANY, clock=clock)
+    await store.connect()
+    world = SkillWorld(store, ledger, tmp_path / "skills", clock)
+    world.log = ledger.shared_log
+    await world.approved("one")
+    assert await world.standing() == {"one"}
+    await world.service().undo("one", BOB)
+    assert (await world.standing(), world.states()) == (set(), {"one": "retired"})
+
+
+async def test_another_agents_context_holds_the_skill_that_stands_and_no_other(world: SkillWorld) -> None:
+    agent = ContextInjectionStrategy(
+        backend=world.store,
+        config=MemoryRetrievalConfig(non_inferable_only=True, min_relevance=0.0),
+        shared_store=world.store,
+        clock=world.clock,
+    )
+
+    async def shown() -> set[str]:
+        messages = await agent.prepare_messages("bob", "The lift", 2_000)
+        text = "".join(message.content for message in messages)
+        return {name for name in ("old", "new", "gone") if f"The lift: {name}." in text}
+
+    old = await world.approved("old")
+    await world.approved("gone")
+    assert await shown() == {"old", "gone"}
+    await world.service().undo("gone", BOB)
+    await world.approved("new", old)
+    assert await shown() == {"new"}
+    await world.service().undo("new", BOB)
+    assert await shown() == {"old"}

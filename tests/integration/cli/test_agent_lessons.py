@@ -12,6 +12,7 @@ from traces import trajectory
 from typer.testing import CliRunner, Result
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.jobs.skill_payloads import AppliedPayload
 from memcore.ledger import AgentSpec, Ledger, LedgerUrls
 from ops.cli.main import build
 
@@ -40,6 +41,12 @@ def told(sqlite_ledger: LedgerUrls) -> Iterator[None]:
         ledger.trajectories.append("default", made, lesson_at=NOW)
     ledger.lessons.drawn("default", "l-0", "stored", memory_id="m-0", confidence=0.9, text=f'"{CANARY}"')
     ledger.lessons.drawn("default", "l-1", "malformed")
+    ledger.skills.apply(
+        AppliedPayload(
+            company="default", agent_id="ada", application_id="a", skill_id="m-0", outcome="success", applied_at=NOW
+        ),
+        skill_id="m-0",
+    )
     yield
     ledger.close()
 
@@ -64,6 +71,8 @@ def test_an_agents_lessons_are_shown_with_their_tasks_and_without_their_words(en
         "l-2": ("ticket-2", "waiting", None),
     }
     assert found["l-0"]["confidence"] == 0.9
+    assert (found["l-0"]["applications"], found["l-0"]["successes"]) == (1, 1)
+    assert (found["l-1"]["applications"], found["l-1"]["last_applied_at"]) == (0, None)
     table = typed(environ, "ada").stdout
     assert "ticket-1" in table
     assert "malformed" in table

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +14,24 @@ import pytest
 from crews import ScriptedCrew
 from faults import Crash, Faults
 from ledgers import COMPANY, StoppedClock, copied_urls, postgres_database
-from shared_failures import CATEGORIES, share_failures
+from shared_failures import FAILURES, share_failures
+from stacks import wait_until
 
 from memcore import ids
 from memcore.approvals.effects import EffectRegistry
 from memcore.approvals.service import ApprovalService
 from memcore.config.evolver import EvolverConfig
 from memcore.config.policy import Policy
+from memcore.errors import MemoryConnectionError
 from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Skipped, Snooze
 from memcore.jobs.skill_payloads import EvolvePayload
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.ledger.migrate import migrate
+from memcore.ledger.skill_cycle import Cycle
 from memcore.skills.cycle_service import CycleService
 from memcore.skills.evolver import SkillEvolver
+from memcore.skills.report import EvolverReport
+from memcore.skills.sign_of_life import SignOfLife
 from scheduler.cycle import UNHEARD_TOO_LONG
 from scheduler.sweep import sweep
 from scheduler.tick import tick
@@ -54,10 +60,10 @@ def check(ledger: Ledger, cycle_id: str, where: str = "") -> None:
     cycle = ledger.skill_cycles.get(COMPANY, cycle_id)
     assert cycle is not None, where
     assert cycle.report is not None, where
-    assert cycle.report["proposals_emitted"] == len(CATEGORIES), where
-    assert cycle.report["trajectories_analyzed"] == 4 * len(CATEGORIES), where
+    assert cycle.report["proposals_emitted"] == len(FAILURES), where
+    assert cycle.report["trajectories_analyzed"] == 4 * len(FAILURES), where
     filed = Counter(each.proposal.details["pattern_id"] for each in ledger.approvals.page(COMPANY))
-    assert sorted(filed.values()) == [1] * len(CATEGORIES), where
+    assert sorted(filed.values()) == [1] * len(FAILURES), where
 
 
 @pytest.fixture
@@ -83,7 +89,7 @@ def test_a_cycle_is_carried_out_and_finished_once(ledger: Ledger, clock: Stopped
     cycle_id = planned(ledger, clock)
     outcome = asyncio.run(service(ledger, clock).run(cycle_id))
     assert isinstance(outcome, Done)
-    assert outcome.facts["proposals_emitted"] == len(CATEGORIES)
+    assert outcome.facts["proposals_emitted"] == len(FAILURES)
     check(ledger, cycle_id)
     assert isinstance(asyncio.run(service(ledger, clock).run(cycle_id)), Skipped)
     assert asyncio.run(service(ledger, clock).run("another")) == Dead(reason="cycle_id: 'another' names no cycle")
@@ -125,6 +131,43 @@ def test_many_workers_at_one_cycle_finish_it_once(ledger: Ledger, clock: Stopped
         became = [each.result(timeout=120) for each in [workers.submit(work) for _ in range(4)]]
     assert Counter(map(type, became)) == {Done: 1, Skipped: 3}
     check(ledger, cycle_id)
+
+
+def test_while_somebody_works_on_a_cycle_nobody_is_rung_for_it(ledger: Ledger, clock: StoppedClock) -> None:
+    cycle_id, faults, rung = planned(ledger, clock), Faults(), list[int]()
+    crew = ScriptedCrew(ledger=ledger, clock=clock)
+
+    def signs() -> int:
+        return faults.calls.count("skill_cycles.rung")
+
+    def has_more(told: int) -> bool:
+        return signs() >= told + 2
+
+    class Slow:
+        async def run(self, cycle: Cycle) -> EvolverReport:
+            for _ in range(3):
+                clock.advance(UNHEARD_TOO_LONG + timedelta(seconds=1))
+                await asyncio.to_thread(wait_until, partial(has_more, signs()), what="signs of life")
+                sweep("{}", crew)
+                rung.append(len(crew.bell.cycles))
+            return EvolverReport(cycle_id=cycle.cycle_id, window_start=cycle.window_start, window_end=cycle.window_end)
+
+    watched = CycleService(faults.ledger(ledger), Slow(), company=COMPANY, pulse=timedelta(milliseconds=5))
+    assert isinstance(asyncio.run(watched.run(cycle_id)), Done)
+    assert rung == [0, 0, 0]
+
+
+def test_a_sign_of_life_that_fails_harms_no_cycle(sqlite_ledger: LedgerUrls, clock: StoppedClock) -> None:
+    ledger, gone = Ledger.open(sqlite_ledger, clock=clock), Faults(1, strike=_away)
+    cycle_id = planned(ledger, clock)
+    cycles = gone.watched(ledger.skill_cycles, "skill_cycles")
+    with SignOfLife(cycles, COMPANY, cycle_id, pulse=timedelta(milliseconds=5)):
+        wait_until(lambda: len(gone.calls) >= 4, what="signs after the one that failed")
+    ledger.close()
+
+
+def _away() -> None:
+    raise MemoryConnectionError("the ledger is away")
 
 
 @pytest.fixture

@@ -201,6 +201,7 @@ WRITES: dict[str, Call] = {
     "lessons.expire": lambda ledger, clock, c: ledger.lessons.expire(c, before=clock() + timedelta(days=400)),
     "lessons.delete_agent": lambda ledger, _, c: ledger.lessons.delete_agent(c, AGENT),
     "skill_cycles.plan": lambda ledger, _, c: ledger.skill_cycles.plan(c, origin="manual", planned_at=DAWN, window=DAY),
+    "skill_cycles.rung": lambda ledger, _, c: ledger.skill_cycles.rung(c, CYCLE_ID),
     "skill_cycles.finish": lambda ledger, _, c: ledger.skill_cycles.finish(c, CYCLE_ID, {"cycle_id": c}),
     "skill_cycles.waiting": lambda ledger, _, c: ledger.skill_cycles.waiting(c, rung_before=-DAY, limit=9),
     "skill_cycles.expire": lambda ledger, clock, c: ledger.skill_cycles.expire(c, before=clock() + 400 * DAY),

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -78,6 +79,16 @@ def test_a_lost_message_is_found_once_each_time_the_oldest_first(ledger: Ledger,
     assert waiting(ledger) == []
     clock.advance(MINUTES + timedelta(seconds=1))
     assert sorted(waiting(ledger)) == ["a", "b"]
+
+
+def test_two_sweeps_at_once_ring_once(ledger: Ledger, clock: StoppedClock) -> None:
+    names = [f"l-{number:02}" for number in range(40)]
+    for name in names:
+        ledger.lessons.open(COMPANY, "ada", name)
+    clock.advance(MINUTES + timedelta(seconds=1))
+    with ThreadPoolExecutor(4) as sweeps:
+        rung = list(sweeps.map(lambda _: waiting(ledger), range(8)))
+    assert sorted(chain.from_iterable(rung)) == names
 
 
 def test_a_lesson_that_sleeps_is_left_alone_until_its_time(ledger: Ledger, clock: StoppedClock) -> None:

@@ -86,6 +86,15 @@ def test_a_cycle_that_nobody_heard_of_is_told_again_once_a_while_until_it_is_fin
     assert ledger.skill_cycles.waiting(COMPANY, rung_before=LOST, limit=9) == (second,)
 
 
+def test_a_cycle_that_is_worked_on_is_not_taken_for_lost(ledger: Ledger, clock: StoppedClock) -> None:
+    cycle = planned(ledger)
+    clock.advance(LOST + timedelta(seconds=1))
+    ledger.skill_cycles.rung(COMPANY, cycle.cycle_id)
+    assert ledger.skill_cycles.waiting(COMPANY, rung_before=LOST, limit=9) == ()
+    clock.advance(LOST + timedelta(seconds=1))
+    assert ledger.skill_cycles.waiting(COMPANY, rung_before=LOST, limit=9) == (cycle,)
+
+
 def test_the_longest_unheard_is_told_first(ledger: Ledger, clock: StoppedClock) -> None:
     made = []
     for number in range(3):

@@ -9,6 +9,7 @@ import pytest
 from faults import Crash, Faults
 from org_facts import GRACE, request
 
+from memcore.approvals.shared_publication import superseded_by_id
 from memcore.backends.facts import ORGANISATION, FactStore, facts_of
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.config.org import OrgMemoryConfig
@@ -176,10 +177,14 @@ async def test_a_text_that_the_store_refuses_stops_its_own_fact_alone(
     assert set((await shown(backend)).values()) == {"soup at noon", "tea at five"}
 
 
-async def test_nobody_but_the_organisation_speaks_in_its_name(backend: Mem0Backend, memory: LedgerOrgMemory) -> None:
+async def test_nobody_but_the_organisation_speaks_in_its_name(
+    backend: Mem0Backend, memory: LedgerOrgMemory, ledger: Ledger, company: str
+) -> None:
     await memory.write(request("tea at four"), author=GRACE)
     (entry,) = await backend.search_shared(MemoryQuery(text="tea"))
     assert (entry.agent_id, entry.namespace) == (ORGANISATION, "org:convention")
     with pytest.raises(MemoryInputError, match="reserved"):
         await backend.retract(ORGANISATION, entry.id)
     assert not await backend.retract("ada", entry.id)
+    with pytest.raises(MemoryInputError, match="memtend org"):
+        superseded_by_id(ledger.shared_log, company, entry.id)

@@ -180,11 +180,16 @@ def test_a_model_that_does_what_a_task_tells_it_takes_nothing_over(classroom: Cl
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-def test_a_server_that_refuses_is_written_down(classroom: Classroom, status: int) -> None:
+def test_a_server_that_refuses_is_asked_again_when_somebody_may_have_set_it_right(
+    classroom: Classroom, status: int
+) -> None:
     classroom.school.told(**FAILED)
     classroom.stub.order(Scripted(fault=Fault.STATUS, status=status))
-    assert classroom.draw() == Done(facts={"refused": 1})
-    assert classroom.school.lesson().outcome == "refused"
+    refused = classroom.draw()
+    assert isinstance(refused, Parked)
+    assert "refused; try 1" in refused.reason
+    assert classroom.school.lesson().tries == 1
+    assert classroom.draw() == Done(facts={"stored": 1})
 
 
 @pytest.mark.parametrize("fault", [Fault.STATUS, Fault.DROP, Fault.MALFORMED, Fault.NO_CHOICES])

@@ -86,7 +86,6 @@ async def test_what_was_recovered_from_teaches_as_a_failure_however_well_it_ende
         (FAILED, teacher(confidence=0.4), {}, "low_confidence", 1),
         ({}, teacher(confidence=0.7), {}, "low_quality", 1),
         (FAILED, Tutor(always="no JSON"), {}, "malformed", 2),
-        (FAILED, Tutor(always=ProviderError("401: the key is wrong")), {}, "refused", 1),
         (FAILED, teacher(), {"enabled": False}, "disabled", 0),
         (FAILED, teacher(), {"capture": {"type": "success"}}, "not_chosen", 0),
         ({"quality": 7.9}, teacher(), {}, "low_quality", 0),
@@ -106,7 +105,7 @@ async def test_every_outcome_is_one_word_in_the_row(
     assert row.outcome == outcome
     assert (row.memory_id is not None, row.text is not None) == (outcome == "stored", outcome == "stored")
     # Also a lesson that was too weak says how sure its model was.
-    assert (row.confidence is not None) == (asked == 1 and outcome != "refused")
+    assert (row.confidence is not None) == (asked == 1)
     assert len(await school.kept()) == int(outcome == "stored")
     assert len(model.asked) == asked
     model.asked.clear()
@@ -185,13 +184,17 @@ async def test_a_spent_budget_lets_the_lesson_sleep_until_the_next_day(school: S
     assert await school.draw(lesson_id=woken.lesson_id) == Done(facts={"stored": 1})
 
 
-async def test_a_model_that_is_away_is_asked_later_and_not_for_ever(
-    school: School, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("trouble", "outcome"),
+    [(RetryExhaustedError("503"), "unavailable"), (ProviderError("401: the key is wrong"), "refused")],
+)
+async def test_a_model_that_is_away_or_refuses_is_asked_later_and_not_for_ever(
+    school: School, caplog: pytest.LogCaptureFixture, trouble: Exception, outcome: str
 ) -> None:
     caplog.set_level(logging.INFO)
     school.told(**FAILED)
     began = school.clock()
-    away = Tutor(always=RetryExhaustedError("503"))
+    away = Tutor(always=trouble)
     for tries in range(1, MAX_TRIES):
         assert isinstance(await school.draw(away), Parked), tries
         assert school.lesson().tries == tries
@@ -200,8 +203,8 @@ async def test_a_model_that_is_away_is_asked_later_and_not_for_ever(
         school.clock.now += pause
     assert school.clock() - began > 3 * DAY
     assert ProceduralEvent.PUT_OFF in caplog.messages
-    assert await school.draw(away) == Done(facts={"unavailable": 1})
-    assert school.lesson().outcome == "unavailable"
+    assert await school.draw(away) == Done(facts={outcome: 1})
+    assert school.lesson().outcome == outcome
     assert ProceduralEvent.DRAWN in caplog.messages
 
 

@@ -14,6 +14,7 @@ from memcore.errors import MemoryConnectionError
 from memcore.execution_trace import Turn
 from memcore.ledger import Ledger
 from memcore.procedural.sections import written
+from memcore.skills import survey
 from memcore.skills.events import SkillEvent
 from memcore.skills.promotion import ORG_PROMOTION, lesson_of
 from memcore.skills.report import EvolverReport
@@ -139,6 +140,15 @@ async def test_the_surest_come_first_and_a_cycle_proposes_only_so_many(fleet: Fl
     # The next cycle goes on where this one stopped.
     later = await fleet.run("later", max_proposals_per_cycle=2, min_confidence_for_org_promotion=0.7)
     assert (later.proposals_emitted, later.skipped_known, later.postponed) == (2, 2, 0)
+
+
+async def test_a_cycle_tries_only_so_many_on_the_past_the_surest(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet.fail("abcd", "unfit", text=lesson(condition="Something that nobody met"))
+    fleet.fail("abcd", "disk")
+    fleet.succeed("a", "well", task_type="disk")
+    monkeypatch.setattr(survey, "MAX_TRIALS", 1)
+    report = await fleet.run()
+    assert (report.skipped_by_replay, report.postponed, accounted(report)) == (1, 1, 2)
 
 
 async def test_what_ended_outside_of_the_window_is_not_looked_at(fleet: Fleet) -> None:

@@ -8,11 +8,11 @@ from evolving import DISK, Fleet, accounted, pattern_of
 from ledgers import COMPANY, make_fact
 from lessons import ANSWER, lesson
 
-from memcore.approval_models import Superseded
+from memcore.approval_models import MAX_SUPERSEDED, Superseded
 from memcore.ledger import Ledger
 from memcore.procedural.lesson_text import LessonText
 from memcore.skills.events import SkillEvent
-from memcore.skills.report import Conflict
+from memcore.skills.report import MAX_LISTED, Conflict
 from memcore.skills.rivals import LEAST_GAIN
 
 OTHERWISE = "Leave everything alone and wake the person on call."
@@ -180,3 +180,15 @@ async def test_a_skill_of_a_form_that_cannot_be_read_stops_nothing(fleet: Fleet)
     fleet.ledger.skills.put(COMPANY, found.model_copy(update={"skill_id": "odd", "text": "{}"}))
     report = await fleet.run()
     assert [each.standing_id for each in report.conflict_list] == [found.skill_id]
+
+
+async def test_a_proposal_takes_the_place_of_only_so_many_and_a_report_lists_only_so_many(fleet: Fleet) -> None:
+    fleet.fail()
+    for number in range(MAX_SUPERSEDED + 1):
+        fleet.stand(weaker(), skill_id=published(fleet, f"text {number}"))
+    assert (await fleet.run()).supersessions == MAX_SUPERSEDED
+    for number in range(MAX_LISTED + 1):
+        fleet.stand(weaker(condition="The gearbox grinds.", action=f"act{number} so{number}"), skill_id=f"g-{number}")
+    fleet.fail("abcd", "gears", task_title="Gearbox", text=lesson(condition="The gearbox grinds.", action=OTHERWISE))
+    report = await fleet.run("second")
+    assert (report.conflicts, len(report.conflict_list)) == (1, MAX_LISTED)

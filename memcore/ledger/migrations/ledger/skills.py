@@ -107,6 +107,10 @@ def _create_books() -> None:
         sa.Column("at", _MOMENT, nullable=False),
     )
     op.create_index("org_outbox_oldest", "org_outbox", ["company", "at"])
+    # Facts that were written before there was an outbox reach the store too.
+    op.execute(
+        "INSERT INTO org_outbox (company, fact_id, version, at) SELECT company, fact_id, version, at FROM org_log"
+    )
     op.create_table(
         "audit",
         sa.Column("company", sa.String, primary_key=True),
