@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from memcore.backends.shared import SharedKnowledgeStore
     from memcore.chat_message import ChatMessage, MessageRole
     from memcore.client import (
+        AppliedReceipt,
         AsyncMemoryClient,
         DistillReceipt,
         ExperienceReceipt,
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
         ProviderError,
         ProviderUnavailableError,
         RetryExhaustedError,
+        SkillLimitError,
     )
     from memcore.execution_trace import ExecutionTrace, Recovery, TerminationReason, Turn
     from memcore.experience_models import CompressedExperience, DetailedExperience
@@ -108,6 +110,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnswerMissingError",
+    "AppliedReceipt",
     "Approval",
     "ApprovalClosedError",
     "ApprovalEffects",
@@ -201,6 +204,7 @@ __all__ = [
     "ScoredMemory",
     "SeniorityLevel",
     "SharedKnowledgeStore",
+    "SkillLimitError",
     "StoreReceipt",
     "Superseded",
     "TagBasedMemoryFilter",

@@ -13,6 +13,7 @@
     ├── MemoryCapabilityError        this backend cannot do that
     ├── MemoryQueueFullError         retryable: the queue holds as much as it may
     ├── ApprovalClosedError          a person decided on the proposal before, or it expired
+    ├── SkillLimitError              as many skills stand as may; nothing was decided
     ├── LeaseLostError               another worker holds the run now; stop without writing
     ├── MaintenancePausedError       the kill switch is on, or cannot be read
     ├── ProviderError                a language model's server refuses, and will again
@@ -158,6 +159,24 @@ class ApprovalClosedError(MemoryError):
         self.state = state
         self.by = by
         self.at = at
+
+
+class SkillLimitError(MemoryError):
+    """As many skills stand as may; nothing was decided, and the proposal still waits.
+
+    Args:
+        stands: how many there are, those that are approved and on their way among them.
+        limit: ``memory.procedural.evolver.max_org_entries``.
+    """
+
+    def __init__(self, stands: int, *, limit: int) -> None:
+        """Name the limit, and what to do."""
+        super().__init__(
+            f"memory.procedural.evolver.max_org_entries: is {limit}, and {stands} skills stand beside what this one "
+            "supersedes; undo the approval of one that nobody applies (`memtend skills list`), or raise the limit"
+        )
+        self.stands = stands
+        self.limit = limit
 
 
 class LeaseLostError(MemoryError):

@@ -27,6 +27,11 @@ def republished_id(*, fact_id: str, times_before: int) -> str:
     return _derive("republished", fact_id, str(times_before))
 
 
+def shown_fact_id(*, company: str, fact_id: str, version: int) -> str:
+    """Return the id under which the vector store shows a version of an organisation's fact."""
+    return _derive("shown fact", company, fact_id, str(version))
+
+
 def summary_id(*, company: str, agent_id: str, strategy: str, source_ids: Iterable[str]) -> str:
     """Return the id of the summary that replaces these sources; their order does not matter."""
     return _derive("summary", company, agent_id, strategy, *sorted(source_ids))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from memcore.backends.protocol import BatchBackend
 from memcore.backends.record import Lineage, MemoryRecord
+from memcore.insertion import insert
 from memcore.jobs.payloads import StoreItem
 from memcore.ledger.ledger import Ledger
 from memcore.levels import missing_id
@@ -89,10 +90,7 @@ class Intake:
             for item in wanted:
                 self._guard.look(item.agent_id, item.request.metadata.tags)
         sent = {item.id: item.sent_at for item in wanted}
-        buried = self._ledger.journal.buried(sent)
-        fresh = [item for item in wanted if item.id not in buried]
-        await self._backend.store_many([_record(item) for item in fresh])
-        buried |= await self._rebury(fresh)
+        buried = await insert(self._backend, self._ledger.journal, [_record(item) for item in wanted], sent=sent)
         self._register({item.agent_id for item in wanted})
         return Written(stored=frozenset(sent) - buried, buried=buried, skipped=skipped, refused=refused)
 
@@ -112,17 +110,6 @@ class Intake:
             if missing is not None:
                 refused[item.id] = missing
         return frozenset(skipped), refused
-
-    async def _rebury(self, items: Sequence[StoreItem]) -> frozenset[str]:
-        # A run may have removed one of these ids between the look and the write, which then brought it back.
-        buried = self._ledger.journal.buried({item.id: item.sent_at for item in items})
-        for agent_id in {item.agent_id for item in items if item.id in buried}:
-            ours = {item.id: item.created_at for item in items if item.id in buried and item.agent_id == agent_id}
-            found = await self._backend.get_many(agent_id, list(ours))
-            # One that was stored anew meanwhile has the same id, and stays.
-            risen = [each.entry.id for each in found if each.entry.created_at == ours[each.entry.id]]
-            await self._backend.delete_many(agent_id, risen)
-        return buried
 
     def _register(self, agent_ids: set[str]) -> None:
         strangers = agent_ids - self._known

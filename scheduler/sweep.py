@@ -5,11 +5,16 @@ from datetime import timedelta
 from memcore.jobs.names import TaskName
 from memcore.jobs.outcomes import Done, Outcome
 from memcore.jobs.queues import Queue
+from scheduler.cycle import tend_cycles
+from scheduler.lessons import tend_lessons
 from tasks.crew import Crew
 from tasks.job import Job, Limits
 
 #: How long a run may wait unclaimed before its message counts as lost; ringing twice is harmless.
 QUEUED_TOO_LONG = timedelta(minutes=2)
+
+#: How long a reindex may wait for its next slice before that message counts as lost.
+REINDEX_UNHEARD = timedelta(seconds=30)
 
 #: Runs rung for in one sweep at most.
 SWEEP_BATCH = 1_000
@@ -22,6 +27,9 @@ def sweep(_payload: str, crew: Crew) -> Outcome:
     stale = crew.ledger.runs.stale(crew.company, queued_for=QUEUED_TOO_LONG, limit=SWEEP_BATCH)
     crew.bell.ring_many(stale)
     crew.ledger.runs.rung([run.run_id for run in stale])
+    rung = len(stale) + tend_cycles(crew) + tend_lessons(crew)
+    if crew.ledger.reindexes.waiting(crew.company, rung_before=REINDEX_UNHEARD):
+        crew.bell.ring_reindex(crew.company)
     crew.ledger.syntheses.forget(crew.company)
     policy, now = crew.policy.memory.consolidation, crew.clock()
     over = now - timedelta(days=policy.journal_days)
@@ -36,7 +44,8 @@ def sweep(_payload: str, crew: Crew) -> Outcome:
     )
     # Last: it speaks to the store, and trouble there must not keep lost runs waiting.
     crew.tend_approvals()
-    return Done(facts={"rung": len(stale), "expired": expired, "unarchived": unarchived})
+    crew.tend_org()
+    return Done(facts={"rung": rung, "expired": expired, "unarchived": unarchived})
 
 
 SWEEP = Job(

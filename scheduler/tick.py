@@ -1,10 +1,14 @@
-"""Tick: claim the agents that are due, commit, then ring for each; its cost grows with the due, not with the known."""
+"""Tick: claim the agents that are due, commit, then ring for each; its cost grows with the due, not with the known.
+
+It also plans the skill evolver's cycle, once a slot.
+"""
 
 from datetime import timedelta
 
 from memcore.jobs.names import TaskName
 from memcore.jobs.outcomes import Done, Outcome, Skipped
 from memcore.jobs.queues import Queue
+from scheduler.cycle import plan_cycle
 from tasks.crew import Crew
 from tasks.job import Job, Limits
 
@@ -37,6 +41,7 @@ def _send(crew: Crew) -> Done | Skipped:
         sent += len(runs)
         if len(runs) < CLAIM_BATCH:
             break
+    plan_cycle(crew)
     return Done(facts={"sent": sent})
 
 

@@ -9,11 +9,14 @@ from memcore.config.policy import Policy
 from memcore.intake import Written
 from memcore.jobs.outcomes import Outcome
 from memcore.jobs.payloads import StoreItem
+from memcore.jobs.skill_payloads import LessonPayload
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.run import Run
+from memcore.ledger.skill_cycle import Cycle
 from memcore.ledger.synthesis import Synthesis
 from memcore.llm.protocol import Model
 from memcore.maintenance.synthesis_service import Asked
+from memcore.reindex.service import Slice
 
 
 class WriteDesk(Protocol):
@@ -37,6 +40,18 @@ class Bell(Protocol):
 
     def ring_experience(self, company: str, agent_ids: Iterable[str]) -> None:
         """Send the jobs that compress agents' experience. Raises MemoryConnectionError."""
+        ...
+
+    def ring_lessons(self, lessons: Iterable[LessonPayload]) -> None:
+        """Send the jobs that draw lessons. Raises MemoryConnectionError."""
+        ...
+
+    def ring_cycles(self, company: str, cycles: Iterable[Cycle]) -> None:
+        """Send the jobs that carry out cycles of the skill evolver. Raises MemoryConnectionError."""
+        ...
+
+    def ring_reindex(self, company: str) -> None:
+        """Send the job that carries the company's reindex on. Raises MemoryConnectionError."""
         ...
 
 
@@ -90,8 +105,28 @@ class Crew(Protocol):
         """Compress what is raw of an agent's experience, for one slice of time."""
         ...
 
+    def draw_lesson(self, lesson_id: str) -> Outcome:
+        """Ask a model what a finished task teaches, and keep it."""
+        ...
+
+    def evolve(self, cycle_id: str) -> Outcome:
+        """Carry out a cycle of the skill evolver."""
+        ...
+
+    def pass_on(self, agent_id: str) -> int:
+        """Give an agent's lessons to its like, if the policy says so, and return how many copies were written."""
+        ...
+
+    def reindex(self) -> Slice:
+        """Carry the company's reindex on for one slice of time."""
+        ...
+
     def tend_approvals(self) -> None:
         """Let go of proposals that waited too long, and carry on with decisions that dead processes left open."""
+        ...
+
+    def tend_org(self) -> None:
+        """Bring facts of the organisation to the store that wait for it."""
         ...
 
     def export_wiki(self, agent_id: str) -> None:

@@ -1,15 +1,18 @@
 """Distill job: a finished task from an engine's envelope to a memory, a raw experience and a trajectory."""
 
 import concurrent.futures
+import logging
 from datetime import timedelta
 
 from memcore.distillation.capture import Capture
+from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.intake import Written
 from memcore.jobs.distill_payload import DistillPayload
 from memcore.jobs.names import TaskName
-from memcore.jobs.outcomes import Outcome, Retry
+from memcore.jobs.outcomes import Done, Outcome, Retry
 from memcore.jobs.payloads import StoreItem
 from memcore.jobs.queues import Queue
+from memcore.jobs.skill_payloads import LessonPayload
 from tasks.crew import Crew
 from tasks.job import Job, Limits
 from tasks.opening import opens
@@ -17,20 +20,43 @@ from tasks.opening import opens
 #: Wait before it is tried again: store and database are back within seconds of a crash.
 _RETRY_DELAY = timedelta(seconds=5)
 
+_log = logging.getLogger("memtend.jobs")
+
 _LIMITS = Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempts=200)
 
 
 @opens(DistillPayload, retry_after=_RETRY_DELAY)
 def distill(job: DistillPayload, crew: Crew) -> Outcome:
-    """Capture the trace once, however often its message comes."""
+    """Capture the trace once, however often its message comes, and ring for its lesson, if it teaches one."""
 
     def store(item: StoreItem) -> Written:
         return crew.desk.submit([item]).result(timeout=_LIMITS.soft.total_seconds())
 
+    memory = crew.policy.memory
+    capture = Capture(
+        crew.ledger,
+        store,
+        level=memory.level,
+        procedural=None if crew.model is None else memory.procedural,
+        clock=crew.clock,
+    )
     try:
-        return Capture(crew.ledger, store, level=crew.policy.memory.level).take(job)
+        outcome = capture.take(job)
     except concurrent.futures.TimeoutError:
         return Retry(reason="the desk did not answer in time", delay=_RETRY_DELAY)
+    if isinstance(outcome, Done) and outcome.facts.get("lessons"):
+        _ring(job, crew)
+    return outcome
+
+
+def _ring(job: DistillPayload, crew: Crew) -> None:
+    try:
+        crew.bell.ring_lessons(
+            [LessonPayload(company=job.company, agent_id=job.agent_id, lesson_id=job.trace_id)],
+        )
+    except MemoryError as error:
+        # The row is there, and the sweep rings for it.
+        _log.warning("distill.lesson_waits", extra={"agent_id": job.agent_id, "error": type(error).__name__})
 
 
 DISTILL = Job(name=TaskName.DISTILL, queue=Queue.DISTILL, limits=_LIMITS, run=distill)

@@ -9,11 +9,14 @@ from memcore.config.policy import Policy
 from memcore.intake import Written
 from memcore.jobs.outcomes import Done, Outcome
 from memcore.jobs.payloads import StoreItem
+from memcore.jobs.skill_payloads import LessonPayload
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.run import Run
+from memcore.ledger.skill_cycle import Cycle
 from memcore.ledger.synthesis import Synthesis
 from memcore.llm.protocol import Model
 from memcore.maintenance.synthesis_service import Asked
+from memcore.reindex.service import Slice
 
 
 @dataclass
@@ -44,6 +47,9 @@ class RecordingBell:
     rung: list[Run] = field(default_factory=list)
     parts: list[Synthesis] = field(default_factory=list)
     experience: list[tuple[str, str]] = field(default_factory=list)
+    lessons: list[LessonPayload] = field(default_factory=list)
+    cycles: list[Cycle] = field(default_factory=list)
+    reindexes: list[str] = field(default_factory=list)
     error: Exception | None = None
 
     def ring_many(self, runs: Iterable[Run]) -> None:
@@ -61,6 +67,22 @@ class RecordingBell:
             raise self.error
         self.experience.extend((company, agent_id) for agent_id in agent_ids)
 
+    def ring_lessons(self, lessons: Iterable[LessonPayload]) -> None:
+        if self.error is not None:
+            raise self.error
+        self.lessons.extend(lessons)
+
+    def ring_cycles(self, company: str, cycles: Iterable[Cycle]) -> None:
+        del company
+        if self.error is not None:
+            raise self.error
+        self.cycles.extend(cycles)
+
+    def ring_reindex(self, company: str) -> None:
+        if self.error is not None:
+            raise self.error
+        self.reindexes.append(company)
+
 
 @dataclass
 class ScriptedCrew:
@@ -76,8 +98,13 @@ class ScriptedCrew:
 
     model: Model | None = None
     compressing: Callable[[str], Outcome] = lambda _agent_id: Done(facts={"compressed": 1})
+    drawing: Callable[[str], Outcome] = lambda _lesson_id: Done(facts={"stored": 1})
+    evolving: Callable[[str], Outcome] = lambda _cycle_id: Done(facts={"proposals_emitted": 1})
+    passing_on: Callable[[str], int] = lambda _agent_id: 0
     exported: list[str] = field(default_factory=list)
     tended: int = 0
+    tended_org: int = 0
+    slice: Slice = field(default_factory=lambda: Slice(outcome=Done(), goes_on=True))
     asking: Callable[[str, int], Asked] = lambda _run_id, _place: Asked(outcome=Done(facts={"asked": 1}))
 
     def maintain(self, run_id: str) -> Outcome:
@@ -89,8 +116,23 @@ class ScriptedCrew:
     def compress(self, agent_id: str) -> Outcome:
         return self.compressing(agent_id)
 
+    def draw_lesson(self, lesson_id: str) -> Outcome:
+        return self.drawing(lesson_id)
+
+    def evolve(self, cycle_id: str) -> Outcome:
+        return self.evolving(cycle_id)
+
+    def pass_on(self, agent_id: str) -> int:
+        return self.passing_on(agent_id)
+
+    def reindex(self) -> Slice:
+        return self.slice
+
     def tend_approvals(self) -> None:
         self.tended += 1
+
+    def tend_org(self) -> None:
+        self.tended_org += 1
 
     def export_wiki(self, agent_id: str) -> None:
         self.exported.append(agent_id)

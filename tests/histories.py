@@ -1,16 +1,17 @@
 """Random stores and random later days: what agents store and change, and what runs, undos and ends do to it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Literal
 
 import hypothesis.strategies as st
 from night_world import AGENT, COMPANY, World, memory
 
-from memcore.backends.record import Lineage, MemoryRecord
+from memcore.backends.record import LESSON_FIELD, LESSON_KEY, Lineage, MemoryRecord
 from memcore.config.archival import ArchivalConfig, DualModeConfig
 from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.pruning import PruningConfig
 from memcore.config.retention import RetentionConfig
 from memcore.ledger import Run
 from memcore.models import MemoryCategory, MemoryMetadata
@@ -23,8 +24,8 @@ TAGS = ("pinned", "core", "distillation", "a", "b")
 
 @st.composite
 def stores(draw: st.DrawFn, *, first: int = 1, most: int = 25) -> list[MemoryRecord]:
-    """Anything that agents may have stored, ties in age included."""
-    return [
+    """Anything that agents may have stored, ties in age included; half of the procedures are lessons."""
+    records = [
         memory(
             number,
             days_old=draw(st.integers(0, 60)),
@@ -44,6 +45,13 @@ def stores(draw: st.DrawFn, *, first: int = 1, most: int = 25) -> list[MemoryRec
         )
         for number in range(first, first + draw(st.integers(1, most)))
     ]
+    procedures = [each for each in records if each.entry.category is MemoryCategory.PROCEDURAL]
+    lessons = draw(st.sets(st.sampled_from([each.entry.id for each in procedures]))) if procedures else set[str]()
+    return [_as_lesson(each) if each.entry.id in lessons else each for each in records]
+
+
+def _as_lesson(record: MemoryRecord) -> MemoryRecord:
+    return replace(record, extra={**record.extra, LESSON_KEY: {LESSON_FIELD: "agent"}})
 
 
 POLICIES = st.builds(
@@ -61,6 +69,13 @@ POLICIES = st.builds(
         dual_mode=st.just(DualModeConfig(enabled=True, summarization_model="small")),
     ),
     retention=st.builds(RetentionConfig, default_retention_days=st.none() | st.integers(10, 60)),
+)
+
+PRUNINGS = st.none() | st.builds(
+    PruningConfig,
+    type=st.sampled_from(["ttl", "pareto", "hybrid"]),
+    max_age_days=st.integers(5, 60),
+    max_entries=st.integers(1, 4),
 )
 
 Act = Literal["night", "undo", "end_session", "end_project", "end_task", "pin", "untag", "delete", "replace", "store"]

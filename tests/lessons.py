@@ -1,6 +1,8 @@
 """Lessons for tests: one that reads well, and any that the bounds allow."""
 
 import json
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from hypothesis import strategies as st
@@ -46,6 +48,13 @@ def answer(**changed: Any) -> str:
 def lesson(**changed: Any) -> LessonText:
     """The lesson of that answer."""
     return LessonText.model_validate({**ANSWER, **changed})
+
+
+class Graveyard(dict[str, datetime]):
+    """Which memories were removed, and when (see memcore.insertion.Graves)."""
+
+    def buried(self, sent: Mapping[str, datetime]) -> frozenset[str]:
+        return frozenset(each for each, at in sent.items() if each in self and self[each] >= at)
 
 
 #: Text with everything in it that sections, YAML and Markdown give a meaning to.

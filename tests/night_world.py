@@ -15,6 +15,7 @@ from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.record import Lineage, MemoryRecord, Vectors
 from memcore.backends.where import Where
 from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.pruning import PruningConfig
 from memcore.jobs.outcomes import Done, Outcome, Retry, Snooze
 from memcore.ledger import Ledger, LedgerUrls, NewRun, Run
 from memcore.ledger.journal_tables import metadata as journal_metadata
@@ -103,6 +104,7 @@ class World:
         self.policy = policy or ConsolidationConfig(max_removed_fraction=1.0)
         self.level = MemoryLevel.PERSISTENT
         self.timeouts = Timeouts()
+        self.pruning: PruningConfig | None = PruningConfig()
         self.model: Model | None = None
         self.stored: Counter[str] = Counter()
         self.originals: dict[str, MemoryRecord] = {}
@@ -149,6 +151,7 @@ class World:
             company=COMPANY,
             level=self.level,
             timeouts=self.timeouts,
+            pruning=self.pruning,
             has_model=self.model is not None,
             clock=self.clock,
             **more,

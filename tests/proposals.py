@@ -8,6 +8,7 @@ from memcore.approvals.effects import EffectRegistry
 from memcore.approvals.service import ApprovalService, Notice
 from memcore.config.approvals import ApprovalsConfig
 from memcore.ledger.approvals import Approvals
+from memcore.ledger.room import Room
 
 ADA = Word(by="ada", reason="it is true")
 BOB = Word(by="bob")
@@ -28,6 +29,10 @@ class Notebook:
     gone: set[str] = field(default_factory=set)
     calls: list[str] = field(default_factory=list)
     error: Exception | None = None
+    bound: Room | None = None
+
+    def room(self, approval: Approval) -> Room | None:  # noqa: ARG002  # the protocol's
+        return self.bound
 
     async def publish(self, approval: Approval) -> str:
         self.calls.append("publish")

@@ -4,22 +4,25 @@ A new call of a protocol needs an entry here: a test compares the entries with t
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from inspect import iscoroutinefunction
 from typing import Any
 
+import pytest
 from memories import record
 
 from memcore.backends.factory import WorkerBackend
+from memcore.backends.facts import FactStore, facts_of
 from memcore.backends.legs import HybridBackend
 from memcore.backends.protocol import BatchBackend, MemoryBackend
 from memcore.backends.record import MemoryRecord
 from memcore.backends.shared import SharedKnowledgeStore
 from memcore.backends.where import Where
+from memcore.errors import MemoryInputError
 from memcore.models import MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 
 #: The protocols whose calls stand below.
-PROTOCOLS: tuple[type, ...] = (MemoryBackend, BatchBackend, HybridBackend, SharedKnowledgeStore)
+PROTOCOLS: tuple[type, ...] = (MemoryBackend, BatchBackend, HybridBackend, SharedKnowledgeStore, FactStore)
 
 #: Calls that reach no memory.
 LIFECYCLE = frozenset({"connect", "disconnect", "health_check"})
@@ -43,6 +46,7 @@ class Trespass:
         token: a claim mark that memories of the owner carry.
         cursor: one that a page of the owner's gave.
         published: id of what the owner published.
+        fact: the version of a fact that the owner's company shows, and what it says: the words of the owner.
         is_colleague: whether both are of one company, so that the stranger may read what the owner published.
     """
 
@@ -53,12 +57,17 @@ class Trespass:
     token: str
     cursor: str | None
     published: str
+    fact: MemoryRecord | None
     is_colleague: bool
 
     @property
     def shared(self) -> SharedKnowledgeStore:
         assert isinstance(self.backend, SharedKnowledgeStore)
         return self.backend
+
+    @property
+    def facts(self) -> FactStore | None:
+        return facts_of(self.backend)
 
     @property
     def ids(self) -> list[str]:
@@ -132,6 +141,43 @@ async def _retracted(t: Trespass) -> bool:
     return any([await t.shared.retract(t.me, memory_id) for memory_id in (t.published, *t.ids)])
 
 
+async def _shown(t: Trespass) -> bool:
+    # What the company knows is put before no stranger, and nothing private can be shown as a fact.
+    if t.facts is None:
+        return True
+    for each in (t.prey[0], replace(t.prey[0], entry=t.prey[0].entry.model_copy(update={"agent_id": t.me}))):
+        with pytest.raises(MemoryInputError, match="agent_id"):
+            await t.facts.show(each)
+    return True
+
+
+async def _hidden(t: Trespass) -> bool:
+    # Another company's fact, an agent's publication and a memory are no facts of this company.
+    if t.facts is not None:
+        for memory_id in (t.published, *t.ids, *([] if t.is_colleague or t.fact is None else [t.fact.entry.id])):
+            await t.facts.hide(memory_id)
+    return True
+
+
+async def _near(t: Trespass) -> bool:
+    found = () if t.facts is None else await t.facts.near(t.by_words)
+    ids = {hit.entry.id for hit in found}
+    known = {t.fact.entry.id} if t.is_colleague and t.fact is not None else set[str]()
+    return ids == known
+
+
+async def _standing(t: Trespass) -> bool:
+    source = None if t.fact is None else t.fact.entry.metadata.source
+    found = {} if t.facts is None else await t.facts.standing([source or "", *t.ids])
+    return (source in found) == (t.is_colleague and t.fact is not None)
+
+
+async def _policies(t: Trespass) -> bool:
+    source = None if t.fact is None else t.fact.entry.metadata.source
+    found = () if t.facts is None else await t.facts.policies(offset=0)
+    return any(each.id == source for each in found) == (t.is_colleague and t.fact is not None)
+
+
 async def _version(t: Trespass) -> bool:
     return await t.shared.shared_version() >= 0
 
@@ -168,6 +214,11 @@ CALLS: tuple[tuple[str, Callable[[Trespass], Awaitable[Any]], Returned | None], 
     ("search_shared_sparse", _searched_by_words, lambda _: True),
     ("retract", _retracted, lambda _: False),
     ("shared_version", _version, lambda _: True),
+    ("show", _shown, lambda _: True),
+    ("hide", _hidden, lambda _: True),
+    ("near", _near, lambda _: True),
+    ("standing", _standing, lambda _: True),
+    ("policies", _policies, lambda _: True),
 )
 
 

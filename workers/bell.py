@@ -11,8 +11,11 @@ from memcore.jobs.experience_payload import CompressPayload
 from memcore.jobs.names import TaskName
 from memcore.jobs.payloads import MaintenancePayload
 from memcore.jobs.queues import Queue
+from memcore.jobs.reindex_payload import ReindexPayload
+from memcore.jobs.skill_payloads import EvolvePayload, LessonPayload
 from memcore.jobs.synthesis_payload import SynthesisPayload
 from memcore.ledger.run import Run
+from memcore.ledger.skill_cycle import Cycle
 from memcore.ledger.synthesis import Synthesis
 
 
@@ -46,6 +49,30 @@ class BrokerBell:
             MemoryConnectionError: the broker did not take all of them.
         """
         self._ring(TaskName.COMPRESS, [_experience_posting(company, agent_id) for agent_id in agent_ids])
+
+    def ring_lessons(self, lessons: Iterable[LessonPayload]) -> None:
+        """Send the jobs that draw lessons; a lost one is sent again by the sweep.
+
+        Raises:
+            MemoryConnectionError: the broker did not take all of them.
+        """
+        self._ring(TaskName.DRAW, [_lesson_posting(lesson) for lesson in lessons])
+
+    def ring_cycles(self, company: str, cycles: Iterable[Cycle]) -> None:
+        """Send the jobs that carry out cycles of the skill evolver; a lost one is sent again by the sweep.
+
+        Raises:
+            MemoryConnectionError: the broker did not take all of them.
+        """
+        self._ring(TaskName.EVOLVE, [_cycle_posting(company, cycle) for cycle in cycles])
+
+    def ring_reindex(self, company: str) -> None:
+        """Send the job that carries the company's reindex on; the sweep sends a lost one again.
+
+        Raises:
+            MemoryConnectionError: the broker did not take it.
+        """
+        self._ring(TaskName.REINDEX, [reindex_posting(company)])
 
     def _ring(self, name: TaskName, postings: list[Posting]) -> None:
         if postings:  # most ticks have nobody to ring for, and need no connection
@@ -88,4 +115,33 @@ def _experience_posting(company: str, agent_id: str) -> Posting:
         queue=str(Queue.SYNTHESIS),
         payload=CompressPayload(company=company, agent_id=agent_id).model_dump_json(),
         summary=f"experience of {agent_id}",
+    )
+
+
+def _lesson_posting(lesson: LessonPayload) -> Posting:
+    return Posting(
+        job_id=ids.new_id(),
+        queue=str(Queue.SYNTHESIS),
+        payload=lesson.model_dump_json(),
+        summary=f"a lesson of {lesson.agent_id}",
+    )
+
+
+def _cycle_posting(company: str, cycle: Cycle) -> Posting:
+    payload = EvolvePayload(company=company, cycle_id=cycle.cycle_id, origin=cycle.origin, planned_at=cycle.planned_at)
+    return Posting(
+        job_id=cycle.cycle_id,
+        queue=str(Queue.SKILLS),
+        payload=payload.model_dump_json(),
+        summary="a cycle of the skill evolver",
+    )
+
+
+def reindex_posting(company: str) -> Posting:
+    """Return the message of a slice of a company's reindex."""
+    return Posting(
+        job_id=ids.new_id(),
+        queue=str(Queue.REINDEX),
+        payload=ReindexPayload(company=company).model_dump_json(),
+        summary="a slice of the reindex",
     )

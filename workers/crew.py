@@ -4,10 +4,11 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from memcore.approvals.factory import create_approvals
 from memcore.backends.factory import create_worker_backend
+from memcore.backends.facts import facts_of
 from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
@@ -22,10 +23,21 @@ from memcore.loop_thread import LoopThread
 from memcore.maintenance.service import MaintenanceService
 from memcore.maintenance.synthesis_service import Asked, SynthesisService
 from memcore.maintenance.timeouts import Timeouts
+from memcore.org.follower import OrgFollower
+from memcore.procedural.learning import LearningService
+from memcore.procedural.propagation import Propagation
+from memcore.procedural.skill_folder import SkillFolders
+from memcore.reindex.factory import create_mirror
+from memcore.reindex.service import ReindexService, Slice
 from memcore.retrieval.store_guard import StoreGuard
+from memcore.skills.cycle_service import CycleService
+from memcore.skills.evolver import SkillEvolver
 from memcore.wiki import export_after_night
 from tasks.crew import Bell
 from workers.desk import Desk
+
+if TYPE_CHECKING:
+    from memcore.backends.mem0.mirror import Mirror
 
 
 class WorkerCrew:
@@ -55,6 +67,8 @@ class WorkerCrew:
             opened.callback(lambda: self._loop.run(self._backend.disconnect()))
             self.model = create_model(settings, policy, self.ledger, clock=clock)
             opened.callback(self._close_model)
+            self._mirror: Mirror | None = None
+            opened.callback(self._close_mirror)
             self.desk = Desk(self._write)
             self.desk.start()
             opened.callback(self.desk.close)
@@ -74,6 +88,7 @@ class WorkerCrew:
             company=settings.company,
             level=policy.memory.level,
             timeouts=Timeouts.of(policy.memory.options),
+            pruning=policy.memory.procedural.pruning if policy.memory.procedural.enabled else None,
             has_model=self.model is not None,
             clock=clock,
         )
@@ -94,7 +109,37 @@ class WorkerCrew:
             model=self.model,
             clock=clock,
         )
+        skills = policy.memory.procedural.skill_md_directory
+        self._learning = LearningService(
+            self._backend,
+            self.ledger,
+            policy.memory.procedural,
+            company=settings.company,
+            level=policy.memory.level,
+            model=self.model,
+            skills=None if skills is None else SkillFolders((settings.home / skills).resolve()),
+            clock=clock,
+        )
+        self._propagation = Propagation(
+            self._backend,
+            self.ledger,
+            policy.memory.procedural,
+            company=settings.company,
+            level=policy.memory.level,
+        )
         self._approvals = create_approvals(settings, policy, self.ledger, backend=self._backend, clock=clock)
+        self._cycles = CycleService(
+            self.ledger,
+            SkillEvolver(
+                self.ledger,
+                self._approvals,
+                policy.memory.procedural.evolver,
+                company=settings.company,
+                clock=clock,
+            ),
+            company=settings.company,
+        )
+        self._open_mirror = partial(create_mirror, settings, policy)
         self._wiki = partial(
             export_after_night,
             self._backend,
@@ -117,10 +162,32 @@ class WorkerCrew:
         """Compress what is raw of an agent's experience, for one slice of time."""
         return self._loop.run(self._compression.run(agent_id))
 
+    def draw_lesson(self, lesson_id: str) -> Outcome:
+        """Ask a model what a finished task teaches, and keep it."""
+        return self._loop.run(self._learning.draw(lesson_id))
+
+    def evolve(self, cycle_id: str) -> Outcome:
+        """Carry out a cycle of the skill evolver."""
+        return self._loop.run(self._cycles.run(cycle_id))
+
+    def pass_on(self, agent_id: str) -> int:
+        """Give an agent's lessons to its like, if the policy says so."""
+        return self._loop.run(self._propagation.run(agent_id))
+
+    def reindex(self) -> Slice:
+        """Carry the company's reindex on for one slice of time."""
+        return self._loop.run(self._reindex())
+
     def tend_approvals(self) -> None:
         """Let go of proposals that waited too long, and carry on with decisions that dead processes left open."""
         self._approvals.expire()
         self._loop.run(self._approvals.finish())
+
+    def tend_org(self) -> None:
+        """Bring facts of the organisation to the store that wait for it."""
+        facts = facts_of(self._backend)
+        if facts is not None:
+            self._loop.run(OrgFollower(self.ledger.org_outbox, facts, company=self.company).tend())
 
     def export_wiki(self, agent_id: str) -> None:
         """Export an agent's experience as files, if the policy says so after nights."""
@@ -129,6 +196,15 @@ class WorkerCrew:
     def close(self) -> None:
         """Finish what lies on the desk and close every connection."""
         self._opened.close()
+
+    async def _reindex(self) -> Slice:
+        # Opened by the first slice: a reindex is rare, and its embedder may take as much room as the rest.
+        self._mirror = self._mirror or self._open_mirror()
+        return await ReindexService(self._mirror, self.ledger, company=self.company, clock=self.clock).run()
+
+    def _close_mirror(self) -> None:
+        if self._mirror is not None:
+            self._loop.run(self._mirror.close())
 
     def _close_model(self) -> None:
         if self.model is not None:

@@ -6,8 +6,9 @@ from difflib import unified_diff
 
 from memcore.approval_models import Approval
 
-#: The end of a sentence inside a line: memories are often one long line, and a diff of one line shows nothing.
-_SENTENCE_END = re.compile(r"(?<=[.!?。])\s+")
+#: The end of a sentence inside a line: memories are often one long line, and a diff of one line shows nothing. The
+#: number that begins the line of a list ends no sentence.
+_SENTENCE_END = re.compile(r"(?<=[.!?。])(?<!^\d\.)(?<!^\d\d\.)\s+")
 
 
 def diff_of(approval: Approval) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from typing import Protocol, runtime_checkable
 
 from memcore.approval_models import Approval
 from memcore.errors import MemoryCapabilityError
+from memcore.ledger.room import Room
 
 
 @runtime_checkable
@@ -18,6 +19,13 @@ class ApprovalEffects(Protocol):
     @property
     def action(self) -> str:
         """The action of the proposals that these are for, such as ``shared:publish``."""
+        ...
+
+    def room(self, approval: Approval) -> Room | None:
+        """Return the bound that is looked at as a person's word is written down; None for none.
+
+        Raises MemoryInputError when it could never be carried out; nothing is decided then.
+        """
         ...
 
     async def publish(self, approval: Approval) -> str:

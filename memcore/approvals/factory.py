@@ -1,14 +1,19 @@
 """The approvals of an installation, with every effect that it can carry out."""
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from memcore.approvals.effects import ApprovalEffects, EffectRegistry
 from memcore.approvals.service import ApprovalService
-from memcore.approvals.shared_publication import SharedPublication
+from memcore.approvals.shared_publication import KeepsOwnLog, PublicationLog, SharedPublication
 from memcore.approvals.webhook import Webhook
 from memcore.backends.protocol import MemoryBackend, MemoryCapabilities
 from memcore.backends.shared import SharedKnowledgeStore
 from memcore.clock import Clock, utc_now
+from memcore.procedural.skill_folder import SkillFolders
+from memcore.skills.promotion import ORG_PROMOTION
+from memcore.skills.skill_rows import SkillRows
+from memcore.skills.skill_shelf import SkillShelf
 
 if TYPE_CHECKING:
     from memcore.config.policy import Policy
@@ -33,12 +38,10 @@ def create_approvals(
         backend: where effects go; without one, proposals can be filed and rejected, and not approved.
         clock: the time.
     """
-    effects: list[ApprovalEffects] = []
     store: object = backend
+    effects: Iterable[ApprovalEffects] = ()
     if isinstance(store, SharedKnowledgeStore) and _shares(backend):
-        effects.append(
-            SharedPublication(store, ledger.shared_log, ledger.approvals, company=settings.company, clock=clock)
-        )
+        effects = _publications(settings, policy, ledger, store, clock=clock)
     webhook = settings.approvals_webhook
     return ApprovalService(
         ledger.approvals,
@@ -46,6 +49,24 @@ def create_approvals(
         company=settings.company,
         lasts=policy.memory.approvals.lasts,
         notice=None if webhook is None else Webhook(webhook.get_secret_value()),
+    )
+
+
+def _publications(
+    settings: "Settings", policy: "Policy", ledger: "Ledger", store: SharedKnowledgeStore, *, clock: Clock
+) -> Iterator[ApprovalEffects]:
+    log: PublicationLog = store.shared_log if isinstance(store, KeepsOwnLog) else ledger.shared_log
+    company, procedural = settings.company, policy.memory.procedural
+    shelf = None
+    if procedural.skill_md_directory is not None:
+        # One that begins with a slash stands for itself.
+        shelf = SkillShelf(SkillFolders(settings.home / procedural.skill_md_directory), ledger.skills, company=company)
+    notes = SkillRows(
+        ledger.skills, log, company=company, limit=procedural.evolver.max_org_entries, clock=clock, shelf=shelf
+    )
+    yield SharedPublication(store, log, ledger.approvals, company=company, clock=clock)
+    yield SharedPublication(
+        store, log, ledger.approvals, company=company, clock=clock, action=ORG_PROMOTION, notes=notes
     )
 
 

@@ -74,11 +74,14 @@ class ApprovalService:
                 carried out first.
             MemoryNotFoundError: there is none with that id.
             MemoryCapabilityError: nothing here carries out its action; nothing was decided.
+            MemoryInputError, SkillLimitError: it can never be carried out, or not while so many stand; nothing was
+                decided.
             MemoryError: the effect failed; the approval stands, and the effect is tried again later.
         """
-        self._effects.of(self._found(approval_id).proposal.action)
+        found = self._found(approval_id)
+        room = self._effects.of(found.proposal.action).room(found)
         try:
-            approval = self._approvals.decide(self._company, approval_id, ApprovalState.APPROVED, word)
+            approval = self._approvals.decide(self._company, approval_id, ApprovalState.APPROVED, word, room=room)
         except ApprovalClosedError:
             await self._carry_on(approval_id)
             raise

@@ -228,6 +228,11 @@ class InMemoryBackend:
             for memory_id in self._of(agent_id):
                 self._marks.pop(memory_id, None)
 
+    @property
+    def shared_log(self) -> InMemoryShared:
+        """What was published and retracted here: no ledger has it."""
+        return self._shared
+
     async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
         """Publish for all agents of this process and return the id, the same for what is published already."""
         self._require_connected()
@@ -253,7 +258,7 @@ class InMemoryBackend:
     async def retract(self, agent_id: str, memory_id: str) -> bool:
         """Take back what this agent published; False when it has nothing there under this id."""
         self._require_connected()
-        return self._shared.retract(require_agent_id(agent_id), memory_id)
+        return self._shared.retract(require_agent_id(agent_id), memory_id, now=self._clock())
 
     async def shared_version(self) -> int:
         """Return the version that a search would see now."""

@@ -1,13 +1,15 @@
 """Shared knowledge of one process: the log is a list, and what a search sees is read off it."""
 
 import threading
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memcore import ids
 from memcore.backends.predicate import is_expired, is_hit
+from memcore.backends.record import MemoryRecord
 from memcore.errors import MemoryInputError
+from memcore.ledger.shared_entry import SharedEntry
 from memcore.models import MemoryEntry, MemoryQuery
 
 
@@ -19,9 +21,30 @@ class _Publication:
     fact_id: str
     since: int
     until: int | None = None
+    ended_at: datetime | None = None
 
     def is_there(self, version: int) -> bool:
         return self.since <= version and (self.until is None or self.until > version)
+
+    def lines(self) -> Iterator[SharedEntry]:
+        entry = self.entry
+        yield SharedEntry(
+            version=self.since,
+            kind="publish",
+            memory_id=entry.id,
+            agent_id=entry.agent_id,
+            at=entry.created_at,
+            record=MemoryRecord(entry=entry),
+        )
+        if self.until is not None and self.ended_at is not None:
+            yield SharedEntry(
+                version=self.until,
+                kind="retract",
+                memory_id=entry.id,
+                agent_id=entry.agent_id,
+                at=self.ended_at,
+                record=None,
+            )
 
 
 class InMemoryShared:
@@ -44,14 +67,14 @@ class InMemoryShared:
             self._publications[memory_id] = _Publication(entry, fact.id, since=self._head)
             return memory_id
 
-    def retract(self, agent_id: str, memory_id: str) -> bool:
+    def retract(self, agent_id: str, memory_id: str, *, now: datetime) -> bool:
         """End what this agent published; False when it has nothing there under this id."""
         with self._lock:
             one = self._publications.get(memory_id)
             if one is None or one.until is not None or one.entry.agent_id != agent_id:
                 return False
             self._head += 1
-            self._publications[memory_id] = _Publication(one.entry, one.fact_id, since=one.since, until=self._head)
+            self._publications[memory_id] = replace(one, until=self._head, ended_at=now)
             return True
 
     def search(
@@ -64,6 +87,17 @@ class InMemoryShared:
                 raise MemoryInputError("version", f"is {version}; it must be 0 to {self._head}, the newest")
             there = [one.entry for one in self._publications.values() if one.is_there(at)]
         return _newest(e for e in there if e.agent_id != exclude_agent and is_hit(query, e, now))[: query.limit]
+
+    def history(self, company: str, memory_id: str) -> tuple[SharedEntry, ...]:  # noqa: ARG002  # it has one company
+        """Return all lines of the fact that was once published under this id, in order; none for an unknown id."""
+        with self._lock:
+            named = self._publications.get(memory_id)
+            if named is None:
+                return ()
+            lines = [
+                line for one in self._publications.values() if one.fact_id == named.fact_id for line in one.lines()
+            ]
+        return tuple(sorted(lines, key=lambda line: line.version))
 
     def version(self) -> int:
         """Return the newest version."""

@@ -20,6 +20,7 @@ def is_match(where: Where, record: MemoryRecord, mark: str | None) -> bool:
         and _is_tagged(where, entry)
         and _is_dated(where, entry)
         and _is_placed(where, record)
+        and where.lessons in {None, record.is_lesson}
         and where.token in {None, mark}
     )
 

@@ -1,5 +1,6 @@
 """A memory with everything a backend keeps of it, so that writing it back gives the same memory again."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,13 +10,22 @@ from numpy.typing import NDArray
 from memcore.embedding.sparse_vector import SparseVector
 from memcore.models import MemoryEntry
 
+#: The key of a lesson's ``extra`` under which stands what was decided about it (memcore.procedural), and the field in
+#: there that no lesson lacks; only workers write it.
+LESSON_KEY, LESSON_FIELD = "procedure", "scope"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vectors:
-    """What the memory was indexed as: a dense float32 vector and, where the backend has one, a sparse one."""
+    """What the memory was indexed as: a dense float32 vector and, where the backend has one, a sparse one.
+
+    Attributes:
+        space: what they mean (``BatchBackend.vector_space``); None when nobody said, as in records of older releases.
+    """
 
     dense: NDArray[np.float32]
     sparse: SparseVector | None = None
+    space: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +60,12 @@ class MemoryRecord:
     lineage: Lineage = Lineage()
     vectors: Vectors | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_lesson(self) -> bool:
+        """Whether it carries what was decided about a lesson; a text in a lesson's form alone does not make one."""
+        decided = self.extra.get(LESSON_KEY)
+        return isinstance(decided, Mapping) and decided.get(LESSON_FIELD) not in (None, [])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

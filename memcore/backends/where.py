@@ -28,6 +28,7 @@ class Where(Frozen):
         session_id: stored in this session.
         project_id: stored in this project.
         task_id: stored in this task.
+        lessons: only lessons that memtend drew (memcore.procedural), or none of them; None for all.
         outside: stored in no session, in no project or in no task, whichever is named.
         token: carries exactly this claim mark.
     """
@@ -45,6 +46,7 @@ class Where(Frozen):
     session_id: NotBlankStr | None = None
     project_id: NotBlankStr | None = None
     task_id: NotBlankStr | None = None
+    lessons: bool | None = None
     outside: Scope | None = None
     token: NotBlankStr | None = None
 

@@ -9,12 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from memcore.client.client import MemoryClient
 from memcore.client.envelope import Scope
-from memcore.client.receipts import DistillReceipt, ExperienceReceipt, JobReceipt, JobState, JobStatus, StoreReceipt
+from memcore.client.receipts import (
+    AppliedReceipt,
+    DistillReceipt,
+    ExperienceReceipt,
+    JobReceipt,
+    JobState,
+    JobStatus,
+    StoreReceipt,
+)
 
 if TYPE_CHECKING:
     from memcore.client.async_client import AsyncMemoryClient
 
 __all__ = [
+    "AppliedReceipt",
     "AsyncMemoryClient",
     "DistillReceipt",
     "ExperienceReceipt",

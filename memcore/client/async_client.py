@@ -11,10 +11,18 @@ from memcore.client.envelope import ImportRecord, Scope
 from memcore.client.experience_envelope import ExperienceFields
 from memcore.client.levels import Levels
 from memcore.client.queue_limit import WhenFull
-from memcore.client.receipts import DistillReceipt, ExperienceReceipt, JobReceipt, JobStatus, StoreReceipt
+from memcore.client.receipts import (
+    AppliedReceipt,
+    DistillReceipt,
+    ExperienceReceipt,
+    JobReceipt,
+    JobStatus,
+    StoreReceipt,
+)
 from memcore.client.vigil import Vigil
 from memcore.clock import Clock, utc_now
 from memcore.execution_trace import ExecutionTrace
+from memcore.jobs.skill_payloads import ApplicationOutcome
 from memcore.jobs.use_payload import Use
 from memcore.models import MemoryStoreRequest
 
@@ -139,6 +147,10 @@ class AsyncMemoryClient:
         """Say that a task has ended."""
         return await self._run(self._client.end_task, agent_id, task_id)
 
+    async def evolve_now(self) -> JobReceipt:
+        """Ask the skill evolver to look now; the job's id is the cycle's id."""
+        return await self._run(self._client.evolve_now)
+
     async def record_use(self, uses: Iterable[Use], *, batch_id: str | None = None) -> JobReceipt:
         """Tell which memories agents were shown, up to 1,024 in one call; the job's id is the batch's."""
         return await self._run(self._client.record_use, uses, batch_id=batch_id)
@@ -154,6 +166,12 @@ class AsyncMemoryClient:
     ) -> DistillReceipt | None:
         """Send how a task went; None, with a warning in the log, when it could not be sent."""
         return await self._run(self._client.distill, agent_id, trace, scope=scope, track=track)
+
+    async def applied(
+        self, agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None = None
+    ) -> AppliedReceipt | None:
+        """Tell that an agent did as a skill says; None, with a warning in the log, when it could not be sent."""
+        return await self._run(self._client.applied, agent_id, skill_id, outcome, task_id=task_id)
 
     async def status(self, job_id: str) -> JobStatus:
         """Return where a job stands."""

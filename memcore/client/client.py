@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from pydantic import ValidationError
 
 from memcore import ids
+from memcore.client.application_post import post_application, seal_application
 from memcore.client.distill_envelope import seal_trace
 from memcore.client.envelope import ImportRecord, Scope, pack, seal
 from memcore.client.experience_envelope import ExperienceFields, seal_experience
@@ -16,23 +17,29 @@ from memcore.client.levels import Levels
 from memcore.client.pace import Pace
 from memcore.client.posting import Posting
 from memcore.client.queue_limit import QueueLimit, WhenFull, check_limit
-from memcore.client.receipts import DistillReceipt, ExperienceReceipt, JobReceipt, JobStatus, StoreReceipt
+from memcore.client.receipts import (
+    AppliedReceipt,
+    DistillReceipt,
+    ExperienceReceipt,
+    JobReceipt,
+    JobStatus,
+    StoreReceipt,
+)
+from memcore.client.run_post import post_cycle, post_run
 from memcore.client.trace_post import post_trace
 from memcore.clock import Clock, utc_now
 from memcore.errors import MemoryInputError
 from memcore.execution_trace import ExecutionTrace
 from memcore.jobs.names import TaskName
-from memcore.jobs.payloads import MaintenancePayload, StoreItem
+from memcore.jobs.payloads import StoreItem
 from memcore.jobs.queues import Queue
+from memcore.jobs.skill_payloads import ApplicationOutcome
 from memcore.jobs.use_payload import Use, UsePayload
 from memcore.models import MemoryStoreRequest
 
 if TYPE_CHECKING:
     from memcore.client.sender import Admit, Sender
     from memcore.config.settings import Settings
-
-#: Stands for a run's id until its other fields have been checked.
-_UNNAMED = "unnamed"
 
 #: Longest wait for room in a full queue, in seconds: as long as an engine can let a person wait.
 BLOCK_SECONDS = 30.0
@@ -204,6 +211,13 @@ class MemoryClient:
         """Say that a task has ended: its working memories go, whatever the agent's level."""
         return self._send_run(agent_id, kind="end_task", scope_id=task_id)
 
+    def evolve_now(self) -> JobReceipt:
+        """Ask the skill evolver to look now, beside its schedule; the job's id is the cycle's id.
+
+        It files proposals that wait for a person (docs/skills.md). While it is switched off, the cycle is empty.
+        """
+        return post_cycle(self._sender, company=self._company, now=self._clock(), admit=self._admit)
+
     def record_use(self, uses: Iterable[Use], *, batch_id: str | None = None) -> JobReceipt:
         """Tell which memories agents were shown, up to 1,024 in one call; the job's id is the batch's.
 
@@ -285,6 +299,28 @@ class MemoryClient:
             self._levels.check_trace(payload)
         return post_trace(self._sender, payload, track=track, admit=self._admit)
 
+    def applied(
+        self, agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None = None
+    ) -> AppliedReceipt | None:
+        """Tell that an agent did as a skill, or a lesson of its own, says (docs/skills.md).
+
+        An engine's task never fails for it: None, with a warning in the log, when it could not be sent.
+
+        Args:
+            agent_id: who did.
+            skill_id: the id under which it was found.
+            outcome: how it went, ``success`` or ``failure``.
+            task_id: the task in which; the same one applies a skill once, and its first outcome counts. Without it
+                each call counts.
+
+        Raises:
+            MemoryInputError: a field breaks a limit, or no memory can have such an id; nothing was sent.
+        """
+        payload = seal_application(
+            agent_id, skill_id, outcome, task_id=task_id, company=self._company, now=self._clock()
+        )
+        return post_application(self._sender, payload, admit=self._admit)
+
     def status(self, job_id: str) -> JobStatus:
         """Return where a job stands. Raises MemoryConnectionError."""
         return self._sender.status(job_id)
@@ -358,22 +394,4 @@ class MemoryClient:
 
     def _send_run(self, agent_id: str, **wanted: Any) -> JobReceipt:
         now = self._clock()
-        try:
-            payload = MaintenancePayload(
-                company=self._company, agent_id=agent_id, run_id=_UNNAMED, origin="manual", planned_at=now, **wanted
-            )
-        except ValidationError as error:
-            raise MemoryInputError.of(error) from None
-        # An agent may end two sessions at one moment, and each is a run.
-        job = payload.kind if payload.scope_id is None else f"{payload.kind} {payload.scope_id}"
-        run_id = ids.run_id(company=self._company, agent_id=payload.agent_id, job=job, planned_at=now.isoformat())
-        payload = payload.model_copy(update={"run_id": run_id})
-        self._sender.send(
-            TaskName.MAINTAIN,
-            payload.model_dump_json(),
-            queue=Queue.MAINTENANCE,
-            job_id=run_id,
-            summary=f"{payload.kind} of {payload.agent_id}",
-            admit=self._admit,
-        )
-        return JobReceipt(job_id=run_id)
+        return post_run(self._sender, agent_id, company=self._company, now=now, admit=self._admit, **wanted)

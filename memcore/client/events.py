@@ -8,3 +8,5 @@ class ClientEvent(StrEnum):
 
     #: A trace was not sent, and the engine goes on; agent, trace and error stand beside.
     TRACE_LOST = "memory.distill.lost"
+    #: An application of a skill was not sent, and the engine goes on; agent, skill and error stand beside.
+    APPLICATION_LOST = "memory.skills.applied.lost"

@@ -69,6 +69,18 @@ class ExperienceReceipt(Frozen):
     experience_id: str
 
 
+class AppliedReceipt(Frozen):
+    """Proof that the broker holds an application of a skill.
+
+    Attributes:
+        job_id: its job.
+        application_id: the id by which it counts once; the same skill, agent and task have the same id.
+    """
+
+    job_id: str
+    application_id: str
+
+
 class DistillReceipt(Frozen):
     """Proof that the broker holds a trace.
 

@@ -12,13 +12,16 @@ from memcore.config.propagation import PropagationConfig
 from memcore.config.pruning import PruningConfig
 from memcore.frozen import Frozen, NotBlankStr
 
+#: The reference's example, which is no model of any server.
+NO_MODEL = "example-small-001"
+
 
 class ProceduralMemoryConfig(Frozen):
     """Have lessons drawn from executions.
 
     Attributes:
         enabled: whether lessons are drawn.
-        model: the proposer's model; never the agent that failed.
+        model: the proposer's model, never the agent that failed; the default names none and takes ``memory.llm.model``.
         temperature: sampling temperature, 0 to 2.
         max_tokens: longest answer of the proposer, 1 or more.
         min_confidence: a proposal below it is dropped, 0 to 1.
@@ -30,7 +33,7 @@ class ProceduralMemoryConfig(Frozen):
     """
 
     enabled: bool = True
-    model: NotBlankStr = "example-small-001"
+    model: NotBlankStr = NO_MODEL
     temperature: float = Field(default=0.3, ge=0.0, le=2.0)
     max_tokens: int = Field(default=1500, ge=1)
     min_confidence: float = Field(default=0.5, ge=0.0, le=1.0)
@@ -41,3 +44,8 @@ class ProceduralMemoryConfig(Frozen):
         PropagationConfig()
     )
     evolver: Annotated[EvolverConfig, Added("the reference has this model, but no key for it")] = EvolverConfig()
+
+    @property
+    def asked_model(self) -> str | None:
+        """The model to ask; None for that of ``memory.llm``."""
+        return None if self.model == NO_MODEL else self.model

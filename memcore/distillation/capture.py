@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from memcore.clock import Clock, utc_now
+from memcore.config.procedural import ProceduralMemoryConfig
 from memcore.distillation.raw_experience import experience_of
 from memcore.distillation.request import DistillationRequest
 from memcore.intake import Written
@@ -12,6 +14,8 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.trajectory import Trajectory
 from memcore.levels import experience_refusal, refusal
 from memcore.models import MemoryLevel
+from memcore.procedural.execution import is_failure
+from memcore.procedural.strategy import takes
 
 
 class Capture:
@@ -20,6 +24,9 @@ class Capture:
     The trajectory comes last and says that all is there: a message that comes again finds it and writes nothing. After
     a crash before it, the next attempt finds what there is by its id and writes the rest.
 
+    A task that teaches has the row of its lesson in the trajectory's own transaction, so that none is forgotten; the
+    lesson itself is drawn by another job.
+
     What is learned from a task outlives its session and its project. So agents of the levels session and project get
     the memory alone, which ends with them like any other; agents of level none get nothing.
 
@@ -27,18 +34,30 @@ class Capture:
         ledger: where experiences and trajectories are kept.
         store: writes a memory as a store job does, and says what became of it.
         level: the level of agents that have none of their own.
+        procedural: which tasks teach; None when nobody could draw a lesson.
+        clock: the time.
     """
 
-    def __init__(self, ledger: Ledger, store: Callable[[StoreItem], Written], *, level: MemoryLevel) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        store: Callable[[StoreItem], Written],
+        *,
+        level: MemoryLevel,
+        procedural: ProceduralMemoryConfig | None = None,
+        clock: Clock = utc_now,
+    ) -> None:
         self._ledger = ledger
         self._store = store
         self._level = level
+        self._procedural = procedural
+        self._clock = clock
 
     def take(self, job: DistillPayload) -> Outcome:
         """Write what is not there yet.
 
         Returns:
-            Done: all is there; the facts count what was written now.
+            Done: all is there; the facts count what was written now, "lessons" being rows of lessons to be drawn.
             Skipped: the agent's level keeps nothing.
             Dead: the session or project is missing that the agent's level asks for.
 
@@ -56,16 +75,22 @@ class Capture:
         for field in written.refused.values():
             return Dead(reason=f"{field}: {refusal(field)}")
         counts["memories"] = len(written.stored)
-        counts["trajectories"] = int(outlives and self._keep_trajectory(job))
+        made = Trajectory.of(job.trace, trace_id=job.trace_id, agent_id=job.agent_id)
+        lesson_at = self._clock() if self._teaches(made) else None
+        counts["trajectories"] = int(
+            outlives and self._ledger.trajectories.append(job.company, made, lesson_at=lesson_at)
+        )
+        if lesson_at is not None:
+            counts["lessons"] = counts["trajectories"]
         return Done(facts=counts)
 
     def _keep_experience(self, job: DistillPayload) -> bool:
         made = experience_of(job.trace, trace_id=job.trace_id, agent_id=job.agent_id)
         return self._ledger.experiences.append(job.company, made)
 
-    def _keep_trajectory(self, job: DistillPayload) -> bool:
-        made = Trajectory.of(job.trace, trace_id=job.trace_id, agent_id=job.agent_id)
-        return self._ledger.trajectories.append(job.company, made)
+    def _teaches(self, trajectory: Trajectory) -> bool:
+        config = self._procedural
+        return config is not None and config.enabled and takes(config.capture, is_failure=is_failure(trajectory))
 
 
 def _memory(job: DistillPayload) -> StoreItem:

@@ -24,10 +24,17 @@ class LessonPayload(Payload):
 
 
 class EvolvePayload(Payload):
-    """One cycle of the evolver; the ledger has the rest."""
+    """One cycle of the evolver; its row in the ledger is the truth, and is made from this where it is missing.
+
+    Attributes:
+        cycle_id: deterministic (memcore.ids.cycle_id), from the company and the time.
+        planned_at: the slot, or the time a person asked.
+    """
 
     version: Literal[1] = 1
     cycle_id: Key
+    origin: Literal["scheduled", "manual"] = "scheduled"
+    planned_at: AwareDatetime
 
 
 class AppliedPayload(Payload):

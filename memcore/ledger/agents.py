@@ -14,6 +14,7 @@ from memcore.ledger.due import any_due, claim_due, count_late
 from memcore.ledger.engine import Database
 from memcore.ledger.insert import insert_new
 from memcore.ledger.ledger_tables import agents
+from memcore.ledger.likes import Likeness, likes
 from memcore.ledger.run import Run
 from memcore.ledger.slots import first_due
 from memcore.models import ConsolidationInterval, MemoryLevel
@@ -80,6 +81,21 @@ class Agents:
                 rows = connection.execute(query.where(agents.c.level.is_not(None)))
                 found.update((agent_id, MemoryLevel(level)) for agent_id, level in rows)
         return found
+
+    def like(self, company: str, agent_id: str, *, by: Likeness, level: MemoryLevel, limit: int) -> tuple[str, ...]:
+        """Return the first agents of this one's role or department, in the order of their ids, without it.
+
+        Left out are those that are paused, and those whose memories do not outlive a project.
+
+        Args:
+            company: whose agents.
+            agent_id: whose like; one without a role or department has none.
+            by: what they share.
+            level: the company's, for agents that have none of their own.
+            limit: most agents.
+        """
+        with self._database.read() as connection:
+            return likes(connection, company, agent_id, by=by, level=level, limit=limit)
 
     def list(self, company: str, *, after: str | None = None, limit: int = 1000) -> tuple[Agent, ...]:
         """Return a company's agents in the order of their ids; ``after`` is the last id of the page before."""

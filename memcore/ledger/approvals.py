@@ -10,10 +10,12 @@ from memcore.approval_models import Approval, ApprovalNeed, ApprovalState, Propo
 from memcore.clock import Clock
 from memcore.errors import ApprovalClosedError, MemoryInputError, MemoryNotFoundError, MemoryRetrievalError
 from memcore.ledger.agent import checked_key
+from memcore.ledger.audit import AuditNote, AuditVerdict, append, person
 from memcore.ledger.columns import Row
 from memcore.ledger.engine import Database
 from memcore.ledger.insert import insert_new
 from memcore.ledger.ledger_tables import approvals
+from memcore.ledger.room import Room
 
 #: Most approvals of a page.
 MAX_PAGE = 100
@@ -92,12 +94,22 @@ class Approvals:
         with self._database.read() as connection:
             return connection.execute(query).scalar_one()
 
-    def decide(self, company: str, approval_id: str, verdict: Verdict, word: Word) -> Approval:
+    def decide(
+        self, company: str, approval_id: str, verdict: Verdict, word: Word, *, room: Room | None = None
+    ) -> Approval:
         """Write a person's word down, once, and return the approval; one approved needs its effect from here on.
+
+        Args:
+            company: the company.
+            approval_id: which one.
+            verdict: approved or rejected.
+            word: whose word it is.
+            room: looked at in the same transaction; where it refuses, nothing is written.
 
         Raises:
             ApprovalClosedError: somebody decided before, even a moment ago, or it has expired.
             MemoryNotFoundError: the company has none with that id.
+            MemoryError: of the room.
         """
         now = self._clock()
         needs = ApprovalNeed.EFFECT if verdict is ApprovalState.APPROVED else None
@@ -110,8 +122,13 @@ class Approvals:
         }
         waiting = and_(approvals.c.state == str(ApprovalState.PENDING), approvals.c.expires_at > now)
         with self._database.write() as connection:
+            is_waiting = select(approvals.c.approval_id).where(_is(company, approval_id) & waiting)
+            if room is not None and connection.execute(is_waiting).first() is not None:
+                room.require(connection, company)
             # One statement looks and writes: of two at the same moment the later one finds nothing that waits.
             is_first = _change(connection, _is(company, approval_id) & waiting, decided)
+            if is_first:
+                append(connection, company, _noted(verdict, approval_id, word), at=now)
             approval = _read(connection, company, approval_id)
         if approval is None:
             raise MemoryNotFoundError(_unknown(approval_id))
@@ -137,6 +154,8 @@ class Approvals:
         stands = and_(approvals.c.state == str(ApprovalState.APPROVED), approvals.c.needs.is_(None))
         with self._database.write() as connection:
             is_first = _change(connection, _is(company, approval_id) & stands, undone)
+            if is_first:
+                append(connection, company, _noted(ApprovalState.UNDONE, approval_id, word), at=now)
             approval = _read(connection, company, approval_id)
         if approval is None:
             raise MemoryNotFoundError(_unknown(approval_id))
@@ -198,6 +217,16 @@ def _change(connection: Connection, which: ColumnElement[bool], values: Row) -> 
 def _read(connection: Connection, company: str, approval_id: str) -> Approval | None:
     row = connection.execute(select(approvals).where(_is(company, approval_id))).mappings().one_or_none()
     return _approval(row) if row else None
+
+
+def _noted(state: ApprovalState, approval_id: str, word: Word) -> AuditNote:
+    return AuditNote(
+        actor=person(word.by),
+        action=f"approval.{state}",
+        subject=approval_id,
+        verdict=AuditVerdict.DONE,
+        reason=word.reason,
+    )
 
 
 def _closed(approval: Approval, now: datetime) -> ApprovalClosedError:

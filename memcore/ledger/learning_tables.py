@@ -16,13 +16,15 @@ trajectories = Table(
     Column("task_type", String),
     Column("outcome", String, nullable=False),
     Column("error_category", String),
-    # A hash of the tools in the order of their calls; None where none was called.
+    # A hash of the tools in the order of their calls; None where fewer than two were called.
     Column("tools_key", String),
     Column("quality", Float),
     Column("ended_at", Moment, nullable=False),
     Column("body", LargeBinary, nullable=False),
     Index("trajectories_newest", "company", "ended_at"),
     Index("trajectories_of_agent", "company", "agent_id", "ended_at"),
+    Index("trajectories_of_failure", "company", "error_category", "ended_at"),
+    Index("trajectories_of_chain", "company", "tools_key", "ended_at"),
 )
 
 #: The lesson of each task from which one may be drawn: asked for once, and what became of it.
@@ -38,11 +40,15 @@ lessons = Table(
     Column("memory_id", String),
     Column("confidence", Float),
     Column("created_at", Moment, nullable=False),
+    # When its message was sent last; in the future while it sleeps.
     Column("rung_at", Moment, nullable=False),
+    # How often a model was asked in vain.
+    Column("tries", Integer, nullable=False),
     Column("drawn_at", Moment),
     Column("propagated_at", Moment),
     Column("body", LargeBinary),
     Index("lessons_of_agent", "company", "agent_id", "created_at"),
+    Index("lessons_oldest", "company", "created_at"),
 )
 
 #: A task that nobody has drawn the lesson of.

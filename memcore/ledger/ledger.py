@@ -8,6 +8,7 @@ from memcore.ledger.answers import Answers
 from memcore.ledger.approvals import Approvals
 from memcore.ledger.archive import Archive
 from memcore.ledger.attempts import Attempts
+from memcore.ledger.audit import Audit
 from memcore.ledger.dead_letters import DeadLetters
 from memcore.ledger.engine import Database
 from memcore.ledger.experiences import Experiences
@@ -17,7 +18,11 @@ from memcore.ledger.lineage import Lineage
 from memcore.ledger.model_spending import ModelSpending
 from memcore.ledger.model_usage import ModelUsage
 from memcore.ledger.org_log import OrgLog
+from memcore.ledger.patterns import Patterns
+from memcore.ledger.reindex_marks import ReindexMarks
+from memcore.ledger.reindexes import Reindexes
 from memcore.ledger.runs import Runs
+from memcore.ledger.servings import Servings
 from memcore.ledger.shared_log import SharedLog
 from memcore.ledger.skill_cycles import SkillCycles
 from memcore.ledger.skills import Skills
@@ -50,12 +55,18 @@ class Ledger:
         approvals: what waits for a person's word, and what it was.
         experiences: what agents went through, as it was.
         trajectories: how tasks went, in short.
+        patterns: what they have in common.
         lessons: what is drawn from them.
         skills: lessons that a person approved for all, and how often each was applied.
         skill_cycles: when the evolver looked for such lessons, and what came of it.
         spending: what language models used, and what is set aside for them.
         usage: what that was for.
         org: what an organisation knows, and the log of it.
+        org_outbox: what of that log the vector store does not show yet.
+        audit: what was refused, and what people did.
+        servings: which collection a company's memories are in.
+        reindexes: how far the reindex has come that replaces it.
+        reindex_marks: whose memories were written meanwhile.
         attempts: which jobs came back from a dead worker, and how often they were started since.
     """
 
@@ -72,12 +83,18 @@ class Ledger:
         self.approvals = Approvals(ledger, clock=clock)
         self.experiences = Experiences(ledger, clock=clock)
         self.trajectories = Trajectories(ledger)
+        self.patterns = Patterns(ledger)
         self.lessons = Lessons(ledger, clock=clock)
         self.skills = Skills(ledger, clock=clock)
         self.skill_cycles = SkillCycles(ledger, clock=clock)
         self.spending = ModelSpending(ledger, clock=clock)
         self.usage = ModelUsage(ledger)
         self.org = OrgLog(ledger, clock=clock)
+        self.org_outbox = self.org.outbox
+        self.audit = Audit(ledger, clock=clock)
+        self.servings = Servings(ledger, clock=clock)
+        self.reindexes = Reindexes(ledger, clock=clock)
+        self.reindex_marks = ReindexMarks(ledger)
         self.attempts = Attempts(ledger, clock=clock)
         self.journal = Journal(journal, clock=clock)
         self.lineage = Lineage(journal=journal, ledger=ledger)

@@ -61,6 +61,26 @@ Index(
     postgresql_where=COMPANY_INTERVAL,
 )
 
+#: Agents of one role or department, who learn from each other.
+WITH_ROLE, WITH_DEPARTMENT = agents.c.role.is_not(None), agents.c.department.is_not(None)
+
+Index(
+    "agents_of_role",
+    agents.c.company,
+    agents.c.role,
+    agents.c.agent_id,
+    sqlite_where=WITH_ROLE,
+    postgresql_where=WITH_ROLE,
+)
+Index(
+    "agents_of_department",
+    agents.c.company,
+    agents.c.department,
+    agents.c.agent_id,
+    sqlite_where=WITH_DEPARTMENT,
+    postgresql_where=WITH_DEPARTMENT,
+)
+
 runs = Table(
     "runs",
     metadata,

@@ -13,6 +13,8 @@ class Lesson(Frozen):
         memory_id: the memory that holds it; None where none does.
         confidence: 0 to 1; None where there is no lesson.
         text: the lesson (memcore.procedural.lesson_text) as JSON; None where there is none, and never in a repr.
+        tries: how often a model was asked in vain.
+        task_id: the task that taught it; None where it was not looked up, or is kept no longer.
         propagated_at: when it was passed on to the agent's like, or found to have nobody to be passed on to.
     """
 
@@ -22,6 +24,8 @@ class Lesson(Frozen):
     memory_id: str | None = None
     confidence: float | None = None
     text: str | None = Field(default=None, repr=False)
+    tries: int = Field(default=0, ge=0)
+    task_id: str | None = None
     created_at: AwareDatetime
     drawn_at: AwareDatetime | None = None
     propagated_at: AwareDatetime | None = None

@@ -3,15 +3,20 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, RowMapping, and_, delete, select, update
+from sqlalchemy import ColumnElement, RowMapping, and_, delete, func, or_, select, update
 
 from memcore.clock import Clock
-from memcore.ledger.agent import checked_key
 from memcore.ledger.engine import Database
-from memcore.ledger.insert import insert_for
 from memcore.ledger.learning_tables import UNPROPAGATED, WAITING, lessons, trajectories
 from memcore.ledger.lesson import Lesson
+from memcore.ledger.lesson_opening import open_lesson
 from memcore.ledger.tombstones import parts
+
+#: Most lessons of a page.
+MAX_PAGE = 128
+
+#: A lesson, and the trajectory that it is drawn from.
+_SAME = and_(lessons.c.company == trajectories.c.company, lessons.c.lesson_id == trajectories.c.trajectory_id)
 
 
 class Lessons:
@@ -31,17 +36,8 @@ class Lessons:
 
         Raises MemoryInputError when a key is too long.
         """
-        now = self._clock()
-        row = {
-            "company": checked_key("company", company),
-            "lesson_id": checked_key("lesson_id", lesson_id),
-            "agent_id": checked_key("agent_id", agent_id),
-            "created_at": now,
-            "rung_at": now,
-        }
         with self._database.write() as connection:
-            statement = insert_for(connection, lessons).values(row).on_conflict_do_nothing()
-            return connection.execute(statement.returning(lessons.c.lesson_id)).scalar_one_or_none() is not None
+            return open_lesson(connection, company, agent_id, lesson_id, at=self._clock())
 
     def get(self, company: str, lesson_id: str) -> Lesson | None:
         """Return the lesson's row, or None when this company has none with that id."""
@@ -72,6 +68,20 @@ class Lessons:
         with self._database.write() as connection:
             return bool(connection.execute(update(lessons).where(is_it).values(changes)).rowcount)
 
+    def put_off(self, company: str, lesson_id: str, *, until: datetime, is_in_vain: bool = False) -> None:
+        """Let a lesson that waits sleep: no sweep rings for it before then.
+
+        Args:
+            company: whose.
+            lesson_id: which.
+            until: when it is worth another look.
+            is_in_vain: whether a model was asked and did not answer, which is counted.
+        """
+        is_it = and_(lessons.c.company == company, lessons.c.lesson_id == lesson_id, WAITING)
+        changes = {"rung_at": until, "tries": lessons.c.tries + int(is_in_vain)}
+        with self._database.write() as connection:
+            connection.execute(update(lessons).where(is_it).values(changes))
+
     def waiting(self, company: str, *, rung_before: timedelta, limit: int) -> tuple[Lesson, ...]:
         """Return lessons whose message was sent so long ago that it counts as lost, the oldest first.
 
@@ -80,11 +90,42 @@ class Lessons:
         now = self._clock()
         with self._database.write() as connection:
             query = select(lessons).where(lessons.c.company == company, WAITING, lessons.c.rung_at < now - rung_before)
-            rows = connection.execute(query.order_by(lessons.c.rung_at).limit(limit)).mappings().all()
+            # On PostgreSQL two sweeps would otherwise both see what neither has marked yet.
+            query = query.order_by(lessons.c.rung_at).limit(limit).with_for_update(skip_locked=True)
+            rows = connection.execute(query).mappings().all()
             for part in parts(sorted(row["lesson_id"] for row in rows)):
                 these = and_(lessons.c.company == company, lessons.c.lesson_id.in_(part))
                 connection.execute(update(lessons).where(these).values(rung_at=now))
         return tuple(map(_lesson, rows))
+
+    def page(
+        self, company: str, agent_id: str, *, before: Lesson | None = None, limit: int = MAX_PAGE
+    ) -> tuple[Lesson, ...]:
+        """Return at most 128 of an agent's lessons with their tasks, newest first, drawn or not.
+
+        Args:
+            company: whose.
+            agent_id: whose agent.
+            before: the last one of the page before.
+            limit: at most 128.
+        """
+        at, key = lessons.c.created_at, lessons.c.lesson_id
+        query = select(lessons, trajectories.c.task_id).outerjoin(trajectories, _SAME)
+        query = query.where(lessons.c.company == company, lessons.c.agent_id == agent_id)
+        if before is not None:
+            query = query.where(at <= before.created_at, or_(at < before.created_at, key < before.lesson_id))
+        query = query.order_by(at.desc(), key.desc()).limit(min(limit, MAX_PAGE))
+        with self._database.read() as connection:
+            return tuple(_lesson(row) for row in connection.execute(query).mappings())
+
+    def outcomes(self, company: str, *, agent_id: str | None = None) -> dict[str | None, int]:
+        """Return how many lessons, of one agent or of all, ended with which outcome; None are those that wait."""
+        query = select(lessons.c.outcome, func.count().label("how_many")).where(lessons.c.company == company)
+        if agent_id is not None:
+            query = query.where(lessons.c.agent_id == agent_id)
+        with self._database.read() as connection:
+            found = connection.execute(query.group_by(lessons.c.outcome).order_by(lessons.c.outcome))
+            return {row.outcome: row.how_many for row in found}
 
     def unpropagated(self, company: str, agent_id: str, *, limit: int) -> tuple[Lesson, ...]:
         """Return an agent's lessons that were stored and not passed on yet."""
@@ -103,13 +144,13 @@ class Lessons:
     def of_failures(
         self, company: str, category: str, *, since: datetime, until: datetime, limit: int
     ) -> tuple[Lesson, ...]:
-        """Return the surest lessons of failures of a category in a window, those of one confidence by id."""
+        """Return the surest lesson of each agent on failures of a category, the surest first, then by id."""
         return self._of_tasks(company, trajectories.c.error_category == category, since, until, limit)
 
     def of_successes(
         self, company: str, tools_key: str, *, since: datetime, until: datetime, limit: int
     ) -> tuple[Lesson, ...]:
-        """Return the surest lessons of successes with these tools in a window, those of one confidence by id."""
+        """Return the surest lesson of each agent on successes with these tools, the surest first, then by id."""
         is_it = and_(trajectories.c.tools_key == tools_key, trajectories.c.error_category.is_(None))
         return self._of_tasks(company, is_it, since, until, limit)
 
@@ -128,15 +169,19 @@ class Lessons:
     def _of_tasks(
         self, company: str, which: ColumnElement[bool], since: datetime, until: datetime, limit: int
     ) -> tuple[Lesson, ...]:
-        same = and_(lessons.c.company == trajectories.c.company, lessons.c.lesson_id == trajectories.c.trajectory_id)
-        query = (
-            select(lessons)
-            .join(trajectories, same)
+        surest = (lessons.c.confidence.desc(), lessons.c.lesson_id)
+        place = func.row_number().over(partition_by=lessons.c.agent_id, order_by=surest).label("place")
+        placed = (
+            select(lessons.c.lesson_id, lessons.c.confidence, place)
+            .join(trajectories, _SAME)
             .where(trajectories.c.company == company, trajectories.c.ended_at >= since, trajectories.c.ended_at < until)
             .where(which, lessons.c.body.is_not(None))
-            .order_by(lessons.c.confidence.desc(), lessons.c.lesson_id)
-            .limit(limit)
+            .subquery("placed")
         )
+        # The texts are read of those alone that are returned.
+        best = select(placed.c.lesson_id).where(placed.c.place == 1)
+        best = best.order_by(placed.c.confidence.desc(), placed.c.lesson_id).limit(limit)
+        query = select(lessons).where(lessons.c.company == company, lessons.c.lesson_id.in_(best)).order_by(*surest)
         with self._database.read() as connection:
             return tuple(_lesson(row) for row in connection.execute(query).mappings())
 
@@ -150,6 +195,8 @@ def _lesson(row: RowMapping) -> Lesson:
         memory_id=row["memory_id"],
         confidence=row["confidence"],
         text=None if body is None else body.decode(),
+        tries=row["tries"],
+        task_id=row.get("task_id"),
         created_at=row["created_at"],
         drawn_at=row["drawn_at"],
         propagated_at=row["propagated_at"],

@@ -15,12 +15,13 @@ from memcore.clock import Clock
 from memcore.config.write_access import OrgFactCategory
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import MemoryInputError
-from memcore.ledger import org_query
+from memcore.ledger import audit, org_query
 from memcore.ledger.agent import checked_key, checked_time
 from memcore.ledger.columns import Moment
 from memcore.ledger.engine import Database
 from memcore.ledger.insert import add_new, insert_for
 from memcore.ledger.ledger_tables import org_facts, org_log, org_terms
+from memcore.ledger.org_outbox import OrgOutbox, wait_for_the_store
 from memcore.ledger.org_rows import author_row, encode, fact_of, operation_of, snapshot_of
 from memcore.org_models import OperationLogEntry, OperationLogSnapshot, OrgFact, OrgFactAuthor, OrgFactWriteRequest
 
@@ -31,17 +32,23 @@ MAX_PAGE = 256
 class OrgLog:
     """The tables org_log, org_facts and org_terms; every method is one short transaction.
 
-    Nobody is asked here whether the author may write: ``LedgerOrgMemory`` in memcore/org does that.
+    What a person publishes or retracts is noted in the audit, and what the vector store has yet to show in org_outbox,
+    both in the transaction of the line. Nobody is asked here whether the author may write: ``LedgerOrgMemory`` in
+    memcore/org does that.
 
     Args:
         database: the ledger.
         clock: what time it is.
+
+    Attributes:
+        outbox: what of the log the vector store does not show yet.
     """
 
     def __init__(self, database: Database, *, clock: Clock) -> None:
         self._database = database
         self._clock = clock
         self._encoder = Bm25Encoder()
+        self.outbox = OrgOutbox(database)
 
     def publish(
         self, company: str, fact_id: str, request: OrgFactWriteRequest, *, author: OrgFactAuthor
@@ -69,7 +76,7 @@ class OrgLog:
                 for term, weight in zip(words.indices, words.values, strict=True)
             ]
             add_new(connection, org_terms, terms)
-            return _append(connection, "PUBLISH", {**fact, **head})
+            return _append(connection, "PUBLISH", {**fact, **head}, author=author)
 
     def retract(self, company: str, fact_id: str, *, author: OrgFactAuthor) -> OperationLogEntry | None:
         """Take back a fact and return the line; None, and nothing is written, when there is none that stands."""
@@ -86,7 +93,22 @@ class OrgLog:
                 return None
             connection.execute(delete(org_terms).where(_is(org_terms, company, fact_id)))
             line = {"company": company, "fact_id": fact_id, "author": author_row(author), "body": None}
-            return _append(connection, "RETRACT", {**line, **head})
+            return _append(connection, "RETRACT", {**line, **head}, author=author)
+
+    def deny(self, company: str, action: str, *, author: OrgFactAuthor, fact_id: str | None, reason: str) -> None:
+        """Note in the audit that an author was refused.
+
+        Args:
+            company: whose facts.
+            action: what was tried, ``org.write`` or ``org.retract``.
+            author: who tried.
+            fact_id: the fact that it was aimed at; None for one that was to be new.
+            reason: the rule, in one sentence, without the text.
+        """
+        denied = audit.AuditVerdict.DENIED
+        note = audit.AuditNote(actor=_actor(author), action=action, subject=fact_id, verdict=denied, reason=reason)
+        with self._database.write() as connection:
+            audit.append(connection, checked_key("company", company), note, at=self._clock())
 
     def head(self, company: str, fact_id: str) -> OperationLogSnapshot | None:
         """Return how a fact stands now, also one that was retracted; None when there never was one."""
@@ -106,6 +128,13 @@ class OrgLog:
         at = org_facts.c.created_at.desc() if newest_first else org_facts.c.created_at
         query = select(org_facts).where(org_query.standing(company, categories)).order_by(at, org_facts.c.fact_id)
         return tuple(map(fact_of, self._read(query.offset(offset).limit(min(limit, MAX_PAGE)))))
+
+    def standing(self, company: str, fact_ids: Collection[str]) -> dict[str, tuple[int, OrgFact]]:
+        """Return those of the facts that stand, by id, each with the version of its text."""
+        found = self._read(
+            select(org_facts).where(org_query.standing(company, None), org_facts.c.fact_id.in_(sorted(fact_ids)))
+        )
+        return {row["fact_id"]: (row["version"], fact_of(row)) for row in found}
 
     def count(self, company: str, *, categories: Collection[OrgFactCategory] | None = None) -> int:
         """Return how many facts stand."""
@@ -200,12 +229,25 @@ class OrgLog:
             return [dict(row) for row in connection.execute(query).mappings()]
 
 
-def _append(connection: Connection, operation: str, fact: Mapping[str, Any]) -> OperationLogEntry:
+def _append(
+    connection: Connection, operation: str, fact: Mapping[str, Any], *, author: OrgFactAuthor
+) -> OperationLogEntry:
     kept = ("company", "fact_id", "version", "category", "author", "body")
     line = {name: fact[name] for name in kept}
-    line |= {"operation_id": ids.new_id(), "operation": operation, "at": fact["changed_at"]}
+    company, fact_id, at = fact["company"], fact["fact_id"], fact["changed_at"]
+    line |= {"operation_id": ids.new_id(), "operation": operation, "at": at}
     connection.execute(org_log.insert().values(line))
+    wait_for_the_store(connection, company=company, fact_id=fact_id, version=fact["version"], at=at)
+    if author.is_human:
+        action = "org.write" if operation == "PUBLISH" else "org.retract"
+        done = audit.AuditVerdict.DONE
+        note = audit.AuditNote(actor=_actor(author), action=action, subject=fact_id, verdict=done)
+        audit.append(connection, company, note, at=at)
     return operation_of(line)
+
+
+def _actor(author: OrgFactAuthor) -> str:
+    return audit.person(author.name) if author.is_human else audit.agent(author.agent_id or "")
 
 
 def _is(table: Any, company: str, fact_id: str) -> ColumnElement[bool]:

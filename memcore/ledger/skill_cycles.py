@@ -85,6 +85,12 @@ class SkillCycles:
                 connection.execute(update(skill_cycles).where(these).values(rung_at=now))
         return tuple(map(_cycle, found))
 
+    def rung(self, company: str, cycle_id: str) -> None:
+        """Count a cycle's message as sent a moment ago: it is lost no sooner than after the whole time once more."""
+        with self._database.write() as connection:
+            query = update(skill_cycles).where(_is(company, cycle_id), UNFINISHED)
+            connection.execute(query.values(rung_at=self._clock()))
+
     def page(self, company: str, *, before: Cycle | None = None, limit: int = MAX_PAGE) -> tuple[Cycle, ...]:
         """Return at most 100 cycles, newest first; ``before`` is the last of the page before."""
         at, key = skill_cycles.c.planned_at, skill_cycles.c.cycle_id
@@ -101,8 +107,8 @@ class SkillCycles:
         return self._first(query.order_by(skill_cycles.c.finished_at.desc()).limit(1))
 
     def expire(self, company: str, *, before: datetime) -> int:
-        """Forget the finished cycles that were planned for earlier, and return how many there were."""
-        old = and_(skill_cycles.c.company == company, ~UNFINISHED, skill_cycles.c.planned_at < before)
+        """Forget the cycles that were planned for earlier, finished or not, and return how many there were."""
+        old = and_(skill_cycles.c.company == company, skill_cycles.c.planned_at < before)
         with self._database.write() as connection:
             return connection.execute(delete(skill_cycles).where(old)).rowcount
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, RowMapping, and_, case, delete, func, or_, select, true, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, case, delete, func, or_, select, true, update
 
 from memcore.clock import Clock
 from memcore.jobs.skill_payloads import AppliedPayload
@@ -47,22 +47,35 @@ class Skills:
             row = connection.execute(select(skills).where(_is(company, skill_id))).mappings().one_or_none()
         return _skill(row) if row else None
 
-    def move(
-        self, company: str, skill_id: str, state: SkillState, *, since: SkillState, superseded_by: str | None = None
-    ) -> bool:
-        """Change the state of a skill that is in another, and return whether it was in that one.
+    def supersede(self, company: str, skill_id: str, *, by: str) -> bool:
+        """Note that another skill took this one's place, and return whether it did.
 
-        Args:
-            company: whose.
-            skill_id: which.
-            state: what it becomes.
-            since: what it must be now.
-            superseded_by: what takes its place; None takes that note away.
+        False when this one does not stand, or the other one was retired: whoever slept meanwhile changes nothing.
         """
-        changes = {"state": str(state), "superseded_by": superseded_by, "changed_at": self._clock()}
-        is_it = and_(_is(company, skill_id), skills.c.state == str(since))
+        both = select(skills.c.skill_id, skills.c.state).where(
+            skills.c.company == company, skills.c.skill_id.in_([skill_id, by])
+        )
         with self._database.write() as connection:
-            return bool(connection.execute(update(skills).where(is_it).values(changes)).rowcount)
+            # In one order everywhere, so that two writers never wait for each other.
+            rows = connection.execute(both.order_by(skills.c.skill_id).with_for_update())
+            states: dict[str, str] = {row.skill_id: row.state for row in rows}
+            if states.get(skill_id) != SkillState.ACTIVE or states.get(by, SkillState.RETIRED) == SkillState.RETIRED:
+                return False
+            return self._change(connection, _is(company, skill_id), state=SkillState.SUPERSEDED, superseded_by=by)
+
+    def restore(self, company: str, skill_id: str, *, by: str) -> bool:
+        """Note that a skill stands again whose place another one had taken; False unless it was that one."""
+        ended_so = and_(
+            _is(company, skill_id), skills.c.state == str(SkillState.SUPERSEDED), skills.c.superseded_by == by
+        )
+        with self._database.write() as connection:
+            return self._change(connection, ended_so, state=SkillState.ACTIVE, superseded_by=None)
+
+    def retire(self, company: str, skill_id: str) -> bool:
+        """Note that a skill's approval was taken back, for good; False when it was before, or there is none."""
+        not_yet = and_(_is(company, skill_id), skills.c.state != str(SkillState.RETIRED))
+        with self._database.write() as connection:
+            return self._change(connection, not_yet, state=SkillState.RETIRED)
 
     def page(
         self, company: str, *, state: SkillState | None = None, before: Skill | None = None, limit: int = MAX_PAGE
@@ -95,13 +108,15 @@ class Skills:
             payload: the application.
             skill_id: what was applied, under the id by which it is counted.
         """
+        # An engine's clock may be ahead: nothing was applied later than now.
+        at = min(payload.applied_at, self._clock())
         known = {
             "company": payload.company,
             "application_id": payload.application_id,
             "skill_id": skill_id,
             "agent_id": payload.agent_id,
             "outcome": payload.outcome,
-            "applied_at": payload.applied_at,
+            "applied_at": at,
         }
         with self._database.write() as connection:
             new = insert_for(connection, skill_applications).values(known).on_conflict_do_nothing()
@@ -112,15 +127,15 @@ class Skills:
                 skill_id=skill_id,
                 applications=1,
                 successes=int(payload.outcome == "success"),
-                last_applied_at=payload.applied_at,
+                last_applied_at=at,
             )
-            table, at = skill_counts.c, fresh.excluded.last_applied_at
+            table, newest = skill_counts.c, fresh.excluded.last_applied_at
             statement = fresh.on_conflict_do_update(
                 index_elements=[table.company, table.skill_id],
                 set_={
                     "applications": table.applications + 1,
                     "successes": table.successes + fresh.excluded.successes,
-                    "last_applied_at": case((at > table.last_applied_at, at), else_=table.last_applied_at),
+                    "last_applied_at": case((newest > table.last_applied_at, newest), else_=table.last_applied_at),
                 },
             )
             connection.execute(statement)
@@ -146,6 +161,12 @@ class Skills:
         old = and_(skill_applications.c.company == company, skill_applications.c.applied_at < before)
         with self._database.write() as connection:
             return connection.execute(delete(skill_applications).where(old)).rowcount
+
+    def _change(
+        self, connection: Connection, which: ColumnElement[bool], *, state: SkillState, **more: str | None
+    ) -> bool:
+        changes = {"state": str(state), "changed_at": self._clock(), **more}
+        return connection.execute(update(skills).where(which).values(changes)).rowcount > 0
 
 
 def _is(company: str, skill_id: str) -> ColumnElement[bool]:

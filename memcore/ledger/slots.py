@@ -38,6 +38,15 @@ def next_slot(agent_key: str, interval: ConsolidationInterval, after: datetime) 
     return _EPOCH + offset + (passed + 1) * length
 
 
+def last_slot(company: str, interval: ConsolidationInterval, now: datetime) -> datetime:
+    """Return the company's own slot that has begun last, for what is done once for all of its agents.
+
+    Raises:
+        MemoryInputError: the interval is "never", or ``now`` has no zone.
+    """
+    return next_slot(f"{len(company)}:{company}", interval, now) - LENGTHS[interval]
+
+
 def first_due(company: str, agent_id: str, interval: ConsolidationInterval, now: datetime) -> datetime | None:
     """Return an agent's first slot after now; None when its interval is "never"."""
     if interval is ConsolidationInterval.NEVER:

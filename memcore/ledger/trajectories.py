@@ -12,6 +12,7 @@ from memcore.ledger.agent import checked_key
 from memcore.ledger.engine import Database
 from memcore.ledger.insert import insert_new
 from memcore.ledger.learning_tables import trajectories
+from memcore.ledger.lesson_opening import open_lesson
 from memcore.ledger.trajectory import Trajectory
 
 #: Most trajectories of a page: most have about 1 KB, none more than 1 MiB.
@@ -36,8 +37,13 @@ class Trajectories:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def append(self, company: str, trajectory: Trajectory) -> bool:
+    def append(self, company: str, trajectory: Trajectory, *, lesson_at: datetime | None = None) -> bool:
         """Keep the trajectory and return True; False when its id is there already, and stays as it was.
+
+        Args:
+            company: whose.
+            trajectory: what is kept.
+            lesson_at: now, if its lesson is to be drawn: both rows are there, or neither is.
 
         Raises:
             MemoryInputError: a key is too long, or a text is no valid Unicode.
@@ -56,7 +62,10 @@ class Trajectories:
             "body": _encoded(trajectory),
         }
         with self._database.write() as connection:
-            return bool(insert_new(connection, trajectories, [row], key="trajectory_id"))
+            is_new = bool(insert_new(connection, trajectories, [row], key="trajectory_id"))
+            if is_new and lesson_at is not None:
+                open_lesson(connection, company, trajectory.agent_id, trajectory.id, at=lesson_at)
+            return is_new
 
     def get(self, company: str, trajectory_id: str) -> Trajectory | None:
         """Return the trajectory, or None when this company has none with that id."""
@@ -120,6 +129,15 @@ class Trajectories:
         query = select(func.count()).select_from(trajectories).where(_window(company, agent_id, since, until))
         with self._database.read() as connection:
             return connection.execute(query).scalar_one()
+
+    def quality_rank(self, company: str, agent_id: str, quality: float, *, since: datetime) -> tuple[int, int]:
+        """Return how many of an agent's successes since then have at most this quality, and how many have one."""
+        of_success = and_(trajectories.c.error_category.is_(None), trajectories.c.quality.is_not(None))
+        at_most = func.count().filter(trajectories.c.quality <= quality)
+        query = select(at_most, func.count()).where(_window(company, agent_id, since, None), of_success)
+        with self._database.read() as connection:
+            reached, all_of_them = connection.execute(query).one()
+        return reached, all_of_them
 
     def delete_agent(self, company: str, agent_id: str) -> int:
         """Erase all trajectories of an agent, for good, and return how many there were."""

@@ -9,6 +9,9 @@ from memcore.execution_trace import ExecutionTrace, Recovery, TerminationReason
 from memcore.frozen import Frozen, NotBlankText
 from memcore.models import Key
 
+#: Fewest calls of tools that are a chain: a single one says nothing about the order of things.
+CHAIN_CALLS = 2
+
 
 class Trajectory(Frozen):
     """What skills are learned from; its raw experience and its memory have the same id.
@@ -42,8 +45,8 @@ class Trajectory(Frozen):
 
     @property
     def tools_key(self) -> str | None:
-        """A hash of the tools in the order of their calls, by which executions are compared; None without a call."""
-        return ids.tools_key(self.tools) if self.tools else None
+        """A hash of the tools in the order of their calls, by which executions are compared; None below two calls."""
+        return ids.tools_key(self.tools) if len(self.tools) >= CHAIN_CALLS else None
 
     @classmethod
     def of(cls, trace: ExecutionTrace, *, trace_id: str, agent_id: str) -> Self:

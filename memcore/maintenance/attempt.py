@@ -5,14 +5,17 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from memcore.backends.protocol import BatchBackend
+from memcore.backends.record import MemoryRecord
 from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.pruning import PruningConfig
 from memcore.jobs.use_payload import Use
 from memcore.ledger.run import EndKind, Run
+from memcore.ledger.skill import Applications
 from memcore.maintenance.archiving import Archiving
 from memcore.maintenance.bookkeeper import Bookkeeper
 from memcore.maintenance.eligibility import Eligibility
 from memcore.maintenance.over import NOTHING_OVER, Over
-from memcore.maintenance.retention import cutoffs
+from memcore.maintenance.retention import cutoffs, is_old
 from memcore.maintenance.terms import Terms
 from memcore.models import MemoryCategory
 
@@ -26,7 +29,10 @@ class View:
         held: ids that an undo has just brought back; no step touches them.
         ended: tells when those of the given sessions or projects were ended that were.
         uses: tells how often the agent was shown those of the given memories that it was.
+        applications: tells how often those of the given lessons were applied that were.
+        pruning: which lessons are forgotten; None forgets none.
         over: what has been found over; a plan counts it as gone.
+        pruned: the lessons that were found to be forgotten; a plan counts them as gone.
     """
 
     company: str
@@ -38,7 +44,10 @@ class View:
     held: frozenset[str]
     ended: Callable[[EndKind, Collection[str]], Mapping[str, datetime]]
     uses: Callable[[Collection[str]], Mapping[str, Use]]
+    applications: Callable[[Collection[str]], Mapping[str, Applications]]
+    pruning: PruningConfig | None = None
     over: Over = NOTHING_OVER
+    pruned: frozenset[str] = frozenset()
 
     @property
     def cutoffs(self) -> dict[MemoryCategory, datetime]:
@@ -48,6 +57,14 @@ class View:
             silent = self.now - self.terms.working_timeout
             found[MemoryCategory.WORKING] = max(found.get(MemoryCategory.WORKING, silent), silent)
         return found
+
+    @property
+    def stays(self) -> Callable[[MemoryRecord], bool]:
+        """Tells of a memory that is not held whether the retention step leaves it, pruning included."""
+        too_old = self.cutoffs
+        return lambda record: (
+            not (record.entry.id in self.pruned or is_old(record.entry, too_old, self.now) or self.over.takes(record))
+        )
 
     @property
     def eligibility(self) -> Eligibility:

@@ -7,6 +7,7 @@ _NIGHT = {
     "ended": ("ended", "removed"),
     "retention": ("retention", "removed"),
     "expired": ("expired", "removed"),
+    "pruned": ("pruned", "removed"),
     "consolidated": ("consolidated", "removed"),
     "summaries": ("consolidated", "created"),
     "enforced": ("enforced", "removed"),
@@ -24,9 +25,9 @@ _NAMES = {"maintenance": _NIGHT, "undo": _UNDO, "restore": _RESTORE}
 def run_counts(journal: Journal, run: Run) -> dict[str, int]:
     """Return what the run has done so far.
 
-    Of a night: ``ended`` (with its session or project), ``retention`` (too old), ``expired``, ``consolidated``,
-    ``summaries``, ``enforced``. Of an end: ``ended``. Of an undo: ``restored``, ``removed``, and ``skipped``: moves of
-    the undone run that it left as they are. Of a restore: ``restored``.
+    Of a night: ``ended`` (with its session or project), ``retention`` (too old), ``expired``, ``pruned`` (lessons that
+    are forgotten), ``consolidated``, ``summaries``, ``enforced``. Of an end: ``ended``. Of an undo: ``restored``,
+    ``removed``, and ``skipped``: moves of the undone run that it left as they are. Of a restore: ``restored``.
     """
     moved = journal.totals(run.run_id)
     names = _NAMES.get(run.kind, _END)

@@ -56,6 +56,8 @@ class Eligibility:
             created_before=newest,
             created_since=oldest,
             without_ids=self.held,
+            # A lesson would lose its form, and what is known about it; pruning keeps them few.
+            lessons=False if category is MemoryCategory.PROCEDURAL else None,
             outside="session_id" if self.level is MemoryLevel.SESSION else None,
         )
 

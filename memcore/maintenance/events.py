@@ -15,6 +15,8 @@ class MaintenanceEvent(StrEnum):
     SKIPPED = "consolidation.run.skipped"
     RETENTION_COMPLETED = "consolidation.retention.complete"
     RETENTION_FAILED = "consolidation.retention.failed"
+    #: Lessons were forgotten, as the policy of lessons says.
+    PRUNED = "procedural_pruning.complete"
     STRATEGY_COMPLETED = "consolidation.strategy.complete"
     ENFORCED = "consolidation.max_memories.enforced"
     #: A booking that an earlier attempt had decided was carried out.

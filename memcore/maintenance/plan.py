@@ -1,12 +1,9 @@
 """What a night would do, without doing it: for people to look at, and for the brake that asks them first."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from pydantic import AwareDatetime, Field
 
-from memcore.backends.record import MemoryRecord
 from memcore.backends.where import Where
 from memcore.config.consolidation import ConsolidationConfig
 from memcore.frozen import Frozen
@@ -17,7 +14,8 @@ from memcore.maintenance.cleanup import rules
 from memcore.maintenance.consolidation import parts
 from memcore.maintenance.over import find_over
 from memcore.maintenance.pages import pages
-from memcore.maintenance.retention import aged_filters, aged_together, expired_filter
+from memcore.maintenance.pruning import find_pruned
+from memcore.maintenance.retention import aged_filters, aged_together, expired_filter, is_old
 from memcore.maintenance.strategy import ConsolidationStrategy
 from memcore.maintenance.victims import lowest
 from memcore.models import MemoryCategory
@@ -33,6 +31,7 @@ class PlannedStep(Frozen):
         step: which.
         removed: how many memories it would remove.
         examples: ids of the first few.
+        pruned: how many of them are lessons that are forgotten.
         archived: how many of them would go to the archive.
         archived_examples: ids of the first few of these.
         questions: how many a language model would be asked.
@@ -42,6 +41,7 @@ class PlannedStep(Frozen):
     step: RunStep
     removed: int
     examples: tuple[str, ...] = Field(max_length=MAX_EXAMPLES)
+    pruned: int = 0
     archived: int = 0
     archived_examples: tuple[str, ...] = Field(default=(), max_length=MAX_EXAMPLES)
     questions: int = 0
@@ -90,6 +90,11 @@ class MaintenancePlan(Frozen):
         return sum(step.removed for step in self.steps)
 
     @property
+    def pruned(self) -> int:
+        """Lessons that would be forgotten."""
+        return sum(step.pruned for step in self.steps)
+
+    @property
     def archived(self) -> int:
         """Memories that all steps together would archive."""
         return sum(step.archived for step in self.steps)
@@ -120,7 +125,7 @@ class MaintenancePlan(Frozen):
 
 async def make_plan(view: View, strategy: ConsolidationStrategy | None, value: Appraisal) -> MaintenancePlan:
     """Count what each step would remove, each after those before it; nothing is written or marked."""
-    view = replace(view, over=await find_over(view))
+    view = await with_gone(view)
     live = await view.backend.count_where(Where(agent_id=view.agent_id))
     due = await _due(view)
     retention = await _retention(view, due)
@@ -143,6 +148,12 @@ async def make_plan(view: View, strategy: ConsolidationStrategy | None, value: A
         # What ends with its session, project or task was never to stay: the brake looks at the others.
         is_held=_is_large(sum(step.removed for step in steps) - due.timely, live - due.timely, view.policy),
     )
+
+
+async def with_gone(view: View) -> View:
+    """Return the view with all that the retention step finds beside memories that are too old."""
+    view = replace(view, over=await find_over(view))
+    return replace(view, pruned=frozenset(await find_pruned(view)))
 
 
 def _is_large(removed: int, live: int, policy: ConsolidationConfig) -> bool:
@@ -173,35 +184,29 @@ async def _due(view: View) -> _Due:
             # A session and its project may be over, both of them.
             for record in (record for record in page if record.entry.id not in seen):
                 seen.add(record.entry.id)
-                only += not is_old(record, view, too_old)
+                only += not is_old(record.entry, too_old, view.now)
                 is_working = record.entry.category is MemoryCategory.WORKING
                 timely += not (silent is not None and is_working and record.entry.created_at < silent)
     return _Due(only, timely)
 
 
-def is_old(record: MemoryRecord, view: View, too_old: Mapping[MemoryCategory, datetime]) -> bool:
-    """Return whether retention removes a memory for its age or its own expiry."""
-    entry = record.entry
-    cutoff = too_old.get(entry.category)
-    return (cutoff is not None and entry.created_at < cutoff) or (
-        entry.expires_at is not None and entry.expires_at <= view.now
-    )
-
-
 async def _retention(view: View, due: _Due) -> PlannedStep:
     expired = expired_filter(view.agent_id, view.now, held=view.held)
     aged = aged_together(view.agent_id, view.cutoffs, held=view.held)
-    removed = due.only + await view.backend.count_where(expired)
+    removed = due.only + len(view.pruned) + await view.backend.count_where(expired)
     for where in aged:
         if too_old := await view.backend.count_where(where):
             # One that is too old and has expired is removed once.
             removed += too_old - await view.backend.count_where(where.model_copy(update={"expires_by": view.now}))
     examples: dict[str, None] = {}
     for _, where in rules(view):
-        if len(examples) < min(removed, MAX_EXAMPLES):
+        if len(examples) < min(removed - len(view.pruned), MAX_EXAMPLES):
             page = await view.backend.scan(where, limit=MAX_EXAMPLES)
             examples.update(dict.fromkeys(record.entry.id for record in page.records))
-    return PlannedStep(step=RunStep.RETENTION, removed=removed, examples=tuple(examples)[:MAX_EXAMPLES])
+    examples.update(dict.fromkeys(sorted(view.pruned)))
+    return PlannedStep(
+        step=RunStep.RETENTION, removed=removed, examples=tuple(examples)[:MAX_EXAMPLES], pruned=len(view.pruned)
+    )
 
 
 async def _enforcement(
@@ -209,11 +214,7 @@ async def _enforcement(
 ) -> PlannedStep:
     if excess <= 0:
         return PlannedStep(step=RunStep.ENFORCEMENT, removed=0, examples=())
-    too_old = view.cutoffs
-
-    def stays_until_then(record: MemoryRecord) -> bool:
-        return not (record.entry.id in gone or is_old(record, view, too_old) or view.over.takes(record))
-
+    stays = view.stays
     free = Where(agent_id=view.agent_id, without_ids=view.held)
     first = await lowest(
         pages(view.backend, free),
@@ -221,6 +222,6 @@ async def _enforcement(
         size=max(0, min(excess - summaries, MAX_EXAMPLES)),
         value=value,
         now=view.now,
-        counts=stays_until_then,
+        counts=lambda record: record.entry.id not in gone and stays(record),
     )
     return PlannedStep(step=RunStep.ENFORCEMENT, removed=excess, examples=tuple(victim.id for victim in first))

@@ -1,7 +1,6 @@
 """What a plan tells a person beyond its brake: what is merged with what, what is archived, what a model is asked."""
 
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import replace
 
 from memcore.backends.record import MemoryRecord
 from memcore.backends.where import Where
@@ -13,10 +12,9 @@ from memcore.maintenance.consolidation import parts
 from memcore.maintenance.draft import Draft
 from memcore.maintenance.kept_answers import NoAnswers
 from memcore.maintenance.member import Member
-from memcore.maintenance.over import find_over
 from memcore.maintenance.pages import pages
 from memcore.maintenance.part import Part
-from memcore.maintenance.plan import MAX_EXAMPLES, MaintenancePlan, PlannedGroup, PlannedStep, is_old
+from memcore.maintenance.plan import MAX_EXAMPLES, MaintenancePlan, PlannedGroup, PlannedStep, with_gone
 from memcore.maintenance.strategy import ConsolidationStrategy
 from memcore.maintenance.summary import summary_record
 from memcore.maintenance.victims import lowest
@@ -39,7 +37,7 @@ async def with_details(
     Summaries that need no model are written in memory to see whether enforcement would take them again at once; that
     costs about what the consolidation itself does, so a night leaves it out.
     """
-    view = replace(view, over=await find_over(view))
+    view = await with_gone(view)
     found = _Found(view, answers)
     if strategy is not None:
         async for _, part in parts(view, strategy):
@@ -64,14 +62,16 @@ async def _detailed(step: PlannedStep, view: View, found: "_Found", value: Appra
 async def _archived_by_enforcement(step: PlannedStep, view: View, found: "_Found", value: Appraisal) -> list[str]:
     if not step.removed or not view.archiving.config.enabled:
         return []
-    too_old, gone = view.cutoffs, {each.id for each in found.members}
-
-    def stays_until_then(record: MemoryRecord) -> bool:
-        return not (record.entry.id in gone or is_old(record, view, too_old) or view.over.takes(record))
-
+    stays, gone = view.stays, {each.id for each in found.members}
     free = Where(agent_id=view.agent_id, without_ids=view.held)
     there = _then(pages(view.backend, free), found.summaries)
-    victims = await lowest(there, size=step.removed, value=value, now=view.now, counts=stays_until_then)
+    victims = await lowest(
+        there,
+        size=step.removed,
+        value=value,
+        now=view.now,
+        counts=lambda record: record.entry.id not in gone and stays(record),
+    )
     return [victim.id for victim in victims if view.archiving.takes(victim.created_at)]
 
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from memcore.backends.where import Where
 from memcore.config.retention import RetentionConfig
 from memcore.errors import MemoryInputError
-from memcore.models import MemoryCategory
+from memcore.models import MemoryCategory, MemoryEntry
 
 _NO_OVERRIDES: Mapping[MemoryCategory, int] = MappingProxyType({})
 
@@ -50,6 +50,14 @@ def _first(*days: int | None) -> int | None:
 def cutoffs(keep_days: Mapping[MemoryCategory, int | None], now: datetime) -> dict[MemoryCategory, datetime]:
     """Return, for each category that has a rule, the time before which a memory is too old."""
     return {category: now - timedelta(days=days) for category, days in keep_days.items() if days is not None}
+
+
+def is_old(entry: MemoryEntry, cutoffs: Mapping[MemoryCategory, datetime], now: datetime) -> bool:
+    """Return whether retention removes a memory for its age or its own expiry."""
+    cutoff = cutoffs.get(entry.category)
+    return (cutoff is not None and entry.created_at < cutoff) or (
+        entry.expires_at is not None and entry.expires_at <= now
+    )
 
 
 def expired_filter(agent_id: str, now: datetime, *, held: frozenset[str]) -> Where:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from memcore.backends.factory import WorkerBackend
 from memcore.clock import Clock, utc_now
 from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.pruning import PruningConfig
 from memcore.errors import (
     LeaseLostError,
     MaintenancePausedError,
@@ -33,6 +34,7 @@ from memcore.maintenance.kept_answers import KeptAnswers, NoAnswers
 from memcore.maintenance.lease import LEASE_LENGTH, Lease
 from memcore.maintenance.plan import MaintenancePlan, make_plan
 from memcore.maintenance.plan_details import with_details
+from memcore.maintenance.pruning import apply_pruning
 from memcore.maintenance.question import Answers
 from memcore.maintenance.remembered_vocabulary import RememberedVocabulary
 from memcore.maintenance.restoring import apply_restore
@@ -72,6 +74,7 @@ class MaintenanceService:
         company: whose agents.
         level: how long memories live unless an agent says otherwise.
         timeouts: when sessions, projects and tasks are over that nobody ends; none by default.
+        pruning: which lessons are forgotten; None forgets none.
         clock: the time.
         has_model: whether a language model is connected to the workers that ask one; nights themselves never do.
         build_strategy: makes the consolidation strategy; a pair of one's own goes here.
@@ -88,6 +91,7 @@ class MaintenanceService:
         company: str,
         level: MemoryLevel,
         timeouts: Timeouts = Timeouts(),  # noqa: B008  # a frozen value
+        pruning: PruningConfig | None = None,
         clock: Clock = utc_now,
         has_model: bool = False,
         build_strategy: StrategyBuilder = build_consolidation_strategy,
@@ -100,6 +104,7 @@ class MaintenanceService:
         self._company = company
         self._level = level
         self._timeouts = timeouts
+        self._pruning = pruning
         self._clock = clock
         self._has_model = has_model
         self._build_strategy = build_strategy
@@ -216,6 +221,7 @@ class MaintenanceService:
                 # Saved before the first removal: a later attempt sees less and would judge another share.
                 self._advance(run, lease, RunStep.RETENTION, planned=plan.removed)
             await apply_retention(attempt)
+            await apply_pruning(attempt)
             self._advance(run, lease, RunStep.CONSOLIDATION)
         if run.step in {RunStep.RETENTION, RunStep.CONSOLIDATION}:
             if missing is not None:
@@ -291,6 +297,8 @@ class MaintenanceService:
             held=self._ledger.journal.held(self._company, agent_id),
             ended=lambda kind, ids: self._ledger.runs.ended(self._company, agent_id, kind, ids),
             uses=lambda ids: self._ledger.uses.of(self._company, agent_id, ids),
+            applications=lambda ids: self._ledger.skills.applications(self._company, ids),
+            pruning=self._pruning,
         )
 
 

@@ -13,4 +13,12 @@ class OrgEvent(StrEnum):
     #: The database refused or did not answer.
     WRITE_FAILED = "org_memory.write.failed"
     QUERY_FAILED = "org_memory.query.failed"
+    #: The vector store did not answer; what words find was returned.
+    QUERY_DEGRADED = "org_memory.query.degraded"
+    #: The vector store does not show a line of the log yet; the sweep tries again.
+    SHOW_DEFERRED = "org_memory.show.deferred"
+    #: The vector store refuses a version of a fact: words find it, meaning does not.
+    SHOW_FAILED = "org_memory.show.failed"
+    #: A refusal could not be noted in the audit; it stands all the same.
+    AUDIT_FAILED = "org_memory.audit.failed"
     CONNECT_FAILED = "org_memory.store.connect_failed"

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from memcore import ids
+from memcore.backends.facts import facts_of
 from memcore.config.org import OrgMemoryConfig
 from memcore.config.write_access import OrgFactCategory
 from memcore.errors import (
@@ -15,6 +16,7 @@ from memcore.errors import (
     MemoryInputError,
     MemoryRetrievalError,
     MemoryStoreError,
+    OrgMemoryAccessDeniedError,
     OrgMemoryConnectionError,
     OrgMemoryQueryError,
     OrgMemoryWriteError,
@@ -22,6 +24,8 @@ from memcore.errors import (
 from memcore.ledger.org_log import MAX_PAGE
 from memcore.org.access import author_facts, require_write_access
 from memcore.org.events import OrgEvent
+from memcore.org.follower import OrgFollower
+from memcore.org.nearness import nearness
 from memcore.org.search import OrgSearch
 from memcore.org.static_policies import ID_PREFIX, StaticPolicies
 from memcore.org_models import (
@@ -34,7 +38,11 @@ from memcore.org_models import (
 )
 
 if TYPE_CHECKING:
+    from memcore.backends.protocol import MemoryBackend
     from memcore.ledger.org_log import OrgLog
+
+#: How long a write waits for the vector store to show it, in seconds; after that the sweep sees to it.
+_FOLLOW_SECONDS = 5.0
 
 _POLICIES = frozenset({OrgFactCategory.CORE_POLICY})
 
@@ -50,12 +58,16 @@ class LedgerOrgMemory:
         log: the ledger's ``org``; whoever opened the ledger closes it.
         config: core policies, the most facts for a query, and who may write.
         company: whose facts.
+        backend: the memory backend, connected, whose store facts are found in by meaning; None finds by words alone.
     """
 
-    def __init__(self, log: "OrgLog", config: OrgMemoryConfig, *, company: str) -> None:
+    def __init__(
+        self, log: "OrgLog", config: OrgMemoryConfig, *, company: str, backend: "MemoryBackend | None" = None
+    ) -> None:
         self._facts = log
         self._config = config
         self._company = company
+        self._backend = backend
         self._static = StaticPolicies(config.core_policies)
         self._search = OrgSearch(log, self._static, company=company)
         self._is_connected = False
@@ -99,14 +111,17 @@ class LedgerOrgMemory:
     async def query(self, query: OrgMemoryQuery) -> tuple[OrgFact, ...]:
         """Return the facts that match, those of the configuration among them.
 
-        With a context they are ranked by its words (BM25, memcore.embedding.bm25), rare ones counting more; a fact
-        without any of them is no match. Without one the newest come first. Never more than the policy allows.
+        With a context they are ranked by meaning and by its words (BM25, memcore.embedding.bm25), rare ones counting
+        more; where no vector store answers, by words alone, and a fact without any of them is no match. Without a
+        context the newest come first. Never more than the policy allows.
         """
         limit = min(query.limit, self._config.extended_store.max_retrieved_per_query)
         context = query.context
         if context is None:
             return await self._do(lambda: self._search.newest(query.categories, limit=limit))
-        return await self._do(lambda: self._search.ranked(context, query.categories, limit=limit))
+        self._require_connection()
+        near = await nearness(facts_of(self._backend), context, query.categories)
+        return await self._do(lambda: self._search.ranked(context, query.categories, limit=limit, near=near))
 
     async def newest(
         self, *, categories: frozenset[OrgFactCategory] | None = None, limit: int = MAX_PAGE, offset: int = 0
@@ -128,7 +143,7 @@ class LedgerOrgMemory:
             MemoryInputError: the fact has another category.
         """
         self._require_connection()
-        require_write_access(self._config.write_access, request.category, author)
+        await self._admit(request.category, author, action="org.write", fact_id=fact_id)
         key = fact_id or ids.new_id()
         if key.startswith(ID_PREFIX):
             raise MemoryInputError(
@@ -136,6 +151,7 @@ class LedgerOrgMemory:
             )
         line = await self._do(lambda: self._facts.publish(self._company, key, request, author=author))
         self._tell(line, author)
+        await self._follow(line.fact_id)
         return line.fact_id
 
     async def retract(self, fact_id: str, *, author: OrgFactAuthor) -> bool:
@@ -147,11 +163,12 @@ class LedgerOrgMemory:
         if head is None:
             return False
         # A fact keeps its category, so nobody can change it between the check and the retraction.
-        require_write_access(self._config.write_access, head.category, author)
+        await self._admit(head.category, author, action="org.retract", fact_id=fact_id)
         line = await self._do(lambda: self._facts.retract(self._company, fact_id, author=author))
         if line is None:
             return False
         self._tell(line, author)
+        await self._follow(fact_id)
         return True
 
     async def list_policies(self, *, limit: int | None = None, offset: int = 0) -> tuple[OrgFact, ...]:
@@ -182,6 +199,36 @@ class LedgerOrgMemory:
     async def operation_log(self, fact_id: str) -> tuple[OperationLogEntry, ...]:
         """Return all lines of a fact, by version."""
         return await self._do(lambda: tuple(self._lines(fact_id)))
+
+    async def _admit(
+        self, category: OrgFactCategory, author: OrgFactAuthor, *, action: str, fact_id: str | None
+    ) -> None:
+        try:
+            require_write_access(self._config.write_access, category, author)
+        except OrgMemoryAccessDeniedError as refusal:
+            reason = str(refusal)
+            await self._note_refusal(action, author, fact_id, reason)
+            raise
+
+    async def _note_refusal(self, action: str, author: OrgFactAuthor, fact_id: str | None, reason: str) -> None:
+        def note() -> None:
+            self._facts.deny(self._company, action, author=author, fact_id=fact_id, reason=reason)
+
+        try:
+            await asyncio.to_thread(note)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the refusal stands
+            _log.warning(OrgEvent.AUDIT_FAILED, extra={"error": type(error).__name__, **author_facts(author)})
+
+    async def _follow(self, fact_id: str) -> None:
+        facts = facts_of(self._backend)
+        if facts is None:
+            return
+        follower = OrgFollower(self._facts.outbox, facts, company=self._company)
+        try:
+            async with asyncio.timeout(_FOLLOW_SECONDS):
+                await follower.follow(fact_id=fact_id)
+        except Exception as error:  # noqa: BLE001  # the line is committed; the sweep brings it to the store
+            _log.warning(OrgEvent.SHOW_DEFERRED, extra={"fact_id": fact_id, "error": type(error).__name__})
 
     def _stored_policies(self, offset: int, limit: int | None) -> tuple[OrgFact, ...]:
         found: list[OrgFact] = []

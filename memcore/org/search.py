@@ -1,10 +1,14 @@
-"""Finding facts of an organisation by words: those of the configuration and those of the ledger in one order."""
+"""Finding facts of an organisation by words and meaning: those of the file and of the ledger in one order."""
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from memcore.backends.fusion import weighted
 from memcore.config.write_access import OrgFactCategory
 from memcore.embedding.bm25 import Bm25Encoder
+from memcore.org.shown_fact import Shown
 from memcore.org.static_policies import StaticPolicies
 from memcore.org_models import OrgFact
 
@@ -14,8 +18,28 @@ if TYPE_CHECKING:
 #: Terms of a question that are looked up, as in the archive.
 _MAX_TERMS = 1_000
 
+#: Fewest facts by words that are ranked together with those by meaning.
+_CANDIDATES = 50
+
 #: Categories to look in; None for all.
 Categories = frozenset[OrgFactCategory] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """What lies near a question by meaning.
+
+    Attributes:
+        cosines: the similarity of each version of a fact that was found.
+        dense_weight: the share of meaning in a rank, 0 to 1.
+    """
+
+    cosines: Mapping[Shown, float] = field(default_factory=dict)
+    dense_weight: float = 0.0
+
+
+#: Where there is no store, or it does not answer.
+NOTHING_NEAR = Near()
 
 
 class OrgSearch:
@@ -41,18 +65,34 @@ class OrgSearch:
         skipped = max(0, offset - self._log.count(self._company, categories=categories))
         return (found + self._policies.facts[skipped:])[:limit]
 
-    def ranked(self, context: str, categories: Categories, *, limit: int) -> tuple[OrgFact, ...]:
-        """Return the facts that have words of a context, best first; with none of them a fact is no match."""
+    def ranked(
+        self, context: str, categories: Categories, *, limit: int, near: Near = NOTHING_NEAR
+    ) -> tuple[OrgFact, ...]:
+        """Return the facts that have words of a context or lie near it, best first.
+
+        Args:
+            context: what is asked.
+            categories: only these.
+            limit: most facts.
+            near: what lies near by meaning; of it only what stands in the version that was found. With nothing near, a
+                fact without any of the words is no match.
+        """
         terms = self._encoder.encode_query(context).indices[:_MAX_TERMS]
-        if not terms:
-            return ()
-        worth = self._worth(terms)
-        found = [*self._log.search(self._company, worth, categories=categories, limit=limit)]
+        worth = self._worth(terms) if terms else {}
+        hits = [*self._log.search(self._company, worth, categories=categories, limit=max(_CANDIDATES, limit))]
         if _has_policies(categories):
-            found += self._policies.search(worth)
-        # Sorting is stable: equally good facts of the ledger stay newest first.
-        found.sort(key=lambda hit: hit[0], reverse=True)
-        return tuple(fact for _, fact in found[:limit])
+            hits += self._policies.search(worth)
+        standing = self._log.standing(self._company, {each.fact_id for each in near.cosines}) if near.cosines else {}
+        cosines = {
+            each.fact_id: cosine
+            for each, cosine in near.cosines.items()
+            if each.fact_id in standing and standing[each.fact_id][0] == each.version
+        }
+        facts = {fact.id: fact for _, fact in hits} | {key: standing[key][1] for key in cosines}
+        scores = weighted(cosines, {fact.id: score for score, fact in hits}, dense_weight=near.dense_weight)
+        # Sorting is stable: facts that are equally good by words stay newest first.
+        best = sorted((key for key in facts if scores[key] > 0.0), key=scores.__getitem__, reverse=True)
+        return tuple(facts[key] for key in best[:limit])
 
     def _worth(self, terms: tuple[int, ...]) -> dict[int, float]:
         # Counted over all categories: a filter must not change which words are rare.

@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+from datetime import datetime
 
 from memcore.backends.protocol import BatchBackend
 from memcore.backends.record import MemoryRecord
 from memcore.clock import Clock, utc_now
 from memcore.config.procedural import ProceduralMemoryConfig
 from memcore.errors import MemoryError, ProviderError  # noqa: A004  # the reference fixes the name
+from memcore.insertion import Graves, insert
 from memcore.llm.protocol import Model
 from memcore.procedural.captured import Captured, CaptureOutcome
 from memcore.procedural.events import ProceduralEvent
@@ -32,6 +34,7 @@ class ProceduralCapture:
         model: who proposes.
         config: the policy.
         company: whose agents.
+        graves: which memories were removed, and are not to rise again.
         skills: where lessons are written as skill folders too; None writes none.
         clock: the time.
     """
@@ -43,12 +46,14 @@ class ProceduralCapture:
         config: ProceduralMemoryConfig,
         *,
         company: str,
+        graves: Graves,
         skills: SkillFolders | None = None,
         clock: Clock = utc_now,
     ) -> None:
         self._backend = backend
         self._config = config
         self._company = company
+        self._graves = graves
         self._skills = skills
         self._clock = clock
         self._proposer = ProceduralProposer(model, config, company=company)
@@ -59,6 +64,7 @@ class ProceduralCapture:
         *,
         failure: FailureAnalysisPayload | None = None,
         success: SuccessPayload | None = None,
+        told_at: datetime | None = None,
     ) -> Captured:
         """Draw the lesson of one execution, if there is one.
 
@@ -66,6 +72,7 @@ class ProceduralCapture:
             agent_id: whose execution, and whose lesson.
             failure: what went wrong, if it had to be recovered from.
             success: what went well, if it did.
+            told_at: when it was told, the same each time; None for now. A memory that was removed since stays removed.
 
         Raises:
             BudgetExceededError, AnswerMissingError: nothing was asked; come back later.
@@ -87,8 +94,16 @@ class ProceduralCapture:
             return Captured(outcome=silence)
         gate = self._gate(proposed.proposal, agent_id, is_success=isinstance(payload, SuccessPayload))
         if gate is not None:
-            return Captured(outcome=gate, refused=proposed.refused)
-        return await self._keep(proposed.proposal, agent_id, payload, refused=proposed.refused)
+            return Captured(outcome=gate, proposal=proposed.proposal, refused=proposed.refused)
+        record = record_of(
+            proposed.proposal,
+            company=self._company,
+            agent_id=agent_id,
+            task_id=payload.task_id,
+            is_success=isinstance(payload, SuccessPayload),
+            created_at=told_at or self._clock(),
+        )
+        return await self._keep(proposed.proposal, record, refused=proposed.refused)
 
     def _gate(self, proposal: ProceduralMemoryProposal, agent_id: str, *, is_success: bool) -> CaptureOutcome | None:
         facts = {"agent_id": agent_id, "confidence": proposal.confidence}
@@ -101,32 +116,24 @@ class ProceduralCapture:
         return None
 
     async def _keep(
-        self,
-        proposal: ProceduralMemoryProposal,
-        agent_id: str,
-        payload: FailureAnalysisPayload | SuccessPayload,
-        *,
-        refused: tuple[str, ...],
+        self, proposal: ProceduralMemoryProposal, record: MemoryRecord, *, refused: tuple[str, ...]
     ) -> Captured:
-        record = record_of(
-            proposal,
-            company=self._company,
-            agent_id=agent_id,
-            task_id=payload.task_id,
-            is_success=isinstance(payload, SuccessPayload),
-            created_at=self._clock(),
-        )
-        facts = {"agent_id": agent_id, "memory_id": record.entry.id}
+        memory_id = record.entry.id
+        facts = {"agent_id": record.entry.agent_id, "memory_id": memory_id}
         try:
-            await self._backend.store_many([record])
+            buried = await insert(self._backend, self._graves, [record], sent={memory_id: record.entry.created_at})
         except MemoryError as error:
             _log.warning(ProceduralEvent.STORE_FAILED, extra={**facts, "error": type(error).__name__})
             raise
+        if buried:
+            _log.info(ProceduralEvent.BURIED, extra=facts)
+            return Captured(outcome=CaptureOutcome.BURIED, proposal=proposal, refused=refused)
         _log.info(ProceduralEvent.STORED, extra=facts)
         skill = await self._write(proposal, record)
         return Captured(
             outcome=CaptureOutcome.STORED,
-            memory_id=record.entry.id,
+            memory_id=memory_id,
+            proposal=proposal,
             refused=refused,
             skill=skill,
             skill_failures=int(skill is None and self._skills is not None),

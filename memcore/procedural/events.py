@@ -17,5 +17,15 @@ class ProceduralEvent(StrEnum):
     LOW_QUALITY = "procedural_capture.quality_below_threshold"
     STORED = "procedural_memory.entry.stored"
     STORE_FAILED = "procedural_memory.entry.store_failed"
+    #: A run has removed the memory since the execution was told; it stays removed.
+    BURIED = "procedural_memory.entry.buried"
+    #: What became of a task's lesson is written down.
+    DRAWN = "procedural_memory.lesson.drawn"
+    #: The model is away: the lesson waits.
+    PUT_OFF = "procedural_memory.lesson.put_off"
+    #: An agent's lessons were passed on to its like.
+    PROPAGATED = "procedural_propagation.complete"
+    #: One agent could not be given them; the others were.
+    TARGET_FAILED = "procedural_propagation.target_failed"
     SKILL_WRITTEN = "procedural_memory.skill_md.written"
     SKILL_FAILED = "procedural_memory.skill_md.failed"

@@ -10,7 +10,7 @@ from datetime import datetime
 from pydantic import ValidationError
 
 from memcore import ids
-from memcore.backends.record import Lineage, MemoryRecord
+from memcore.backends.record import LESSON_KEY, Lineage, MemoryRecord
 from memcore.models import MAX_KEY_CHARS, MemoryCategory, MemoryEntry, MemoryMetadata
 from memcore.procedural.label import MAX_LABELS, SUCCESS_TAG, is_label
 from memcore.procedural.lesson_text import LessonText
@@ -19,7 +19,7 @@ from memcore.procedural.sections import read, written
 from memcore.retrieval.memory_filter import NON_INFERABLE_TAG
 
 #: The payload's key for what was decided about a lesson; only workers write it, so a lesson without it is none of ours.
-DECIDED = "procedure"
+DECIDED = LESSON_KEY
 
 _DECIDED_FIELDS = frozenset(ProceduralMemoryProposal.model_fields) - frozenset(LessonText.model_fields)
 

@@ -75,7 +75,7 @@ class ProceduralProposer:
         purpose = PURPOSE_SUCCESS if isinstance(payload, SuccessPayload) else PURPOSE_FAILURE
         request = CompletionRequest(
             messages=messages_of(payload),
-            model=self._config.model,
+            model=self._config.asked_model,
             temperature=self._config.temperature,
             max_tokens=self._config.max_tokens,
         )
@@ -83,7 +83,7 @@ class ProceduralProposer:
             company=self._company,
             agent_id=agent_id,
             purpose=purpose,
-            model=self._config.model,
+            model=self._config.asked_model or "",
             about=(payload.model_dump_json(), VERSION),
         )
         by = Attribution(company=self._company, agent_id=agent_id, run_id=None, purpose=purpose)

@@ -4,12 +4,31 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
+from typing import Protocol
 
 from memcore.config.pruning import PruningConfig
-from memcore.models import MemoryEntry
 
 
-def to_prune(entries: Sequence[MemoryEntry], config: PruningConfig, *, now: datetime) -> tuple[str, ...]:
+class Forgettable(Protocol):
+    """What is known of a lesson when it is weighed; a MemoryEntry is one."""
+
+    @property
+    def id(self) -> str:
+        """Its memory's id."""
+        ...
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was drawn."""
+        ...
+
+    @property
+    def relevance_score(self) -> float | None:
+        """How relevant it is, 0 or more; None counts as 0."""
+        ...
+
+
+def to_prune(entries: Sequence[Forgettable], config: PruningConfig, *, now: datetime) -> tuple[str, ...]:
     """Return the ids that the policy forgets, in the order of the entries.
 
     Args:
@@ -25,12 +44,12 @@ def to_prune(entries: Sequence[MemoryEntry], config: PruningConfig, *, now: date
     return tuple(each.id for each in entries if each.id in gone)
 
 
-def expired(entries: Iterable[MemoryEntry], *, max_age: timedelta, now: datetime) -> tuple[str, ...]:
+def expired(entries: Iterable[Forgettable], *, max_age: timedelta, now: datetime) -> tuple[str, ...]:
     """Return the ids of those that are older than ``max_age``; who is exactly as old stays."""
     return tuple(each.id for each in entries if now - each.created_at > max_age)
 
 
-def beaten(entries: Sequence[MemoryEntry], *, max_entries: int) -> tuple[str, ...]:
+def beaten(entries: Sequence[Forgettable], *, max_entries: int) -> tuple[str, ...]:
     """Return the ids beyond the best ``max_entries``, so that exactly so many are left, or all if there are fewer.
 
     An entry beats another that it equals or exceeds in relevance and in recency, and exceeds in one. Layer after layer
@@ -45,7 +64,7 @@ def beaten(entries: Sequence[MemoryEntry], *, max_entries: int) -> tuple[str, ..
     return tuple(each.id for each in entries if each.id not in kept)
 
 
-def _layers(entries: Sequence[MemoryEntry]) -> dict[str, int]:
+def _layers(entries: Sequence[Forgettable]) -> dict[str, int]:
     """Return the layer of each: the length of the longest chain of entries of which each beats the next, up to it."""
     layer_of: dict[str, int] = {}
     # The highest relevance of each layer so far, negated: it never falls from one layer to the next.
@@ -62,9 +81,9 @@ def _layers(entries: Sequence[MemoryEntry]) -> dict[str, int]:
     return layer_of
 
 
-def _place(entry: MemoryEntry) -> tuple[datetime, float]:
+def _place(entry: Forgettable) -> tuple[datetime, float]:
     return entry.created_at, _relevance(entry)
 
 
-def _relevance(entry: MemoryEntry) -> float:
+def _relevance(entry: Forgettable) -> float:
     return entry.relevance_score or 0.0

@@ -1,5 +1,6 @@
 """Skills on the disk: a folder for each, which appears whole, inside of one directory and never outside of it."""
 
+import errno
 import os
 import secrets
 from contextlib import suppress
@@ -54,6 +55,48 @@ class SkillFolders:
         finally:
             os.close(root)
         return name
+
+    def remove(self, lesson: LessonText, *, memory_id: str) -> bool:
+        """Take a skill's file away, and its folder once nothing else is in it; return whether the file was there.
+
+        Args:
+            lesson: what was written.
+            memory_id: under which.
+
+        Raises:
+            OSError: it could not be removed, or something else stands where its folder belongs.
+        """
+        name = skill_name(lesson.discovery, memory_id=memory_id)
+        try:
+            root = os.open(self._root, _FOLDER & ~os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return False
+        try:
+            return _remove(root, name)
+        finally:
+            os.close(root)
+
+
+def _remove(root: int, name: str) -> bool:
+    try:
+        folder = os.open(name, _FOLDER, dir_fd=root)
+    except FileNotFoundError:
+        return False
+    try:
+        os.unlink(SKILL_FILE, dir_fd=folder)
+        was_there = True
+    except FileNotFoundError:
+        was_there = False
+    finally:
+        os.close(folder)
+    try:
+        os.rmdir(name, dir_fd=root)
+    except OSError as error:
+        # What somebody else put there stays, and so does its folder.
+        if error.errno not in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT}:
+            raise
+    os.fsync(root)
+    return was_there
 
 
 def _replace(folder: int, content: bytes) -> None:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from typing import Self
 
+from memcore.backends.facts import HoldsFacts
 from memcore.backends.legs import HybridBackend, Legs
 from memcore.backends.protocol import MemoryBackend, MemoryCapabilities
 from memcore.backends.shared import SharedKnowledgeStore
@@ -23,6 +24,7 @@ from memcore.retrieval.hierarchical import HierarchicalRetriever
 from memcore.retrieval.injection import ToolDefinition
 from memcore.retrieval.linear import rank_memories
 from memcore.retrieval.memory_filter import MemoryFilterStrategy, PassthroughMemoryFilter, TagBasedMemoryFilter
+from memcore.retrieval.organisation import Organisation, as_memories
 from memcore.retrieval.reranker import QuerySpecificReranker, reordered
 from memcore.retrieval.rrf import fuse_ranked_lists
 from memcore.retrieval.scored_memory import ScoredMemory
@@ -50,6 +52,8 @@ class ContextInjectionStrategy:
         hierarchical_retriever: finds memories when ``retriever`` is ``hierarchical``.
         reranker: re-ranks when ``query_specific_rerank_enabled`` is true.
         core_policies: texts that lead every prepared context (``org_memory.core_policies``).
+        organisation: beside whose memories the organisation's facts lie: the core policies that were written lead too,
+            after those given, and of the facts found only those are injected that stand. None injects no fact.
         similarity_fn: compares contents for diversity; word pairs in common when left out.
         use_recorder: told which memories were injected; None for nobody.
         clock: the time.
@@ -69,6 +73,7 @@ class ContextInjectionStrategy:
         hierarchical_retriever: HierarchicalRetriever | None = None,
         reranker: QuerySpecificReranker | None = None,
         core_policies: Sequence[str] = (),
+        organisation: HoldsFacts | None = None,
         similarity_fn: Similarity | None = None,
         use_recorder: UseRecorder | None = None,
         clock: Clock = utc_now,
@@ -86,6 +91,7 @@ class ContextInjectionStrategy:
         self._hierarchical = hierarchical_retriever if config.retriever == "hierarchical" else None
         self._reranker = reranker if config.query_specific_rerank_enabled else None
         self._core_policies = tuple(core_policies)
+        self._organisation = Organisation(organisation, clock=clock)
         self._similarity = similarity_fn
         self._use_recorder = use_recorder
         self._clock = clock
@@ -100,7 +106,7 @@ class ContextInjectionStrategy:
         use_recorder: UseRecorder | None = None,
         clock: Clock = utc_now,
     ) -> Self:
-        """Return the strategy that a policy describes, with the backend's shared knowledge where it has any."""
+        """Return the strategy that a policy describes, with what the backend has of shared knowledge and facts."""
         can_share = isinstance(backend, MemoryCapabilities) and backend.supports_shared_access
         return cls(
             backend=backend,
@@ -108,6 +114,7 @@ class ContextInjectionStrategy:
             shared_store=backend if can_share and isinstance(backend, SharedKnowledgeStore) else None,
             token_estimator=token_estimator,
             core_policies=policy.org_memory.core_policies,
+            organisation=backend if isinstance(backend, HoldsFacts) else None,
             use_recorder=use_recorder,
             clock=clock,
         )
@@ -143,9 +150,13 @@ class ContextInjectionStrategy:
             _log.debug(RetrievalEvent.SKIPPED, extra={"agent_id": agent_id, "token_budget": token_budget})
             return ()
         try:
-            policies = format_core_policies(self._core_policies, estimator=self._estimator, token_budget=token_budget)
+            written = await self._organisation.policies(agent_id)
+            # What people wrote are instructions, as those of the file are; what agents wrote stands in a fence.
+            texts = (*self._core_policies, *(each.content for each in written if each.author.is_human))
+            policies = format_core_policies(texts, estimator=self._estimator, token_budget=token_budget)
             taken = sum(self._estimator.estimate_tokens(message.content) for message in policies)
-            memories = await self._memories(agent_id, query_text, categories)
+            told = as_memories([each for each in written if not each.author.is_human])
+            memories = (*told, *await self._memories(agent_id, query_text, categories))
             fitting = fit_memories(memories, estimator=self._estimator, token_budget=token_budget - taken)
             messages = (*policies, *format_fitting(fitting, injection_point=self._config.injection_point))
         except Exception as error:  # noqa: BLE001  # degrade raises what must not be hidden
@@ -161,6 +172,7 @@ class ContextInjectionStrategy:
     ) -> tuple[ScoredMemory, ...]:
         try:
             ranked = await self._ranked(agent_id, query_text, categories)
+            ranked = await self._organisation.checked(agent_id, ranked)
             ranked = await self._reranked(agent_id, query_text, ranked)
         except Exception as error:  # noqa: BLE001  # see prepare_messages
             degrade(error, source=Source.PIPELINE, agent_id=agent_id)
@@ -244,9 +256,11 @@ class ContextInjectionStrategy:
         return filtered[: config.max_memories]
 
     def _note_use(self, agent_id: str, injected: tuple[ScoredMemory, ...]) -> None:
-        if self._use_recorder is None or not injected:
+        # The organisation's facts are nobody's memories: no night asks how often they were used.
+        used = [each.entry.id for each in injected if not each.is_fact]
+        if self._use_recorder is None or not used:
             return
         try:
-            self._use_recorder.record(agent_id, [each.entry.id for each in injected], at=self._clock())
+            self._use_recorder.record(agent_id, used, at=self._clock())
         except Exception as error:  # noqa: BLE001  # see prepare_messages
             degrade(error, source=Source.USE_RECORDER, agent_id=agent_id)

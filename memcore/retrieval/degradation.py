@@ -15,6 +15,8 @@ class Source(StrEnum):
     BACKEND = "backend"
     KEYWORDS = "keywords"
     SHARED_STORE = "shared_store"
+    #: What the organisation wrote: its policies, or which facts still stand.
+    ORGANISATION = "organisation"
     HIERARCHICAL = "hierarchical"
     RERANKER = "reranker"
     FILTER = "filter"

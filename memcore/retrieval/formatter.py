@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from memcore.chat_message import ChatMessage, MessageRole
 from memcore.config.injection import InjectionPoint
 from memcore.fence import TAG_MEMORY_ENTRY, untrusted_content_directive, wrap_untrusted
+from memcore.org.shown_fact import category_in
 from memcore.retrieval.memory_filter import NON_INFERABLE_GUIDANCE
 from memcore.retrieval.scored_memory import ScoredMemory
 from memcore.retrieval.token_estimator import TokenEstimator
@@ -68,8 +69,11 @@ def fit(texts: Sequence[str], *, estimator: TokenEstimator, token_budget: int) -
 
 
 def _block(memory: ScoredMemory) -> str:
-    shared = "[shared] " if memory.is_shared else ""
-    line = f"{shared}[{memory.entry.category} {memory.combined_score:.2f}] {memory.entry.content}"
+    kind: str = memory.entry.category
+    origin = "[shared] " if memory.is_shared else ""
+    if memory.is_fact:
+        kind, origin = category_in(memory.entry.namespace), "[organisation] "
+    line = f"{origin}[{kind} {memory.combined_score:.2f}] {memory.entry.content}"
     return wrap_untrusted(TAG_MEMORY_ENTRY, line)
 
 

@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from memcore.backends.facts import ORGANISATION
 from memcore.config.fusion import FusionStrategy
 from memcore.frozen import Frozen
 from memcore.models import MemoryEntry
@@ -25,6 +26,11 @@ class ScoredMemory(Frozen):
     combined_score: float = Field(ge=0.0, le=1.0)
     is_shared: bool = False
     scoring_strategy: FusionStrategy | None = None
+
+    @property
+    def is_fact(self) -> bool:
+        """Whether it is a fact of the organisation: what agents publish is never in its name."""
+        return self.is_shared and self.entry.agent_id == ORGANISATION
 
 
 def best_first(memory: ScoredMemory) -> tuple[float, float, str]:

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from pydantic import ValidationError
 
 from memcore.approval_models import Approval, ApprovalRisk, Proposal, Superseded
-from memcore.approvals.shared_publication import PUBLISHER, request_of
+from memcore.approvals.published_text import PUBLISHER, request_of
+from memcore.approvals.shared_publication import PublicationLog
 from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.ledger.shared_log import SharedLog
 from memcore.models import MemoryCategory
 from memcore.procedural.lesson_text import LessonText
 from memcore.procedural.scope import ProceduralMemoryScope
@@ -82,7 +82,7 @@ def lesson_of(approval: Approval) -> LessonText:
         raise MemoryInputError.of(error, prefix="details.lesson") from None
 
 
-def superseded_skill(log: SharedLog, company: str, skill_id: str) -> Superseded:
+def superseded_skill(log: PublicationLog, company: str, skill_id: str) -> Superseded:
     """Return a skill, as it is published at this moment, as something to be superseded.
 
     Raises MemoryNotFoundError when it is not published.

@@ -3,7 +3,9 @@
 import re
 import unicodedata
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, Self
+
+from memcore.frozen import Frozen
 
 #: Conditions that share so much are about the same case, and actions that share so much agree (Jaccard of tokens).
 SAME_CASE = 0.5
@@ -48,21 +50,54 @@ class Claim(Protocol):
         ...
 
 
-def verdict_of(candidate: Claim, existing: Claim) -> Verdict:
-    """Return what the candidate is to the one that exists; a contradiction is looked for first.
+class Reading(Frozen):
+    """A claim as it is compared: read once, compared with many.
 
-    A condition without a word says nothing about its case, so both stand. Actions without a word agree with nothing.
+    Attributes:
+        condition: the tokens of its condition.
+        action: the tokens of its action.
+        confidence: 0 to 1.
     """
-    new, old = tokens(candidate.condition), tokens(existing.condition)
-    if not new or not old:
+
+    condition: frozenset[str]
+    action: frozenset[str]
+    confidence: float
+
+    @classmethod
+    def of(cls, claim: Claim) -> Self:
+        """Return the reading of a claim."""
+        return cls(condition=tokens(claim.condition), action=tokens(claim.action), confidence=claim.confidence)
+
+    def verdict(self, existing: "Reading") -> Verdict:
+        """Return what this one is to the one that exists; a contradiction is looked for first.
+
+        A condition without a word says nothing about its case, so both stand. Actions without a word agree with
+        nothing.
+        """
+        if not self.condition or not existing.condition:
+            return Verdict.PARTIAL
+        is_agreeing = self._acts_like(existing)
+        if jaccard(self.condition, existing.condition) >= SAME_CASE and not is_agreeing:
+            return Verdict.CONFLICT
+        if is_agreeing and self.covers(existing) and self.confidence > existing.confidence:
+            return Verdict.FULL
         return Verdict.PARTIAL
-    agreement = jaccard(tokens(candidate.action), tokens(existing.action))
-    if jaccard(new, old) >= SAME_CASE and agreement < SAME_ACTION:
-        return Verdict.CONFLICT
-    covers = len(new & old) / len(old) >= COVERS
-    if covers and agreement >= SAME_ACTION and candidate.confidence > existing.confidence:
-        return Verdict.FULL
-    return Verdict.PARTIAL
+
+    def repeats(self, existing: "Reading") -> bool:
+        """Tell whether the one that exists covers its case and acts alike: it would add nothing."""
+        return bool(self.condition) and existing.covers(self) and self._acts_like(existing)
+
+    def covers(self, other: "Reading") -> bool:
+        """Tell whether its condition reaches as far as the other one's, which has a word."""
+        return len(self.condition & other.condition) / len(other.condition) >= COVERS
+
+    def _acts_like(self, other: "Reading") -> bool:
+        return jaccard(self.action, other.action) >= SAME_ACTION
+
+
+def verdict_of(candidate: Claim, existing: Claim) -> Verdict:
+    """Return what the candidate is to the one that exists (see :meth:`Reading.verdict`)."""
+    return Reading.of(candidate).verdict(Reading.of(existing))
 
 
 def tokens(text: str) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""``memtend agents``: who is known, what is set on each, who rests."""
+"""``memtend agents``: who is known, what is set on each, who rests, what each has learned."""
 
 from typing import Annotated, Any
 
@@ -7,11 +7,12 @@ import typer
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger.agent import Agent, AgentSpec
 from memcore.models import ConsolidationInterval, MemoryCategory, MemoryLevel
+from ops.cli.agent_lessons import lessons
 from ops.cli.console import AsJson, say, show_facts, show_rows
 from ops.cli.ringing import ring
 from ops.cli.session import HomeOption, ledger_of, settings_of
 
-app = typer.Typer(help="Agents: list, add, set, pause, resume.", no_args_is_help=True)
+app = typer.Typer(help="Agents: list, lessons, add, set, pause, resume.", no_args_is_help=True)
 
 AgentArgument = Annotated[str, typer.Argument(help="The agent's id.")]
 Role = Annotated[str | None, typer.Option(help="What the agent does.")]
@@ -41,6 +42,9 @@ def list_agents(home: HomeOption = None, as_json: AsJson = False) -> None:
         columns=("agent_id", "role", "department", "interval", "max_memories", "paused", "next_due_at", "last_run_at"),
         as_json=as_json,
     )
+
+
+app.command("lessons")(lessons)
 
 
 @app.command("add")

@@ -35,9 +35,12 @@ ROOMS = {
     "dead": "dead",
     "shared": "shared",
     "approvals": "approvals",
+    "skills": "skills",
     "org": "org",
+    "audit": "audit",
     "usage": "usage",
     "archive": "archive",
+    "reindex": "reindex",
     "wiki": "wiki",
     "config": "config",
 }

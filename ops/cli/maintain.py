@@ -55,13 +55,16 @@ def _show_plan(agent_id: str, home: Path | None, *, as_json: bool) -> None:
             company=settings.company,
             level=policy.level,
             timeouts=Timeouts.of(policy.options),
+            pruning=policy.procedural.pruning if policy.procedural.enabled else None,
         )
         plan = runner.run(service.plan(agent_id))
     if as_json:
-        told = {name: getattr(plan, name) for name in ("removed", "archived", "questions", "tokens")}
+        told = {name: getattr(plan, name) for name in ("removed", "pruned", "archived", "questions", "tokens")}
         show_json({**plan.model_dump(mode="json"), **told})
         return
     say(f"{plan.live} memories live; a run would remove {plan.removed} and make {plan.summaries} summaries")
+    if plan.pruned:
+        say(f"{plan.pruned} of them are lessons that memory.procedural.pruning forgets")
     if plan.archived:
         say(f"{plan.archived} of them would go to the archive, the others are in the journal alone")
     if plan.questions:

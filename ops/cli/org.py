@@ -2,15 +2,15 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from memcore.config.settings import Settings
 from memcore.config.write_access import OrgFactCategory
-from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger.org_log import MAX_PAGE
 from memcore.org.ledger_org_memory import LedgerOrgMemory
 from memcore.org_models import (
@@ -23,7 +23,10 @@ from memcore.org_models import (
 )
 from ops.cli.console import AsJson, show_facts, show_rows
 from ops.cli.memories import moment, shown
-from ops.cli.session import HomeOption, ledger_of, one_sentence, policy_of, settings_of
+from ops.cli.session import HomeOption, backend_of, ledger_of, one_sentence, policy_of, settings_of
+
+if TYPE_CHECKING:
+    from memcore.backends.protocol import MemoryBackend
 
 app = typer.Typer(help="The organisation's facts: list, search, show, write, retract, log.", no_args_is_help=True)
 
@@ -62,16 +65,16 @@ def list_facts(
 
 @app.command("search")
 def search(
-    text: Annotated[str, typer.Argument(help="Words to look for.")],
+    text: Annotated[str, typer.Argument(help="What to look for.")],
     category: CategoryOption = None,
     limit: Annotated[int, typer.Option(help="Most facts, 1 to 100; the policy may allow less.")] = 5,
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find facts by words, best first, those of the policy file among them, as an engine's agents would."""
+    """Find facts by meaning and words, best first, those of the policy file among them, as an engine's agents would."""
     with one_sentence():
         query = OrgMemoryQuery(context=text, categories=_categories(category), limit=limit)
-    with _memory(settings_of(home)) as (memory, runner):
+    with _memory(settings_of(home), by_meaning=True) as (memory, runner):
         rows = [_facts(fact) for fact in runner.run(memory.query(query))]
     show_rows(rows if as_json else map(_short, rows), columns=_COLUMNS, as_json=as_json)
 
@@ -99,7 +102,7 @@ def write(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a fact, or the next version of one; it can be found when the command ends."""
+    """Write a fact, or the next version of one; words find it when the command ends, meaning with the next sweep."""
     with one_sentence():
         request = OrgFactWriteRequest.model_validate({"content": content, "category": category, "tags": tag or ()})
     author = _author(by)
@@ -141,12 +144,23 @@ def add_to(root: typer.Typer) -> None:
 
 
 @contextmanager
-def _memory(settings: Settings) -> Iterator[tuple[LedgerOrgMemory, asyncio.Runner]]:
+def _memory(settings: Settings, *, by_meaning: bool = False) -> Iterator[tuple[LedgerOrgMemory, asyncio.Runner]]:
     config = policy_of(settings).org_memory
-    with ledger_of(settings) as ledger, asyncio.Runner() as runner:
-        memory = LedgerOrgMemory(ledger.org, config, company=settings.company)
+    with ledger_of(settings) as ledger, ExitStack() as opened:
+        runner, backend = _with_store(settings, opened) if by_meaning else (None, None)
+        runner = runner or opened.enter_context(asyncio.Runner())
+        memory = LedgerOrgMemory(ledger.org, config, company=settings.company, backend=backend)
         runner.run(memory.connect())
         yield memory, runner
+
+
+def _with_store(settings: Settings, opened: ExitStack) -> "tuple[asyncio.Runner, MemoryBackend] | tuple[None, None]":
+    try:
+        backend, runner = opened.enter_context(backend_of(settings))
+    except MemoryConnectionError as error:
+        typer.echo(f"memtend: found by words alone: {error}", err=True)
+        return None, None
+    return runner, backend
 
 
 def _author(name: str) -> OrgFactAuthor:

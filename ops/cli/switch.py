@@ -1,5 +1,7 @@
 """``memtend pause`` and ``memtend resume``: the kill switch of all maintenance."""
 
+from datetime import timedelta
+
 import typer
 
 from memcore.ledger.run import RunState
@@ -9,6 +11,9 @@ from ops.cli.session import HomeOption, ledger_of, settings_of
 
 #: Waiting runs that are rung for at once; the sweep finds the others within minutes.
 RUNS_RUNG = 1_000
+
+#: The same of the skill evolver's cycles.
+CYCLES_RUNG = 3
 
 
 def pause(home: HomeOption = None) -> None:
@@ -25,7 +30,8 @@ def resume(home: HomeOption = None) -> None:
     with ledger_of(settings) as ledger:
         ledger.switches.resume(settings.company)
         waiting = ledger.runs.list(settings.company, state=RunState.QUEUED, limit=RUNS_RUNG)
-    ring(settings, waiting)
+        cycles = ledger.skill_cycles.waiting(settings.company, rung_before=timedelta(0), limit=CYCLES_RUNG)
+    ring(settings, waiting, cycles=cycles)
     say("maintenance goes on")
 
 

@@ -22,6 +22,7 @@ _BECAUSE: dict[BookingReason, str] = {
     "expired": "its own expiry had come",
     "consolidated": "it was merged with others",
     "enforced": "the agent had more memories than its limit",
+    "pruned": "its agent had older lessons, or more of them, than it keeps",
     "ended": "its session, project or task had ended",
     "restored": "it was brought back from the archive",
     "undone": "a run was taken back",

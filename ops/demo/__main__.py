@@ -1,6 +1,7 @@
 """The demo: ``python -m ops.demo`` starts a stack in a fresh folder, brings the fleet in, and shows its first night."""
 
 import argparse
+import json
 import os
 import shutil
 import sys
@@ -15,7 +16,9 @@ from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the 
 from ops.cli.console import say
 from ops.demo.fleet import agents, fleet, ordeal, searches
 from ops.demo.fleet_night import UNTIL_LATER, FleetNight, fleet_night
-from ops.demo.model import stub_model
+from ops.demo.learning import Learning
+from ops.demo.learning_report import show_learning
+from ops.demo.model import DemoModel, demo_model
 from ops.demo.report import show_balances, show_lesson, show_night, show_searches, show_undo, show_why
 from workers.stack.stack import Stack, start_stack
 
@@ -30,11 +33,14 @@ def main(argv: Sequence[str]) -> int:
     """Run the demo; return 0 when every account balances."""
     parser = argparse.ArgumentParser(prog="python -m ops.demo", description=__doc__)
     parser.add_argument("--home", type=Path, help="keep the data here; else a temporary folder that is removed")
-    home = parser.parse_args(argv).home
+    parser.add_argument("--model", help="which model of MEMTEND_LLM_URL is asked; else the first that it lists")
+    given = parser.parse_args(argv)
+    home: Path | None = given.home
     folder = home or Path(tempfile.mkdtemp(prefix="memtend-demo-"))
     try:
-        return _demo(folder.absolute())
-    except MemoryError as error:
+        with demo_model(os.environ, name=given.model) as model:
+            return _demo(folder.absolute(), model)
+    except (MemoryError, TimeoutError) as error:
         sys.stderr.write(f"memtend demo: {error}\n")
         return 1
     finally:
@@ -42,27 +48,27 @@ def main(argv: Sequence[str]) -> int:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _demo(folder: Path) -> int:
+def _demo(folder: Path, model: DemoModel) -> int:
     begun = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(Path(__file__).parent / "policy.yaml", folder / "policy.yaml")
+    policy = Path(__file__).with_name("policy.yaml").read_text(encoding="utf-8")
+    (folder / "policy.yaml").write_text(policy.replace("model: stub", f"model: {json.dumps(model.name)}"))
     say(f"starting broker, store, workers, beat and Flower in {folder} ...")
-    with stub_model() as address:
-        stack = start_stack(folder, {**os.environ, "MEMTEND_LLM_URL": address}, tick_seconds=_TICK_SECONDS)
-        watcher = threading.Thread(target=stack.supervisor.watch, name="watch")
-        watcher.start()
-        try:
-            with fleet_night(stack.settings) as night:
-                is_balanced = _story(night)
-        finally:
-            stack.supervisor.ask_to_stop()
-            watcher.join()
-            stack.stop()
+    stack = start_stack(folder, {**os.environ, "MEMTEND_LLM_URL": model.address}, tick_seconds=_TICK_SECONDS)
+    watcher = threading.Thread(target=stack.supervisor.watch, name="watch")
+    watcher.start()
+    try:
+        with fleet_night(stack.settings) as night:
+            is_balanced = _story(night, model, folder)
+    finally:
+        stack.supervisor.ask_to_stop()
+        watcher.join()
+        stack.stop()
     _epilogue(stack, time.monotonic() - begun)
     return 0 if is_balanced else 1
 
 
-def _story(night: FleetNight) -> bool:
+def _story(night: FleetNight, model: DemoModel, home: Path) -> bool:
     now = datetime.now(UTC)
     team = agents()
     night.register(team, not_before=now + UNTIL_LATER)
@@ -78,8 +84,10 @@ def _story(night: FleetNight) -> bool:
     show_night(runs, {agent_id: night.balance(agent_id, ids) for agent_id, ids in stored.items()})
     show_searches(night, searches(now))
     show_why(night, runs[tale.agent])
-    stored[tale.agent].append(show_lesson(night, tale.agent))
+    stored[tale.agent] += show_lesson(night, tale.agent, model=model.about)
     show_undo(night, runs[_UNDONE], stored[_UNDONE])
+    for agent_id, ids in show_learning(Learning(night=night, home=home), now).items():
+        stored[agent_id] += ids
     say("\nThe accounts: every id that client, journal and store hold")
     return show_balances({agent_id: night.balance(agent_id, ids) for agent_id, ids in stored.items()})
 

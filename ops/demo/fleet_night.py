@@ -105,16 +105,17 @@ class FleetNight:
             pass
         return receipt.experience_id
 
-    def lesson(self, agent_id: str) -> MemoryEntry:
-        """Wait until the agent's experience is compressed and return what it learned."""
+    def lesson(self, agent_id: str) -> MemoryEntry | None:
+        """Wait until the agent's experience is compressed and return what it learned; None when nothing came of it."""
         deadline = time.monotonic() + LIMIT_SECONDS
         query = MemoryQuery(tags=(COMPRESSED_TAG,), limit=1)
-        while not (found := self.runner.run(self.backend.retrieve(agent_id, query))):
-            if time.monotonic() > deadline:
-                msg = f"no lesson came of what {agent_id} went through"
-                raise MemoryStoreError(msg)
+        while time.monotonic() < deadline:
+            is_over = not self.ledger.experiences.has_raw(self.company, agent_id)
+            found = self.runner.run(self.backend.retrieve(agent_id, query))
+            if found or is_over:
+                return found[0] if found else None
             time.sleep(_LOOK_SECONDS)
-        return found[0]
+        return None
 
     def why(self, memory_id: str) -> Story:
         """Return where a memory comes from, through every summary."""

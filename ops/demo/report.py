@@ -47,7 +47,7 @@ def show_searches(night: FleetNight, questions: Iterable[FleetQuestion]) -> None
     for question in questions:
         say(f"\n{question.agent_id} is asked: {question.text}")
         for entry in night.search(question, limit=_RESULTS):
-            say(f"  {entry.relevance_score or 0.0:.3f}  {entry.created_at:%Y-%m-%d}  {_line(entry.content)}")
+            say(f"  {entry.relevance_score or 0.0:.3f}  {entry.created_at:%Y-%m-%d}  {shortened(entry.content)}")
 
 
 def show_undo(night: FleetNight, run: Run, stored: Iterable[str]) -> None:
@@ -78,17 +78,32 @@ def show_why(night: FleetNight, run: Run) -> None:
         say(f"  and {more} more")
 
 
-def show_lesson(night: FleetNight, agent_id: str) -> str:
-    """Print what an agent learned from what it went through and what asking for it took; return the memory's id."""
+def show_lesson(night: FleetNight, agent_id: str, *, model: str) -> list[str]:
+    """Print what an agent learned from what it went through and what asking for it took; return the memory's id.
+
+    Args:
+        night: the running stack.
+        agent_id: who.
+        model: who compressed it, for people.
+    """
     lesson = night.lesson(agent_id)
-    told = json.loads(lesson.content)
+    say(f"\nwhat {agent_id} went through was compressed by a language model ({model}):")
+    if lesson is None:
+        say("  no lesson came of it; the experience stays as it was")
+        return []
+    say(f"  {shortened(' / '.join(json.loads(lesson.content)['strategic_decisions']))}")
+    show_usage(night, "system:memory:compress:")
+    return [lesson.id]
+
+
+def show_usage(night: FleetNight, purpose: str) -> None:
+    """Print what questions took whose purpose begins with these words, as the account has it."""
     today = datetime.now(UTC).date()
-    asked = night.ledger.usage.report(night.company, UsageBy.PURPOSE, since=today, until=today + timedelta(days=1))
-    say(f"\nwhat {agent_id} went through was compressed by a language model (a stub that says keywords):")
-    say(f"  {_line(' / '.join(told['strategic_decisions']))}")
+    asked = night.ledger.usage.report(night.company, UsageBy.PURPOSE, since=today - timedelta(days=1), until=today)
     for row in asked:
-        say(f"  {row.calls} question for {row.key}: {row.prompt_tokens} tokens read, {row.completion_tokens} written")
-    return lesson.id
+        if row.key and row.key.startswith(purpose):
+            told = f"{row.prompt_tokens} tokens read, {row.completion_tokens} written"
+            say(f"  {row.key}: {row.calls} asked, {told}")
 
 
 def show_balances(balances: Mapping[str, Balance]) -> bool:
@@ -98,6 +113,7 @@ def show_balances(balances: Mapping[str, Balance]) -> bool:
     return all(account.is_exact for account in balances.values())
 
 
-def _line(text: str) -> str:
+def shortened(text: str) -> str:
+    """Return as much of a text as stands in a line."""
     line = " ".join(text.split())
     return line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 3] + "..."

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memcore.embedding.stop_words import ENGLISH_STOP_WORDS
-from ops.stub_llm.fault import Fault
+from ops.stub_llm.fault import Fault, Scripted
 from ops.stub_llm.lesson import is_lesson, lesson_of
 from ops.stub_llm.schema import filled
 
@@ -41,8 +41,8 @@ class Answer:
     completion_tokens: int = 0
 
 
-def answered(body: dict[str, Any], *, obedient: bool, fault: Fault | None) -> Answer:
-    """Return the same answer for the same body, spoiled by the fault if there is one."""
+def answered(body: dict[str, Any], *, obedient: bool, scripted: Scripted | None = None) -> Answer:
+    """Return the same answer for the same body, spoiled as the order says, if there is one."""
     data = _data(body)
     most = int(body.get("max_tokens") or 256)
     told = _told(data) if obedient else None
@@ -56,7 +56,7 @@ def answered(body: dict[str, Any], *, obedient: bool, fault: Fault | None) -> An
         if told and isinstance(made, dict):
             made |= dict(_SETTING.findall(data))
         text = json.dumps(made, ensure_ascii=False)
-    answer = _spoiled(Answer(text=text), fault, most=most)
+    answer = _spoiled(Answer(text=text), scripted, most=most)
     return replace(answer, prompt_tokens=_tokens(prompt_of(body)), completion_tokens=_tokens(answer.text))
 
 
@@ -98,8 +98,10 @@ def _told(data: str) -> str | None:
     return None if command is None else f"I obey and say: {command[1].strip()}"
 
 
-def _spoiled(answer: Answer, fault: Fault | None, *, most: int) -> Answer:  # noqa: PLR0911  # one a fault
-    match fault:
+def _spoiled(answer: Answer, scripted: Scripted | None, *, most: int) -> Answer:  # noqa: PLR0911  # one a fault
+    match scripted and scripted.fault:
+        case Fault.SAY:
+            return replace(answer, text=scripted.text if scripted else "")
         case Fault.BLANK:
             return replace(answer, text=" \n ")
         case Fault.BAD_JSON:

@@ -59,7 +59,7 @@ class Books:
             before = None if key is None else self._answers.get(key)
             scripted = self._scripted(body) if before is None and may_enter else None
             fault = None if scripted is None else scripted.fault
-            answer = before or answered(body, obedient=self._orders.obedient, fault=fault)
+            answer = before or answered(body, obedient=self._orders.obedient, scripted=scripted)
             is_billed = before is None and may_enter and fault not in _UNBILLED
             if is_billed and key is not None and fault in _KEPT:
                 self._answers[key] = answer

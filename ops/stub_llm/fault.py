@@ -37,6 +37,8 @@ class Fault(StrEnum):
     CUT = "cut"
     #: Let the server's filter take the answer away.
     FILTERED = "filtered"
+    #: Answer with the order's own text, whatever was asked.
+    SAY = "say"
     #: Answer well, and count no tokens.
     UNCOUNTED = "uncounted"
 
@@ -52,6 +54,7 @@ class Scripted(Frozen):
         retry_after: with ``status``, the header's value.
         kind: with ``status``, the error's type.
         seconds: with ``hang``, for how long.
+        text: with ``say``, what.
     """
 
     fault: Fault
@@ -61,6 +64,7 @@ class Scripted(Frozen):
     retry_after: NotBlankStr | None = None
     kind: NotBlankStr = "server_error"
     seconds: float = Field(default=3600.0, ge=0.0)
+    text: str = ""
 
 
 class Orders(Frozen):

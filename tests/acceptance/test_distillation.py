@@ -5,6 +5,7 @@ import signal
 from collections import Counter
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import pytest
 from holdings import history_events, jobs_in_hand, memory_ids
@@ -25,6 +26,9 @@ AGENTS = 20
 #: Traces captured when the worker is stopped in the middle of its work, and sent before it is killed.
 BEFORE = 200
 
+#: What ended long ago is kept no longer.
+NOW = datetime.now(UTC)
+
 REASONS = tuple(TerminationReason)
 
 
@@ -43,6 +47,7 @@ def told(number: int) -> ExecutionTrace:
         turns=(Turn(tokens=number, tools=("search_memory", "shell")),),
         termination_reason=REASONS[number % len(REASONS)],
         output=f"the answer of task {number}",
+        ended_at=NOW,
     )
 
 

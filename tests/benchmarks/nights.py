@@ -36,6 +36,7 @@ from memcore.backends.mem0.place import Mem0Place  # noqa: E402
 from memcore.backends.record import Lineage, MemoryRecord, Page  # noqa: E402
 from memcore.clock import utc_now  # noqa: E402
 from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType  # noqa: E402
+from memcore.config.pruning import PruningConfig  # noqa: E402
 from memcore.config.retention import RetentionConfig  # noqa: E402
 from memcore.embedding.bm25 import Bm25Encoder  # noqa: E402
 from memcore.embedding.factory import create_embedder  # noqa: E402
@@ -146,7 +147,13 @@ class Nights:
     def _night(self, agent_id: str, seen: Seen, *, level: MemoryLevel = MemoryLevel.PERSISTENT) -> Done:
         counting = _Counting(self._backend)
         service = MaintenanceService(
-            cast("WorkerBackend", counting), self._ledger, _POLICY, company=_COMPANY, level=level, timeouts=_TIMEOUTS
+            cast("WorkerBackend", counting),
+            self._ledger,
+            _POLICY,
+            company=_COMPANY,
+            level=level,
+            timeouts=_TIMEOUTS,
+            pruning=PruningConfig(),
         )
         new = NewRun(run_id=ids.new_id(), company=_COMPANY, agent_id=agent_id, planned_at=utc_now())
         run = self._ledger.runs.create(new)

@@ -1,4 +1,4 @@
-"""``python tests/benchmarks/run.py``: stores, searches, imports, memory, queues, crowding, the scheduler and nights.
+"""``python tests/benchmarks/run.py``: stores, searches, imports, memory, queues, crowding, scheduler, nights, skills.
 
 Every figure is repeated; the contenders of one figure take turns, so that the machine's other work meets all alike.
 CPU time is less moved by other work than wall time: trust ratios of it on a busy machine.
@@ -34,6 +34,7 @@ from benchmarks.residence import residence  # noqa: E402
 from benchmarks.retrieval.conversations import conversations  # noqa: E402
 from benchmarks.scheduling import scheduling  # noqa: E402
 from benchmarks.searching import Searching  # noqa: E402
+from benchmarks.skill_cycles import skill_cycles  # noqa: E402
 from benchmarks.stock_mem0 import stock_mem0  # noqa: E402
 from benchmarks.storing import Storing  # noqa: E402
 from benchmarks.texts import Texts  # noqa: E402
@@ -76,14 +77,16 @@ def main(argv: Sequence[str]) -> int:
     agenda, agenda_targets = scheduling(known=options.agents, due=options.due)
     noise.append(_spin())
     kept, night_targets = nights(size=options.night, turns=options.turns)
+    noise.append(_spin())
+    learned, skill_targets = skill_cycles(size=options.executions, turns=1)
     found, found_targets = enforcing(RULES) if conversations() else ([], [])
-    figures += crowd + agenda + kept + found
+    figures += crowd + agenda + kept + learned + found
     noise.append(_spin())
     spin = Figure(group="noise", name="the same 0.2 s of arithmetic", unit="ms", samples=noise)
     figures.append(spin)
     machine = _machine(foreign, time.monotonic() - begun)
     targets = _targets({figure.name: figure for figure in figures}) + queue_targets + crowd_targets
-    targets += agenda_targets + night_targets + found_targets
+    targets += agenda_targets + night_targets + skill_targets + found_targets
     show(figures, targets, machine)
     if options.json:
         save(options.json, figures, targets, machine)
@@ -104,6 +107,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--crowd", type=int, default=20_000, help="memories of the load that one store waits beside")
     parser.add_argument("--agents", type=int, default=100_000, help="agents known to the scheduler")
     parser.add_argument("--night", type=int, default=10_000, help="memories of the agent whose nights are measured")
+    parser.add_argument("--executions", type=int, default=50_000, help="executions that the evolver looks at")
     parser.add_argument("--due", type=int, default=10_000, help="agents due at once, about")
     return parser.parse_args(argv)
 

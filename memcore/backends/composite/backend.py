@@ -14,6 +14,7 @@ from memcore.backends.composite.fan_out import all_answers, fan_out
 from memcore.backends.composite.merged_scan import merged_page
 from memcore.backends.composite.routes import Routes
 from memcore.backends.events import BackendEvent
+from memcore.backends.facts import FactStore, facts_of
 from memcore.backends.fresh import fresh_record
 from memcore.backends.owner import require_agent_id, require_memory_id
 from memcore.backends.protocol import MAX_PAGE
@@ -107,6 +108,11 @@ class CompositeBackend:
     def supports_shared_access(self) -> bool:
         """Whether the default child does: shared knowledge has one place, whatever the namespace it speaks of."""
         return self._routes.default.supports_shared_access
+
+    @property
+    def facts(self) -> FactStore | None:
+        """The default child's store of facts, if it has one."""
+        return facts_of(self._routes.default)
 
     @property
     def max_memories_per_agent(self) -> int | None:

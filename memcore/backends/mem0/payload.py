@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from memcore.backends.owner import SHARED_OWNER
-from memcore.backends.record import Lineage, MemoryRecord, Vectors
+from memcore.backends.record import LESSON_FIELD, LESSON_KEY, Lineage, MemoryRecord, Vectors
 from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata
 
 #: Category of a memory that has none, because stock mem0 wrote it. Not WORKING: those end with their task, and
@@ -55,6 +55,9 @@ class Key(StrEnum):
 
 
 _KNOWN = frozenset(Key)
+
+#: Where the store finds what every lesson has, and nothing else.
+LESSON = f"{LESSON_KEY}.{LESSON_FIELD}"
 
 #: What decode makes an entry of, and by what its expiry is seen: a search asks for no more, because turning a whole
 #: payload into JSON takes the store server twice as long.

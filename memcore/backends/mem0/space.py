@@ -7,7 +7,7 @@ from typing import Self
 
 from qdrant_client.models import Filter
 
-from memcore.backends.mem0.where import of_query, of_shared, of_version, owned
+from memcore.backends.mem0.where import of_query, of_shared, of_version, owned, published_by
 from memcore.backends.owner import SHARED_OWNER
 from memcore.models import MemoryQuery
 
@@ -38,5 +38,14 @@ class Space:
 
         def narrowed(now: datetime | None) -> Filter:
             return of_shared(query, version=version, exclude_agent=exclude_agent, now=now)
+
+        return cls(owner=SHARED_OWNER, everything=of_version(version), narrowed=narrowed)
+
+    @classmethod
+    def of_publisher(cls, publisher: str, query: MemoryQuery, *, version: int) -> Self:
+        """Return the space of what one name published of the shared knowledge, as it was at a version."""
+
+        def narrowed(now: datetime | None) -> Filter:
+            return of_shared(query, published_by(publisher), version=version, now=now)
 
         return cls(owner=SHARED_OWNER, everything=of_version(version), narrowed=narrowed)

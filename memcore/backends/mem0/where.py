@@ -16,7 +16,7 @@ from qdrant_client.models import (
     Range,
 )
 
-from memcore.backends.mem0.payload import Key
+from memcore.backends.mem0.payload import LESSON, Key
 from memcore.backends.owner import SHARED_OWNER, memory_ids, require_agent_id
 from memcore.backends.where import Where
 from memcore.models import MemoryQuery
@@ -36,6 +36,11 @@ def shared(*conditions: Condition, but_not: Sequence[Condition] = ()) -> Filter:
     return _of_owner(SHARED_OWNER, conditions, but_not)
 
 
+def of_owners(owners: Sequence[str]) -> Filter:
+    """Return the filter for all that lies under any of these owners, for carrying it to another collection."""
+    return _of_owner(tuple(owners), (), ())
+
+
 def of_where(where: Where, *conditions: Condition) -> Filter:
     """Return the filter for what a Where means, narrowed by further conditions."""
     must = [
@@ -49,10 +54,11 @@ def of_where(where: Where, *conditions: Condition) -> Filter:
         *_present(Key.PROJECT_ID, where.project_id),
         *_present(Key.TASK_ID, where.task_id),
         *([] if where.outside is None else [without(Key(where.outside))]),
+        *([] if where.lessons is not False else [without(LESSON)]),
         *_present(Key.CLAIM, where.token),
         *conditions,
     ]
-    must_not: list[Condition] = []
+    must_not: list[Condition] = [without(LESSON)] if where.lessons else []
     if where.without_tags:
         must_not.append(FieldCondition(key=Key.TAGS.value, match=MatchAny(any=list(where.without_tags))))
     if where.without_ids:
@@ -91,6 +97,11 @@ def of_shared(
     return shared(_published(version), *_asked(query), *conditions, but_not=but_not)
 
 
+def published_by(name: str) -> Condition:
+    """Return the condition that shared knowledge was published in this name."""
+    return _equal(Key.SHARED_BY, name)
+
+
 def expired(now: datetime) -> list[Condition]:
     """Return the condition that an entry's expiry has come."""
     return _range(Key.EXPIRES_TS, at_most=now)
@@ -107,9 +118,9 @@ def with_ids(ids: Collection[str]) -> Condition:
     return HasIdCondition(has_id=list(memory_ids(sorted(ids))))
 
 
-def without(key: Key) -> Condition:
+def without(key: str) -> Condition:
     """Return the condition that a point lacks the key, or has it empty."""
-    return IsEmptyCondition(is_empty=PayloadField(key=key.value))
+    return IsEmptyCondition(is_empty=PayloadField(key=str(key)))
 
 
 def created(*, after: float | None = None, exactly: float | None = None, before: float | None = None) -> Condition:
@@ -119,8 +130,9 @@ def created(*, after: float | None = None, exactly: float | None = None, before:
     return FieldCondition(key=Key.CREATED_TS.value, range=Range(gt=low, lt=high))
 
 
-def _of_owner(owner: str, conditions: Sequence[Condition], but_not: Sequence[Condition]) -> Filter:
-    return Filter(must=[_equal(Key.AGENT_ID, owner), *conditions], must_not=list(but_not) or None)
+def _of_owner(owner: str | tuple[str, ...], conditions: Sequence[Condition], but_not: Sequence[Condition]) -> Filter:
+    owned_by = _equal(Key.AGENT_ID, owner) if isinstance(owner, str) else _any_of(Key.AGENT_ID, owner)[0]
+    return Filter(must=[owned_by, *conditions], must_not=list(but_not) or None)
 
 
 def _asked(query: MemoryQuery) -> list[Condition]:

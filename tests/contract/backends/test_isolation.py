@@ -4,16 +4,25 @@ from datetime import timedelta
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from memories import DAWN, new_agent, record
+from memories import DAWN, NOW, new_agent, record
+from org_facts import GRACE, request
 from trespasses import CALLS, PROTOCOLS, Trespass, calls_of, check
 
 from memcore.backends.factory import WorkerBackend
+from memcore.backends.facts import facts_of
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.history import History
 from memcore.backends.record import MemoryRecord
 from memcore.backends.shared import SharedKnowledgeStore
 from memcore.backends.where import Where
+from memcore.config.write_access import OrgFactCategory
+from memcore.ledger.engine import Database
+from memcore.ledger.org_log import OrgLog
 from memcore.models import MemoryCategory, MemoryQuery, MemoryStoreRequest
+from memcore.org.shown_fact import record_of
+
+#: The id of the one fact that the company knows.
+FACT = "safe"
 
 WORDS = st.sampled_from(["the safe", "opens at", "seventeen", "four", "noon"])
 
@@ -40,6 +49,24 @@ async def holdings(backend: WorkerBackend, agent: str, token: str) -> str:
     assert isinstance(backend, SharedKnowledgeStore)
     published = [entry for entry in await backend.search_shared(MemoryQuery(limit=1_000)) if entry.agent_id == agent]
     return f"{held} {[one.entry.id for one in marked]} {published} {await told(backend, held)}"
+
+
+async def known_fact(backend: WorkerBackend) -> MemoryRecord | None:
+    """Show the one fact that the company knows, where the backend has room for such."""
+    facts = facts_of(backend)
+    if facts is None:
+        return None
+    assert isinstance(backend, Mem0Backend)
+    database = Database(backend._place.ledger_url or "", name="ledger")
+    log = OrgLog(database, clock=lambda: NOW)
+    if not log.standing(backend._company, [FACT]):
+        policy = request("the safe opens at seventeen four", category=OrgFactCategory.CORE_POLICY)
+        log.publish(backend._company, FACT, policy, author=GRACE)
+    (line,) = log.operations(backend._company, FACT)
+    database.close()
+    shown = record_of(backend._company, line)
+    await facts.show(shown)
+    return shown
 
 
 async def told(backend: WorkerBackend, held: tuple[MemoryRecord, ...]) -> object:
@@ -70,6 +97,7 @@ async def test_no_call_of_a_stranger_shows_counts_or_changes_anything(
     assert isinstance(other_company, SharedKnowledgeStore)
     fact = MemoryStoreRequest(category=MemoryCategory.SOCIAL, content="the safe opens at seventeen four")
     published = await backend.publish(owner, fact)
+    fact_shown = await known_fact(backend)
     versions = await other_company.shared_version()
     await other_company.retract(owner, published)
     assert await other_company.shared_version() == versions
@@ -81,7 +109,7 @@ async def test_no_call_of_a_stranger_shows_counts_or_changes_anything(
         await theirs.store_many(mine)
         trespass = Trespass(
             backend=theirs, me=stranger, mine=mine, prey=prey, token="the owner's", cursor=cursor,
-            published=published, is_colleague=theirs is backend,
+            published=published, fact=fact_shown, is_colleague=theirs is backend,
         )  # fmt: skip
         for number in data.draw(st.permutations(range(len(CALLS)))):
             await check(trespass, number)
@@ -89,6 +117,11 @@ async def test_no_call_of_a_stranger_shows_counts_or_changes_anything(
         assert await holdings(backend, owner, "the owner's") == before
     await backend.delete_where(Where(agent_id=owner))
     assert await backend.retract(owner, published)
+    facts = facts_of(backend)
+    if facts is not None and fact_shown is not None:
+        # No stranger hid it.
+        assert {hit.entry.id for hit in await facts.near(MemoryQuery(text="safe"))} == {fact_shown.entry.id}
+        assert (await facts.standing([FACT])).keys() == {FACT}
 
 
 async def test_another_agent_cannot_overwrite_a_memory_by_its_id(backend: WorkerBackend) -> None:

@@ -2,6 +2,7 @@
 
 import uuid
 from datetime import timedelta
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,8 @@ SOME_TAGS = st.lists(st.sampled_from(TAGS), max_size=3, unique=True).map(tuple)
 CATEGORIES = st.sampled_from(list(MemoryCategory)[:3])
 NAMESPACES = st.sampled_from(["n1", "n2"])
 OUTSIDE: list[Scope | None] = [None, "session_id", "project_id"]
+#: What memories hold beside memtend's own keys: nothing, a stranger's key, or what makes a lesson of one.
+EXTRAS: list[dict[str, Any]] = [{}, {"procedure": "of a stranger"}, {"procedure": {"scope": "agent"}}]
 A_SESSION = st.sampled_from([None, "s1", "s2"])
 
 
@@ -36,6 +39,7 @@ def memories(draw: st.DrawFn, agents: list[str]) -> list[MemoryRecord]:
             tags=draw(SOME_TAGS),
             expires_at=draw(st.sampled_from([None, NOW, NOW + timedelta(microseconds=1)])),
             lineage=Lineage(session_id=draw(A_SESSION)),
+            extra=draw(st.sampled_from(EXTRAS)),
         )
         for n in range(draw(st.integers(0, 16)))
     ]
@@ -61,6 +65,7 @@ def wheres(draw: st.DrawFn, agent_id: str, made: list[MemoryRecord]) -> Where:
         without_ids=draw(st.just(frozenset()) | some_ids),
         session_id=draw(A_SESSION),
         outside=draw(st.sampled_from(OUTSIDE)),
+        lessons=draw(st.sampled_from([None, None, True, False])),
     )
 
 
@@ -78,6 +83,7 @@ def matches(where: Where, one: MemoryRecord) -> bool:
         and (where.ids is None or e.id in where.ids)
         and e.id not in where.without_ids
         and where.session_id in {None, one.lineage.session_id}
+        and where.lessons in {None, one.extra == EXTRAS[2]}
         and (where.outside is None or getattr(one.lineage, where.outside) is None)
     )
 

@@ -1,5 +1,6 @@
 """Approvals over a real ledger and a real store, empty for each test."""
 
+import asyncio
 import warnings
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -7,11 +8,13 @@ from pathlib import Path
 import pytest
 from embedders import HashingEmbedder
 from ledgers import StoppedClock, copied_urls
+from promotions import SkillWorld, Store
 from pydantic import SecretStr
 from qdrant_client import QdrantClient
 from qdrant_client.models import Filter, FilterSelector
 from servers import store_server
 
+from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.place import Mem0Place
 from memcore.embedding.bm25 import Bm25Encoder
@@ -66,3 +69,14 @@ async def backend(made_place: Mem0Place, urls: LedgerUrls, clock: StoppedClock) 
     client.close()
     yield made
     await made.disconnect()
+
+
+@pytest.fixture(params=["inmemory", "mem0"])
+def world(request: pytest.FixtureRequest, ledger: Ledger, clock: StoppedClock, tmp_path: Path) -> SkillWorld:
+    """Skills over each store of shared knowledge."""
+    if request.param == "inmemory":
+        store: Store = InMemoryBackend(company=COMPANY, clock=clock)
+        asyncio.run(store.connect())
+    else:
+        store = request.getfixturevalue("backend")
+    return SkillWorld(store, ledger, tmp_path / "skills", clock)

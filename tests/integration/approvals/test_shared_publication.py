@@ -10,13 +10,9 @@ from proposals import ADA, BOB
 
 from memcore.approval_models import ApprovalState, Proposal, Superseded, Word
 from memcore.approvals.effects import EffectRegistry
+from memcore.approvals.published_text import PUBLISHER
 from memcore.approvals.service import ApprovalService
-from memcore.approvals.shared_publication import (
-    PUBLISHER,
-    SharedPublication,
-    shared_proposal,
-    superseded_by_id,
-)
+from memcore.approvals.shared_publication import SharedPublication, shared_proposal, superseded_by_id
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.config.approvals import ApprovalsConfig
 from memcore.errors import MemoryInputError, MemoryNotFoundError

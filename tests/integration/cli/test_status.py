@@ -60,6 +60,7 @@ def test_the_configuration_tells_each_values_origin(memtend: CommandLine) -> Non
         ("config", "show"),
         ("agents", "list"),
         ("runs", "list"),
+        ("skills", "cycles"),
         ("usage",),
         ("dead", "list"),
         ("search", "reader"),

@@ -11,6 +11,7 @@ import pytest
 from brokers import BrokerAddress, valkey_server
 from celery import Celery
 
+from memcore import ids
 from memcore.client import AsyncMemoryClient, JobState, MemoryClient
 from memcore.client.outlet import CHUNK_JOBS, Outlet
 from memcore.client.posting import Posting
@@ -18,6 +19,7 @@ from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryQueueF
 from memcore.jobs.names import TaskName
 from memcore.jobs.payloads import MAX_STORE_ITEMS, MaintenancePayload, StorePayload
 from memcore.jobs.queues import Queue
+from memcore.jobs.skill_payloads import EvolvePayload
 from memcore.models import MemoryCategory, MemoryStoreRequest
 from workers import transport
 
@@ -184,6 +186,7 @@ async def test_the_asynchronous_client_does_what_the_other_does(broker: BrokerAd
         run = await client.maintain_now("ada")
         undo = await client.undo("ada", "run-1")
         restore = await client.restore("ada", "m1")
+        cycle = await client.evolve_now()
         assert (await client.status(run.job_id)).state is JobState.PENDING
         with pytest.raises(MemoryInputError, match=r"^agent_id: "):
             await client.store(" ", request("x"))
@@ -199,3 +202,8 @@ async def test_the_asynchronous_client_does_what_the_other_does(broker: BrokerAd
     ((text,), _, _) = json.loads(base64.b64decode(waiting[0]["body"]))
     payload = MaintenancePayload.model_validate_json(text)
     assert (payload.kind, payload.version, payload.scope_id) == ("restore", 2, "m1")
+    (waiting_cycle,) = messages(broker, str(Queue.SKILLS))
+    ((text,), _, _) = json.loads(base64.b64decode(waiting_cycle["body"]))
+    asked = EvolvePayload.model_validate_json(text)
+    assert (asked.origin, asked.cycle_id, waiting_cycle["headers"]["id"]) == ("manual", cycle.job_id, cycle.job_id)
+    assert asked.cycle_id == ids.cycle_id(company="acme", planned_at=asked.planned_at.isoformat())

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger import AgentSpec, Ledger
+from memcore.ledger.likes import Likeness
 from memcore.models import ConsolidationInterval, MemoryCategory, MemoryLevel
 
 DAILY = ConsolidationInterval.DAILY
@@ -108,3 +110,30 @@ def test_the_kill_switch_is_read_anew_each_time(ledger: Ledger) -> None:
     assert ledger.switches.paused("globex") is False
     ledger.switches.resume("acme")
     assert ledger.switches.paused("acme") is False
+
+
+def test_an_agents_like_share_its_role_and_keep_what_they_learn(ledger: Ledger) -> None:
+    def put(agent_id: str, *, company: str = "acme", **given: Any) -> None:
+        ledger.agents.put(AgentSpec(company=company, agent_id=agent_id, **given))
+
+    for agent_id in ("cy", "ada", "bob", "dan"):
+        put(agent_id, role="clerk", department="sales")
+    put("eve", role="pilot", department="sales")
+    put("flo", role="clerk", level=MemoryLevel.PROJECT)
+    put("gus", role="clerk", level=MemoryLevel.NONE)
+    put("hal", role="clerk", level=MemoryLevel.PERSISTENT)
+    put("ida", role="clerk")
+    ledger.agents.pause("acme", "ida")
+    put("joe", role="clerk", company="globex")
+    put("kay")
+
+    def like(agent_id: str, by: Likeness, *, level: MemoryLevel = MemoryLevel.PERSISTENT, limit: int = 9) -> list[str]:
+        return list(ledger.agents.like("acme", agent_id, by=by, level=level, limit=limit))
+
+    assert like("ada", "role") == ["bob", "cy", "dan", "hal"]
+    assert like("ada", "role", limit=2) == ["bob", "cy"]
+    assert like("ada", "role", level=MemoryLevel.SESSION) == ["hal"]
+    assert like("ada", "department") == ["bob", "cy", "dan", "eve"]
+    assert like("hal", "department") == []
+    assert like("kay", "role") == []
+    assert like("unknown", "role") == []

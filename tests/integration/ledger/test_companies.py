@@ -6,27 +6,35 @@ import uuid
 from collections.abc import Callable
 from datetime import timedelta
 
+import reindexing_calls
 from experiences import experience
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledgers import COMPANY, StoppedClock, make_booking, make_fact
+from memories import DAWN
 from org_facts import GRACE, request
 from proposals import ADA as PERSON
 from proposals import proposal
 from traces import trajectory
 
+from memcore import ids
 from memcore.approval_models import ApprovalNeed, ApprovalState
 from memcore.archival_models import ArchivalMode
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import ApprovalClosedError, MemoryNotFoundError
+from memcore.execution_trace import Turn
+from memcore.jobs.skill_payloads import AppliedPayload
 from memcore.jobs.use_payload import Use
 from memcore.ledger import Ledger
 from memcore.ledger.agent import AgentSpec
 from memcore.ledger.answers import Answer
+from memcore.ledger.audit import AuditNote, AuditVerdict
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.model_call import Caps, NewCall, Spent
 from memcore.ledger.model_usage import UsageBy
+from memcore.ledger.patterns import Window
 from memcore.ledger.run import NewRun
+from memcore.ledger.skill import Skill, SkillState
 from memcore.ledger.synthesis import Synthesis
 from memcore.models import ConsolidationInterval, MemoryCategory, MemoryLevel, MemoryQuery
 
@@ -40,7 +48,10 @@ LIFTS = MemoryQuery(text="out of order")
 MEMORY = str(uuid.UUID(int=7))
 TERMS = Bm25Encoder().encode_query("tea").indices
 EXPERIENCE = experience("e-1", agent_id=AGENT)
-TRAJECTORY = trajectory("e-1", agent_id=AGENT)
+TRAJECTORY = trajectory("e-1", agent_id=AGENT, quality=8.0, turns=(Turn(tools=("shell", "shell")),))
+FIRST = DAWN - timedelta(days=400)
+EVER = Window(since=FIRST, until=DAWN + timedelta(days=400), min_agents=1, min_confidence=0.0)
+CYCLE_ID = ids.cycle_id(company=COMPANY, planned_at=DAWN.isoformat())
 
 Call = Callable[[Ledger, StoppedClock, str], object]
 
@@ -70,6 +81,21 @@ def _call(company: str) -> NewCall:
         model="m",
         most=Spent(prompt_tokens=5),
     )
+
+
+def _skill(skill_id: str, clock: StoppedClock) -> Skill:
+    at = clock()
+    return Skill(
+        skill_id=skill_id, approval_id="one", pattern_id="pattern", state=SkillState.ACTIVE, confidence=1.0, text="{}",
+        published_at=at, changed_at=at,
+    )  # fmt: skip
+
+
+def _applied(ledger: Ledger, clock: StoppedClock, company: str) -> bool:
+    payload = AppliedPayload(
+        company=company, agent_id=AGENT, application_id="one", skill_id=MEMORY, outcome="success", applied_at=clock(),
+    )  # fmt: skip
+    return ledger.skills.apply(payload, skill_id=MEMORY)
 
 
 def _heard(say: Callable[[], object]) -> object:
@@ -140,6 +166,11 @@ WRITES: dict[str, Call] = {
     "shared_log.retract": lambda ledger, _, c: ledger.shared_log.retract(c, AGENT, FACT.entry.id),
     "shared_log.advance": lambda ledger, _, c: ledger.shared_log.advance(c, ledger.shared_log.standing(c).last),
     "org.publish": lambda ledger, _, c: ledger.org.publish(c, "tea", request(f"tea of {c}"), author=GRACE),
+    "org.deny": lambda ledger, _, c: ledger.org.deny(c, "org.write", author=GRACE, fact_id="tea", reason="no"),
+    "org_outbox.shown": lambda ledger, _, c: ledger.org_outbox.shown(c, "tea", 1),
+    "audit.note": lambda ledger, _, c: ledger.audit.note(
+        c, AuditNote(actor="person:Grace", action="test", verdict=AuditVerdict.DONE)
+    ),
     "org.retract": lambda ledger, _, c: ledger.org.retract(c, "tea", author=GRACE),
     "approvals.file": lambda ledger, _, c: ledger.approvals.file(c, "one", proposal(f"of {c}"), lasts=DAY),
     "approvals.decide": lambda ledger, _, c: _heard(
@@ -158,7 +189,32 @@ WRITES: dict[str, Call] = {
     "trajectories.append": lambda ledger, _, c: ledger.trajectories.append(c, TRAJECTORY),
     "trajectories.delete_agent": lambda ledger, _, c: ledger.trajectories.delete_agent(c, AGENT),
     "trajectories.expire": lambda ledger, clock, c: ledger.trajectories.expire(c, before=clock() + timedelta(days=400)),
+    "lessons.open": lambda ledger, _, c: ledger.lessons.open(c, AGENT, TRAJECTORY.id),
+    "lessons.put_off": lambda ledger, clock, c: ledger.lessons.put_off(
+        c, TRAJECTORY.id, until=clock(), is_in_vain=True
+    ),
+    "lessons.waiting": lambda ledger, _, c: ledger.lessons.waiting(c, rung_before=-DAY, limit=9),
+    "lessons.drawn": lambda ledger, _, c: ledger.lessons.drawn(
+        c, TRAJECTORY.id, "stored", memory_id="m", confidence=0.9, text=f'"{c}"'
+    ),
+    "lessons.propagated": lambda ledger, _, c: ledger.lessons.propagated(c, [TRAJECTORY.id]),
+    "lessons.expire": lambda ledger, clock, c: ledger.lessons.expire(c, before=clock() + timedelta(days=400)),
+    "lessons.delete_agent": lambda ledger, _, c: ledger.lessons.delete_agent(c, AGENT),
+    "skill_cycles.plan": lambda ledger, _, c: ledger.skill_cycles.plan(c, origin="manual", planned_at=DAWN, window=DAY),
+    "skill_cycles.rung": lambda ledger, _, c: ledger.skill_cycles.rung(c, CYCLE_ID),
+    "skill_cycles.finish": lambda ledger, _, c: ledger.skill_cycles.finish(c, CYCLE_ID, {"cycle_id": c}),
+    "skill_cycles.waiting": lambda ledger, _, c: ledger.skill_cycles.waiting(c, rung_before=-DAY, limit=9),
+    "skill_cycles.expire": lambda ledger, clock, c: ledger.skill_cycles.expire(c, before=clock() + 400 * DAY),
     "spending.reserve": lambda ledger, _, c: ledger.spending.reserve(_call(c), caps=Caps()),
+    "skills.put": lambda ledger, clock, c: [ledger.skills.put(c, _skill(each, clock)) for each in ("old", "new")],
+    "skills.supersede": lambda ledger, _, c: ledger.skills.supersede(c, "old", by="new"),
+    "skills.restore": lambda ledger, _, c: ledger.skills.restore(c, "old", by="new"),
+    "skills.retire": lambda ledger, _, c: ledger.skills.retire(c, "new"),
+    "skills.apply": _applied,
+    "skills.expire_applications": lambda ledger, clock, c: ledger.skills.expire_applications(
+        c, before=clock() + timedelta(days=400)
+    ),
+    **reindexing_calls.WRITES,
     "uses.count": lambda ledger, clock, c: ledger.uses.count(
         c, "batch", [Use(agent_id=AGENT, memory_id=MEMORY, uses=2, last_used_at=clock())]
     ),
@@ -168,6 +224,7 @@ WRITES: dict[str, Call] = {
 VIEWS: dict[str, Call] = {
     "agents.get": lambda ledger, _, c: ledger.agents.get(c, AGENT),
     "agents.levels": lambda ledger, _, c: ledger.agents.levels(c, [AGENT, "bob"]),
+    "agents.like": lambda ledger, _, c: ledger.agents.like(c, AGENT, by="role", level=MemoryLevel.PERSISTENT, limit=9),
     "agents.list": lambda ledger, _, c: ledger.agents.list(c),
     "agents.count": lambda ledger, _, c: ledger.agents.count(c),
     "agents.late": lambda ledger, clock, c: ledger.agents.late(c, interval=DAILY, before=clock() + timedelta(days=400)),
@@ -201,6 +258,10 @@ VIEWS: dict[str, Call] = {
     "org.operations": lambda ledger, _, c: ledger.org.operations(c, "tea"),
     "org.search": lambda ledger, _, c: ledger.org.search(c, dict.fromkeys(TERMS, 1.0)),
     "org.snapshot_at": lambda ledger, clock, c: ledger.org.snapshot_at(c, clock() + timedelta(days=400)),
+    "org.standing": lambda ledger, _, c: ledger.org.standing(c, ["tea"]),
+    "org_outbox.count": lambda ledger, _, c: ledger.org_outbox.count(c),
+    "org_outbox.pending": lambda ledger, _, c: ledger.org_outbox.pending(c),
+    "audit.page": lambda ledger, _, c: ledger.audit.page(c),
     "org.spread": lambda ledger, _, c: ledger.org.spread(c, TERMS),
     "approvals.count": lambda ledger, _, c: ledger.approvals.count(c),
     "approvals.get": lambda ledger, _, c: ledger.approvals.get(c, "one"),
@@ -217,16 +278,38 @@ VIEWS: dict[str, Call] = {
     "trajectories.get": lambda ledger, _, c: ledger.trajectories.get(c, TRAJECTORY.id),
     "trajectories.page": lambda ledger, _, c: ledger.trajectories.page(c),
     "trajectories.stream": lambda ledger, _, c: list(ledger.trajectories.stream(c, agent_id=AGENT)),
+    "trajectories.quality_rank": lambda ledger, _, c: ledger.trajectories.quality_rank(c, AGENT, 9.0, since=FIRST),
+    "patterns.surest": lambda ledger, _, c: list(ledger.patterns.surest(c, EVER)),
+    "patterns.tally": lambda ledger, _, c: ledger.patterns.tally(c, EVER),
+    "lessons.get": lambda ledger, _, c: ledger.lessons.get(c, TRAJECTORY.id),
+    "lessons.of_failures": lambda ledger, clock, c: ledger.lessons.of_failures(
+        c, "disk", since=FIRST, until=clock() + timedelta(days=400), limit=9
+    ),
+    "lessons.of_successes": lambda ledger, clock, c: ledger.lessons.of_successes(
+        c, str(TRAJECTORY.tools_key), since=FIRST, until=clock() + timedelta(days=400), limit=9
+    ),
+    "lessons.outcomes": lambda ledger, _, c: ledger.lessons.outcomes(c),
+    "lessons.page": lambda ledger, _, c: ledger.lessons.page(c, AGENT),
+    "lessons.unpropagated": lambda ledger, _, c: ledger.lessons.unpropagated(c, AGENT, limit=9),
+    "skill_cycles.get": lambda ledger, _, c: ledger.skill_cycles.get(c, CYCLE_ID),
+    "skill_cycles.last_finished": lambda ledger, _, c: ledger.skill_cycles.last_finished(c),
+    "skill_cycles.page": lambda ledger, _, c: ledger.skill_cycles.page(c),
     "spending.of": lambda ledger, clock, c: ledger.spending.of(c, AGENT, clock().date()),
     "spending.waiting": lambda ledger, clock, c: ledger.spending.waiting(c, clock().date()),
     "usage.report": lambda ledger, clock, c: ledger.usage.report(
         c, UsageBy.AGENT, since=clock().date() - timedelta(days=9), until=clock().date() + timedelta(days=9)
     ),
+    "skills.applications": lambda ledger, _, c: ledger.skills.applications(c, [MEMORY]),
+    "skills.count": lambda ledger, _, c: ledger.skills.count(c),
+    "skills.get": lambda ledger, _, c: ledger.skills.get(c, "old"),
+    "skills.page": lambda ledger, _, c: ledger.skills.page(c),
+    "skills.stream": lambda ledger, _, c: list(ledger.skills.stream(c, state=SkillState.SUPERSEDED)),
+    **reindexing_calls.VIEWS,
     "uses.of": lambda ledger, _, c: ledger.uses.of(c, AGENT, [MEMORY]),
 }
 
 #: Calls whose company stands in what they are given.
-INSIDE = {"agents.put", "runs.create", "dead_letters.put", "journal.prepare", "spending.reserve"}
+INSIDE = {"agents.put", "runs.create", "dead_letters.put", "journal.prepare", "spending.reserve", "skills.apply"}
 
 #: Views beside the calls that name a company: what they show is named by an id.
 BY_ID = {"answers.get", "syntheses.of_run"}
@@ -250,12 +333,17 @@ def test_what_a_company_does_changes_nothing_of_another(
 ) -> None:
     ledger.shared_log.publish(COMPANY, FACT)
     run_id = _booked(ledger, COMPANY)
+    for name in ("servings.adopt", "servings.begin", "reindexes.take", "reindex_marks.mark", "reindex_marks.take"):
+        WRITES[name](ledger, clock, COMPANY)
     for name in (
         "agents.register",
         "runs.create",
         "dead_letters.put",
         "ticks.note",
         "uses.count",
+        "skills.put",
+        "skills.supersede",
+        "skills.apply",
         "journal.hold",
         "archive.put",
         "answers.take",
@@ -263,6 +351,8 @@ def test_what_a_company_does_changes_nothing_of_another(
         "org.publish",
         "experiences.append",
         "trajectories.append",
+        "skill_cycles.plan",
+        "skill_cycles.finish",
         "spending.reserve",
     ):
         WRITES[name](ledger, clock, COMPANY)

@@ -9,9 +9,10 @@ from ledgers import COMPANY, StoppedClock, copied_urls
 from sqlalchemy import event
 
 from memcore.ledger import Ledger
+from memcore.ledger.agent import AgentSpec
 from memcore.ledger.agents import Agents
 from memcore.ledger.engine import Database
-from memcore.models import ConsolidationInterval
+from memcore.models import ConsolidationInterval, MemoryLevel
 
 WEEKLY = ConsolidationInterval.WEEKLY
 
@@ -58,5 +59,27 @@ def test_a_tick_costs_the_same_however_many_agents_are_known(
 ) -> None:
     few = _instructions_of_a_tick(ledger_template, tmp_path / "few", known=50, due=due, interval=interval)
     many = _instructions_of_a_tick(ledger_template, tmp_path / "many", known=5000, due=due, interval=interval)
+    assert few > 0
+    assert many <= 2 * few
+
+
+def _instructions_of_likes(template: Path, folder: Path, *, known: int) -> int:
+    urls = copied_urls(template, folder)
+    clock = StoppedClock()
+    ledger = Ledger.open(urls, clock=clock)
+    ledger.agents.register(COMPANY, [f"agent-{number}" for number in range(known)], interval=WEEKLY)
+    for name in ("ada", "bob", "cy"):
+        ledger.agents.put(AgentSpec(company=COMPANY, agent_id=name, role="clerk", department="sales"))
+    database = Database(urls.ledger, name="ledger")
+    metered = Agents(database, clock=clock)
+    meter = Meter(database)
+    assert metered.like(COMPANY, "bob", by="role", level=MemoryLevel.PERSISTENT, limit=10) == ("ada", "cy")
+    assert metered.like(COMPANY, "bob", by="department", level=MemoryLevel.PERSISTENT, limit=10) == ("ada", "cy")
+    return meter.instructions
+
+
+def test_an_agents_like_are_found_without_a_look_at_all_others(ledger_template: Path, tmp_path: Path) -> None:
+    few = _instructions_of_likes(ledger_template, tmp_path / "few", known=5)
+    many = _instructions_of_likes(ledger_template, tmp_path / "many", known=2000)
     assert few > 0
     assert many <= 2 * few

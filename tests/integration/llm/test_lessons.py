@@ -51,7 +51,8 @@ def capture(
         prices={},
         model="stub-small",
     )
-    return ProceduralCapture(backend, KeptModel(model, ledger.answers), POLICY, company=COMPANY, clock=clock)
+    kept = KeptModel(model, ledger.answers)
+    return ProceduralCapture(backend, kept, POLICY, company=COMPANY, graves=ledger.journal, clock=clock)
 
 
 async def test_the_same_execution_is_paid_for_once_and_is_one_memory(

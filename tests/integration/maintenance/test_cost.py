@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 from faults import Faults
+from lesson_memories import lesson_memory
 from night_world import MakeWorld, World, memory
 
 from memcore.backends.record import Lineage, MemoryRecord, Page
 from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.pruning import PruningConfig
 from memcore.config.retention import RetentionConfig
 from memcore.jobs.outcomes import Done
 from memcore.maintenance.timeouts import Timeouts
-from memcore.models import MemoryLevel
+from memcore.models import MemoryCategory, MemoryLevel
 
 POLICY = ConsolidationConfig(retention=RetentionConfig(default_retention_days=90), max_removed_fraction=1.0)
 
@@ -80,6 +82,32 @@ async def test_a_night_with_nothing_due_looks_at_no_memory_and_asks_the_same_of_
 
     assert asked[0] == asked[1]
     assert asked[0].total() < 20
+
+
+@pytest.mark.parametrize("pruning", ["ttl", "pareto", "hybrid"])
+async def test_lessons_that_all_stay_are_counted_and_not_looked_at(make_world: MakeWorld, pruning: str) -> None:
+    world = made(make_world)
+    world.pruning = PruningConfig.model_validate({"type": pruning, "max_entries": 300})
+    await world.store(lesson_memory(n, days_old=n / 5) for n in range(300))
+    await world.store(memory(n, days_old=80, category=MemoryCategory.PROCEDURAL, tags=["core"]) for n in range(99))
+    store = Store(world)
+
+    await store.night()
+
+    assert LOOKS.isdisjoint(store.calls), store.calls
+
+
+async def test_of_many_lessons_those_that_are_too_old_are_all_that_a_night_is_shown(make_world: MakeWorld) -> None:
+    world = make_world(ConsolidationConfig())
+    await world.store(lesson_memory(n, days_old=n / 5) for n in range(300))
+    await world.store(lesson_memory(n, days_old=95) for n in range(300, 304))
+    store = Store(world)
+
+    done = await store.night()
+
+    assert done.facts["pruned"] == 4
+    # The plan finds them, the step finds them again, and reads what carries the mark.
+    assert store.shown == 3 * 4
 
 
 async def test_a_night_over_a_few_expired_memories_is_shown_these_alone(make_world: MakeWorld) -> None:

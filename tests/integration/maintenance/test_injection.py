@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from faults import Crash, Faults
 from ledgers import copied_urls, postgres_database
+from lesson_memories import lesson_memory
 from night_world import AGENT, COMPANY, World, comparable, memory
 from oracles import Oracle
 
@@ -60,10 +61,10 @@ def urls(request: pytest.FixtureRequest, ledger_folder: Path, ledger_template: P
 
 
 async def filled(urls: LedgerUrls, strategy: str) -> World:
-    """One too old, a chatty group of six, a dense one of three, and two over the limit."""
+    """One too old, a lesson that is forgotten, a chatty group of six, a dense one of three, and two over the limit."""
     world = World(urls, policy(strategy))
     world.model = Oracle()
-    await world.store([memory(1, days_old=300)])
+    await world.store([memory(1, days_old=300), lesson_memory(1, days_old=120)])
     await world.store(
         memory(n, days_old=60 - n, content=f"We spoke about garden number {n} again.") for n in range(2, 9)
     )
@@ -118,6 +119,7 @@ class Calm:
         run, faults = world.plan_run(), Faults()
         assert isinstance(await drive(world, run.run_id, faults), Done)
         assert world.run(run.run_id).counts["consolidated"] == 9
+        assert world.run(run.run_id).counts["pruned"] == 1
         assert world.run(run.run_id).counts["enforced"] > 0
         assert isinstance(world.model, Oracle)
         calm = cls(world, faults, await left(world, strategy), world.model.keys)

@@ -5,16 +5,20 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 from embedders import HashingEmbedder
-from night_world import COMPANY, MakeWorld, World, memory
+from lesson_memories import lesson_memory
+from night_world import COMPANY, MakeWorld, World, comparable, memory
 from pydantic import SecretStr
 from servers import store_server
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.place import Mem0Place
 from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.pruning import PruningConfig
 from memcore.config.retention import RetentionConfig
 from memcore.embedding.bm25 import Bm25Encoder
+from memcore.jobs.outcomes import Done
 from memcore.ledger.migrate import migrate_history
+from memcore.models import MemoryCategory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,3 +83,29 @@ async def test_a_night_its_undo_and_the_undo_of_that_are_exact_on_the_real_store
     await world.undo(undo.run_id)
     assert await world.snapshot() == after
     await world.check_balance()
+
+
+@pytest.mark.parametrize("kind", ["ttl", "pareto", "hybrid"])
+async def test_lessons_are_forgotten_and_come_back_on_the_real_store(mem0_world: World, kind: str) -> None:
+    world = mem0_world
+    world.pruning = PruningConfig.model_validate({"type": kind, "max_age_days": 20, "max_entries": 3})
+    agent = f"ada-{kind}"
+    number = 50 + ["ttl", "pareto", "hybrid"].index(kind)
+    stranger = memory(number, days_old=50, category=MemoryCategory.PROCEDURAL, agent_id=agent, tags=["core"])
+    lessons = [lesson_memory(n, days_old=3 * n + 1, agent_id=agent) for n in range(1, 10)]
+    pinned = lesson_memory(11, days_old=60, agent_id=agent, more_tags=["pinned"])
+    await world.store([*lessons, pinned, stranger])
+    whole = await world.live(agent)
+
+    run = world.plan_run(agent_id=agent)
+    assert isinstance(await world.to_the_end(run.run_id), Done)
+
+    kept = {"ttl": 6, "pareto": 3, "hybrid": 3}[kind]
+    assert world.run(run.run_id).counts["pruned"] == 9 - kept
+    assert set(await world.live(agent)) == {each.entry.id for each in (*lessons[:kept], pinned, stranger)}
+    undo = world.plan_run(agent_id=agent, undo_of=run.run_id)
+    assert isinstance(await world.to_the_end(undo.run_id), Done)
+    back = await world.live(agent)
+    assert {key: comparable(each) for key, each in back.items()} == {
+        key: comparable(each) for key, each in whole.items()
+    }

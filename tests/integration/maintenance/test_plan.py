@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from histories import POLICIES, stores
+from histories import POLICIES, PRUNINGS, stores
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledgers import copied_urls
@@ -14,6 +14,7 @@ from night_world import AGENT, SHARED_MEMORY, World, memory
 from memcore.backends.record import MemoryRecord
 from memcore.config.archival import ArchivalConfig
 from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.pruning import PruningConfig
 from memcore.ledger.run import RunStep
 from memcore.models import MemoryCategory
 
@@ -22,9 +23,9 @@ STRATEGIES = ("simple", "condense", "none")
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@given(records=stores(), policy=POLICIES, archives=st.booleans(), archived_after=st.integers(1, 30))
+@given(records=stores(), policy=POLICIES, pruning=PRUNINGS, archives=st.booleans(), archived_after=st.integers(1, 30))
 @settings(
-    max_examples=12,
+    max_examples=20,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -34,6 +35,7 @@ def test_the_night_does_what_the_plan_says(
     strategy: str,
     records: list[MemoryRecord],
     policy: ConsolidationConfig,
+    pruning: PruningConfig | None,
     archives: bool,
     archived_after: int,
 ) -> None:
@@ -42,6 +44,7 @@ def test_the_night_does_what_the_plan_says(
     policy = ConsolidationConfig.model_validate({**dict(policy), "strategy": strategy, "archival": archival})
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         world = World(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
+        world.pruning = pruning
         try:
             asyncio.run(_planned_then_done(world, records))
         finally:
@@ -61,10 +64,11 @@ async def _planned_then_done(world: World, records: list[MemoryRecord]) -> None:
     done = run.counts
     removed = {step.step: step.removed for step in plan.steps}
     assert removed == {
-        RunStep.RETENTION: done["ended"] + done["retention"] + done["expired"],
+        RunStep.RETENTION: done["ended"] + done["retention"] + done["expired"] + done["pruned"],
         RunStep.CONSOLIDATION: done["consolidated"],
         RunStep.ENFORCEMENT: done["enforced"],
     }
+    assert plan.pruned == done["pruned"]
     assert plan.summaries == done["summaries"]
     assert plan.archived == world.ledger.archive.archived_by(run.run_id)
     assert sum(group.removed for group in plan.groups) == done["consolidated"]

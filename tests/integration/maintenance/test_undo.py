@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from histories import POLICIES, stores
+from histories import POLICIES, PRUNINGS, stores
 from hypothesis import HealthCheck, given, settings
 from ledgers import copied_urls
 from night_world import AGENT, COMPANY, SHARED_MEMORY, World, memory, uid
@@ -14,6 +14,7 @@ from oracles import Oracle
 
 from memcore.backends.record import MemoryRecord
 from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.pruning import PruningConfig
 from memcore.config.retention import RetentionConfig
 from memcore.jobs.outcomes import Dead
 from memcore.ledger import NewRun, RunState
@@ -22,19 +23,23 @@ from memcore.maintenance.undo import undo_report
 from memcore.models import MemoryMetadata
 
 
-@given(records=stores(), policy=POLICIES)
+@given(records=stores(), policy=POLICIES, pruning=PRUNINGS)
 @settings(
     max_examples=25,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 def test_an_undo_restores_any_store_exactly_and_its_own_undo_the_night(
-    ledger_template: Path, tmp_path: Path, records: list[MemoryRecord], policy: ConsolidationConfig
+    ledger_template: Path,
+    tmp_path: Path,
+    records: list[MemoryRecord],
+    policy: ConsolidationConfig,
+    pruning: PruningConfig | None,
 ) -> None:
     parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else tmp_path
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         world = World(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
-        world.model = Oracle()
+        world.model, world.pruning = Oracle(), pruning
         try:
             asyncio.run(_there_and_back(world, records))
         finally:
@@ -52,10 +57,8 @@ async def _there_and_back(world: World, records: list[MemoryRecord]) -> None:
 
     assert await world.snapshot() == before
     assert undo.counts["skipped"] == 0
-    assert (
-        undo.counts["restored"]
-        == sum(night.counts[step] for step in ("retention", "expired", "consolidated")) + (night.counts["enforced"])
-    )
+    removed = ("retention", "expired", "pruned", "consolidated", "enforced")
+    assert undo.counts["restored"] == sum(night.counts[step] for step in removed)
     await world.check_balance()
 
     await world.undo(undo.run_id)

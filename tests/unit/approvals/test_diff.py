@@ -24,6 +24,10 @@ def test_a_text_that_is_new_stands_there_whole() -> None:
     )  # fmt: skip
 
 
+def test_a_step_of_a_list_stays_with_its_number() -> None:
+    assert diff_of(approval("9. Look. Wait 5. Go\n10. Call"))[3:] == ("+9. Look.", "+Wait 5.", "+Go", "+10. Call")
+
+
 def test_each_text_that_is_superseded_stands_against_the_new_one_sentence_by_sentence() -> None:
     lines = diff_of(
         approval("Pages at 500. Call Ann. Since March.", "Pages at 100. Call Ann. Since March.", "Call Ann.")

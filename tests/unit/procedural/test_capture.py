@@ -1,10 +1,12 @@
 import logging
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lessons import ANSWER, CANARY, FAILURE, SUCCESS, answer
-from memories import NOW
+from lessons import ANSWER, CANARY, FAILURE, SUCCESS, Graveyard, answer
+from memories import DAWN, NOW
 from skill_rules import problems_of
 from tutors import Tutor
 
@@ -14,13 +16,14 @@ from memcore.backends.where import Where
 from memcore.config.capture import CaptureConfig
 from memcore.config.procedural import ProceduralMemoryConfig
 from memcore.errors import MemoryStoreError, ProviderError, RetryExhaustedError
+from memcore.insertion import Graves
 from memcore.procedural.capture import ProceduralCapture
 from memcore.procedural.captured import CaptureOutcome
 from memcore.procedural.events import ProceduralEvent
 from memcore.procedural.lesson_record import proposal_of
 from memcore.procedural.proposal import ProceduralMemoryProposal
 from memcore.procedural.skill_folder import SkillFolders
-from memcore.procedural.strategy import chosen, is_good_enough
+from memcore.procedural.strategy import chosen, is_among_the_best, is_good_enough
 
 
 @pytest.fixture
@@ -31,10 +34,23 @@ async def backend() -> InMemoryBackend:
 
 
 def capture(
-    backend: InMemoryBackend, model: Tutor, *, skills: SkillFolders | None = None, **policy: Any
+    backend: InMemoryBackend,
+    model: Tutor,
+    *,
+    graves: Graves | None = None,
+    skills: SkillFolders | None = None,
+    **policy: Any,
 ) -> ProceduralCapture:
     config = ProceduralMemoryConfig.model_validate(policy)
-    return ProceduralCapture(backend, model, config, company="acme", skills=skills, clock=lambda: NOW)
+    return ProceduralCapture(
+        backend,
+        model,
+        config,
+        company="acme",
+        graves=Graveyard() if graves is None else graves,
+        skills=skills,
+        clock=lambda: NOW,
+    )
 
 
 async def kept(backend: InMemoryBackend) -> list[MemoryRecord]:
@@ -46,6 +62,8 @@ async def test_a_failure_becomes_a_memory_that_is_a_lesson(backend: InMemoryBack
     (found,) = await kept(backend)
     assert captured.outcome is CaptureOutcome.STORED
     assert captured.memory_id == found.entry.id
+    assert captured.proposal == ProceduralMemoryProposal.model_validate(ANSWER)
+    assert ANSWER["action"] not in repr(captured)
     assert captured.refused == ("scope",)
     assert (captured.skill, captured.skill_failures) == (None, 0)
     assert proposal_of(found) == ProceduralMemoryProposal.model_validate(ANSWER)
@@ -58,6 +76,33 @@ async def test_the_same_execution_told_twice_is_one_memory(backend: InMemoryBack
     for _ in range(2):
         await capture(backend, Tutor(always=answer())).run("ada", failure=FAILURE)
     assert len(await kept(backend)) == 1
+
+
+async def test_a_lesson_that_was_removed_since_its_task_was_told_does_not_rise_again(backend: InMemoryBackend) -> None:
+    first = await capture(backend, Tutor(always=answer())).run("ada", failure=FAILURE, told_at=DAWN)
+    assert first.memory_id is not None
+    await backend.delete_many("ada", [first.memory_id])
+    graves = Graveyard({first.memory_id: NOW})
+    again = await capture(backend, Tutor(always=answer()), graves=graves).run("ada", failure=FAILURE, told_at=DAWN)
+    assert (again.outcome, again.memory_id) == ("buried", None)
+    assert await kept(backend) == []
+    # The same lesson of a task that was told later is a lesson anew.
+    later = NOW + timedelta(seconds=1)
+    anew = await capture(backend, Tutor(always=answer()), graves=graves).run("ada", failure=FAILURE, told_at=later)
+    assert (anew.outcome, anew.memory_id) == ("stored", first.memory_id)
+
+
+async def test_a_night_that_removes_a_lesson_while_it_is_written_wins(backend: InMemoryBackend) -> None:
+    class Night(Graveyard):
+        looks = 0
+
+        def buried(self, sent: Mapping[str, datetime]) -> frozenset[str]:
+            self.looks += 1
+            return frozenset(sent) if self.looks > 1 else frozenset()
+
+    captured = await capture(backend, Tutor(always=answer()), graves=Night()).run("ada", failure=FAILURE)
+    assert captured.outcome == "buried"
+    assert await kept(backend) == []
 
 
 @pytest.mark.parametrize(
@@ -86,6 +131,27 @@ def test_the_quality_of_a_success_is_ten_times_its_confidence(confidence: float,
 def test_a_quality_that_is_exactly_the_least_is_enough() -> None:
     for score in range(101):
         assert is_good_enough(CaptureConfig(min_quality_score=score / 10), confidence=score / 100), score
+
+
+@pytest.mark.parametrize(
+    ("percentile", "reached", "successes", "is_taken"),
+    [
+        # The nearest rank: of 1 to 10 the 75th percentile is 8.
+        (75.0, 7, 10, False),
+        (75.0, 8, 10, True),
+        (100.0, 9, 10, False),
+        (100.0, 10, 10, True),
+        (0.0, 1, 10, True),
+        # The first success of an agent, and those that are all alike, stand at every percentile.
+        (100.0, 1, 1, True),
+        (100.0, 5, 5, True),
+        # An old success, whose own window is over.
+        (75.0, 0, 0, True),
+    ],
+)
+def test_a_success_is_one_of_its_agents_best(percentile: float, reached: int, successes: int, is_taken: bool) -> None:
+    config = CaptureConfig(success_quality_percentile=percentile)
+    assert is_among_the_best(config, reached=reached, successes=successes) is is_taken
 
 
 async def test_what_does_not_teach_asks_nobody(backend: InMemoryBackend) -> None:

@@ -1,5 +1,6 @@
 import logging
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from lessons import ANSWER, CANARY, FAILURE, SUCCESS, answer
@@ -72,6 +73,14 @@ async def test_a_malformed_answer_is_asked_for_once_more(bad: str) -> None:
     proposed = await proposer(model).propose("ada", FAILURE)
     assert (proposed.proposal, proposed.silence) == (None, Silence.MALFORMED)
     assert len(model.asked) == 2
+
+
+@pytest.mark.parametrize(("policy", "asked"), [({}, None), ({"model": "large"}, "large")])
+async def test_the_policys_model_is_asked_or_that_of_all_steps(policy: dict[str, Any], asked: str | None) -> None:
+    model = Tutor(always=answer())
+    config = ProceduralMemoryConfig.model_validate(policy)
+    await ProceduralProposer(model, config, company="acme").propose("ada", FAILURE)
+    assert [each.model for each in model.asked] == [asked]
 
 
 @pytest.mark.parametrize("error", [RetryExhaustedError("away"), ProviderUnavailableError("busy")])

@@ -108,9 +108,9 @@ def test_the_scheduler_is_two_entries_that_do_not_pile_up() -> None:
     assert timedelta(seconds=SWEEP_SECONDS) < sweeping.SWEEP.limits.hard
 
 
-def test_a_sweep_tends_approvals(crew: ScriptedCrew) -> None:
+def test_a_sweep_tends_approvals_and_facts(crew: ScriptedCrew) -> None:
     sweep("{}", crew)
-    assert crew.tended == 1
+    assert (crew.tended, crew.tended_org) == (1, 1)
 
 
 @pytest.mark.parametrize(("keep_days", "unarchived"), [(None, 0), (30, 1)])

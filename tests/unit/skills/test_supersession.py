@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lessons import ANSWER
 
 from memcore.procedural.proposal import ProceduralMemoryProposal
-from memcore.skills.supersession import Verdict, jaccard, tokens, verdict_of
+from memcore.skills.supersession import Reading, Verdict, jaccard, tokens, verdict_of
 
 CONFLICT, FULL, PARTIAL = Verdict.CONFLICT, Verdict.FULL, Verdict.PARTIAL
 
@@ -117,6 +117,20 @@ def test_a_contradiction_is_never_taken_for_progress_and_is_mutual(one: Skill, o
     if verdict is FULL:
         assert one.confidence > other.confidence
         assert verdict_of(other, one) is not FULL
+
+
+@pytest.mark.parametrize(
+    ("new", "is_repeat"),
+    [
+        (Skill("disk is full", "delete old exports", 0.9), True),
+        (Skill("full disk", "delete exports", 0.5), True),
+        (Skill("disk is full at night", "delete old exports"), False),
+        (Skill("disk is full", "wait"), False),
+        (Skill("?", "delete old exports"), False),
+    ],
+)
+def test_a_skill_repeats_one_that_reaches_as_far_and_acts_alike(new: Skill, is_repeat: bool) -> None:
+    assert Reading.of(new).repeats(Reading.of(Skill("disk is full", "delete old exports"))) is is_repeat
 
 
 def test_tokens_are_words_of_two_characters_or_more() -> None:

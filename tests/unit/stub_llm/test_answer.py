@@ -9,7 +9,7 @@ from pydantic import Field
 
 from memcore.frozen import Frozen
 from ops.stub_llm.answer import answered
-from ops.stub_llm.fault import Fault
+from ops.stub_llm.fault import Fault, Scripted
 
 
 class Kind(StrEnum):
@@ -38,7 +38,7 @@ def body(text: str, *, schema: dict[str, Any] | None = None, max_tokens: int = 5
 
 
 def said(text: str, *, obedient: bool = False, fault: Fault | None = None, **given: Any) -> str:
-    return answered(body(text, **given), obedient=obedient, fault=fault).text
+    return answered(body(text, **given), obedient=obedient, scripted=Scripted(fault=fault) if fault else None).text
 
 
 def test_it_says_the_words_that_tell_something_each_once_in_their_order() -> None:
@@ -83,5 +83,5 @@ def test_obedient_it_sets_keys_of_a_form_that_nobody_asked_for() -> None:
 
 
 def test_the_count_is_a_quarter_of_the_bytes() -> None:
-    answer = answered(body("12345678"), obedient=False, fault=None)
+    answer = answered(body("12345678"), obedient=False)
     assert (answer.prompt_tokens, answer.completion_tokens) == (4, 2)

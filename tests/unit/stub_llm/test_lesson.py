@@ -59,7 +59,7 @@ def said(payload: FailureAnalysisPayload | SuccessPayload, *, obedient: bool = F
         "response_format": {"json_schema": {"schema": ProposalDraft.model_json_schema()}},
         "max_tokens": 1500,
     }
-    return answered(body, obedient=obedient, fault=None).text
+    return answered(body, obedient=obedient).text
 
 
 @given(PAYLOADS)

@@ -1,4 +1,4 @@
-"""What a night that is done sets off: the compression of experience, and the wiki."""
+"""What a night that is done sets off: the compression of experience, lessons passed on, and the wiki."""
 
 import pytest
 from crews import ScriptedCrew
@@ -7,7 +7,7 @@ from experiences import experience
 from memcore.config.company import CompanyMemoryConfig
 from memcore.config.consolidation import ConsolidationConfig
 from memcore.config.policy import Policy
-from memcore.errors import MemoryConnectionError
+from memcore.errors import MemoryConnectionError, MemoryRetrievalError
 from memcore.jobs.experience_payload import CompressPayload
 from memcore.jobs.outcomes import Done, Outcome, Skipped, Snooze
 from memcore.jobs.payloads import MaintenancePayload
@@ -61,6 +61,32 @@ def test_a_night_that_is_not_done_and_an_undo_set_nothing_off(crew: ScriptedCrew
 def test_a_broker_that_is_away_makes_no_night_undone(crew: ScriptedCrew) -> None:
     crew.bell.error = MemoryConnectionError("gone")
     assert isinstance(night(crew), Done)
+    assert crew.exported == ["ada"]
+
+
+def test_a_night_that_is_done_passes_lessons_on_and_no_other_run_does(crew: ScriptedCrew) -> None:
+    told: list[str] = []
+
+    def pass_on(agent_id: str) -> int:
+        told.append(agent_id)
+        return len(told)
+
+    crew.passing_on = pass_on
+    night(crew, kind="undo", undo_of="other")
+    assert told == []
+    night(crew)
+    assert told == ["ada"]
+
+
+def test_lessons_that_cannot_be_passed_on_make_no_night_undone(
+    crew: ScriptedCrew, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(_agent_id: str) -> int:
+        raise MemoryRetrievalError("the store is away")
+
+    crew.passing_on = refuse
+    assert isinstance(night(crew), Done)
+    assert "night.lessons_wait" in caplog.messages
     assert crew.exported == ["ada"]
 
 

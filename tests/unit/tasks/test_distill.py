@@ -127,7 +127,7 @@ def test_a_newer_payload_waits(crew: ScriptedCrew) -> None:
 
 
 def test_a_ledger_that_is_away_is_asked_again(crew: ScriptedCrew, monkeypatch: pytest.MonkeyPatch) -> None:
-    def away(*_args: object) -> bool:
+    def away(*_args: object, **_more: object) -> bool:
         raise MemoryConnectionError("gone")
 
     monkeypatch.setattr(crew.ledger.trajectories, "append", away)

@@ -13,12 +13,17 @@ from memcore.jobs.distill_payload import DistillPayload
 from memcore.jobs.experience_payload import CompressPayload, ExperiencePayload
 from memcore.jobs.outcomes import Done
 from memcore.jobs.payloads import MaintenancePayload, StorePayload, is_newer
+from memcore.jobs.reindex_payload import ReindexPayload
+from memcore.jobs.skill_payloads import AppliedPayload, EvolvePayload, LessonPayload
 from memcore.jobs.synthesis_payload import SynthesisPayload
 from memcore.jobs.use_payload import UsePayload
 from memcore.ledger import AgentSpec
 from memcore.models import MemoryCategory, MemoryLevel
+from tasks.applied import count as count_application
 from tasks.distill import distill
+from tasks.evolve import evolve
 from tasks.experience import record
+from tasks.lesson import draw
 from tasks.maintain import maintain
 from tasks.store import write
 from tasks.use import count
@@ -44,6 +49,10 @@ def test_every_payload_on_file_is_read_and_counts_as_none_of_the_newer() -> None
             | CompressPayload
             | SynthesisPayload
             | DistillPayload
+            | LessonPayload
+            | AppliedPayload
+            | EvolvePayload
+            | ReindexPayload
         ],
     ] = {
         "store": StorePayload,
@@ -56,6 +65,10 @@ def test_every_payload_on_file_is_read_and_counts_as_none_of_the_newer() -> None
         "compress": CompressPayload,
         "synthesis": SynthesisPayload,
         "distill": DistillPayload,
+        "lesson": LessonPayload,
+        "applied": AppliedPayload,
+        "evolve": EvolvePayload,
+        "reindex": ReindexPayload,
     }
     files = sorted(PAYLOADS.iterdir())
     assert len(files) >= 3
@@ -116,6 +129,32 @@ def test_a_use_job_of_version_1_is_counted(crew: ScriptedCrew) -> None:
     found = crew.ledger.uses.of("acme", "ada", ["6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e"])
     ((_, use),) = found.items()
     assert (use.uses, use.last_used_at) == (3, SENT)
+
+
+def test_an_applied_job_of_version_1_is_counted(crew: ScriptedCrew) -> None:
+    assert count_application(payload("applied-1"), crew) == Done(facts={"counted": 1, "passed_over": 0})
+    ((skill_id, counts),) = crew.ledger.skills.applications("acme", ["6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e"]).items()
+    assert skill_id == json.loads(payload("applied-1"))["skill_id"]
+    assert (counts.applications, counts.successes, counts.last_applied_at) == (1, 1, SENT)
+
+
+def test_a_lesson_job_of_version_1_draws_its_lesson(crew: ScriptedCrew) -> None:
+    asked: list[str] = []
+
+    def answer(lesson_id: str) -> Done:
+        asked.append(lesson_id)
+        return Done(facts={"stored": 1})
+
+    crew.drawing = answer
+    assert draw(payload("lesson-1"), crew) == Done(facts={"stored": 1})
+    assert asked == ["trace-1"]
+
+
+def test_an_evolve_job_of_version_1_plans_its_cycle(crew: ScriptedCrew) -> None:
+    assert isinstance(evolve(payload("evolve-1"), crew), Done)
+    (cycle,) = crew.ledger.skill_cycles.page("acme")
+    assert (cycle.cycle_id, cycle.origin) == (json.loads(payload("evolve-1"))["cycle_id"], "manual")
+    assert cycle.planned_at == cycle.window_end == SENT
 
 
 def test_an_experience_job_of_version_1_is_kept_to_its_last_field(crew: ScriptedCrew) -> None:

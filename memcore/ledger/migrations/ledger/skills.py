@@ -17,6 +17,10 @@ def upgrade() -> None:
     _create_skills()
     _create_cycles()
     _create_books()
+    op.create_index("trajectories_of_failure", "trajectories", ["company", "error_category", "ended_at"])
+    op.create_index("trajectories_of_chain", "trajectories", ["company", "tools_key", "ended_at"])
+    _create_partial("agents_of_role", "agents", ["company", "role", "agent_id"], "role IS NOT NULL")
+    _create_partial("agents_of_department", "agents", ["company", "department", "agent_id"], "department IS NOT NULL")
 
 
 def _create_lessons() -> None:
@@ -30,11 +34,13 @@ def _create_lessons() -> None:
         sa.Column("confidence", sa.Float),
         sa.Column("created_at", _MOMENT, nullable=False),
         sa.Column("rung_at", _MOMENT, nullable=False),
+        sa.Column("tries", sa.Integer, nullable=False),
         sa.Column("drawn_at", _MOMENT),
         sa.Column("propagated_at", _MOMENT),
         sa.Column("body", sa.LargeBinary),
     )
     op.create_index("lessons_of_agent", "lessons", ["company", "agent_id", "created_at"])
+    op.create_index("lessons_oldest", "lessons", ["company", "created_at"])
     _create_partial("lessons_waiting", "lessons", ["company", "rung_at"], "outcome IS NULL")
     is_open = "memory_id IS NOT NULL AND propagated_at IS NULL"
     _create_partial("lessons_unpropagated", "lessons", ["company", "agent_id"], is_open)
@@ -101,6 +107,10 @@ def _create_books() -> None:
         sa.Column("at", _MOMENT, nullable=False),
     )
     op.create_index("org_outbox_oldest", "org_outbox", ["company", "at"])
+    # Facts that were written before there was an outbox reach the store too.
+    op.execute(
+        "INSERT INTO org_outbox (company, fact_id, version, at) SELECT company, fact_id, version, at FROM org_log"
+    )
     op.create_table(
         "audit",
         sa.Column("company", sa.String, primary_key=True),

@@ -1,0 +1,135 @@
+"""Lessons passed on: what one agent has learned, each of its like finds among its own memories, once."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from memcore.backends.protocol import BatchBackend
+from memcore.backends.record import MemoryRecord
+from memcore.backends.where import Where
+from memcore.config.procedural import ProceduralMemoryConfig
+from memcore.errors import MaintenancePausedError, MemoryError  # noqa: A004  # the reference fixes the name
+from memcore.insertion import insert
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.likes import Likeness
+from memcore.maintenance.pages import pages
+from memcore.maintenance.switch import KillSwitch
+from memcore.models import MemoryCategory, MemoryLevel
+from memcore.procedural.copied import copy_of
+from memcore.procedural.events import ProceduralEvent
+from memcore.procedural.scope import ProceduralMemoryScope
+
+#: Most lessons of one agent that one night passes on; the oldest first, the others wait for the next.
+LESSONS_A_NIGHT = 100
+
+_log = logging.getLogger(__name__)
+
+
+class Propagation:
+    """Pass lessons of one company's agents on to their like.
+
+    A lesson's row in the ledger says whether it still is to be passed on. The copies are written first and the row is
+    marked then: a crash between the two leaves one more look, which finds the copies there.
+
+    Args:
+        backend: where lessons are kept, as memories.
+        ledger: lessons, agents, switches, and which memories were removed.
+        config: the policy.
+        company: whose agents.
+        level: the level of agents that have none of their own.
+    """
+
+    def __init__(
+        self,
+        backend: BatchBackend,
+        ledger: Ledger,
+        config: ProceduralMemoryConfig,
+        *,
+        company: str,
+        level: MemoryLevel,
+    ) -> None:
+        self._backend = backend
+        self._ledger = ledger
+        self._config = config
+        self._company = company
+        self._level = level
+
+    async def run(self, agent_id: str) -> int:
+        """Pass on what the agent has learned since, at most 100 lessons, and return how many copies were written.
+
+        An agent that cannot be given them is logged, and the others get theirs. Where nobody could be given them, they
+        wait for the next night.
+
+        Raises:
+            MemoryError: the lessons, or the agents, cannot be read; nothing is marked, the next night goes on.
+        """
+        kind = self._config.propagation.type
+        if kind == "none" or not self._config.enabled:
+            return 0
+        waiting = self._ledger.lessons.unpropagated(self._company, agent_id, limit=LESSONS_A_NIGHT)
+        if not waiting or self._is_paused(agent_id):
+            return 0
+        told_at = {each.memory_id: each.created_at for each in waiting if each.memory_id is not None}
+        lessons = await self._backend.get_many(agent_id, list(told_at))
+        targets = self._targets(agent_id, kind) if lessons else ()
+        written, failed = 0, 0
+        for target in targets:
+            try:
+                written += await self._tell(target, lessons, told_at)
+            except MemoryError as error:
+                failed += 1
+                facts = {"agent_id": agent_id, "target": target, "error": type(error).__name__}
+                _log.warning(ProceduralEvent.TARGET_FAILED, extra=facts)
+        if targets and failed == len(targets):
+            return 0
+        self._ledger.lessons.propagated(self._company, [each.lesson_id for each in waiting])
+        counts = {"lessons": len(waiting), "targets": len(targets), "written": written}
+        _log.info(ProceduralEvent.PROPAGATED, extra={"agent_id": agent_id, **counts})
+        return written
+
+    def _targets(self, agent_id: str, kind: Likeness) -> tuple[str, ...]:
+        limit = self._config.propagation.max_propagation_targets
+        return self._ledger.agents.like(self._company, agent_id, by=kind, level=self._level, limit=limit)
+
+    async def _tell(self, target: str, lessons: Sequence[MemoryRecord], told_at: Mapping[str, datetime]) -> int:
+        """Give one agent the lessons that it lacks, and return how many they were."""
+        copies: dict[str, MemoryRecord] = {}
+        sent: dict[str, datetime] = {}
+        for lesson in lessons:
+            copy = copy_of(lesson, company=self._company, target=target, scope=self._scope)
+            if copy is not None and copy.entry.content not in copies:
+                copies[copy.entry.content] = copy
+                # What the agent's own nights have removed since does not rise again.
+                sent[copy.entry.id] = told_at[lesson.entry.id]
+        for known in await self._known(target, copies) if copies else ():
+            del copies[known]
+        if not copies:
+            return 0
+        buried = await insert(self._backend, self._ledger.journal, list(copies.values()), sent=sent)
+        return len(copies) - len(buried)
+
+    async def _known(self, target: str, copies: Mapping[str, MemoryRecord]) -> frozenset[str]:
+        """Return those of the texts that stand in a lesson of the agent already."""
+        mine = Where(agent_id=target, categories=frozenset({MemoryCategory.PROCEDURAL}), lessons=True)
+        known: set[str] = set()
+        async for page in pages(self._backend, mine):
+            known.update(each.entry.content for each in page if each.entry.content in copies)
+        return frozenset(known)
+
+    @property
+    def _scope(self) -> ProceduralMemoryScope:
+        return ProceduralMemoryScope(self._config.propagation.type)
+
+    def _is_paused(self, agent_id: str) -> bool:
+        switch = KillSwitch(
+            self._ledger.switches,
+            self._ledger.agents,
+            is_enabled=lambda: True,
+            company=self._company,
+            agent_id=agent_id,
+        )
+        try:
+            switch.check()
+        except MaintenancePausedError:
+            return True
+        return False

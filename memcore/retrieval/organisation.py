@@ -1,0 +1,120 @@
+"""What an organisation says, for prompts: its policies, read anew every few seconds, and the facts that still stand."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from memcore.backends.facts import ORGANISATION, FactStore, HoldsFacts
+from memcore.clock import Clock
+from memcore.config.write_access import OrgFactCategory
+from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata
+from memcore.org.shown_fact import namespace_of, shown_by
+from memcore.org_models import OrgFact
+from memcore.retrieval.degradation import Source, degrade
+from memcore.retrieval.scored_memory import ScoredMemory
+
+#: How old policies may be that lead a prompt: a question to the ledger for each prompt would cost more than it tells.
+KEPT = timedelta(seconds=5)
+
+#: How long a prompt waits for the ledger, in seconds.
+WAIT_SECONDS = 2.0
+
+#: Characters of policies that are read at most; no budget holds as many.
+MOST_CHARS = 1_000_000
+
+
+class Organisation:
+    """Ask the ledger for what a prompt says in an organisation's name; where it fails, an event says so.
+
+    Args:
+        holder: the backend beside whose memories facts lie; None for none.
+        clock: the time.
+    """
+
+    def __init__(self, holder: HoldsFacts | None, *, clock: Clock) -> None:
+        self._holder = holder
+        self._clock = clock
+        self._reading = asyncio.Lock()
+        self._read_at: datetime | None = None
+        self._policies: tuple[OrgFact, ...] = ()
+        self._error: Exception | None = None
+
+    async def policies(self, agent_id: str) -> tuple[OrgFact, ...]:
+        """Return the core policies that were written, oldest first; those read last when the ledger does not answer."""
+        facts = None if self._holder is None else self._holder.facts
+        if facts is None:
+            return ()
+        async with self._reading:
+            if not self._is_fresh():
+                await self._read(facts)
+        if self._error is not None:
+            degrade(self._error, source=Source.ORGANISATION, agent_id=agent_id)
+        return self._policies
+
+    async def checked(self, agent_id: str, found: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
+        """Return what was found without versions of facts that stand no more, and without policies, which lead anyway.
+
+        Where the ledger cannot say what stands, no fact is left.
+        """
+        shown = {memory.entry.id: shown_by(memory.entry) for memory in found if memory.is_fact}
+        if not shown:
+            return found
+        standing = await self._standing(agent_id, {fact.fact_id for fact in shown.values() if fact is not None})
+        kept = {key for key, fact in shown.items() if fact is not None and standing.get(fact.fact_id) == fact.version}
+        return tuple(memory for memory in found if not memory.is_fact or memory.entry.id in kept)
+
+    async def _standing(self, agent_id: str, fact_ids: set[str]) -> dict[str, int]:
+        facts = None if self._holder is None else self._holder.facts
+        if facts is None:
+            return {}
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                standing = await facts.standing(fact_ids)
+        except Exception as error:  # noqa: BLE001  # degrade raises what must not be hidden
+            degrade(error, source=Source.ORGANISATION, agent_id=agent_id)
+            return {}
+        return {
+            key: version
+            for key, (version, fact) in standing.items()
+            if fact.category is not OrgFactCategory.CORE_POLICY
+        }
+
+    def _is_fresh(self) -> bool:
+        # A clock that was set back makes nothing fresh for ever.
+        return self._read_at is not None and timedelta() <= self._clock() - self._read_at < KEPT
+
+    async def _read(self, facts: FactStore) -> None:
+        found: list[OrgFact] = []
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                while page := await facts.policies(offset=len(found)):
+                    found += page
+                    if sum(len(fact.content) for fact in found) > MOST_CHARS:
+                        break
+        except Exception as error:  # noqa: BLE001  # told by whoever asks, until it is tried again
+            self._error = error
+        else:
+            self._policies, self._error = tuple(found), None
+        self._read_at = self._clock()
+
+
+def as_memories(policies: Sequence[OrgFact]) -> tuple[ScoredMemory, ...]:
+    """Return policies as what stands first among a prompt's memories, each in its fence."""
+    return tuple(
+        ScoredMemory(
+            entry=MemoryEntry(
+                id=fact.id,
+                agent_id=ORGANISATION,
+                namespace=namespace_of(fact.category),
+                category=MemoryCategory.SEMANTIC,
+                content=fact.content,
+                metadata=MemoryMetadata(source=fact.id),
+                created_at=fact.created_at,
+            ),
+            relevance_score=1.0,
+            recency_score=1.0,
+            combined_score=1.0,
+            is_shared=True,
+        )
+        for fact in policies
+    )

@@ -1,0 +1,111 @@
+"""The replay: a candidate's condition, tried on what agents really met, before anybody is asked to read it."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from memcore.ledger.pattern import PatternKind
+from memcore.ledger.trajectory import Trajectory
+from memcore.skills.candidate import Candidate
+from memcore.skills.terms import terms
+
+#: Share of the weight of a condition's words that must have been met.
+FITS = 0.5
+
+#: Weights are whole numbers, of which a sum does not depend on its order.
+_SCALE = 1_000_000
+
+
+@dataclass(slots=True, kw_only=True)
+class Trial:
+    """How a candidate did on the past.
+
+    Attributes:
+        fits: executions that its condition fits.
+        helped: those of them that show the candidate's pattern.
+        agents: whose those are.
+    """
+
+    candidate: Candidate
+    fits: int = 0
+    helped: int = 0
+    agents: set[str] = field(default_factory=set)
+
+    @property
+    def precision(self) -> float:
+        """The share of what it fits that it would have helped; 0.0 when it fits nothing."""
+        return self.helped / self.fits if self.fits else 0.0
+
+    @property
+    def recall(self) -> float:
+        """The share of the pattern's executions that it fits; counted later than they were, so never above 1.0."""
+        return min(1.0, self.helped / self.candidate.pattern.occurrences)
+
+    def note(self, trajectory: Trajectory) -> None:
+        """Count an execution that the condition fits."""
+        self.fits += 1
+        if _shows(trajectory, self.candidate):
+            self.helped += 1
+            self.agents.add(trajectory.agent_id)
+
+
+def replay(candidates: Sequence[Candidate], stream: Callable[[], Iterator[Trajectory]]) -> list[Trial]:
+    """Return how each candidate does on the stream, which is read twice: to weigh words, and to try conditions.
+
+    A word weighs the more the fewer executions have it. A condition fits an execution that has half the weight of its
+    words; those that no execution has do not count.
+
+    Args:
+        candidates: all that are tried.
+        stream: yields the executions, the same ones each time.
+    """
+    trials = [Trial(candidate=each) for each in candidates]
+    conditions = [terms(each.condition) for each in candidates]
+    if not candidates:
+        return trials
+    weights = _weights(frozenset().union(*conditions), stream())
+    needed = [FITS * sum(weights.get(word, 0) for word in words) for words in conditions]
+    with_word: dict[str, list[int]] = {word: [] for word in weights}
+    for number, words in enumerate(conditions):
+        for word in words & weights.keys():
+            with_word[word].append(number)
+    for trajectory in stream():
+        matched: Counter[int] = Counter()
+        for word in _met(trajectory) & weights.keys():
+            for number in with_word[word]:
+                matched[number] += weights[word]
+        for number, weight in matched.items():
+            if weight >= needed[number]:
+                trials[number].note(trajectory)
+    return trials
+
+
+def _weights(words: frozenset[str], trajectories: Iterable[Trajectory]) -> dict[str, int]:
+    """Return the weight of each of the words that occurs at all."""
+    number, having = 0, Counter[str]()
+    for trajectory in trajectories:
+        number += 1
+        having.update(_met(trajectory) & words)
+    return {
+        word: max(1, round(_SCALE * math.log(1 + (number - count + 0.5) / (count + 0.5))))
+        for word, count in having.items()
+    }
+
+
+def _met(trajectory: Trajectory) -> frozenset[str]:
+    return terms(
+        trajectory.task_title,
+        trajectory.task_description,
+        trajectory.task_type,
+        trajectory.error_message,
+        trajectory.error_category,
+        *dict.fromkeys(trajectory.tools),
+    )
+
+
+def _shows(trajectory: Trajectory, candidate: Candidate) -> bool:
+    pattern = candidate.pattern
+    if pattern.kind is PatternKind.FAILURE:
+        return trajectory.error_category == pattern.key
+    return trajectory.error_category is None and trajectory.tools_key == pattern.key

@@ -1,0 +1,120 @@
+"""What candidates are held against: the skills that stand, and the proposals that wait."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from memcore.approval_models import Approval, ApprovalState
+from memcore.errors import MemoryInputError
+from memcore.ledger.skill import Skill
+from memcore.procedural.lesson_text import LessonText
+from memcore.skills.candidate import Candidate
+from memcore.skills.promotion import ORG_PROMOTION, lesson_of
+from memcore.skills.sources import ApprovalSource, SkillSource
+from memcore.skills.supersession import Reading, Verdict
+
+#: How much surer a pattern must have become before its own skill is proposed anew: else each window would move it.
+LEAST_GAIN = 0.05
+
+
+@dataclass(slots=True, kw_only=True)
+class Stand:
+    """Where a candidate stands among the skills.
+
+    Attributes:
+        reading: of the candidate.
+        conflicts: ids of what says otherwise.
+        supersedes: ids of the skills whose place it would take.
+        is_settled: whether the pattern's own skill stands, and is no worse.
+        is_repeat: whether another skill says the same.
+    """
+
+    candidate: Candidate
+    reading: Reading
+    conflicts: list[str] = field(default_factory=list)
+    supersedes: list[str] = field(default_factory=list)
+    is_settled: bool = False
+    is_repeat: bool = False
+
+    def meet(self, skill: Skill, text: LessonText, reading: Reading) -> None:
+        """Hold the candidate against a skill."""
+        verdict = self.reading.verdict(reading)
+        if skill.pattern_id == self.candidate.pattern_id:
+            is_better = verdict is Verdict.FULL and self.reading.confidence - reading.confidence >= LEAST_GAIN
+            if not is_better or _says(text) == _says(self.candidate.lesson):
+                self.is_settled = True
+                return
+        if verdict is Verdict.CONFLICT:
+            self.conflicts.append(skill.skill_id)
+        elif verdict is Verdict.FULL:
+            self.supersedes.append(skill.skill_id)
+        elif self.reading.repeats(reading):
+            self.is_repeat = True
+
+
+class Waiting:
+    """The evolver's proposals that wait for a person, those of this cycle among them.
+
+    Attributes:
+        growth: how many skills there would be more, if all were approved.
+    """
+
+    def __init__(self) -> None:
+        self._readings: dict[str, Reading] = {}
+        self.growth = 0
+
+    def add(self, approval: Approval) -> None:
+        """Remember a proposal; once."""
+        if approval.approval_id in self._readings:
+            return
+        try:
+            lesson = lesson_of(approval)
+        except MemoryInputError:
+            return  # of another release: it can be approved there, and compared here no more
+        self._readings[approval.approval_id] = Reading.of(lesson)
+        self.growth += 1 - len(approval.proposal.supersedes)
+
+    def conflicts(self, reading: Reading) -> list[str]:
+        """Return the proposals that say otherwise."""
+        return [name for name, each in self._readings.items() if reading.verdict(each) is Verdict.CONFLICT]
+
+    def says(self, reading: Reading) -> bool:
+        """Tell whether one of them says the same; also a candidate that is surer waits until that one is decided."""
+        return any(reading.repeats(each) or reading.verdict(each) is Verdict.FULL for each in self._readings.values())
+
+
+def stands(candidates: Sequence[Candidate], skills: SkillSource, *, company: str) -> list[Stand]:
+    """Hold each candidate against each skill that stands; the skills are read once."""
+    found = [Stand(candidate=each, reading=Reading.of(each)) for each in candidates]
+    for skill in skills.stream(company) if found else ():
+        try:
+            text = LessonText.model_validate_json(skill.text)
+        except ValidationError:
+            continue
+        # The row's confidence is the skill's, whatever its text was made with.
+        reading = Reading.of(text).model_copy(update={"confidence": skill.confidence})
+        for each in found:
+            each.meet(skill, text, reading)
+    return found
+
+
+def waiting(approvals: ApprovalSource, *, company: str, now: datetime) -> Waiting:
+    """Return the proposals of skills that wait; one that has expired does not, marked or not."""
+    found = Waiting()
+    for approval in _pending(approvals, company):
+        if approval.proposal.action == ORG_PROMOTION and now < approval.expires_at:
+            found.add(approval)
+    return found
+
+
+def _pending(approvals: ApprovalSource, company: str) -> Iterator[Approval]:
+    last: Approval | None = None
+    while page := approvals.page(company, state=ApprovalState.PENDING, before=last):
+        yield from page
+        last = page[-1]
+
+
+def _says(text: LessonText) -> LessonText:
+    return text.model_copy(update={"confidence": 0.0})

@@ -1,0 +1,53 @@
+"""Approved skills as folders, as the policy asks for them; a disk that refuses loses nobody a skill."""
+
+import logging
+from pathlib import Path
+
+import pytest
+from ledgers import COMPANY, StoppedClock
+from promotions import SkillWorld
+from proposals import ADA, BOB
+
+from memcore.approvals.factory import create_approvals
+from memcore.backends.mem0.backend import Mem0Backend
+from memcore.config.policy import Policy
+from memcore.config.settings import Settings
+from memcore.ledger import Ledger, LedgerUrls
+from memcore.procedural.events import ProceduralEvent
+
+
+async def test_an_installation_writes_its_skills_into_its_data_folder(
+    backend: Mem0Backend, ledger: Ledger, urls: LedgerUrls, clock: StoppedClock, tmp_path: Path
+) -> None:
+    settings = Settings(
+        broker_url="redis://127.0.0.1:1/0",
+        database_url=urls.ledger,
+        qdrant_url="http://127.0.0.1:1",
+        company=COMPANY,
+        home=tmp_path,
+    )
+    policy = Policy.model_validate({"memory": {"procedural": {"skill_md_directory": "skills/org"}}})
+    world = SkillWorld(backend, ledger, tmp_path / "skills" / "org", clock)
+    service = create_approvals(settings, policy, ledger, backend=backend, clock=clock)
+    await service.propose("one", world.proposal("one"))
+    await service.approve("one", ADA)
+    (folder,) = world.root.iterdir()
+    text = (folder / "SKILL.md").read_text()
+    assert f"name: {folder.name}\n" in text
+    assert 'source: "approval:one"' in text
+    await service.undo("one", BOB)
+    assert list(world.root.iterdir()) == []
+
+
+async def test_a_disk_that_refuses_is_logged_and_the_skill_stands(
+    world: SkillWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.root.write_text("no directory")
+    await world.service().propose("one", world.proposal("one"))
+    approved = await world.service().approve("one", ADA)
+    assert (approved.needs, world.states()) == (None, {"one": "active"})
+    await world.service().undo("one", BOB)
+    assert world.states() == {"one": "retired"}
+    failed = [record for record in caplog.records if record.msg == ProceduralEvent.SKILL_FAILED]
+    assert [record.levelno for record in failed] == [logging.WARNING] * 2
+    assert str(world.root) not in str([vars(record)["error"] for record in failed])

@@ -1,0 +1,103 @@
+"""What the doctor sees of the evolver."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from memcore.config.settings import Settings
+from memcore.ledger import Ledger, LedgerUrls
+from ops.cli.finding import Finding
+from ops.cli.skill_cycles import skill_evolver
+
+NOW = datetime.now(UTC)
+HOUR = timedelta(hours=1)
+
+POLICY = """\
+memory:
+  consolidation:
+    interval: {interval}
+  procedural:
+    evolver:
+      enabled: {enabled}
+"""
+
+Look = Callable[..., Finding]
+
+
+@pytest.fixture
+def look(sqlite_ledger: LedgerUrls, tmp_path: Path) -> Look:
+    def look(interval: str = "hourly", enabled: str = "true") -> Finding:
+        path = tmp_path / "policy.yaml"
+        path.write_text(POLICY.format(interval=interval, enabled=enabled), encoding="utf-8")
+        settings = Settings.load(
+            {
+                "MEMTEND_BROKER_URL": "redis://127.0.0.1:1/0",
+                "MEMTEND_DATABASE_URL": sqlite_ledger.ledger,
+                "MEMTEND_JOURNAL_URL": sqlite_ledger.journal,
+                "MEMTEND_QDRANT_URL": "http://127.0.0.1:1",
+                "MEMTEND_HOME": str(tmp_path),
+                "MEMTEND_POLICY_PATH": str(path),
+            }
+        )
+        (found,) = skill_evolver(settings)
+        return found
+
+    return look
+
+
+@pytest.fixture
+def ledger(sqlite_ledger: LedgerUrls) -> Iterator[Ledger]:
+    opened = Ledger.open(sqlite_ledger, clock=lambda: NOW)
+    yield opened
+    opened.close()
+
+
+def planned(ledger: Ledger, age: timedelta) -> str:
+    cycle = ledger.skill_cycles.plan("default", origin="scheduled", planned_at=NOW - age, window=HOUR)
+    assert cycle is not None
+    return cycle.cycle_id
+
+
+def finished(urls: LedgerUrls, age: timedelta) -> None:
+    """Put a cycle there that was planned and finished so long ago."""
+    past = Ledger.open(urls, clock=lambda: NOW - age)
+    past.skill_cycles.finish("default", planned(past, age), {})
+    past.close()
+
+
+def test_an_evolver_that_was_just_switched_on_is_well(look: Look, ledger: Ledger) -> None:
+    assert (look().ok, look().seen) == (True, "no cycle has finished")
+    planned(ledger, HOUR)
+    assert look().ok
+
+
+def test_a_first_cycle_that_is_never_finished_is_complained_of(look: Look, ledger: Ledger) -> None:
+    planned(ledger, 3 * HOUR)
+    assert not look().ok
+    assert look(enabled="false").ok
+
+
+@pytest.mark.parametrize(("age", "interval", "ok"), [
+    (HOUR, "hourly", True),
+    (3 * HOUR, "hourly", False),
+    (3 * HOUR, "daily", True),
+    (50 * HOUR, "daily", False),
+    (50 * HOUR, "never", True),
+])  # fmt: skip
+def test_the_last_cycle_may_be_two_intervals_old(
+    look: Look, sqlite_ledger: LedgerUrls, age: timedelta, interval: str, *, ok: bool
+) -> None:
+    finished(sqlite_ledger, age)
+    found = look(interval)
+    assert found.ok is ok
+    assert f"last cycle finished {NOW - age:%Y-%m-%d %H:%M} UTC" in found.seen
+    assert "night worker" in found.mend
+
+
+def test_an_evolver_that_is_off_is_never_late(look: Look, sqlite_ledger: LedgerUrls) -> None:
+    finished(sqlite_ledger, timedelta(days=40))
+    found = look(enabled="false")
+    assert found.ok
+    assert found.seen.startswith("off; last cycle finished ")

@@ -1,0 +1,70 @@
+"""Applications of skills on a real broker, from both clients."""
+
+import base64
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from brokers import BrokerAddress, valkey_server
+from memories import NOW, StoppedClock
+
+from memcore.client import AsyncMemoryClient, MemoryClient
+from memcore.client.events import ClientEvent
+from memcore.errors import MemoryInputError
+from memcore.jobs.queues import Queue
+from memcore.jobs.skill_payloads import AppliedPayload
+
+SKILL = "6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e"
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerAddress]:
+    with valkey_server(tmp_path) as running:
+        yield running
+
+
+def waiting(broker: BrokerAddress) -> list[dict[str, Any]]:
+    with broker.client() as client:
+        return [json.loads(text) for text in client.lrange(str(Queue.CONTROL), 0, -1)]
+
+
+async def test_both_clients_send_the_same_application_under_one_id(broker: BrokerAddress) -> None:
+    with MemoryClient(broker.url, company="acme", clock=StoppedClock()) as client:
+        first = client.applied("ada", SKILL, "success", task_id="t-1")
+        with pytest.raises(MemoryInputError, match=r"^skill_id: "):
+            client.applied("ada", "no id", "success")
+    async with AsyncMemoryClient(broker.url, company="acme", clock=StoppedClock()) as other:
+        second = await other.applied("ada", SKILL, "success", task_id="t-1")
+
+    assert first is not None
+    assert second is not None
+    assert first.application_id == second.application_id
+    newest, oldest = waiting(broker)
+    assert [oldest["headers"]["id"], newest["headers"]["id"]] == [first.job_id, second.job_id]
+    for message in (oldest, newest):
+        assert message["headers"]["task"] == "memory.skills.applied"
+        ((text,), _, _) = json.loads(base64.b64decode(message["body"]))
+        assert AppliedPayload.model_validate_json(text) == AppliedPayload(
+            company="acme",
+            agent_id="ada",
+            application_id=first.application_id,
+            skill_id=SKILL,
+            outcome="success",
+            applied_at=NOW,
+        )
+
+
+def test_a_full_queue_and_a_broker_that_is_away_fail_no_task(
+    broker: BrokerAddress, caplog: pytest.LogCaptureFixture
+) -> None:
+    with MemoryClient(broker.url, max_waiting=1) as client:
+        assert client.applied("ada", SKILL, "success") is not None
+        assert client.applied("ada", SKILL, "failure") is None
+    with MemoryClient("redis://127.0.0.1:1/0") as lost:
+        assert lost.applied("ada", SKILL, "success") is None
+    assert len(waiting(broker)) == 1
+    events = [(record.msg, record.levelno) for record in caplog.records]
+    assert events == [(ClientEvent.APPLICATION_LOST, logging.WARNING)] * 2

@@ -1,0 +1,278 @@
+"""A cycle's job, with a real evolver and ledger: it ends once and files once, whoever dies and whoever else runs."""
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crews import ScriptedCrew
+from faults import Crash, Faults
+from ledgers import COMPANY, StoppedClock, copied_urls, postgres_database
+from shared_failures import FAILURES, share_failures
+from stacks import wait_until
+
+from memcore import ids
+from memcore.approvals.effects import EffectRegistry
+from memcore.approvals.service import ApprovalService
+from memcore.config.evolver import EvolverConfig
+from memcore.config.policy import Policy
+from memcore.errors import MemoryConnectionError
+from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Skipped, Snooze
+from memcore.jobs.skill_payloads import EvolvePayload
+from memcore.ledger import Ledger, LedgerUrls
+from memcore.ledger.migrate import migrate
+from memcore.ledger.skill_cycle import Cycle
+from memcore.skills.cycle_service import CycleService
+from memcore.skills.evolver import SkillEvolver
+from memcore.skills.report import EvolverReport
+from memcore.skills.sign_of_life import SignOfLife
+from scheduler.cycle import UNHEARD_TOO_LONG
+from scheduler.sweep import sweep
+from scheduler.tick import tick
+from tasks.evolve import evolve
+
+ON = EvolverConfig(enabled=True)
+WINDOW = timedelta(days=30)
+
+
+def service(ledger: Ledger, clock: StoppedClock, config: EvolverConfig = ON) -> CycleService:
+    approvals = ApprovalService(ledger.approvals, EffectRegistry(()), company=COMPANY, lasts=timedelta(days=14))
+    return CycleService(ledger, SkillEvolver(ledger, approvals, config, company=COMPANY, clock=clock), company=COMPANY)
+
+
+def planned(ledger: Ledger, clock: StoppedClock) -> str:
+    """Plan a cycle over failures that many share, unless they are there, and return its id."""
+    if ledger.trajectories.count(COMPANY) == 0:
+        share_failures(ledger, COMPANY, at=clock())
+    cycle = ledger.skill_cycles.plan(COMPANY, origin="scheduled", planned_at=clock(), window=WINDOW)
+    assert cycle is not None
+    return cycle.cycle_id
+
+
+def check(ledger: Ledger, cycle_id: str, where: str = "") -> None:
+    """Insist on one finished cycle and one proposal of each pattern."""
+    cycle = ledger.skill_cycles.get(COMPANY, cycle_id)
+    assert cycle is not None, where
+    assert cycle.report is not None, where
+    assert cycle.report["proposals_emitted"] == len(FAILURES), where
+    assert cycle.report["trajectories_analyzed"] == 4 * len(FAILURES), where
+    filed = Counter(each.proposal.details["pattern_id"] for each in ledger.approvals.page(COMPANY))
+    assert sorted(filed.values()) == [1] * len(FAILURES), where
+
+
+@pytest.fixture
+def clock() -> StoppedClock:
+    return StoppedClock()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
+def ledger(request: pytest.FixtureRequest, clock: StoppedClock) -> Iterator[Ledger]:
+    if request.param == "sqlite":
+        opened = Ledger.open(request.getfixturevalue("sqlite_ledger"), clock=clock)
+        yield opened
+        opened.close()
+        return
+    with postgres_database(request.getfixturevalue("postgres")) as url:
+        migrate(LedgerUrls(ledger=url, journal=url))
+        opened = Ledger.open(LedgerUrls(ledger=url, journal=url), clock=clock)
+        yield opened
+        opened.close()
+
+
+def test_a_cycle_is_carried_out_and_finished_once(ledger: Ledger, clock: StoppedClock) -> None:
+    cycle_id = planned(ledger, clock)
+    outcome = asyncio.run(service(ledger, clock).run(cycle_id))
+    assert isinstance(outcome, Done)
+    assert outcome.facts["proposals_emitted"] == len(FAILURES)
+    check(ledger, cycle_id)
+    assert isinstance(asyncio.run(service(ledger, clock).run(cycle_id)), Skipped)
+    assert asyncio.run(service(ledger, clock).run("another")) == Dead(reason="cycle_id: 'another' names no cycle")
+
+
+def test_while_paused_a_cycle_waits_and_then_goes_on(ledger: Ledger, clock: StoppedClock) -> None:
+    cycle_id = planned(ledger, clock)
+    ledger.switches.pause(COMPANY)
+    assert isinstance(asyncio.run(service(ledger, clock).run(cycle_id)), Snooze)
+    assert ledger.approvals.count(COMPANY) == 0
+    ledger.switches.resume(COMPANY)
+    assert isinstance(asyncio.run(service(ledger, clock).run(cycle_id)), Done)
+    check(ledger, cycle_id)
+
+
+def test_an_evolver_that_was_switched_off_finishes_its_cycle_with_nothing(
+    ledger: Ledger, clock: StoppedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    cycle_id = planned(ledger, clock)
+    outcome = asyncio.run(service(ledger, clock, EvolverConfig(enabled=False)).run(cycle_id))
+    assert isinstance(outcome, Done)
+    assert not any(outcome.facts.values())
+    cycle = ledger.skill_cycles.last_finished(COMPANY)
+    assert cycle is not None
+    assert cycle.cycle_id == cycle_id
+    assert ledger.approvals.count(COMPANY) == 0
+    assert "skill_evolver.disabled" in [record.message for record in caplog.records]
+
+
+def test_many_workers_at_one_cycle_finish_it_once(ledger: Ledger, clock: StoppedClock) -> None:
+    cycle_id, at_once = planned(ledger, clock), threading.Barrier(4)
+
+    def work() -> Outcome:
+        at_once.wait(timeout=30)
+        return asyncio.run(service(ledger, clock).run(cycle_id))
+
+    with ThreadPoolExecutor(4) as workers:
+        became = [each.result(timeout=120) for each in [workers.submit(work) for _ in range(4)]]
+    assert Counter(map(type, became)) == {Done: 1, Skipped: 3}
+    check(ledger, cycle_id)
+
+
+def test_while_somebody_works_on_a_cycle_nobody_is_rung_for_it(ledger: Ledger, clock: StoppedClock) -> None:
+    cycle_id, faults, rung = planned(ledger, clock), Faults(), list[int]()
+    crew = ScriptedCrew(ledger=ledger, clock=clock)
+
+    def signs() -> int:
+        return faults.calls.count("skill_cycles.rung")
+
+    def has_more(told: int) -> bool:
+        return signs() >= told + 2
+
+    class Slow:
+        async def run(self, cycle: Cycle) -> EvolverReport:
+            for _ in range(3):
+                clock.advance(UNHEARD_TOO_LONG + timedelta(seconds=1))
+                await asyncio.to_thread(wait_until, partial(has_more, signs()), what="signs of life")
+                sweep("{}", crew)
+                rung.append(len(crew.bell.cycles))
+            return EvolverReport(cycle_id=cycle.cycle_id, window_start=cycle.window_start, window_end=cycle.window_end)
+
+    watched = CycleService(faults.ledger(ledger), Slow(), company=COMPANY, pulse=timedelta(milliseconds=5))
+    assert isinstance(asyncio.run(watched.run(cycle_id)), Done)
+    assert rung == [0, 0, 0]
+
+
+def test_a_sign_of_life_that_fails_harms_no_cycle(sqlite_ledger: LedgerUrls, clock: StoppedClock) -> None:
+    ledger, gone = Ledger.open(sqlite_ledger, clock=clock), Faults(1, strike=_away)
+    cycle_id = planned(ledger, clock)
+    cycles = gone.watched(ledger.skill_cycles, "skill_cycles")
+    with SignOfLife(cycles, COMPANY, cycle_id, pulse=timedelta(milliseconds=5)):
+        wait_until(lambda: len(gone.calls) >= 4, what="signs after the one that failed")
+    ledger.close()
+
+
+def _away() -> None:
+    raise MemoryConnectionError("the ledger is away")
+
+
+@pytest.fixture
+def seeded(tmp_path: Path, ledger_template: Path, clock: StoppedClock) -> Path:
+    """A folder with the databases of a ledger in which the failures are: copying it is quicker than making them."""
+    ledger = Ledger.open(copied_urls(ledger_template, tmp_path / "seeded"), clock=clock)
+    share_failures(ledger, COMPANY, at=clock())
+    ledger.close()
+    return tmp_path / "seeded"
+
+
+@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
+def test_after_a_crash_anywhere_the_next_attempt_ends_it(
+    tmp_path: Path,
+    seeded: Path,
+    clock: StoppedClock,
+    record_property: Callable[[str, object], None],
+    *,
+    is_after: bool,
+) -> None:
+    points, is_over, seen = 0, False, set[str]()
+    while not is_over:
+        ledger = Ledger.open(copied_urls(seeded, tmp_path / str(points)), clock=clock)
+        cycle_id = planned(ledger, clock)
+        faults = Faults(points, is_after=is_after)
+        try:
+            asyncio.run(service(faults.ledger(ledger), clock).run(cycle_id))
+            is_over = True
+        except Crash:
+            points += 1
+        outcome = asyncio.run(service(ledger, clock).run(cycle_id))
+        assert isinstance(outcome, Done | Skipped), faults.calls[-1]
+        check(ledger, cycle_id, faults.calls[-1])
+        seen.update(faults.calls)
+        ledger.close()
+    assert {"approvals.file", "skill_cycles.finish"} <= seen
+    record_property("points", points)
+
+
+def test_a_second_worker_anywhere_in_the_middle_changes_nothing(
+    tmp_path: Path, seeded: Path, clock: StoppedClock
+) -> None:
+    points, is_over, became = 0, False, list[Outcome]()
+    while not is_over:
+        ledger = Ledger.open(copied_urls(seeded, tmp_path / str(points)), clock=clock)
+        cycle_id = planned(ledger, clock)
+        other = service(ledger, clock)
+
+        def strike(other: CycleService = other, cycle_id: str = cycle_id) -> Any:
+            async def run() -> None:
+                became.append(await other.run(cycle_id))
+
+            return run()
+
+        faults = Faults(points, strike=strike)
+        first = asyncio.run(service(faults.ledger(ledger), clock).run(cycle_id))
+        is_over = len(became) == points
+        points += 1
+        assert sum(isinstance(each, Done) for each in (first, *became[points - 1 :])) == 1, faults.calls[-1]
+        check(ledger, cycle_id, faults.calls[-1])
+        ledger.close()
+    assert points > 10
+
+
+def test_a_tick_that_dies_before_its_bell_loses_no_cycle(ledger: Ledger, clock: StoppedClock) -> None:
+    crew = ScriptedCrew(ledger=ledger, clock=clock)
+    crew.policy = Policy.model_validate({"memory": {"procedural": {"evolver": {"enabled": True}}}})
+    crew.evolving = lambda cycle_id: asyncio.run(service(ledger, clock).run(cycle_id))
+    share_failures(ledger, COMPANY, at=clock() - timedelta(days=2))
+    crew.bell.error = OSError("killed")
+    with pytest.raises(OSError, match="killed"):
+        tick("{}", crew)
+    crew.bell.error = None
+    assert crew.bell.cycles == []
+    clock.advance(UNHEARD_TOO_LONG + timedelta(seconds=1))
+    sweep("{}", crew)
+    (cycle,) = crew.bell.cycles
+    message = EvolvePayload(
+        company=COMPANY, cycle_id=cycle.cycle_id, origin=cycle.origin, planned_at=cycle.planned_at
+    ).model_dump_json()
+    ledger.switches.pause(COMPANY)
+    assert evolve(message, crew) == Parked(reason="maintenance is paused for all agents")
+    ledger.switches.resume(COMPANY)
+    assert isinstance(evolve(message, crew), Done)
+    assert isinstance(evolve(message, crew), Skipped)
+    check(ledger, cycle.cycle_id)
+
+
+def test_a_cycle_that_fails_is_told_and_tried_again(
+    sqlite_ledger: LedgerUrls, clock: StoppedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger = Ledger.open(sqlite_ledger, clock=clock)
+    crew = ScriptedCrew(ledger=ledger, clock=clock)
+    planned(ledger, clock)
+    cycle_id = ids.cycle_id(company=COMPANY, planned_at=clock().isoformat())
+    message = EvolvePayload(company=COMPANY, cycle_id=cycle_id, planned_at=clock()).model_dump_json()
+    gone = Ledger.open(LedgerUrls(ledger="sqlite:////nowhere/ledger.db", journal=sqlite_ledger.journal), clock=clock)
+    approvals = ApprovalService(gone.approvals, EffectRegistry(()), company=COMPANY, lasts=timedelta(days=14))
+    evolver = SkillEvolver(ledger, approvals, ON, company=COMPANY, clock=clock)
+    crew.evolving = lambda each: asyncio.run(CycleService(ledger, evolver, company=COMPANY).run(each))
+    assert isinstance(evolve(message, crew), Retry)
+    failed = [record for record in caplog.records if record.message == "skill_evolver.cycle.failed"]
+    assert [vars(record)["cycle_id"] for record in failed] == [cycle_id]
+    crew.evolving = lambda each: asyncio.run(service(ledger, clock).run(each))
+    assert isinstance(evolve(message, crew), Done)
+    check(ledger, cycle_id)
+    gone.close()
+    ledger.close()

@@ -1,0 +1,196 @@
+"""Lessons: opened with their task, rung for until they are drawn, drawn once, read by those who learn from them."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from itertools import chain
+from typing import Any
+
+import pytest
+from ledgers import COMPANY, StoppedClock
+from memories import DAWN
+from traces import trajectory
+
+from memcore.errors import MemoryInputError
+from memcore.execution_trace import TerminationReason, Turn
+from memcore.ledger import Ledger
+from memcore.models import MAX_KEY_CHARS
+
+MINUTES = timedelta(minutes=2)
+DAY = timedelta(days=1)
+
+
+def waiting(ledger: Ledger, *, limit: int = 99) -> list[str]:
+    return [each.lesson_id for each in ledger.lessons.waiting(COMPANY, rung_before=MINUTES, limit=limit)]
+
+
+def test_a_lesson_is_opened_once_and_drawn_once(ledger: Ledger, clock: StoppedClock) -> None:
+    assert ledger.lessons.open(COMPANY, "ada", "l-1")
+    assert not ledger.lessons.open(COMPANY, "ada", "l-1")
+    opened = ledger.lessons.get(COMPANY, "l-1")
+    assert opened is not None
+    assert (opened.outcome, opened.tries, opened.created_at) == (None, 0, clock())
+    clock.advance(DAY)
+    assert ledger.lessons.drawn(COMPANY, "l-1", "stored", memory_id="m", confidence=0.5, text='{"a": "naïve 日本"}')
+    assert not ledger.lessons.drawn(COMPANY, "l-1", "malformed")
+    assert not ledger.lessons.drawn(COMPANY, "unknown", "malformed")
+    drawn = ledger.lessons.get(COMPANY, "l-1")
+    assert drawn is not None
+    assert (drawn.outcome, drawn.memory_id, drawn.confidence) == ("stored", "m", 0.5)
+    assert (drawn.text, drawn.drawn_at) == ('{"a": "naïve 日本"}', clock())
+    assert "日本" not in repr(drawn)
+
+
+def test_of_many_who_draw_a_lesson_at_once_one_does(ledger: Ledger) -> None:
+    ledger.lessons.open(COMPANY, "ada", "l-1")
+    with ThreadPoolExecutor(8) as workers:
+        done = list(workers.map(lambda i: ledger.lessons.drawn(COMPANY, "l-1", "stored", memory_id=f"m-{i}"), range(8)))
+    assert done.count(True) == 1
+    kept = ledger.lessons.get(COMPANY, "l-1")
+    assert kept is not None
+    assert kept.memory_id == f"m-{done.index(True)}"
+
+
+def test_a_key_that_is_too_long_is_refused_by_name(ledger: Ledger) -> None:
+    with pytest.raises(MemoryInputError, match="lesson_id"):
+        ledger.lessons.open(COMPANY, "ada", "x" * (MAX_KEY_CHARS + 1))
+
+
+def test_a_trajectory_and_its_lesson_come_together_or_not_at_all(ledger: Ledger, clock: StoppedClock) -> None:
+    assert ledger.trajectories.append(COMPANY, trajectory("taught"), lesson_at=clock())
+    assert ledger.trajectories.append(COMPANY, trajectory("untaught"))
+    assert ledger.lessons.get(COMPANY, "taught") is not None
+    assert ledger.lessons.get(COMPANY, "untaught") is None
+    # Told again it is known already, and teaches nothing more.
+    assert not ledger.trajectories.append(COMPANY, trajectory("untaught"), lesson_at=clock())
+    assert ledger.lessons.get(COMPANY, "untaught") is None
+    with pytest.raises(MemoryInputError):
+        ledger.trajectories.append("x" * (MAX_KEY_CHARS + 1), trajectory("other"), lesson_at=clock())
+
+
+def test_a_lost_message_is_found_once_each_time_the_oldest_first(ledger: Ledger, clock: StoppedClock) -> None:
+    for name in ("b", "a", "c"):
+        ledger.lessons.open(COMPANY, "ada", name)
+        clock.advance(timedelta(seconds=1))
+    ledger.lessons.drawn(COMPANY, "c", "stored")
+    assert waiting(ledger) == []
+    clock.advance(MINUTES)
+    assert waiting(ledger, limit=1) == ["b"]
+    assert waiting(ledger) == ["a"]
+    assert waiting(ledger) == []
+    clock.advance(MINUTES + timedelta(seconds=1))
+    assert sorted(waiting(ledger)) == ["a", "b"]
+
+
+def test_two_sweeps_at_once_ring_once(ledger: Ledger, clock: StoppedClock) -> None:
+    names = [f"l-{number:02}" for number in range(40)]
+    for name in names:
+        ledger.lessons.open(COMPANY, "ada", name)
+    clock.advance(MINUTES + timedelta(seconds=1))
+    with ThreadPoolExecutor(4) as sweeps:
+        rung = list(sweeps.map(lambda _: waiting(ledger), range(8)))
+    assert sorted(chain.from_iterable(rung)) == names
+
+
+def test_a_lesson_that_sleeps_is_left_alone_until_its_time(ledger: Ledger, clock: StoppedClock) -> None:
+    ledger.lessons.open(COMPANY, "ada", "l-1")
+    ledger.lessons.put_off(COMPANY, "l-1", until=clock() + DAY)
+    clock.advance(DAY + MINUTES)
+    assert waiting(ledger) == []
+    ledger.lessons.put_off(COMPANY, "l-1", until=clock() - DAY, is_in_vain=True)
+    found = ledger.lessons.get(COMPANY, "l-1")
+    assert found is not None
+    assert found.tries == 1
+    assert waiting(ledger) == ["l-1"]
+    ledger.lessons.drawn(COMPANY, "l-1", "unavailable")
+    ledger.lessons.put_off(COMPANY, "l-1", until=clock(), is_in_vain=True)
+    drawn = ledger.lessons.get(COMPANY, "l-1")
+    assert drawn is not None
+    assert drawn.tries == 1
+
+
+def test_what_was_stored_is_passed_on_once(ledger: Ledger, clock: StoppedClock) -> None:
+    for name, memory_id in (("a", "m-a"), ("b", None), ("c", "m-c")):
+        ledger.lessons.open(COMPANY, "ada", name)
+        ledger.lessons.drawn(COMPANY, name, "stored" if memory_id else "malformed", memory_id=memory_id)
+        clock.advance(MINUTES)
+    ledger.lessons.open(COMPANY, "bob", "d")
+    ledger.lessons.drawn(COMPANY, "d", "stored", memory_id="m-d")
+    found = ledger.lessons.unpropagated(COMPANY, "ada", limit=9)
+    assert [each.memory_id for each in found] == ["m-a", "m-c"]
+    assert [each.lesson_id for each in ledger.lessons.unpropagated(COMPANY, "ada", limit=1)] == ["a"]
+    ledger.lessons.propagated(COMPANY, ["a"])
+    assert [each.lesson_id for each in ledger.lessons.unpropagated(COMPANY, "ada", limit=9)] == ["c"]
+
+
+def test_the_evolver_reads_the_surest_of_each_agent_on_a_category_or_a_chain_in_its_window(
+    ledger: Ledger, clock: StoppedClock
+) -> None:
+    failed: dict[str, Any] = {"termination_reason": TerminationReason.ERROR, "error_category": "disk"}
+    tools: dict[str, Any] = {"turns": (Turn(tools=("search", "write")),)}
+    told = {
+        "sure": trajectory("sure", **failed),
+        "unsure": trajectory("unsure", agent_id="bob", **failed),
+        "less": trajectory("less", agent_id="bob", **failed),
+        "mute": trajectory("mute", **failed),
+        "late": trajectory("late", younger=DAY, **failed),
+        "other": trajectory("other", termination_reason=TerminationReason.TIMEOUT),
+        "good": trajectory("good", **tools),
+        "bad": trajectory("bad", agent_id="eve", **tools, **failed),
+    }
+    sure = {"sure": 0.9, "unsure": 0.6, "less": 0.5, "bad": 0.7, "late": 0.95, "other": 0.9, "good": 0.8, "mute": None}
+    for name, made in told.items():
+        ledger.trajectories.append(COMPANY, made, lesson_at=clock())
+        text = None if name == "mute" else "{}"
+        ledger.lessons.drawn(COMPANY, name, "stored", confidence=sure[name], text=text)
+    window = {"since": DAWN, "until": DAWN + DAY}
+    failures = ledger.lessons.of_failures(COMPANY, "disk", **window, limit=9)
+    assert [each.lesson_id for each in failures] == ["sure", "bad", "unsure"]
+    assert len(ledger.lessons.of_failures(COMPANY, "disk", **window, limit=1)) == 1
+    key = told["good"].tools_key
+    assert key is not None
+    assert [each.lesson_id for each in ledger.lessons.of_successes(COMPANY, key, **window, limit=9)] == ["good"]
+
+
+def test_an_agents_lessons_are_paged_newest_first_with_their_tasks(ledger: Ledger, clock: StoppedClock) -> None:
+    for number in range(5):
+        ledger.trajectories.append(COMPANY, trajectory(f"l-{number}", task_id=f"t-{number}"), lesson_at=clock())
+        clock.advance(timedelta(seconds=number % 2))
+    ledger.lessons.open(COMPANY, "ada", "taskless")
+    ledger.lessons.open(COMPANY, "bob", "another's")
+    seen, last = [], None
+    while page := ledger.lessons.page(COMPANY, "ada", before=last, limit=2):
+        seen += [(each.lesson_id, each.task_id) for each in page]
+        last = page[-1]
+    assert seen == [("taskless", None), *((f"l-{number}", f"t-{number}") for number in reversed(range(5)))]
+
+
+def test_outcomes_are_counted(ledger: Ledger) -> None:
+    for number, outcome in enumerate(("stored", "stored", "malformed", None)):
+        ledger.lessons.open(COMPANY, "ada" if number else "bob", f"l-{number}")
+        if outcome:
+            ledger.lessons.drawn(COMPANY, f"l-{number}", outcome)
+    assert ledger.lessons.outcomes(COMPANY) == {"stored": 2, "malformed": 1, None: 1}
+    assert ledger.lessons.outcomes(COMPANY, agent_id="bob") == {"stored": 1}
+
+
+def test_old_lessons_and_those_of_an_erased_agent_go(ledger: Ledger, clock: StoppedClock) -> None:
+    for name, agent_id in (("old", "ada"), ("new", "ada"), ("bobs", "bob")):
+        ledger.lessons.open(COMPANY, agent_id, name)
+        clock.advance(DAY)
+    assert ledger.lessons.expire(COMPANY, before=clock() - 2 * DAY) == 1
+    assert ledger.lessons.get(COMPANY, "old") is None
+    assert ledger.lessons.delete_agent(COMPANY, "ada") == 1
+    assert ledger.lessons.outcomes(COMPANY) == {None: 1}
+
+
+@pytest.mark.parametrize(("quality", "rank"), [(3.0, (0, 4)), (4.0, (1, 4)), (7.0, (3, 4)), (9.5, (4, 4))])
+def test_the_rank_of_a_quality_counts_the_agents_own_recent_successes(
+    ledger: Ledger, quality: float, rank: tuple[int, int]
+) -> None:
+    for number, each in enumerate((4.0, 7.0, 7.0, 9.5)):
+        ledger.trajectories.append(COMPANY, trajectory(f"t-{number}", quality=each))
+    ledger.trajectories.append(COMPANY, trajectory("unseen"))
+    ledger.trajectories.append(COMPANY, trajectory("failed", quality=1.0, termination_reason=TerminationReason.ERROR))
+    ledger.trajectories.append(COMPANY, trajectory("bobs", quality=1.0, agent_id="bob"))
+    ledger.trajectories.append(COMPANY, trajectory("old", quality=1.0, younger=-DAY))
+    assert ledger.trajectories.quality_rank(COMPANY, "ada", quality, since=DAWN) == rank

@@ -1,0 +1,150 @@
+"""The evolver's cycles, on each database."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ledgers import COMPANY, StoppedClock
+
+from memcore import ids
+from memcore.errors import MemoryInputError
+from memcore.ledger import Ledger
+from memcore.ledger.skill_cycle import Cycle
+from memcore.ledger.skill_cycles import MAX_PAGE
+
+SLOT = datetime(2026, 3, 1, 11, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+WINDOW = timedelta(days=30)
+LOST = timedelta(minutes=10)
+
+
+def planned(ledger: Ledger, number: int = 0) -> Cycle:
+    """Plan the cycle of a slot, and return it."""
+    cycle = ledger.skill_cycles.plan(COMPANY, origin="scheduled", planned_at=SLOT + number * HOUR, window=WINDOW)
+    assert cycle is not None
+    return cycle
+
+
+def test_a_cycle_looks_back_from_the_time_it_was_planned_for(ledger: Ledger) -> None:
+    cycle = planned(ledger)
+    assert cycle == Cycle(
+        cycle_id=ids.cycle_id(company=COMPANY, planned_at="2026-03-01T11:00:00+00:00"),
+        origin="scheduled",
+        planned_at=SLOT,
+        window_start=SLOT - WINDOW,
+        window_end=SLOT,
+    )
+    assert ledger.skill_cycles.get(COMPANY, cycle.cycle_id) == cycle
+    assert ledger.skill_cycles.get(COMPANY, "another") is None
+
+
+def test_a_time_is_planned_once_whoever_asks_and_in_whichever_zone(ledger: Ledger) -> None:
+    cycle = planned(ledger)
+    tokyo = SLOT.astimezone(timezone(9 * HOUR))
+    assert ledger.skill_cycles.plan(COMPANY, origin="manual", planned_at=tokyo, window=HOUR) is None
+    assert ledger.skill_cycles.page(COMPANY) == (cycle,)
+
+
+def test_of_many_that_plan_a_slot_at_once_one_is_told_to_ring(ledger: Ledger) -> None:
+    at_once = threading.Barrier(4)
+
+    def plan() -> Cycle | None:
+        at_once.wait(timeout=30)
+        return ledger.skill_cycles.plan(COMPANY, origin="scheduled", planned_at=SLOT, window=WINDOW)
+
+    with ThreadPoolExecutor(4) as beats:
+        told = [each.result(timeout=60) for each in [beats.submit(plan) for _ in range(4)]]
+    assert sum(each is not None for each in told) == 1
+    assert len(ledger.skill_cycles.page(COMPANY)) == 1
+
+
+def test_a_cycle_is_finished_once(ledger: Ledger, clock: StoppedClock) -> None:
+    cycle = planned(ledger)
+    assert ledger.skill_cycles.finish(COMPANY, cycle.cycle_id, {"proposals_emitted": 2, "text": "naïve, 日本"})
+    first = clock()
+    clock.advance(HOUR)
+    assert not ledger.skill_cycles.finish(COMPANY, cycle.cycle_id, {"proposals_emitted": 0})
+    done = ledger.skill_cycles.get(COMPANY, cycle.cycle_id)
+    assert done is not None
+    assert (done.finished_at, done.report) == (first, {"proposals_emitted": 2, "text": "naïve, 日本"})
+    assert not ledger.skill_cycles.finish(COMPANY, "another", {})
+
+
+def test_a_cycle_that_nobody_heard_of_is_told_again_once_a_while_until_it_is_finished(
+    ledger: Ledger, clock: StoppedClock
+) -> None:
+    first, second = planned(ledger), planned(ledger, 1)
+    assert ledger.skill_cycles.waiting(COMPANY, rung_before=LOST, limit=9) == ()
+    clock.advance(LOST + timedelta(seconds=1))
+    assert set(ledger.skill_cycles.waiting(COMPANY, rung_before=LOST, limit=9)) == {first, second}
+    assert ledger.skill_cycles.waiting(COMPANY, rung_before=LOST, limit=9) == ()
+    ledger.skill_cycles.finish(COMPANY, first.cycle_id, {})
+    clock.advance(LOST + timedelta(seconds=1))
+    assert ledger.skill_cycles.waiting(COMPANY, rung_before=LOST, limit=9) == (second,)
+
+
+def test_a_cycle_that_is_worked_on_is_not_taken_for_lost(ledger: Ledger, clock: StoppedClock) -> None:
+    cycle = planned(ledger)
+    clock.advance(LOST + timedelta(seconds=1))
+    ledger.skill_cycles.rung(COMPANY, cycle.cycle_id)
+    assert ledger.skill_cycles.waiting(COMPANY, rung_before=LOST, limit=9) == ()
+    clock.advance(LOST + timedelta(seconds=1))
+    assert ledger.skill_cycles.waiting(COMPANY, rung_before=LOST, limit=9) == (cycle,)
+
+
+def test_the_longest_unheard_is_told_first(ledger: Ledger, clock: StoppedClock) -> None:
+    made = []
+    for number in range(3):
+        made.append(planned(ledger, number))
+        clock.advance(timedelta(seconds=1))
+    clock.advance(LOST)
+    assert ledger.skill_cycles.waiting(COMPANY, rung_before=LOST, limit=2) == tuple(made[:2])
+    assert ledger.skill_cycles.waiting(COMPANY, rung_before=LOST, limit=2) == (made[2],)
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(size=st.integers(1, 5))
+def test_pages_follow_each_other_newest_first(ledger: Ledger, size: int) -> None:
+    for number in range(9):
+        ledger.skill_cycles.plan(COMPANY, origin="scheduled", planned_at=SLOT + number * HOUR, window=WINDOW)
+    found: list[Cycle] = []
+    while page := ledger.skill_cycles.page(COMPANY, before=found[-1] if found else None, limit=size):
+        assert len(page) <= size
+        found.extend(page)
+    assert [each.planned_at for each in found] == [SLOT + number * HOUR for number in reversed(range(9))]
+
+
+def test_a_page_has_a_limit(ledger: Ledger) -> None:
+    for number in range(MAX_PAGE + 1):
+        planned(ledger, number)
+    assert len(ledger.skill_cycles.page(COMPANY, limit=10 * MAX_PAGE)) == MAX_PAGE
+
+
+def test_the_last_that_was_finished_is_known(ledger: Ledger, clock: StoppedClock) -> None:
+    older, newer = planned(ledger), planned(ledger, 1)
+    assert ledger.skill_cycles.last_finished(COMPANY) is None
+    ledger.skill_cycles.finish(COMPANY, newer.cycle_id, {})
+    clock.advance(HOUR)
+    ledger.skill_cycles.finish(COMPANY, older.cycle_id, {})
+    last = ledger.skill_cycles.last_finished(COMPANY)
+    assert last is not None
+    assert last.cycle_id == older.cycle_id
+
+
+def test_cycles_are_kept_for_a_while_finished_or_not(ledger: Ledger) -> None:
+    made = [planned(ledger, number) for number in range(4)]
+    ledger.skill_cycles.finish(COMPANY, made[0].cycle_id, {})
+    assert ledger.skill_cycles.expire(COMPANY, before=SLOT + 2 * HOUR) == 2
+    assert ledger.skill_cycles.page(COMPANY) == (made[3], made[2])
+    assert ledger.skill_cycles.expire(COMPANY, before=SLOT + 2 * HOUR) == 0
+
+
+def test_a_time_without_a_zone_and_a_company_without_a_name_are_refused(ledger: Ledger) -> None:
+    naive = datetime(2026, 3, 1)  # noqa: DTZ001  # the very mistake
+    with pytest.raises(MemoryInputError, match="planned_at: needs a time zone"):
+        ledger.skill_cycles.plan(COMPANY, origin="manual", planned_at=naive, window=HOUR)
+    with pytest.raises(MemoryInputError, match="company"):
+        ledger.skill_cycles.plan(" ", origin="manual", planned_at=SLOT, window=HOUR)

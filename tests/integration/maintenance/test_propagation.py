@@ -1,0 +1,328 @@
+"""Lessons passed on: to an agent's like, once, whatever crashes; on SQLite and PostgreSQL, in memory and on a store."""
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from embedders import HashingEmbedder
+from faults import Crash, Faults
+from ledgers import copied_urls, postgres_database
+from lesson_memories import lesson_memory
+from night_world import COMPANY, MakeWorld, World, memory
+from pydantic import SecretStr
+from servers import store_server
+
+from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.mem0.place import Mem0Place
+from memcore.backends.record import MemoryRecord
+from memcore.backends.where import Where
+from memcore.config.procedural import ProceduralMemoryConfig
+from memcore.config.propagation import PropagationConfig
+from memcore.embedding.bm25 import Bm25Encoder
+from memcore.errors import MemoryStoreError
+from memcore.ledger import AgentSpec, LedgerUrls
+from memcore.ledger.migrate import migrate, migrate_history
+from memcore.models import MemoryCategory, MemoryLevel, MemoryQuery
+from memcore.procedural.lesson_record import proposal_of
+from memcore.procedural.propagation import LESSONS_A_NIGHT, Propagation
+from memcore.procedural.scope import ProceduralMemoryScope
+
+if TYPE_CHECKING:
+    from memcore.backends.inmemory import InMemoryBackend
+
+#: Whoever is not named otherwise is a clerk of the sales department.
+CLERKS = ("ada", "bob", "cy", "dan")
+
+
+def config(kind: str = "role", *, most: int = 10, enabled: bool = True) -> ProceduralMemoryConfig:
+    propagation = PropagationConfig.model_validate({"type": kind, "max_propagation_targets": most})
+    return ProceduralMemoryConfig(enabled=enabled, propagation=propagation)
+
+
+def propagation(world: World, policy: ProceduralMemoryConfig, faults: Faults | None = None) -> Propagation:
+    backend = faults.backend(world.backend) if faults else world.backend
+    ledger = faults.ledger(world.ledger) if faults else world.ledger
+    return Propagation(backend, ledger, policy, company=COMPANY, level=world.level)
+
+
+def hire(world: World, *agent_ids: str, **given: Any) -> None:
+    for agent_id in agent_ids:
+        spec = {"role": "clerk", "department": "sales", **given}
+        world.ledger.agents.put(AgentSpec(company=COMPANY, agent_id=agent_id, **spec))
+
+
+async def learn(world: World, *lessons: MemoryRecord) -> None:
+    """Do what the job that draws lessons does: first the memory, then the row."""
+    await world.store(lessons)
+    for lesson in lessons:
+        told(world, lesson)
+
+
+def told(world: World, lesson: MemoryRecord) -> None:
+    entry = lesson.entry
+    world.ledger.lessons.open(COMPANY, entry.agent_id, f"row of {entry.id}")
+    assert world.ledger.lessons.drawn(COMPANY, f"row of {entry.id}", "stored", memory_id=entry.id, confidence=0.9)
+
+
+async def held(world: World, agent_id: str) -> list[MemoryRecord]:
+    return list((await world.backend.scan(Where(agent_id=agent_id))).records)
+
+
+async def holders(world: World, *agent_ids: str) -> dict[str, int]:
+    return {agent_id: len(await held(world, agent_id)) for agent_id in agent_ids}
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
+def urls(request: pytest.FixtureRequest, ledger_folder: Path, ledger_template: Path) -> Iterator[LedgerUrls]:
+    if request.param == "sqlite":
+        yield copied_urls(ledger_template, ledger_folder / "world")
+        return
+    with postgres_database(request.getfixturevalue("postgres")) as url:
+        made = LedgerUrls(ledger=url, journal=url)
+        migrate(made)
+        yield made
+
+
+@pytest.fixture
+def both(urls: LedgerUrls) -> Iterator[World]:
+    world = World(urls)
+    yield world
+    world.ledger.close()
+
+
+@pytest.fixture(params=["inmemory", "mem0"])
+async def stored(request: pytest.FixtureRequest, make_world: MakeWorld, tmp_path: Path) -> AsyncIterator[World]:
+    """A world in memory, and one on a store of its own."""
+    world = make_world()
+    if request.param == "inmemory":
+        yield world
+        return
+    history_url = f"sqlite:///{tmp_path / 'history.db'}"
+    migrate_history(history_url)
+    with store_server(tmp_path / "shards") as address:
+        place = Mem0Place(
+            url=address.url,
+            api_key=SecretStr(address.api_key),
+            history_url=history_url,
+            collection=Mem0Place.collection_of("passed-on"),
+        )
+        backend = Mem0Backend(
+            place, company=COMPANY, embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=world.clock
+        )
+        world.backend = cast("InMemoryBackend", backend)
+        yield world
+        await backend.disconnect()
+
+
+async def test_a_lesson_reaches_the_agents_like_with_all_that_it_says(stored: World) -> None:
+    world = stored
+    hire(world, *CLERKS)
+    hire(world, "eve", role="pilot", department="air")
+    mine = lesson_memory(1, is_success=True, more_tags=["pinned"], application_count=7, supersedes=("older",))
+    await learn(world, mine)
+
+    assert await propagation(world, config()).run("ada") == 3
+
+    assert await holders(world, *CLERKS, "eve") == {"ada": 1, "bob": 1, "cy": 1, "dan": 1, "eve": 0}
+    (copy,) = await held(world, "bob")
+    lesson, original = proposal_of(copy), proposal_of(mine)
+    assert lesson is not None
+    assert original is not None
+    assert lesson == original.model_copy(update={"scope": ProceduralMemoryScope.ROLE, "application_count": 0})
+    assert copy.entry.metadata.tags == ("non-inferable", "success-derived", "import", "disk", "propagated:ada")
+    assert copy.entry.metadata.source == mine.entry.metadata.source
+    assert (copy.entry.created_at, copy.entry.id == mine.entry.id) == (mine.entry.created_at, False)
+    hits = await world.backend.retrieve("bob", MemoryQuery(text=original.discovery))
+    assert [hit.id for hit in hits] == [copy.entry.id]
+
+
+async def test_it_is_passed_on_once_and_never_by_those_who_have_it_from_another(both: World) -> None:
+    world = both
+    hire(world, *CLERKS)
+    await learn(world, lesson_memory(1), lesson_memory(2))
+    assert await propagation(world, config()).run("ada") == 6
+    assert world.ledger.lessons.unpropagated(COMPANY, "ada", limit=9) == ()
+    assert all(world.ledger.lessons.unpropagated(COMPANY, each, limit=9) == () for each in CLERKS)
+    # One deletes what it was given, and one comes later: what was passed on once is not passed on again.
+    await world.backend.delete_where(Where(agent_id="bob"))
+    hire(world, "flo")
+    for agent_id in CLERKS:
+        assert await propagation(world, config()).run(agent_id) == 0
+    # Were a copy taken for a lesson of its owner's own, it would still stay where it is.
+    (copy, _) = await held(world, "cy")
+    told(world, copy)
+    assert await propagation(world, config()).run("cy") == 0
+    assert await holders(world, *CLERKS, "flo") == {"ada": 2, "bob": 0, "cy": 2, "dan": 2, "flo": 0}
+
+
+async def test_it_goes_to_the_first_ones_that_are_not_paused_and_keep_what_they_learn(both: World) -> None:
+    world = both
+    hire(world, *CLERKS, "eve")
+    hire(world, "abe", level=MemoryLevel.SESSION)
+    hire(world, "amy", level=MemoryLevel.NONE)
+    world.ledger.agents.pause(COMPANY, "bob")
+    await learn(world, lesson_memory(1))
+    assert await propagation(world, config("department", most=2)).run("ada") == 2
+    got = {"abe": 0, "amy": 0, "bob": 0, "cy": 1, "dan": 1, "eve": 0}
+    assert await holders(world, *got) == got
+    (copy,) = await held(world, "cy")
+    lesson = proposal_of(copy)
+    assert lesson is not None
+    assert lesson.scope is ProceduralMemoryScope.DEPARTMENT
+
+
+@pytest.mark.parametrize("policy", [config("none"), config(enabled=False)], ids=["none", "disabled"])
+async def test_a_policy_without_it_asks_nothing_and_marks_nothing(world: World, policy: ProceduralMemoryConfig) -> None:
+    hire(world, *CLERKS)
+    await learn(world, lesson_memory(1))
+    faults = Faults()
+    assert await propagation(world, policy, faults).run("ada") == 0
+    assert faults.calls == []
+    assert len(world.ledger.lessons.unpropagated(COMPANY, "ada", limit=9)) == 1
+
+
+async def test_an_agent_with_nothing_new_costs_one_look_at_the_ledger(world: World) -> None:
+    hire(world, *CLERKS)
+    faults = Faults()
+    assert await propagation(world, config(), faults).run("ada") == 0
+    assert faults.calls == ["lessons.unpropagated"]
+
+
+async def test_while_all_is_paused_nothing_is_passed_on_and_nothing_lost(world: World) -> None:
+    hire(world, *CLERKS)
+    await learn(world, lesson_memory(1))
+    world.ledger.switches.pause(COMPANY)
+    assert await propagation(world, config()).run("ada") == 0
+    world.ledger.switches.resume(COMPANY)
+    assert await propagation(world, config()).run("ada") == 3
+
+
+async def test_who_has_no_like_keeps_its_lessons_to_itself_for_good(world: World) -> None:
+    world.ledger.agents.put(AgentSpec(company=COMPANY, agent_id="ada"))
+    hire(world, "bob")
+    await learn(world, lesson_memory(1))
+    assert await propagation(world, config()).run("ada") == 0
+    assert world.ledger.lessons.unpropagated(COMPANY, "ada", limit=9) == ()
+
+
+async def test_an_agent_gets_no_second_copy_of_what_it_knows(world: World) -> None:
+    hire(world, *CLERKS)
+    mine = lesson_memory(1)
+    own = replace(mine, entry=mine.entry.model_copy(update={"id": lesson_memory(99).entry.id, "agent_id": "bob"}))
+    # A memory of the same words that is no lesson tells nobody that it is one.
+    words = memory(5, category=MemoryCategory.PROCEDURAL, content=mine.entry.content, agent_id="cy")
+    await world.store([own, words])
+    # Two tasks taught the same.
+    twin = replace(mine, entry=mine.entry.model_copy(update={"id": lesson_memory(98).entry.id}))
+    await learn(world, mine, twin)
+    assert await propagation(world, config()).run("ada") == 2
+    assert await holders(world, *CLERKS) == {"ada": 2, "bob": 1, "cy": 2, "dan": 1}
+
+
+async def test_what_is_gone_or_stands_no_more_is_not_passed_on(world: World) -> None:
+    hire(world, *CLERKS)
+    gone, stale = lesson_memory(1), lesson_memory(2, superseded_by="better")
+    superseded = lesson_memory(3)
+    await learn(world, gone, stale, superseded)
+    await world.backend.delete_many("ada", [gone.entry.id])
+    assert await propagation(world, config()).run("ada") == 3
+    (copy,) = await held(world, "bob")
+    assert copy.entry.content == superseded.entry.content
+
+
+async def test_what_a_night_of_the_target_removed_does_not_rise_again(world: World) -> None:
+    hire(world, "ada", "bob")
+    await learn(world, lesson_memory(1, days_old=100))
+    with pytest.raises(Crash):
+        # The copies are there, and the mark is not.
+        await propagation(world, config(), CrashAt("lessons.propagated")).run("ada")
+    assert await holders(world, "bob") == {"bob": 1}
+    run = world.plan_run(agent_id="bob")
+    await world.to_the_end(run.run_id)
+    assert world.run(run.run_id).counts["pruned"] == 1
+
+    assert await propagation(world, config()).run("ada") == 0
+
+    assert await holders(world, "bob") == {"bob": 0}
+
+
+class CrashAt(Faults):
+    """A crash at the first call of a name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def counted(self, name: str) -> bool:
+        super().counted(name)
+        return name == self._name
+
+
+async def test_an_agent_that_cannot_be_given_them_holds_up_no_other(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    hire(world, *CLERKS)
+    await learn(world, lesson_memory(1))
+    broken, store = {"bob", "cy", "dan"}, world.backend.store_many
+
+    async def store_many(records: Any) -> None:
+        if any(each.entry.agent_id in broken for each in records):
+            raise MemoryStoreError("full")
+        await store(records)
+
+    world.backend.store_many = store_many  # type: ignore[method-assign]  # refuses some
+    assert await propagation(world, config()).run("ada") == 0
+    assert [record.__dict__["target"] for record in caplog.records] == ["bob", "cy", "dan"]
+    assert set(caplog.messages) == {"procedural_propagation.target_failed"}
+    # Nobody was given it, so the next night tries again.
+    broken.remove("bob")
+    broken.remove("dan")
+    assert await propagation(world, config()).run("ada") == 2
+    assert world.ledger.lessons.unpropagated(COMPANY, "ada", limit=9) == ()
+    assert await holders(world, *CLERKS) == {"ada": 1, "bob": 1, "cy": 0, "dan": 1}
+    assert "Import number" not in caplog.text
+
+
+async def test_one_night_passes_on_a_bounded_number_and_the_next_the_rest(world: World) -> None:
+    hire(world, "ada", "bob")
+    await learn(world, *(lesson_memory(n) for n in range(LESSONS_A_NIGHT + 3)))
+    assert await propagation(world, config()).run("ada") == LESSONS_A_NIGHT
+    assert await propagation(world, config()).run("ada") == 3
+    assert await holders(world, "bob") == {"bob": LESSONS_A_NIGHT + 3}
+
+
+async def test_a_very_long_name_still_tells_one_agent_from_another(world: World) -> None:
+    names = ["x" * 255 + letter for letter in "ab"]
+    hire(world, "bob", *names)
+    for number, name in enumerate(names):
+        await learn(world, lesson_memory(number, agent_id=name))
+        assert await propagation(world, config(most=1)).run(name) == 1
+    tags = {each.entry.metadata.tags[-1] for each in await held(world, "bob")}
+    assert len(tags) == 2
+    assert all(tag.startswith("propagated:xxx") and len(tag) <= 256 for tag in tags)
+
+
+@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
+async def test_after_a_crash_anywhere_the_next_night_passes_on_the_rest_and_nothing_twice(
+    both: World, *, is_after: bool
+) -> None:
+    world = both
+    go_back = world.keep()
+    points, is_over, calls = 0, False, []
+    while not is_over:
+        go_back()
+        hire(world, *CLERKS)
+        await learn(world, lesson_memory(1), lesson_memory(2))
+        faults = Faults(points, is_after=is_after)
+        try:
+            await propagation(world, config(), faults).run("ada")
+            is_over = True
+        except Crash:
+            points += 1
+        await propagation(world, config()).run("ada")
+        calls = faults.calls
+        assert await holders(world, *CLERKS) == dict.fromkeys(CLERKS, 2), calls
+        assert world.ledger.lessons.unpropagated(COMPANY, "ada", limit=9) == (), calls
+    assert points == len(calls) >= 15

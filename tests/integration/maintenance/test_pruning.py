@@ -1,0 +1,186 @@
+"""Lessons that the policy forgets: which go, what is never taken for one, and that an undo brings them back."""
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ledgers import copied_urls
+from lesson_memories import lesson_memory
+from night_world import AGENT, COMPANY, SHARED_MEMORY, START, MakeWorld, World, memory
+
+from memcore.backends.record import MemoryRecord
+from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.pruning import PruningConfig
+from memcore.config.retention import RetentionConfig
+from memcore.jobs.skill_payloads import AppliedPayload
+from memcore.jobs.use_payload import Use
+from memcore.ledger.run import RunState, RunStep
+from memcore.maintenance.lineage import tell_story
+from memcore.maintenance.story import MemoryState, TextPlace
+from memcore.models import MemoryCategory
+from memcore.procedural.lesson_record import proposal_of
+
+PROCEDURAL = MemoryCategory.PROCEDURAL
+
+
+def ids_of(records: Sequence[MemoryRecord]) -> set[str]:
+    return {each.entry.id for each in records}
+
+
+def applied(world: World, record: MemoryRecord, *outcomes: str) -> None:
+    for number, outcome in enumerate(outcomes):
+        fields: dict[str, Any] = {"outcome": outcome, "application_id": f"{record.entry.id}-{number}"}
+        payload = AppliedPayload(
+            company=COMPANY, agent_id=AGENT, skill_id=record.entry.id, applied_at=world.clock(), **fields
+        )
+        assert world.ledger.skills.apply(payload, skill_id=record.entry.id)
+
+
+async def test_lessons_of_a_certain_age_go_and_an_undo_brings_them_back_exactly(world: World) -> None:
+    old = [lesson_memory(n, days_old=91 + n) for n in range(3)]
+    pinned = [
+        lesson_memory(10, days_old=300, more_tags=["pinned"]),
+        lesson_memory(11, days_old=300, more_tags=["core"]),
+    ]
+    young = [lesson_memory(n, days_old=80, is_success=True) for n in range(20, 23)]
+    # What an engine stores is none of ours, even when it has a lesson's category, tags and text.
+    strangers = [
+        memory(1, days_old=300, category=PROCEDURAL, tags=["non-inferable", "core"], content=old[0].entry.content)
+    ]
+    await world.store([*old, *pinned, *young, *strangers])
+    before = await world.snapshot()
+
+    night = await world.night()
+
+    assert night.counts["pruned"] == 3
+    assert set(await world.live()) == ids_of([*pinned, *young, *strangers])
+    await world.check_balance()
+    undo = await world.undo(night.run_id)
+    assert (undo.counts["restored"], undo.counts["skipped"]) == (3, 0)
+    assert await world.snapshot() == before
+    assert proposal_of((await world.live())[old[0].entry.id]) == proposal_of(old[0])
+    # Someone wanted them back: the next night does not take them again.
+    assert (await world.night()).counts["pruned"] == 0
+    await world.check_balance()
+
+
+async def test_its_story_says_why_a_lesson_is_gone(world: World) -> None:
+    gone = lesson_memory(1, days_old=100)
+    await world.store([gone])
+    night = await world.night()
+
+    story = await tell_story(gone.entry.id, backend=world.backend, ledger=world.ledger, company=COMPANY, journal_days=7)
+
+    assert (story.memory.state, story.memory.text_in) == (MemoryState.REMOVED, TextPlace.JOURNAL)
+    assert [(each.kind, each.reason, each.run_id) for each in story.memory.chapters] == [
+        ("removed", "pruned", night.run_id)
+    ]
+
+
+async def test_a_night_merges_no_lesson(make_world: MakeWorld) -> None:
+    world = make_world(ConsolidationConfig(max_removed_fraction=1.0))
+    lessons = [lesson_memory(n, days_old=60 - n) for n in range(8)]
+    await world.store(lessons)
+    await world.store(memory(n, days_old=60 - n, category=PROCEDURAL) for n in range(8))
+    night = await world.night()
+    assert night.counts["consolidated"] == 7
+    assert ids_of(lessons) <= set(await world.live())
+
+
+#: Ages in days, whether someone pinned it, and how often it helped.
+LESSONS = st.lists(st.tuples(st.integers(0, 20), st.booleans(), st.integers(0, 2)), min_size=1, max_size=16)
+
+
+@given(lessons=LESSONS, most=st.integers(1, 8), hybrid=st.none() | st.integers(1, 20))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_night_leaves_exactly_as_many_as_the_policy_says(
+    ledger_template: Path, tmp_path: Path, lessons: list[tuple[int, bool, int]], most: int, hybrid: int | None
+) -> None:
+    parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else tmp_path
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
+        world = World(copied_urls(ledger_template, Path(folder) / "ledger"))
+        kind = {"type": "pareto"} if hybrid is None else {"type": "hybrid", "max_age_days": hybrid}
+        world.pruning = PruningConfig.model_validate({**kind, "max_entries": most})
+        try:
+            asyncio.run(_leaves_so_many(world, lessons, most=most, max_age=hybrid))
+        finally:
+            world.ledger.close()
+
+
+async def _leaves_so_many(
+    world: World, lessons: list[tuple[int, bool, int]], *, most: int, max_age: int | None
+) -> None:
+    records = [
+        lesson_memory(n, days_old=days + 0.5, more_tags=["pinned"] if is_pinned else [])
+        for n, (days, is_pinned, _) in enumerate(lessons)
+    ]
+    for record, (_, _, successes) in zip(records, lessons, strict=True):
+        applied(world, record, *["success"] * successes)
+    await world.store([*records, memory(1, days_old=2, category=PROCEDURAL)])
+    plan = await world.service().plan(AGENT)
+
+    night = await world.night()
+
+    free = [days for days, is_pinned, _ in lessons if not is_pinned and (max_age is None or days + 0.5 <= max_age)]
+    pinned = sum(is_pinned for _, is_pinned, _ in lessons)
+    left = [record for record in (await world.live()).values() if record.is_lesson]
+    assert len(left) == min(most, len(free)) + pinned
+    assert plan.pruned == night.counts["pruned"] == len(lessons) - len(left)
+    await world.check_balance()
+    again = await world.night()
+    assert again.counts["pruned"] == 0
+
+
+async def test_of_old_lessons_those_stay_that_helped_then_those_that_were_shown(world: World) -> None:
+    world.pruning = PruningConfig(type="pareto", max_entries=4)
+    helped, failed, shown, untried, second = (lesson_memory(n, days_old=50) for n in range(5))
+    newest = lesson_memory(9, days_old=1)
+    await world.store([helped, failed, shown, untried, second, newest])
+    applied(world, helped, "success", "failure")
+    applied(world, second, "success")
+    applied(world, failed, "failure", "failure", "failure")
+    use = Use(agent_id=AGENT, memory_id=shown.entry.id, uses=5, last_used_at=START)
+    world.ledger.uses.count(COMPANY, "batch", [use])
+
+    await world.night()
+
+    assert set(await world.live()) == ids_of([newest, second, helped, shown])
+
+
+async def test_what_retention_removes_too_is_counted_once(make_world: MakeWorld) -> None:
+    retention = RetentionConfig(default_retention_days=120)
+    world = make_world(ConsolidationConfig(retention=retention, max_removed_fraction=1.0))
+    await world.store(lesson_memory(n, days_old=days) for n, days in enumerate((10, 100, 110, 130, 140)))
+    plan = await world.service().plan(AGENT)
+    assert plan.steps[0].step is RunStep.RETENTION
+    assert (plan.steps[0].removed, plan.pruned, len(plan.steps[0].examples)) == (4, 2, 4)
+    night = await world.night()
+    assert (night.counts["retention"], night.counts["pruned"]) == (2, 2)
+
+
+async def test_a_policy_that_would_forget_nearly_everything_waits_for_a_person(make_world: MakeWorld) -> None:
+    world = make_world(ConsolidationConfig())
+    world.pruning = PruningConfig(type="pareto", max_entries=1)
+    await world.store(lesson_memory(n, days_old=n / 10) for n in range(40))
+    run = world.plan_run()
+    await world.service().run(run.run_id)
+    assert world.run(run.run_id).state is RunState.HELD
+    world.ledger.runs.release(run.run_id)
+    await world.to_the_end(run.run_id)
+    assert world.run(run.run_id).counts["pruned"] == 39
+
+
+async def test_without_a_policy_nothing_is_forgotten(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    await world.store([lesson_memory(1, days_old=400)])
+    world.pruning = None
+    assert (await world.night()).counts["pruned"] == 0
+    assert "procedural_pruning.complete" not in caplog.messages
+    world.pruning = PruningConfig()
+    assert (await world.night()).counts["pruned"] == 1
+    assert "procedural_pruning.complete" in caplog.messages

@@ -1,0 +1,102 @@
+"""Organisation memory over a real store and each ledger, a company for each test."""
+
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from embedders import HashingEmbedder
+from ledgers import StoppedClock, copied_urls, postgres_database
+from pydantic import SecretStr
+from servers import store_server
+
+from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.mem0.place import Mem0Place
+from memcore.config.org import OrgMemoryConfig
+from memcore.embedding.bm25 import Bm25Encoder
+from memcore.embedding.protocol import Embedder
+from memcore.ledger import Ledger, LedgerUrls
+from memcore.ledger.migrate import migrate, migrate_history
+from memcore.org.ledger_org_memory import LedgerOrgMemory
+
+#: Makes a backend over the same data, as another process would.
+MakeBackend = Callable[[], Mem0Backend]
+
+
+@pytest.fixture
+def clock() -> StoppedClock:
+    return StoppedClock()
+
+
+@pytest.fixture
+def company() -> str:
+    """A company that no other test has, for all share the servers."""
+    return f"org-{uuid.uuid4().hex}"
+
+
+@pytest.fixture(scope="package")
+def made_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mem0Place]:
+    history_url = f"sqlite:///{tmp_path_factory.mktemp('history') / 'history.db'}"
+    migrate_history(history_url)
+    with store_server(tmp_path_factory.mktemp("store")) as address:
+        yield Mem0Place(
+            url=address.url, api_key=SecretStr(address.api_key), history_url=history_url, collection="elsewhere"
+        )
+
+
+@pytest.fixture(scope="package")
+def postgres_urls(postgres: str) -> Iterator[LedgerUrls]:
+    with postgres_database(postgres) as url:
+        urls = LedgerUrls(ledger=url, journal=url)
+        migrate(urls)
+        yield urls
+
+
+@pytest.fixture(scope="package")
+def sqlite_urls(tmp_path_factory: pytest.TempPathFactory, ledger_template: Path) -> LedgerUrls:
+    return copied_urls(ledger_template, tmp_path_factory.mktemp("ledger"))
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
+def urls(request: pytest.FixtureRequest) -> LedgerUrls:
+    found: LedgerUrls = request.getfixturevalue("sqlite_urls" if request.param == "sqlite" else "postgres_urls")
+    return found
+
+
+@pytest.fixture
+def ledger(urls: LedgerUrls, clock: StoppedClock) -> Iterator[Ledger]:
+    opened = Ledger.open(urls, clock=clock)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def place(made_place: Mem0Place, urls: LedgerUrls, company: str) -> Mem0Place:
+    return made_place.model_copy(update={"ledger_url": urls.ledger, "collection": Mem0Place.collection_of(company)})
+
+
+@pytest.fixture
+def embedder() -> Embedder:
+    """Each module may have its own."""
+    return HashingEmbedder()
+
+
+@pytest.fixture
+def make_backend(place: Mem0Place, company: str, embedder: Embedder, clock: StoppedClock) -> MakeBackend:
+    return lambda: Mem0Backend(place, company=company, embedder=embedder, encoder=Bm25Encoder(), clock=clock)
+
+
+@pytest.fixture
+async def backend(make_backend: MakeBackend) -> AsyncIterator[Mem0Backend]:
+    made = make_backend()
+    await made.connect()
+    yield made
+    await made.disconnect()
+
+
+@pytest.fixture
+async def memory(ledger: Ledger, backend: Mem0Backend, company: str) -> LedgerOrgMemory:
+    """Organisation memory that finds by meaning and shows what it writes at once."""
+    made = LedgerOrgMemory(ledger.org, OrgMemoryConfig(), company=company, backend=backend)
+    await made.connect()
+    return made

@@ -1,0 +1,25 @@
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from learners import School
+from ledgers import copied_urls
+from libraries import Library
+from night_world import SHARED_MEMORY
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory where there is one: these tests commit some thousand times."""
+    place = SHARED_MEMORY if SHARED_MEMORY.is_dir() else tmp_path
+    with tempfile.TemporaryDirectory(dir=place) as made:
+        yield Path(made)
+
+
+@pytest.fixture
+async def school(ledger_template: Path, folder: Path) -> AsyncIterator[School]:
+    library = Library(copied_urls(ledger_template, folder / "ledger"), folder / "home")
+    await library.backend.connect()
+    yield School(library)
+    library.ledger.close()

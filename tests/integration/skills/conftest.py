@@ -1,0 +1,26 @@
+"""A fleet over a real ledger, empty for each test."""
+
+from collections.abc import Iterator
+
+import pytest
+from evolving import Fleet
+from ledgers import StoppedClock
+
+from memcore.ledger import Ledger, LedgerUrls
+
+
+@pytest.fixture
+def clock() -> StoppedClock:
+    return StoppedClock()
+
+
+@pytest.fixture
+def ledger(sqlite_ledger: LedgerUrls, clock: StoppedClock) -> Iterator[Ledger]:
+    opened = Ledger.open(sqlite_ledger, clock=clock)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def fleet(ledger: Ledger, clock: StoppedClock) -> Fleet:
+    return Fleet(ledger, clock)

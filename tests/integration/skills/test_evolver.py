@@ -1,0 +1,208 @@
+"""The evolver over a real ledger: what is proposed, with which figures, and what is not."""
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from evolving import CHAIN, DISK, Fleet, accounted, pattern_of
+from ledgers import COMPANY
+from lessons import lesson
+
+from memcore.approval_models import ApprovalRisk, ApprovalState
+from memcore.errors import MemoryConnectionError
+from memcore.execution_trace import Turn
+from memcore.ledger import Ledger
+from memcore.procedural.sections import written
+from memcore.skills import survey
+from memcore.skills.events import SkillEvent
+from memcore.skills.promotion import ORG_PROMOTION, lesson_of
+from memcore.skills.report import EvolverReport
+
+REFUND = lesson(
+    discovery="Refunds go through the invoice.",
+    condition="A customer asks for a refund of an invoice.",
+    action="Search the invoice, then write the refund against its number.",
+    confidence=0.95,
+)
+
+
+def events(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name.startswith("memcore.skills")]
+
+
+async def test_what_several_agents_learned_from_a_failure_waits_for_a_person(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    text = fleet.fail("abcd")
+    fleet.succeed("a", "well", task_type="disk")
+    report = await fleet.run()
+    assert (report.proposals_emitted, report.patterns_found, report.trajectories_analyzed) == (1, 1, 5)
+    (filed,) = fleet.proposed()
+    proposal = filed.proposal
+    assert (filed.state, proposal.action, proposal.risk) == (
+        ApprovalState.PENDING, ORG_PROMOTION, ApprovalRisk.MEDIUM,
+    )  # fmt: skip
+    # Graded: four of five executions of the type, and not 0.5 or 1.0.
+    assert proposal.figures == {
+        "agents": 4, "occurrences": 4, "confidence": 0.9, "precision": 1.0, "recall": 1.0, "agents_covered": 4,
+        "lesson_confidence": text.confidence,
+    }  # fmt: skip
+    assert proposal.details["cycle_id"] == "cycle"
+    assert proposal.details["pattern_id"] == pattern_of("disk")
+    assert proposal.details["scope"] == "org"
+    assert lesson_of(filed) == text.model_copy(update={"confidence": 0.9})
+    assert events(caplog) == [
+        SkillEvent.SKILL_EVOLVER_CYCLE_START,
+        SkillEvent.SKILL_EVOLVER_PROPOSAL_EMITTED,
+        SkillEvent.SKILL_EVOLVER_CYCLE_COMPLETE,
+    ]
+
+
+async def test_the_text_is_an_agents_own_and_the_title_and_the_log_have_no_word_of_it(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    text = fleet.fail(text=lesson(discovery="Zanzibar", rationale="Zanzibar", tags=["Zanzibar"]))
+    await fleet.run()
+    (filed,) = fleet.proposed()
+    assert filed.proposal.content == written(text)
+    assert "disk" not in filed.proposal.title
+    assert "Zanzibar" not in filed.proposal.title
+    assert not any("Zanzibar" in str(vars(record)) for record in caplog.records)
+
+
+async def test_a_chain_that_does_better_than_the_rest_can_be_promoted_too(fleet: Fleet) -> None:
+    more: dict[str, Any] = {"task_title": "Refund of an invoice for a customer", "task_type": "refund"}
+    fleet.succeed("abcd", "refund", CHAIN, text=REFUND, **more)
+    fleet.execute("badly", "a", category="odd", turns=(Turn(tools=("search_web",)),), **more)
+    report = await fleet.run()
+    assert report.proposals_emitted == 1
+    (filed,) = fleet.proposed()
+    assert lesson_of(filed) == REFUND.model_copy(update={"confidence": 1.0})
+    # It fits the failure too, which it would not have been part of.
+    assert (filed.proposal.figures["precision"], filed.proposal.figures["recall"]) == (0.8, 1.0)
+
+
+async def test_what_too_few_agents_show_is_counted_and_left(fleet: Fleet) -> None:
+    fleet.fail("ababab")
+    report = await fleet.run()
+    assert (report.skipped_below_agent_threshold, report.proposals_emitted) == (1, 0)
+    assert (await fleet.run(min_agents_seen_pattern=2)).proposals_emitted == 1
+
+
+async def test_what_is_not_sure_enough_is_counted_and_left(fleet: Fleet) -> None:
+    fleet.fail("abcd")
+    fleet.succeed("abcd", "well", task_type="disk")
+    report = await fleet.run()
+    assert (report.skipped_low_confidence, report.proposals_emitted) == (1, 0)
+    assert (await fleet.run(min_confidence_for_org_promotion=0.75)).proposals_emitted == 1
+
+
+async def test_without_a_lesson_nothing_is_made_up(fleet: Fleet) -> None:
+    for agent in "abcd":
+        fleet.execute(f"t-{agent}", agent, category="disk", task_title=DISK)
+    fleet.ledger.lessons.open(COMPANY, "a", "t-a")
+    fleet.ledger.lessons.drawn(COMPANY, "t-a", "stored", confidence=0.9, text='{"unknown": "form"}')
+    report = await fleet.run()
+    assert (report.skipped_without_lesson, report.proposals_emitted) == (1, 0)
+
+
+async def test_a_condition_that_fits_the_past_badly_is_proposed_to_nobody(fleet: Fleet) -> None:
+    fleet.fail("abcd")
+    # Everybody's imports: the condition does not tell the failures from them.
+    fleet.succeed("abcdef", "well", task_type="import", task_title=DISK)
+    report = await fleet.run()
+    assert (report.skipped_by_replay, report.proposals_emitted) == (1, 0)
+    assert (await fleet.run(min_precision=0.4)).proposals_emitted == 1
+
+
+async def test_a_condition_that_fits_the_failures_of_few_agents_alone_is_proposed_to_nobody(fleet: Fleet) -> None:
+    fleet.fail("ab")
+    for agent in "cdef":
+        fleet.execute(f"d-{agent}", agent, category="disk", task_type="disk", task_title="Compile the kernel")
+    report = await fleet.run()
+    assert (report.patterns_found, report.skipped_by_replay) == (1, 1)
+
+
+async def test_the_surest_come_first_and_a_cycle_proposes_only_so_many(fleet: Fleet) -> None:
+    words = ["alpha", "beta", "gamma", "delta"]
+    for number, word in enumerate(words):
+        text = lesson(condition=f"{word}{word} happens", action=f"{word} {word}s")
+        fleet.fail("abcd", word, text=text, task_title=f"{word}{word} happens", task_description=word)
+        fleet.succeed("abcd"[:number], f"well-{word}", task_type=word)
+    report = await fleet.run(max_proposals_per_cycle=2, min_confidence_for_org_promotion=0.7)
+    assert (report.patterns_found, report.proposals_emitted, report.postponed) == (4, 2, 2)
+    assert {each.proposal.details["pattern_id"] for each in fleet.proposed()} == {
+        pattern_of("alpha"), pattern_of("beta"),
+    }  # fmt: skip
+    # The next cycle goes on where this one stopped.
+    later = await fleet.run("later", max_proposals_per_cycle=2, min_confidence_for_org_promotion=0.7)
+    assert (later.proposals_emitted, later.skipped_known, later.postponed) == (2, 2, 0)
+
+
+async def test_a_cycle_tries_only_so_many_on_the_past_the_surest(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet.fail("abcd", "unfit", text=lesson(condition="Something that nobody met"))
+    fleet.fail("abcd", "disk")
+    fleet.succeed("a", "well", task_type="disk")
+    monkeypatch.setattr(survey, "MAX_TRIALS", 1)
+    report = await fleet.run()
+    assert (report.skipped_by_replay, report.postponed, accounted(report)) == (1, 1, 2)
+
+
+async def test_what_ended_outside_of_the_window_is_not_looked_at(fleet: Fleet) -> None:
+    fleet.fail("abcd", ago=timedelta(days=31))
+    report = await fleet.run()
+    assert (report.trajectories_analyzed, report.patterns_found) == (0, 0)
+    fleet.fail("abcd", "late", ago=timedelta(0))
+    assert (await fleet.run()).patterns_found == 0
+
+
+async def test_every_pattern_is_in_exactly_one_count(fleet: Fleet) -> None:
+    fleet.fail("abcd", "one")
+    fleet.fail("ab", "few", task_title="Talk")
+    fleet.fail("abcd", "unsure", task_title="Talk")
+    fleet.succeed("abcdefgh", "well", task_type="unsure")
+    fleet.fail("abcd", "same")
+    for agent in "abcd":
+        fleet.execute(f"untaught-{agent}", agent, category="untaught", task_type="untaught")
+    fleet.fail("abcd", "unfit", task_title="Talk", text=lesson(condition="Something that nobody met"))
+    report = await fleet.run()
+    assert report.patterns_found == accounted(report) == 6
+    assert report.model_dump(exclude={"cycle_id", "window_start", "window_end"}, exclude_defaults=True) == {
+        "trajectories_analyzed": 30, "patterns_found": 6, "proposals_emitted": 1,
+        "skipped_below_agent_threshold": 1, "skipped_low_confidence": 1, "skipped_without_lesson": 1,
+        "skipped_by_replay": 1, "skipped_known": 1,
+    }  # fmt: skip
+
+
+async def test_switched_off_it_reads_nothing_and_says_so(fleet: Fleet, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    fleet.fail("abcd")
+    cycle = fleet.cycle()
+    assert await fleet.evolver(enabled=False).run(cycle) == EvolverReport(
+        cycle_id=cycle.cycle_id, window_start=cycle.window_start, window_end=cycle.window_end
+    )
+    assert fleet.proposed() == []
+    assert events(caplog) == [SkillEvent.SKILL_EVOLVER_DISABLED]
+
+
+async def test_a_ledger_that_fails_is_told_and_raised(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_args: object, **_more: object) -> None:
+        raise MemoryConnectionError("the ledger cannot be read")
+
+    monkeypatch.setattr(fleet.ledger.trajectories, "count", refuse)
+    with pytest.raises(MemoryConnectionError):
+        await fleet.run()
+    assert events(caplog) == [SkillEvent.SKILL_EVOLVER_CYCLE_FAILED]
+
+
+async def test_the_company_next_door_teaches_nothing(fleet: Fleet, ledger: Ledger) -> None:
+    fleet.fail("abcd")
+    for each in ledger.trajectories.page(COMPANY):
+        ledger.trajectories.append("globex", each)
+        ledger.trajectories.delete_agent(COMPANY, each.agent_id)
+    assert (await fleet.run()).trajectories_analyzed == 0
