@@ -140,6 +140,24 @@ async def test_going_back_brings_what_was_written_since(make_world: MakeWorld, t
     await world.close()
 
 
+async def test_a_process_that_slept_through_it_all_writes_to_what_serves(make_world: MakeWorld, tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    awake, asleep = world.backend(), world.backend()
+    await awake.connect()
+    await asleep.connect()
+    await _stored(awake, 3)
+    await world.begin()
+    await world.finish()
+    await world.planning.drop_old()
+    world.clock.now += timedelta(hours=3)
+
+    added = await _stored(asleep, 1)
+    assert added[0].entry.id in world.points(world.serving.current.name)
+    for backend in (awake, asleep):
+        await backend.disconnect()
+    await world.close()
+
+
 async def test_a_cancelled_reindex_leaves_nothing_behind_and_can_be_begun_again(
     make_world: MakeWorld, tmp_path: Path
 ) -> None:
