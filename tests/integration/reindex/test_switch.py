@@ -68,6 +68,7 @@ async def test_everything_is_carried_over_and_found_with_the_new_embedder(
     assert [entry.id for entry in shared] == [published]
     assert set(asked) == {new}
     assert backend.dense_weight == 0.7
+    assert (await backend.retrieve_legs(agent, MemoryQuery(text="valve"))).dense_weight == 0.7
     assert await backend.count_where(Where(agent_id=agent, token="a run's token")) == 1
     reindex = world.ledger.reindexes.get(world.company)
     assert reindex is not None
