@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from memories import new_agent, record
-from reindex_world import ReindexWorld, side_of, watched_queries
+from reindex_world import ONE_PAGE, ReindexWorld, side_of, watched_queries
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.record import MemoryRecord
@@ -87,10 +87,10 @@ async def test_what_is_written_and_removed_meanwhile_is_as_the_last_word_said(
     agent = records[0].entry.agent_id
     await world.begin()
     # One page of three: some is copied, and some is not.
-    await world.slice(lasts=timedelta())
+    await world.slice(lasts=ONE_PAGE)
     half = world.ledger.reindexes.get(world.company)
     assert half is not None
-    assert (half.stage, half.token) == (ReindexStage.COPYING, None)
+    assert (half.stage, half.token, half.looked_at) == (ReindexStage.COPYING, None, 256)
 
     removed = sorted(one.entry.id for one in records)[::7]
     assert await backend.delete_many(agent, removed) == 100
@@ -169,7 +169,7 @@ async def test_a_cancelled_reindex_leaves_nothing_behind_and_can_be_begun_again(
     begun = await world.begin()
     with pytest.raises(MemoryInputError, match="under way"):
         await world.begin()
-    await world.slice(lasts=timedelta())
+    await world.slice(lasts=ONE_PAGE)
     await world.planning.cancel()
 
     assert begun.target is not None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from memories import new_agent, record
+from reindex_world import ONE_PAGE
 
 from memcore.jobs.outcomes import Done, Parked
 from memcore.ledger.serving import Phase
@@ -39,6 +40,31 @@ async def test_an_embedder_that_changed_under_it_is_told_and_what_serves_goes_on
     reindex = world.ledger.reindexes.get(world.company)
     assert reindex is not None
     assert reindex.trouble is None
+    await backend.disconnect()
+    await world.close()
+
+
+async def test_a_collection_that_is_gone_is_not_taken_for_a_full_one(make_world: MakeWorld, tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    backend = world.backend()
+    await backend.connect()
+    await backend.store_many([record(new_agent()) for _ in range(300)])
+    begun = await world.begin()
+    assert begun.target is not None
+    await world.slice(lasts=ONE_PAGE)
+    await world.mirror.drop(begun.target.name)
+    await world.slice()
+    reindex = world.ledger.reindexes.get(world.company)
+    assert reindex is not None
+    assert "is gone" in (reindex.trouble or "")
+    assert world.serving.current == begun.current
+
+    await world.planning.cancel()
+    again = await world.begin()
+    assert again.target is not None
+    assert again.target.name != begun.target.name
+    await world.finish()
+    assert len(world.points(again.target.name)) == 300
     await backend.disconnect()
     await world.close()
 
