@@ -13,6 +13,9 @@ from tasks.job import Job, Limits
 #: How long a run may wait unclaimed before its message counts as lost; ringing twice is harmless.
 QUEUED_TOO_LONG = timedelta(minutes=2)
 
+#: How long a reindex may wait for its next slice before that message counts as lost.
+REINDEX_UNHEARD = timedelta(seconds=30)
+
 #: Runs rung for in one sweep at most.
 SWEEP_BATCH = 1_000
 
@@ -25,6 +28,8 @@ def sweep(_payload: str, crew: Crew) -> Outcome:
     crew.bell.ring_many(stale)
     crew.ledger.runs.rung([run.run_id for run in stale])
     rung = len(stale) + tend_cycles(crew) + tend_lessons(crew)
+    if crew.ledger.reindexes.waiting(crew.company, rung_before=REINDEX_UNHEARD):
+        crew.bell.ring_reindex(crew.company)
     crew.ledger.syntheses.forget(crew.company)
     policy, now = crew.policy.memory.consolidation, crew.clock()
     over = now - timedelta(days=policy.journal_days)

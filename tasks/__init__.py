@@ -8,11 +8,12 @@ from tasks.experience import RECORD
 from tasks.job import Job
 from tasks.lesson import DRAW
 from tasks.maintain import MAINTAIN
+from tasks.reindex import REINDEX
 from tasks.store import STORE
 from tasks.synthesize import SYNTHESIZE
 from tasks.use import USE
 
 #: Every job of this room; a worker builds its Celery tasks from them.
-JOBS: tuple[Job, ...] = (STORE, MAINTAIN, SYNTHESIZE, USE, RECORD, DISTILL, COMPRESS, DRAW, EVOLVE, APPLIED)
+JOBS: tuple[Job, ...] = (STORE, MAINTAIN, SYNTHESIZE, USE, RECORD, DISTILL, COMPRESS, DRAW, EVOLVE, APPLIED, REINDEX)
 
 __all__ = ["JOBS", "Job"]

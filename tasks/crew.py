@@ -16,6 +16,7 @@ from memcore.ledger.skill_cycle import Cycle
 from memcore.ledger.synthesis import Synthesis
 from memcore.llm.protocol import Model
 from memcore.maintenance.synthesis_service import Asked
+from memcore.reindex.service import Slice
 
 
 class WriteDesk(Protocol):
@@ -47,6 +48,10 @@ class Bell(Protocol):
 
     def ring_cycles(self, company: str, cycles: Iterable[Cycle]) -> None:
         """Send the jobs that carry out cycles of the skill evolver. Raises MemoryConnectionError."""
+        ...
+
+    def ring_reindex(self, company: str) -> None:
+        """Send the job that carries the company's reindex on. Raises MemoryConnectionError."""
         ...
 
 
@@ -110,6 +115,10 @@ class Crew(Protocol):
 
     def pass_on(self, agent_id: str) -> int:
         """Give an agent's lessons to its like, if the policy says so, and return how many copies were written."""
+        ...
+
+    def reindex(self) -> Slice:
+        """Carry the company's reindex on for one slice of time."""
         ...
 
     def tend_approvals(self) -> None:

@@ -16,6 +16,7 @@ from memcore.ledger.skill_cycle import Cycle
 from memcore.ledger.synthesis import Synthesis
 from memcore.llm.protocol import Model
 from memcore.maintenance.synthesis_service import Asked
+from memcore.reindex.service import Slice
 
 
 @dataclass
@@ -48,6 +49,7 @@ class RecordingBell:
     experience: list[tuple[str, str]] = field(default_factory=list)
     lessons: list[LessonPayload] = field(default_factory=list)
     cycles: list[Cycle] = field(default_factory=list)
+    reindexes: list[str] = field(default_factory=list)
     error: Exception | None = None
 
     def ring_many(self, runs: Iterable[Run]) -> None:
@@ -76,6 +78,11 @@ class RecordingBell:
             raise self.error
         self.cycles.extend(cycles)
 
+    def ring_reindex(self, company: str) -> None:
+        if self.error is not None:
+            raise self.error
+        self.reindexes.append(company)
+
 
 @dataclass
 class ScriptedCrew:
@@ -97,6 +104,7 @@ class ScriptedCrew:
     exported: list[str] = field(default_factory=list)
     tended: int = 0
     tended_org: int = 0
+    slice: Slice = field(default_factory=lambda: Slice(outcome=Done(), goes_on=True))
     asking: Callable[[str, int], Asked] = lambda _run_id, _place: Asked(outcome=Done(facts={"asked": 1}))
 
     def maintain(self, run_id: str) -> Outcome:
@@ -116,6 +124,9 @@ class ScriptedCrew:
 
     def pass_on(self, agent_id: str) -> int:
         return self.passing_on(agent_id)
+
+    def reindex(self) -> Slice:
+        return self.slice
 
     def tend_approvals(self) -> None:
         self.tended += 1

@@ -11,6 +11,7 @@ from memcore.jobs.experience_payload import CompressPayload
 from memcore.jobs.names import TaskName
 from memcore.jobs.payloads import MaintenancePayload
 from memcore.jobs.queues import Queue
+from memcore.jobs.reindex_payload import ReindexPayload
 from memcore.jobs.skill_payloads import EvolvePayload, LessonPayload
 from memcore.jobs.synthesis_payload import SynthesisPayload
 from memcore.ledger.run import Run
@@ -64,6 +65,14 @@ class BrokerBell:
             MemoryConnectionError: the broker did not take all of them.
         """
         self._ring(TaskName.EVOLVE, [_cycle_posting(company, cycle) for cycle in cycles])
+
+    def ring_reindex(self, company: str) -> None:
+        """Send the job that carries the company's reindex on; the sweep sends a lost one again.
+
+        Raises:
+            MemoryConnectionError: the broker did not take it.
+        """
+        self._ring(TaskName.REINDEX, [reindex_posting(company)])
 
     def _ring(self, name: TaskName, postings: list[Posting]) -> None:
         if postings:  # most ticks have nobody to ring for, and need no connection
@@ -125,4 +134,14 @@ def _cycle_posting(company: str, cycle: Cycle) -> Posting:
         queue=str(Queue.SKILLS),
         payload=payload.model_dump_json(),
         summary="a cycle of the skill evolver",
+    )
+
+
+def reindex_posting(company: str) -> Posting:
+    """Return the message of a slice of a company's reindex."""
+    return Posting(
+        job_id=ids.new_id(),
+        queue=str(Queue.REINDEX),
+        payload=ReindexPayload(company=company).model_dump_json(),
+        summary="a slice of the reindex",
     )

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from memcore.approvals.factory import create_approvals
 from memcore.backends.factory import create_worker_backend
@@ -27,12 +27,17 @@ from memcore.org.follower import OrgFollower
 from memcore.procedural.learning import LearningService
 from memcore.procedural.propagation import Propagation
 from memcore.procedural.skill_folder import SkillFolders
+from memcore.reindex.factory import create_mirror
+from memcore.reindex.service import ReindexService, Slice
 from memcore.retrieval.store_guard import StoreGuard
 from memcore.skills.cycle_service import CycleService
 from memcore.skills.evolver import SkillEvolver
 from memcore.wiki import export_after_night
 from tasks.crew import Bell
 from workers.desk import Desk
+
+if TYPE_CHECKING:
+    from memcore.backends.mem0.mirror import Mirror
 
 
 class WorkerCrew:
@@ -62,6 +67,8 @@ class WorkerCrew:
             opened.callback(lambda: self._loop.run(self._backend.disconnect()))
             self.model = create_model(settings, policy, self.ledger, clock=clock)
             opened.callback(self._close_model)
+            self._mirror: Mirror | None = None
+            opened.callback(self._close_mirror)
             self.desk = Desk(self._write)
             self.desk.start()
             opened.callback(self.desk.close)
@@ -132,6 +139,7 @@ class WorkerCrew:
             ),
             company=settings.company,
         )
+        self._open_mirror = partial(create_mirror, settings, policy)
         self._wiki = partial(
             export_after_night,
             self._backend,
@@ -166,6 +174,10 @@ class WorkerCrew:
         """Give an agent's lessons to its like, if the policy says so."""
         return self._loop.run(self._propagation.run(agent_id))
 
+    def reindex(self) -> Slice:
+        """Carry the company's reindex on for one slice of time."""
+        return self._loop.run(self._reindex())
+
     def tend_approvals(self) -> None:
         """Let go of proposals that waited too long, and carry on with decisions that dead processes left open."""
         self._approvals.expire()
@@ -184,6 +196,15 @@ class WorkerCrew:
     def close(self) -> None:
         """Finish what lies on the desk and close every connection."""
         self._opened.close()
+
+    async def _reindex(self) -> Slice:
+        # Opened by the first slice: a reindex is rare, and its embedder may take as much room as the rest.
+        self._mirror = self._mirror or self._open_mirror()
+        return await ReindexService(self._mirror, self.ledger, company=self.company, clock=self.clock).run()
+
+    def _close_mirror(self) -> None:
+        if self._mirror is not None:
+            self._loop.run(self._mirror.close())
 
     def _close_model(self) -> None:
         if self.model is not None:

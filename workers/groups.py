@@ -52,10 +52,10 @@ STORE = WorkerGroup(
     visibility=timedelta(seconds=30),
 )
 
-#: The agents' nights, the scheduler's short jobs, and the evolver's cycles.
+#: The agents' nights, the scheduler's short jobs, the evolver's cycles, and slices of a reindex.
 NIGHT = WorkerGroup(
     name="night",
-    queues=(Queue.MAINTENANCE, Queue.CONTROL, Queue.SKILLS),
+    queues=(Queue.MAINTENANCE, Queue.CONTROL, Queue.SKILLS, Queue.REINDEX),
     pool="prefork",
     concurrency=2,
     prefetch=1,

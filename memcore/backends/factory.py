@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from memcore.backends.mem0.followed import Followed
 from memcore.backends.mem0.place import Mem0Place
 from memcore.backends.protocol import BatchBackend, MemoryBackend
 from memcore.backends.registry import BackendParts, BackendRegistry
@@ -31,6 +32,7 @@ def create_memory_backend(
     company: str,
     embedder: "Embedder | None" = None,
     place: Mem0Place | None = None,
+    followed: Followed | None = None,
     clock: Clock = utc_now,
     registry: BackendRegistry | None = None,
 ) -> MemoryBackend:
@@ -41,13 +43,22 @@ def create_memory_backend(
         company: the company.
         embedder: needed by mem0.
         place: where mem0's data lie; needed by mem0.
+        followed: the row that says which of mem0's collections serves; None stays with the place's own.
         clock: the time.
         registry: the backends to choose from; memtend's own when left out.
 
     Raises MemoryConfigError when the name is unknown or something that the backend needs is missing.
     """
     registry = registry or BackendRegistry.default()
-    parts = BackendParts(config=config, company=company, registry=registry, embedder=embedder, place=place, clock=clock)
+    parts = BackendParts(
+        config=config,
+        company=company,
+        registry=registry,
+        embedder=embedder,
+        place=place,
+        followed=followed,
+        clock=clock,
+    )
     return registry.entry(config.backend).build(parts)
 
 
@@ -90,6 +101,7 @@ def create_engine_backend(
         company=settings.company,
         embedder=embedder or create_configured_embedder(settings, policy),
         place=mem0_place(settings),
+        followed=followed_row(settings, policy),
         clock=clock,
     )
 
@@ -108,6 +120,17 @@ def create_worker_backend(
     if not isinstance(backend, WorkerBackend):
         raise MemoryConfigError(f"memory.backend: {policy.memory.backend!r} has no batch protocol, which workers need")
     return backend
+
+
+def followed_row(settings: "Settings", policy: "Policy") -> Followed:
+    """Return the row that says which collection serves an installation, and how any embedder in it is loaded."""
+    choice = embedder_choice(settings, policy)
+    server = {"url": choice.url, "api_key": choice.api_key, "has_gpu": choice.has_gpu}
+    return Followed(
+        ledger_url=settings.database_url,
+        choice=choice.without_server,
+        load=lambda wanted: create_embedder(wanted.model_copy(update=server)),
+    )
 
 
 def mem0_place(settings: "Settings") -> Mem0Place:

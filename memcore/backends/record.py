@@ -17,10 +17,15 @@ LESSON_KEY, LESSON_FIELD = "procedure", "scope"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vectors:
-    """What the memory was indexed as: a dense float32 vector and, where the backend has one, a sparse one."""
+    """What the memory was indexed as: a dense float32 vector and, where the backend has one, a sparse one.
+
+    Attributes:
+        space: what they mean (``BatchBackend.vector_space``); None when nobody said, as in records of older releases.
+    """
 
     dense: NDArray[np.float32]
     sparse: SparseVector | None = None
+    space: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

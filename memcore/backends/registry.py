@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from memcore.backends.mem0.followed import Followed
 from memcore.backends.mem0.place import Mem0Place
 from memcore.backends.protocol import MemoryBackend
 from memcore.clock import Clock, utc_now
@@ -20,6 +21,7 @@ class BackendParts:
         company: the company.
         embedder: makes dense vectors.
         place: where the mem0 backend's data lie.
+        followed: how mem0 follows the row that says which collection serves; None stays with the place's own.
         clock: the time.
         registry: where a backend that is made of others finds them.
     """
@@ -29,6 +31,7 @@ class BackendParts:
     registry: "BackendRegistry"
     embedder: Embedder | None = None
     place: Mem0Place | None = None
+    followed: Followed | None = None
     clock: Clock = utc_now
 
 
@@ -111,4 +114,11 @@ def _mem0(parts: BackendParts) -> MemoryBackend:
     # qdrant-client alone takes a third of a second to import, which the other backends should not pay.
     from memcore.backends.mem0.build import build_mem0  # noqa: PLC0415  # see above
 
-    return build_mem0(parts.config, parts.place, company=parts.company, embedder=parts.embedder, clock=parts.clock)
+    return build_mem0(
+        parts.config,
+        parts.place,
+        company=parts.company,
+        embedder=parts.embedder,
+        followed=parts.followed,
+        clock=parts.clock,
+    )

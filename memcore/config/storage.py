@@ -31,7 +31,7 @@ class MemoryStorageConfig(Frozen):
     vector_store: Literal["qdrant", "qdrant-external"] = "qdrant"
     history_store: Literal["sqlite", "postgresql"] = "sqlite"
     text_template: Annotated[
-        NotBlankText, Added("a date and a speaker in the indexed text find more; a change needs a fresh store")
+        NotBlankText, Added("a date and a speaker in the indexed text find more; a change needs `memtend reindex`")
     ] = Field(default="{content}", max_length=MAX_TEMPLATE_CHARS)
 
     @field_validator("text_template")

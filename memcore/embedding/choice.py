@@ -1,5 +1,7 @@
 """What is configured about the embedder, put together from the policy and the settings."""
 
+from typing import Self
+
 from pydantic import SecretStr
 
 from memcore.embedding.sides import Sides
@@ -29,3 +31,8 @@ class EmbedderChoice(Frozen):
     url: NotBlankStr | None = None
     api_key: SecretStr | None = None
     has_gpu: bool | None = None
+
+    @property
+    def without_server(self) -> Self:
+        """The same without what belongs to a server's place and key, fit to be written down."""
+        return self.model_copy(update={"url": None, "api_key": None, "has_gpu": None})

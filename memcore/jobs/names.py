@@ -16,5 +16,6 @@ class TaskName(StrEnum):
     DRAW = "memory.lessons.draw"
     EVOLVE = "memory.skills.evolve"
     APPLIED = "memory.skills.applied"
+    REINDEX = "memory.reindex.run"
     TICK = "memory.control.tick"
     SWEEP = "memory.control.sweep"

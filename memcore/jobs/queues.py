@@ -37,6 +37,9 @@ class Queue(StrEnum):
     SKILLS = "memory.skills"
     """The evolver's cycles: what agents have in common, and what is proposed of it."""
 
+    REINDEX = "memory.reindex"
+    """Slices of a reindex: a collection that is filled for another embedder."""
+
     CONTROL = "memory.control"
     """Short jobs that ask no model: tick, sweep, and the counting of uses and applications."""
 

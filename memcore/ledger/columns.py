@@ -32,9 +32,13 @@ class Moment(TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
-def document() -> JSON:
-    """Return the type of a small JSON object: binary on PostgreSQL, text on SQLite."""
-    return JSON().with_variant(JSONB(), "postgresql")
+def document(*, none_as_null: bool = False) -> JSON:
+    """Return the type of a small JSON object: binary on PostgreSQL, text on SQLite.
+
+    Args:
+        none_as_null: whether None is written as SQL's NULL rather than as JSON's.
+    """
+    return JSON(none_as_null=none_as_null).with_variant(JSONB(none_as_null=none_as_null), "postgresql")
 
 
 #: What a row is made of before it is a value object.

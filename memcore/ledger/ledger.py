@@ -19,7 +19,10 @@ from memcore.ledger.model_spending import ModelSpending
 from memcore.ledger.model_usage import ModelUsage
 from memcore.ledger.org_log import OrgLog
 from memcore.ledger.patterns import Patterns
+from memcore.ledger.reindex_marks import ReindexMarks
+from memcore.ledger.reindexes import Reindexes
 from memcore.ledger.runs import Runs
+from memcore.ledger.servings import Servings
 from memcore.ledger.shared_log import SharedLog
 from memcore.ledger.skill_cycles import SkillCycles
 from memcore.ledger.skills import Skills
@@ -61,6 +64,9 @@ class Ledger:
         org: what an organisation knows, and the log of it.
         org_outbox: what of that log the vector store does not show yet.
         audit: what was refused, and what people did.
+        servings: which collection a company's memories are in.
+        reindexes: how far the reindex has come that replaces it.
+        reindex_marks: whose memories were written meanwhile.
         attempts: which jobs came back from a dead worker, and how often they were started since.
     """
 
@@ -86,6 +92,9 @@ class Ledger:
         self.org = OrgLog(ledger, clock=clock)
         self.org_outbox = self.org.outbox
         self.audit = Audit(ledger, clock=clock)
+        self.servings = Servings(ledger, clock=clock)
+        self.reindexes = Reindexes(ledger, clock=clock)
+        self.reindex_marks = ReindexMarks(ledger)
         self.attempts = Attempts(ledger, clock=clock)
         self.journal = Journal(journal, clock=clock)
         self.lineage = Lineage(journal=journal, ledger=ledger)

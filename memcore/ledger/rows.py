@@ -32,12 +32,14 @@ class RecordRow(NamedTuple):
 
 def encode(record: MemoryRecord) -> RecordRow:
     """Return the record's columns; MemoryInputError when something in it could not be read back as it is."""
-    body = {
+    body: dict[str, Any] = {
         "version": _VERSION,
         "entry": record.entry.model_dump(mode="json"),
         "lineage": asdict(record.lineage),
         "extra": record.extra,
     }
+    if record.vectors is not None and record.vectors.space is not None:
+        body["space"] = record.vectors.space
     try:
         # The standard library, not orjson: it writes NaN, lone surrogates and integers of any size so that they return.
         text = json.dumps(body, ensure_ascii=True, separators=(",", ":"))
@@ -65,12 +67,12 @@ def decode(row: RecordRow) -> MemoryRecord:
     return MemoryRecord(
         entry=MemoryEntry.model_validate(body["entry"]),
         lineage=Lineage(**{**lineage, "summary_of": tuple(lineage["summary_of"])}),
-        vectors=_vectors(row),
+        vectors=_vectors(row, space=body.get("space")),
         extra=body["extra"],
     )
 
 
-def _vectors(row: RecordRow) -> Vectors | None:
+def _vectors(row: RecordRow, *, space: str | None) -> Vectors | None:
     if row.dense is None:
         return None
     sparse = None
@@ -79,4 +81,4 @@ def _vectors(row: RecordRow) -> Vectors | None:
             indices=tuple(np.frombuffer(row.sparse_indices, dtype=_INDEX).tolist()),
             values=tuple(np.frombuffer(row.sparse_values, dtype=_WEIGHT).tolist()),
         )
-    return Vectors(dense=np.frombuffer(row.dense, dtype=_DENSE).astype(np.float32), sparse=sparse)
+    return Vectors(dense=np.frombuffer(row.dense, dtype=_DENSE).astype(np.float32), sparse=sparse, space=space)

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 
 import typer
 
-from memcore.backends.factory import create_configured_embedder
 from memcore.config.home_folder import home_folder
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError, MemoryError  # noqa: A004  # the reference fixes the name
@@ -15,6 +14,7 @@ from memcore.ledger.run import RunState
 from ops.cli.console import AsJson, say, show_rows
 from ops.cli.finding import Finding
 from ops.cli.model_looks import language_model, model_budget
+from ops.cli.reindex_look import embedder, reindex
 from ops.cli.session import HomeOption, backend_of, ledger_of, policy_of, settings_of
 from ops.cli.skill_cycles import skill_evolver
 from workers.app import all_jobs, create_app
@@ -114,14 +114,6 @@ def _store(settings: Settings) -> Iterator[Finding]:
     yield Finding(check="store", ok=healthy, seen="answers" if healthy else "does not answer", mend="see its log")
 
 
-def _embedder(settings: Settings) -> Iterator[Finding]:
-    embedder = create_configured_embedder(settings, policy_of(settings))
-    if embedder is None:
-        return  # the backend embeds nothing
-    embedder.embed_query("is anybody there")
-    yield Finding(check="embedder", ok=True, seen=f"{embedder.name}, {embedder.dims} dimensions ({embedder.kind})")
-
-
 def _ledger(settings: Settings) -> Iterator[Finding]:
     with ledger_of(settings) as ledger:
         paused = ledger.switches.paused(settings.company)
@@ -191,7 +183,8 @@ _LOOKS = (
     _broker,
     _workers,
     _store,
-    _embedder,
+    embedder,
+    reindex,
     language_model,
     model_budget,
     _ledger,

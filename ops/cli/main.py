@@ -40,6 +40,7 @@ ROOMS = {
     "audit": "audit",
     "usage": "usage",
     "archive": "archive",
+    "reindex": "reindex",
     "wiki": "wiki",
     "config": "config",
 }

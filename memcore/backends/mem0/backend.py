@@ -6,28 +6,21 @@ The methods stand in the order of the protocols and hand each call to the room t
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-
-from qdrant_client import QdrantClient
+from functools import partial
 
 from memcore import errors
 from memcore.backends.events import BackendEvent
 from memcore.backends.facts import FactStore
 from memcore.backends.fresh import fresh_record
 from memcore.backends.legs import Legs
-from memcore.backends.mem0.calls import Calls
-from memcore.backends.mem0.client import open_client
-from memcore.backends.mem0.collection import ensure_collection
-from memcore.backends.mem0.facts import Facts
-from memcore.backends.mem0.history import History
+from memcore.backends.mem0.following import Following
 from memcore.backends.mem0.indexed_text import PLAIN, IndexedText
+from memcore.backends.mem0.opened import Opened, Parts, connected
 from memcore.backends.mem0.place import Mem0Place
-from memcore.backends.mem0.reader import Reader
-from memcore.backends.mem0.search import Search, SearchPlan
+from memcore.backends.mem0.search import SearchPlan
 from memcore.backends.mem0.shared_knowledge import SharedKnowledge
-from memcore.backends.mem0.shared_points import SharedPoints
+from memcore.backends.mem0.shelf import Shelf
 from memcore.backends.mem0.space import Space
-from memcore.backends.mem0.writer import Writer
 from memcore.backends.owner import memory_ids, require_agent_id
 from memcore.backends.protocol import MAX_PAGE
 from memcore.backends.record import MemoryRecord, Page
@@ -36,26 +29,9 @@ from memcore.clock import Clock, utc_now
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder, EmbedderIdentity
 from memcore.errors import MemoryCapabilityError, MemoryConnectionError
-from memcore.ledger.engine import Database
-from memcore.ledger.org_log import OrgLog
-from memcore.ledger.shared_log import SharedLog
 from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Open:
-    """What exists between connect and disconnect."""
-
-    client: QdrantClient
-    calls: Calls
-    history: History
-    reader: Reader
-    search: Search
-    writer: Writer
-    shared: SharedKnowledge | None = None
-    facts: Facts | None = None
 
 
 class Mem0Backend:
@@ -71,6 +47,7 @@ class Mem0Backend:
         encoder: makes the sparse vectors.
         plan: how text queries are answered.
         text_template: the text that is embedded (``memory.storage.text_template``).
+        following: how the row is followed that says which collection serves; None stays with the place's own.
         clock: the time.
     """
 
@@ -83,17 +60,24 @@ class Mem0Backend:
         encoder: Bm25Encoder,
         plan: SearchPlan | None = None,
         text_template: str = PLAIN,
+        following: Following | None = None,
         clock: Clock = utc_now,
     ) -> None:
         self._place = place
         self._company = company
-        self._embedder = embedder
-        self._encoder = encoder
-        self._plan = plan or SearchPlan()
-        self._text = IndexedText(text_template)
         self._clock = clock
+        self._parts = Parts(
+            place=place,
+            company=company,
+            embedder=embedder,
+            encoder=encoder,
+            plan=plan or SearchPlan(),
+            text=IndexedText(text_template),
+            following=following,
+            clock=clock,
+        )
         self._opening = asyncio.Lock()
-        self._opened: _Open | None = None
+        self._opened: Opened | None = None
 
     async def connect(self) -> None:
         """Open the connection and create the collection if it is not there; a second call does nothing.
@@ -102,7 +86,7 @@ class Mem0Backend:
         """
         async with self._opening:
             if self._opened is None:
-                self._opened = await self._open()
+                self._opened = await connected(self._parts)
                 _log.info(BackendEvent.CONNECTED, extra={"backend": self.backend_name, **self._where()})
 
     async def disconnect(self) -> None:
@@ -110,17 +94,18 @@ class Mem0Backend:
         async with self._opening:
             opened, self._opened = self._opened, None
             if opened is not None:
-                await opened.calls.read("disconnect", lambda: _close(opened))
-                opened.calls.close()
+                await opened.close()
                 _log.info(BackendEvent.DISCONNECTED, extra={"backend": self.backend_name, **self._where()})
 
     async def health_check(self) -> bool:
         """Return whether the store answers and has the collection; trouble is logged as a warning, never raised."""
-        opened, name = self._opened, self._place.collection
+        opened = self._opened
         if opened is None:
             return False
         try:
-            return await opened.calls.read("health_check", lambda: opened.client.collection_exists(name))
+            return await opened.calls.read(
+                "health_check", lambda: opened.client.collection_exists(opened.shelves.reading().collection)
+            )
         except errors.MemoryError as error:
             _log.warning(BackendEvent.HEALTH_CHECK_FAILED, extra={"error": str(error), **self._where()})
             return False
@@ -178,7 +163,10 @@ class Mem0Backend:
     @property
     def vector_space(self) -> str | None:
         """The embedder and the form of the texts, as the collection records them."""
-        return self._identity().label
+        if self._opened is not None:
+            return self._opened.shelves.last().shelf.identity.label
+        text, encoder = self._parts.text, self._parts.encoder
+        return EmbedderIdentity.of(self._parts.embedder, text_form=text.form(encoder.weighting)).label
 
     async def store(self, agent_id: str, request: MemoryStoreRequest) -> str:
         """Store one memory and return its id; the same memory again is the same id and changes nothing."""
@@ -190,9 +178,13 @@ class Mem0Backend:
         """Return what matches and has not expired: best first with a text, newest first without."""
         opened, now, text = self._connected(agent_id), self._clock(), query.text
         if text is None:
-            return await opened.calls.read("retrieve", lambda: opened.reader.newest(agent_id, query, now=now))
+            return await opened.calls.read(
+                "retrieve", lambda: opened.shelves.reading().reader.newest(agent_id, query, now=now)
+            )
         space = Space.of_agent(agent_id, query)
-        return await opened.calls.read("retrieve", lambda: opened.search.by_text(space, query, text, now=now))
+        return await opened.calls.read(
+            "retrieve", lambda: opened.shelves.reading().search.by_text(space, query, text, now=now)
+        )
 
     async def retrieve_sparse(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
         """Return the keyword hits alone, best first; without a text, or one without words, there are none."""
@@ -200,12 +192,14 @@ class Mem0Backend:
         if text is None:
             return ()
         space = Space.of_agent(agent_id, query)
-        return await opened.calls.read("retrieve_sparse", lambda: opened.search.by_words(space, query, text, now=now))
+        return await opened.calls.read(
+            "retrieve_sparse", lambda: opened.shelves.reading().search.by_words(space, query, text, now=now)
+        )
 
     @property
     def dense_weight(self) -> float:
         """The share of the vectors in a weighted fusion."""
-        return self._plan.dense_weight
+        return (self._parts.plan if self._opened is None else self._opened.shelves.last().shelf.plan).dense_weight
 
     async def retrieve_legs(self, agent_id: str, query: MemoryQuery, *, include_shared: bool = False) -> Legs:
         """Return the lists of a text query unfused, in one round trip; without a text they are empty."""
@@ -215,12 +209,14 @@ class Mem0Backend:
         own, others = Space.of_agent(agent_id, query), None
         if include_shared and opened.shared is not None:
             others = await opened.shared.space(query, exclude_agent=agent_id)
-        return await opened.calls.read("retrieve_legs", lambda: opened.search.legs(own, others, query, text, now=now))
+        return await opened.calls.read(
+            "retrieve_legs", lambda: opened.shelves.reading().search.legs(own, others, query, text, now=now)
+        )
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """Return the memory, or None when this agent has none with that id or it has expired."""
         opened, now = self._connected(agent_id), self._clock()
-        return await opened.calls.read("get", lambda: opened.reader.get(agent_id, memory_id, now=now))
+        return await opened.calls.read("get", lambda: opened.shelves.reading().reader.get(agent_id, memory_id, now=now))
 
     async def delete(self, agent_id: str, memory_id: str) -> bool:
         """Delete the memory and its text in the history; False when this agent has none with that id."""
@@ -234,7 +230,10 @@ class Mem0Backend:
     async def store_many(self, records: Sequence[MemoryRecord]) -> None:
         """Write every record whose id is not there yet, 256 to a request; a failure may leave some written."""
         opened = self._connected()
-        await opened.calls.write("store_many", lambda: opened.writer.store(records))
+        for at in range(0, len(records), MAX_PAGE):
+            part = records[at : at + MAX_PAGE]
+            owners = {record.entry.agent_id for record in part}
+            await opened.fence.write("store_many", owners, partial(_store, part))
 
     async def get_many(
         self, agent_id: str, ids: Sequence[str], *, with_vectors: bool = False
@@ -242,7 +241,7 @@ class Mem0Backend:
         """Return those of the ids that this agent has, in the order asked for, expired ones included."""
         opened = self._connected(agent_id)
         return await opened.calls.read(
-            "get_many", lambda: opened.reader.get_many(agent_id, ids, with_vectors=with_vectors)
+            "get_many", lambda: opened.shelves.reading().reader.get_many(agent_id, ids, with_vectors=with_vectors)
         )
 
     async def delete_many(self, agent_id: str, ids: Sequence[str]) -> int:
@@ -252,17 +251,20 @@ class Mem0Backend:
     async def delete_where(self, where: Where) -> int:
         """Delete what matches, with its text in the history, and return how many."""
         opened = self._connected(where.agent_id)
-        return await opened.calls.write("delete_where", lambda: opened.writer.remove(where))
+        # Of two times the first may have found some, and the second the same or fewer.
+        return await opened.fence.write(
+            "delete_where", [where.agent_id], lambda shelf: shelf.writer.remove(where), joined=max
+        )
 
     async def count_where(self, where: Where) -> int:
         """Return the exact number of matches."""
         opened = self._connected(where.agent_id)
-        return await opened.calls.read("count_where", lambda: opened.reader.count(where))
+        return await opened.calls.read("count_where", lambda: opened.shelves.reading().reader.count(where))
 
     async def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
         """Return every session, project or task that a match was stored in."""
         opened = self._connected(where.agent_id)
-        return await opened.calls.read("scopes", lambda: opened.reader.scopes(where, scope))
+        return await opened.calls.read("scopes", lambda: opened.shelves.reading().reader.scopes(where, scope))
 
     async def scan(
         self, where: Where, *, cursor: str | None = None, limit: int = MAX_PAGE, with_vectors: bool = False
@@ -270,25 +272,26 @@ class Mem0Backend:
         """Return the next page of matches, oldest first, ties by id."""
         opened = self._connected(where.agent_id)
         return await opened.calls.read(
-            "scan", lambda: opened.reader.scan(where, cursor=cursor, limit=limit, with_vectors=with_vectors)
+            "scan",
+            lambda: opened.shelves.reading().reader.scan(where, cursor=cursor, limit=limit, with_vectors=with_vectors),
         )
 
     async def set_metadata_many(self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata) -> int:
         """Replace source, confidence and tags of these memories without embedding again; return how many."""
         opened, now = self._connected(agent_id), self._clock()
-        return await opened.calls.write(
-            "set_metadata_many", lambda: opened.writer.set_metadata(agent_id, ids, metadata, now=now)
+        return await opened.fence.write(
+            "set_metadata_many", [agent_id], lambda shelf: shelf.writer.set_metadata(agent_id, ids, metadata, now=now)
         )
 
     async def claim(self, where: Where, token: str) -> int:
         """Mark what matches with the token, overwriting any older mark; return how many carry it now."""
         opened = self._connected(where.agent_id)
-        return await opened.calls.write("claim", lambda: opened.writer.claim(where, token))
+        return await opened.fence.write("claim", [where.agent_id], lambda shelf: shelf.writer.claim(where, token))
 
     async def unclaim(self, agent_id: str) -> None:
         """Take every mark off this agent's memories."""
         opened = self._connected(agent_id)
-        await opened.calls.write("unclaim", lambda: opened.writer.unclaim(agent_id))
+        await opened.fence.write("unclaim", [agent_id], lambda shelf: shelf.writer.unclaim(agent_id))
 
     async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
         """Publish for all agents and return the id, the same for what this agent has published already."""
@@ -319,73 +322,16 @@ class Mem0Backend:
             raise MemoryCapabilityError("this backend shares nothing: memory.options.shared_knowledge_base is off")
         return shared
 
-    def _connected(self, agent_id: str | None = None) -> _Open:
+    def _connected(self, agent_id: str | None = None) -> Opened:
         if self._opened is None:
             raise MemoryConnectionError("the backend mem0 is not connected: call connect first")
         if agent_id is not None:
             require_agent_id(agent_id)
         return self._opened
 
-    async def _open(self) -> _Open:
-        place, calls = self._place, Calls()
-        history = History(place.history_url, clock=self._clock)
-        client = open_client(place)
-        try:
-            await calls.read("connect", lambda: ensure_collection(client, place.collection, self._identity()))
-        except BaseException:
-            client.close()
-            history.close()
-            calls.close()
-            raise
-        search = Search(client, place.collection, embedder=self._embedder, encoder=self._encoder, plan=self._plan)
-        writer = Writer(
-            client,
-            place.collection,
-            history=history,
-            embedder=self._embedder,
-            encoder=self._encoder,
-            text=self._text,
-        )
-        opened = _Open(
-            client=client,
-            calls=calls,
-            history=history,
-            reader=Reader(client, place.collection),
-            search=search,
-            writer=writer,
-        )
-        return opened if place.ledger_url is None else self._with_shared(opened, place.ledger_url)
-
-    def _with_shared(self, opened: _Open, ledger_url: str) -> _Open:
-        ledger, clock = Database(ledger_url, name="ledger"), self._clock
-        shared = SharedKnowledge(
-            company=self._company,
-            search=opened.search,
-            calls=opened.calls,
-            clock=clock,
-            log=SharedLog(ledger, clock=clock),
-            points=SharedPoints(opened.client, self._place.collection, writer=opened.writer, dims=self._embedder.dims),
-        )
-        facts = Facts(
-            company=self._company,
-            search=opened.search,
-            calls=opened.calls,
-            clock=clock,
-            log=OrgLog(ledger, clock=clock),
-            shared=shared,
-            dense_weight=self._plan.dense_weight,
-        )
-        return replace(opened, shared=shared, facts=facts)
-
-    def _identity(self) -> EmbedderIdentity:
-        return EmbedderIdentity.of(self._embedder, text_form=self._text.form(self._encoder.weighting))
-
     def _where(self) -> dict[str, str]:
         return {"company": self._company, "collection": self._place.collection}
 
 
-def _close(opened: _Open) -> None:
-    opened.client.close()
-    opened.history.close()
-    if opened.shared is not None:
-        opened.shared.close()
+def _store(records: Sequence[MemoryRecord], shelf: Shelf) -> None:
+    shelf.writer.store(records)

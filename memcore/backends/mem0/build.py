@@ -2,8 +2,11 @@
 
 from memcore.backends.fusion import default_dense_weight
 from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.mem0.followed import Followed
+from memcore.backends.mem0.following import Following
 from memcore.backends.mem0.place import Mem0Place
 from memcore.backends.mem0.search import SearchPlan
+from memcore.backends.mem0.shelf import PlanOf
 from memcore.clock import Clock
 from memcore.config.company import CompanyMemoryConfig
 from memcore.config.fusion import FusionStrategy, SparseTermWeight
@@ -12,7 +15,13 @@ from memcore.embedding.protocol import Embedder, EmbedderKind
 
 
 def build_mem0(
-    config: CompanyMemoryConfig, place: Mem0Place, *, company: str, embedder: Embedder, clock: Clock
+    config: CompanyMemoryConfig,
+    place: Mem0Place,
+    *,
+    company: str,
+    embedder: Embedder,
+    followed: Followed | None = None,
+    clock: Clock,
 ) -> Mem0Backend:
     """Return a disconnected backend that searches as the policy says.
 
@@ -20,19 +29,39 @@ def build_mem0(
     ``retrieve_legs`` where personal and shared memories meet. Sparse vectors are written whatever the strategy, so
     that turning keywords on later needs no reindex.
     """
-    retrieval, weight = config.retrieval, config.retrieval.dense_weight
-    is_raw = retrieval.sparse_term_weight is SparseTermWeight.RAW
+    plan_of = plans(config)
     return Mem0Backend(
         place if config.options.shared_knowledge_base else place.model_copy(update={"ledger_url": None}),
         company=company,
         embedder=embedder,
-        encoder=Bm25Encoder(weighting=TermWeighting.FREQUENCY if is_raw else TermWeighting.SATURATED),
-        plan=SearchPlan(
-            is_hybrid=retrieval.sparse and retrieval.fusion_strategy is FusionStrategy.WEIGHTED,
-            dense_weight=default_dense_weight(embedder.kind) if weight is None else weight,
-            has_keywords=retrieval.sparse,
-            has_words_of_dense=embedder.kind is not EmbedderKind.STATIC,
-        ),
+        encoder=encoder_of(config),
+        plan=plan_of(embedder.kind, None),
         text_template=config.storage.text_template,
+        following=None if followed is None else Following(row=followed, plan_of=plan_of),
         clock=clock,
     )
+
+
+def encoder_of(config: CompanyMemoryConfig) -> Bm25Encoder:
+    """Return the encoder of sparse vectors that the policy asks for."""
+    is_raw = config.retrieval.sparse_term_weight is SparseTermWeight.RAW
+    return Bm25Encoder(weighting=TermWeighting.FREQUENCY if is_raw else TermWeighting.SATURATED)
+
+
+def plans(config: CompanyMemoryConfig) -> PlanOf:
+    """Return how text queries are answered with an embedder of a kind, and the weight that came with its collection.
+
+    That weight was measured with the embedder, so it wins over the policy's, which wins over the kind's usual one.
+    """
+    retrieval = config.retrieval
+
+    def plan_of(kind: EmbedderKind, weight: float | None) -> SearchPlan:
+        chosen = retrieval.dense_weight if weight is None else weight
+        return SearchPlan(
+            is_hybrid=retrieval.sparse and retrieval.fusion_strategy is FusionStrategy.WEIGHTED,
+            dense_weight=default_dense_weight(kind) if chosen is None else chosen,
+            has_keywords=retrieval.sparse,
+            has_words_of_dense=kind is not EmbedderKind.STATIC,
+        )
+
+    return plan_of

@@ -27,10 +27,10 @@ SPARSE = "bm25"
 #: Key in the collection's metadata under which the embedder's identity stands.
 _IDENTITY = "memtend_embedder"
 
-#: What a person does about vectors of another embedder; docs/embedders.md has the commands in full.
+#: What a person does about vectors of an embedder that the ledger does not know; see docs/reindex.md.
 _MEND = (
-    "configure what filled it; to change that, run `memtend export FILE` with the old configuration and "
-    "`memtend import FILE` into a fresh data folder with the new one"
+    "start once with what filled it, so that it is written down; then change the configuration and run "
+    "`memtend reindex`, which fills a new collection while this one serves"
 )
 
 #: What the store answers when a collection is created that another process has just created.

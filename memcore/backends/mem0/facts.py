@@ -5,8 +5,8 @@ from collections.abc import Collection
 from memcore.backends.facts import ORGANISATION
 from memcore.backends.legs import Hit
 from memcore.backends.mem0.calls import Calls
-from memcore.backends.mem0.search import Search
 from memcore.backends.mem0.shared_knowledge import SharedKnowledge
+from memcore.backends.mem0.shelves import Shelves
 from memcore.backends.mem0.space import Space
 from memcore.backends.record import MemoryRecord
 from memcore.clock import Clock
@@ -26,23 +26,21 @@ class Facts:
         company: str,
         log: OrgLog,
         shared: SharedKnowledge,
-        search: Search,
+        shelves: Shelves,
         calls: Calls,
-        dense_weight: float,
         clock: Clock,
     ) -> None:
         self._company = company
         self._log = log
         self._shared = shared
-        self._search = search
+        self._shelves = shelves
         self._calls = calls
-        self._dense_weight = dense_weight
         self._clock = clock
 
     @property
     def dense_weight(self) -> float:
         """The share of the vectors in a weighted fusion."""
-        return self._dense_weight
+        return self._shelves.last().shelf.plan.dense_weight
 
     async def show(self, record: MemoryRecord) -> None:
         """Publish one version of a fact, at most once."""
@@ -60,7 +58,9 @@ class Facts:
         if text is None or version == 0:
             return ()
         space = Space.of_publisher(ORGANISATION, query, version=version)
-        legs = await self._calls.read("near", lambda: self._search.legs(space, None, query, text, now=now))
+        legs = await self._calls.read(
+            "near", lambda: self._shelves.reading().search.legs(space, None, query, text, now=now)
+        )
         return tuple({hit.entry.id: hit for hit in (*legs.sparse, *legs.dense) if hit.cosine is not None}.values())
 
     async def standing(self, fact_ids: Collection[str]) -> dict[str, tuple[int, OrgFact]]:

@@ -52,14 +52,19 @@ def _point(record: MemoryRecord, payload: dict[str, Any], *, dims: int) -> dict[
     return {"id": record.entry.id, "vector": vector, "payload": payload}
 
 
-def to_records(points: Iterable[Record | ScoredPoint]) -> list[MemoryRecord]:
-    """Return the records of these points; one that cannot be read as a memory is logged by its id and passed over."""
-    return [record for point in points if (record := to_record(point)) is not None]
+def to_records(points: Iterable[Record | ScoredPoint], *, space: str | None = None) -> list[MemoryRecord]:
+    """Return the records of these points; one that cannot be read as a memory is logged by its id and passed over.
+
+    Args:
+        points: as the store gave them.
+        space: what their vectors mean, if they came with them.
+    """
+    return [record for point in points if (record := to_record(point, space=space)) is not None]
 
 
-def to_record(point: Record | ScoredPoint) -> MemoryRecord | None:
+def to_record(point: Record | ScoredPoint, *, space: str | None = None) -> MemoryRecord | None:
     """Return the record of a point, with its vectors if it came with them; None when it is no memory."""
-    return _read(str(point.id), point.payload or {}, vectors=_vectors(point.vector))
+    return _read(str(point.id), point.payload or {}, vectors=_vectors(point.vector, space=space))
 
 
 def to_entry(found: Found, *, relevance: float | None = None) -> MemoryEntry | None:
@@ -79,12 +84,13 @@ def _read(
         return None
 
 
-def _vectors(vector: VectorStructOutput | None) -> Vectors | None:
+def _vectors(vector: VectorStructOutput | None, *, space: str | None) -> Vectors | None:
     named: dict[str, Any] = vector if isinstance(vector, dict) else {DENSE: vector}
     dense, sparse = named.get(DENSE), named.get(SPARSE)
     if dense is None:
         return None
-    return Vectors(dense=np.asarray(dense, dtype=np.float32), sparse=None if sparse is None else _from_sparse(sparse))
+    known = None if sparse is None else _from_sparse(sparse)
+    return Vectors(dense=np.asarray(dense, dtype=np.float32), sparse=known, space=space)
 
 
 def _from_sparse(vector: QdrantSparseVector) -> SparseVector:

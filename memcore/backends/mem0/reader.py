@@ -20,11 +20,18 @@ _VALUES = 1_000
 
 
 class Reader:
-    """Read one collection with a sync client."""
+    """Read one collection with a sync client.
 
-    def __init__(self, client: QdrantClient, collection: str) -> None:
+    Args:
+        client: the store.
+        collection: its name.
+        space: what its vectors mean.
+    """
+
+    def __init__(self, client: QdrantClient, collection: str, *, space: str) -> None:
         self._client = client
         self._collection = collection
+        self._space = space
 
     def get(self, agent_id: str, memory_id: str, *, now: datetime) -> MemoryEntry | None:
         """Return this agent's memory, or None when it has none with that id or it has expired."""
@@ -75,14 +82,15 @@ class Reader:
         pager = Pager(client=self._client, collection=self._collection, narrowed=narrowed, with_vectors=with_vectors)
         after = None if cursor is None else Position.parse(cursor)
         rows, following = pager.page(after, max(1, min(limit, MAX_PAGE)))
-        return Page(records=tuple(to_records(rows)), cursor=None if following is None else str(following))
+        records = tuple(to_records(rows, space=self._space))
+        return Page(records=records, cursor=None if following is None else str(following))
 
     def _with_ids(self, narrowed: Filter, limit: int, *, with_vectors: bool) -> list[MemoryRecord]:
         # A scroll, not a retrieve by id: only a scroll takes the owner's filter.
         rows, _ = self._client.scroll(
             self._collection, scroll_filter=narrowed, limit=limit, with_payload=True, with_vectors=with_vectors
         )
-        return to_records(rows)
+        return to_records(rows, space=self._space)
 
 
 def chunks(ids: Sequence[str]) -> Iterable[Sequence[str]]:

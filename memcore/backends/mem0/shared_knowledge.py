@@ -1,21 +1,23 @@
 """Shared knowledge over the log and the store: the line first, then the point, then the head that searches see."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 
 from memcore import errors
 from memcore.backends.events import BackendEvent
 from memcore.backends.fresh import fact_record
 from memcore.backends.mem0.calls import Calls
-from memcore.backends.mem0.search import Search
-from memcore.backends.mem0.shared_points import SharedPoints
+from memcore.backends.mem0.fence import Fence
+from memcore.backends.mem0.shelf import Shelf
+from memcore.backends.mem0.shelves import Shelves
 from memcore.backends.mem0.space import Space
-from memcore.backends.owner import is_memory_id, require_agent_id
+from memcore.backends.owner import SHARED_OWNER, is_memory_id, require_agent_id
 from memcore.backends.record import MemoryRecord, Vectors
 from memcore.clock import Clock
 from memcore.errors import MemoryInputError
-from memcore.ledger.shared_entry import Standing
+from memcore.ledger.shared_entry import SharedEntry, Standing
 from memcore.ledger.shared_log import SharedLog
 from memcore.models import MemoryEntry, MemoryQuery, MemoryStoreRequest
 
@@ -33,12 +35,12 @@ class SharedKnowledge:
     """
 
     def __init__(
-        self, *, company: str, log: SharedLog, points: SharedPoints, search: Search, calls: Calls, clock: Clock
+        self, *, company: str, log: SharedLog, shelves: Shelves, fence: Fence, calls: Calls, clock: Clock
     ) -> None:
         self._company = company
         self._log = log
-        self._points = points
-        self._search = search
+        self._shelves = shelves
+        self._fence = fence
         self._calls = calls
         self._clock = clock
 
@@ -49,14 +51,14 @@ class SharedKnowledge:
     async def put(self, record: MemoryRecord, *, once: bool) -> str:
         """Publish a record, whoever its agent is, and return the id once searches see it."""
 
-        def write() -> str:
+        def write() -> tuple[SharedEntry, Vectors | None]:
             # Before the log: a text that the embedder refuses would stay open there, and stop all that follow it.
-            vectors = self._points.vectors_of(record)
-            line = self._log.publish(self._company, record, once=once)
-            self._follow(line.version, {line.version: vectors})
-            return line.memory_id
+            vectors = self._shelves.reading().shared.vectors_of(record)
+            return self._log.publish(self._company, record, once=once), vectors
 
-        return await self._calls.write("publish", write)
+        line, vectors = await self._calls.write("publish", write)
+        await self._follow("publish", line.version, {line.version: vectors})
+        return line.memory_id
 
     async def retract(self, agent_id: str, memory_id: str) -> bool:
         """Take back what this agent published; False when it has nothing to take back under this id."""
@@ -64,14 +66,12 @@ class SharedKnowledge:
 
     async def take(self, agent_id: str, memory_id: str) -> bool:
         """Take back what was published in this name, also in one that no agent has."""
-
-        def write() -> bool:
-            line = self._log.retract(self._company, agent_id, memory_id)
-            if line is not None:
-                self._follow(line.version, {})
-            return line is not None
-
-        return is_memory_id(memory_id) and await self._calls.write("retract", write)
+        if not is_memory_id(memory_id):
+            return False
+        line = await self._calls.write("retract", lambda: self._log.retract(self._company, agent_id, memory_id))
+        if line is not None:
+            await self._follow("retract", line.version, {})
+        return line is not None
 
     async def by_text(
         self, query: MemoryQuery, *, exclude_agent: str | None, version: int | None
@@ -81,10 +81,12 @@ class SharedKnowledge:
         if text is None:
             return await self._calls.read(
                 "search_shared",
-                lambda: self._points.newest(query, version=at, exclude_agent=exclude_agent, now=now),
+                lambda: self._shelves.reading().shared.newest(query, version=at, exclude_agent=exclude_agent, now=now),
             )
         space = Space.of_shared(query, version=at, exclude_agent=exclude_agent)
-        return await self._calls.read("search_shared", lambda: self._search.by_text(space, query, text, now=now))
+        return await self._calls.read(
+            "search_shared", lambda: self._shelves.reading().search.by_text(space, query, text, now=now)
+        )
 
     async def by_words(
         self, query: MemoryQuery, *, exclude_agent: str | None, version: int | None
@@ -95,7 +97,7 @@ class SharedKnowledge:
             return ()
         space = Space.of_shared(query, version=at, exclude_agent=exclude_agent)
         return await self._calls.read(
-            "search_shared_sparse", lambda: self._search.by_words(space, query, text, now=now)
+            "search_shared_sparse", lambda: self._shelves.reading().search.by_words(space, query, text, now=now)
         )
 
     async def space(self, query: MemoryQuery, *, exclude_agent: str) -> Space:
@@ -104,11 +106,12 @@ class SharedKnowledge:
 
     async def version(self) -> int:
         """Return the version that searches see, after carrying out what a dead process left open."""
-        standing = await self._calls.read("shared_version", lambda: self._log.standing(self._company))
+        standing = await self._standing("shared_version")
         if not self._is_overdue(standing):
             return standing.head
         try:
-            await self._calls.write("shared_version", lambda: self._follow(standing.last, {}))
+            # A reader does not wait: while a reindex stops the writes, the version before it serves.
+            await self._follow("shared_version", standing.last, {}, waits=False)
         except errors.MemoryError as error:
             # The version before it is whole: a reader who has it is served.
             _log.warning(
@@ -133,9 +136,21 @@ class SharedKnowledge:
     def _is_overdue(self, standing: Standing) -> bool:
         return standing.open_since is not None and self._clock() - standing.open_since >= _OVERDUE
 
-    def _follow(self, version: int, known: Mapping[int, Vectors | None]) -> None:
+    async def _follow(
+        self, what: str, version: int, known: Mapping[int, Vectors | None], *, waits: bool = True
+    ) -> None:
         """Bring the store, and then the head, to a version: every line before it too, for the head passes over none."""
-        while (head := self._log.standing(self._company).head) < version:
-            lines = [line for line in self._log.lines(self._company, after=head) if line.version <= version]
-            self._points.carry_out(lines, known)
-            self._log.advance(self._company, lines[-1].version)
+        while (head := (await self._standing(what)).head) < version:
+            found = await self._calls.read(what, partial(self._log.lines, self._company, after=head))
+            lines = [line for line in found if line.version <= version]
+            # Before the head: it says that every collection that will serve has these lines.
+            carried = partial(_carry_out, lines, known)
+            await self._fence.write(what, [SHARED_OWNER], carried, waits=waits)
+            await self._calls.write(what, partial(self._log.advance, self._company, lines[-1].version))
+
+    async def _standing(self, what: str) -> Standing:
+        return await self._calls.read(what, lambda: self._log.standing(self._company))
+
+
+def _carry_out(lines: Sequence[SharedEntry], known: Mapping[int, Vectors | None], shelf: Shelf) -> None:
+    shelf.shared.carry_out(lines, known)

@@ -36,6 +36,11 @@ def shared(*conditions: Condition, but_not: Sequence[Condition] = ()) -> Filter:
     return _of_owner(SHARED_OWNER, conditions, but_not)
 
 
+def of_owners(owners: Sequence[str]) -> Filter:
+    """Return the filter for all that lies under any of these owners, for carrying it to another collection."""
+    return _of_owner(tuple(owners), (), ())
+
+
 def of_where(where: Where, *conditions: Condition) -> Filter:
     """Return the filter for what a Where means, narrowed by further conditions."""
     must = [
@@ -125,8 +130,9 @@ def created(*, after: float | None = None, exactly: float | None = None, before:
     return FieldCondition(key=Key.CREATED_TS.value, range=Range(gt=low, lt=high))
 
 
-def _of_owner(owner: str, conditions: Sequence[Condition], but_not: Sequence[Condition]) -> Filter:
-    return Filter(must=[_equal(Key.AGENT_ID, owner), *conditions], must_not=list(but_not) or None)
+def _of_owner(owner: str | tuple[str, ...], conditions: Sequence[Condition], but_not: Sequence[Condition]) -> Filter:
+    owned_by = _equal(Key.AGENT_ID, owner) if isinstance(owner, str) else _any_of(Key.AGENT_ID, owner)[0]
+    return Filter(must=[owned_by, *conditions], must_not=list(but_not) or None)
 
 
 def _asked(query: MemoryQuery) -> list[Condition]:

@@ -23,7 +23,19 @@ from memcore.models import MemoryEntry, MemoryMetadata
 
 
 class Writer:
-    """Write one collection with a sync client; when a method returns, readers see what it did."""
+    """Write one collection with a sync client; when a method returns, readers see what it did.
+
+    Args:
+        client: the store.
+        collection: its name.
+        history: mem0's, of all collections of the company.
+        embedder: makes the dense vectors.
+        encoder: makes the sparse vectors.
+        text: what is embedded.
+        space: what the collection's vectors mean; a record that comes with others is embedded anew.
+        takes_untold: whether vectors of which nobody said what they mean are taken as they are, which is right in the
+            first collection of an installation, for there were no others when they were made.
+    """
 
     def __init__(
         self,
@@ -34,6 +46,8 @@ class Writer:
         embedder: Embedder,
         encoder: Bm25Encoder,
         text: IndexedText,
+        space: str,
+        takes_untold: bool = True,
     ) -> None:
         self._client = client
         self._collection = collection
@@ -41,6 +55,8 @@ class Writer:
         self._embedder = embedder
         self._encoder = encoder
         self._text = text
+        self._space = space
+        self._takes_untold = takes_untold
 
     def store(self, records: Sequence[MemoryRecord]) -> None:
         """Embed what has no vectors, write what is new, and record both in the history."""
@@ -119,18 +135,22 @@ class Writer:
         return {record.entry.id: record.entry for record in to_records(rows)}
 
     def embedded(self, records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
-        """Return the records with vectors, made for those that have none."""
-        bare = [record for record in records if record.vectors is None]
+        """Return the records with vectors, made for those that have none, or have those of another embedder."""
+        bare = [record for record in records if record.vectors is None or not self._is_ours(record.vectors)]
         if not bare:
             return list(records)
         texts = [self._text.of(record.entry) for record in bare]
         dense, sparse = self._embedder.embed_documents(texts), self._encoder.encode_documents(texts)
         made = {
-            record.entry.id: Vectors(dense=dense[row], sparse=sparse[row] or None) for row, record in enumerate(bare)
+            record.entry.id: Vectors(dense=dense[row], sparse=sparse[row] or None, space=self._space)
+            for row, record in enumerate(bare)
         }
         return [
             replace(record, vectors=made[record.entry.id]) if record.entry.id in made else record for record in records
         ]
+
+    def _is_ours(self, vectors: Vectors) -> bool:
+        return self._takes_untold if vectors.space is None else vectors.space == self._space
 
     def _set(self, payload: dict[str, Any], points: FilterSelector) -> None:
         self._client.set_payload(self._collection, payload=payload, points=points, wait=True)

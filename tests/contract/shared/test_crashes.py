@@ -8,6 +8,7 @@ import pytest
 from faults import Crash, Faults
 from memories import StoppedClock
 from publications import told
+from shelving import put_on_shelf, shelf_of
 
 from memcore.backends.events import BackendEvent
 from memcore.backends.mem0.backend import Mem0Backend
@@ -73,7 +74,8 @@ async def test_a_crash_between_two_steps_leaves_the_old_or_the_new_version(
         await dying.connect()
         shared = sharing(dying)
         unwatched = shared._log
-        shared._log, shared._points = faults.watched(shared._log, "log"), faults.watched(shared._points, "points")
+        shared._log = faults.watched(shared._log, "log")
+        put_on_shelf(dying, shared=faults.watched(shelf_of(dying).shared, "points"))
         try:
             await last(dying, tag)
         except Crash:
@@ -111,19 +113,18 @@ async def test_a_search_that_cannot_repair_sees_the_version_before(
     backend, query = make_backend(), MemoryQuery(tags=("one",))
     await backend.connect()
     await publish(backend, "one")
-    shared = sharing(backend)
-    points = shared._points
+    points = shelf_of(backend).shared
     # The first call makes the vectors; the second one is the store's.
-    shared._points = Faults(1, strike=strike).watched(points, "points")
+    put_on_shelf(backend, shared=Faults(1, strike=strike).watched(points, "points"))
     with pytest.raises(MemoryStoreError):
         await publish(backend, "two")
 
     clock.now += OVERDUE
-    shared._points = Faults(0, strike=strike).watched(points, "points")
+    put_on_shelf(backend, shared=Faults(0, strike=strike).watched(points, "points"))
     assert await backend.shared_version() == 1
     (event,) = [one for one in caplog.records if one.msg == BackendEvent.SHARED_OVERDUE]
     assert vars(event)["version"] == 2
-    shared._points = points
+    put_on_shelf(backend, shared=points)
     assert len(await ids_of(backend, "one")) == 1
     assert await backend.shared_version() == 2
     assert len(await backend.search_shared(query, version=1)) == 1

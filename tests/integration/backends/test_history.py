@@ -12,6 +12,7 @@ import pytest
 from embedders import HashingEmbedder
 from ledgers import postgres_database
 from memories import DAWN, NOW, StoppedClock, new_agent, record, records
+from shelving import shelf_of
 from sqlalchemy import create_engine, text
 
 from memcore.backends.mem0 import history as history_module
@@ -214,8 +215,7 @@ async def test_an_unclaimed_victim_keeps_its_history(
 
     def overtaken(self: History, memory_ids: list[str]) -> None:
         # Between the look and the delete another worker takes the run over and claims one of the two for itself.
-        assert backend._opened is not None
-        backend._opened.writer.claim(Where(agent_id=agent, ids=frozenset({one.entry.id})), "successor")
+        shelf_of(backend).writer.claim(Where(agent_id=agent, ids=frozenset({one.entry.id})), "successor")
         deleted(self, memory_ids)
 
     monkeypatch.setattr(History, "deleted", overtaken)
@@ -232,8 +232,7 @@ async def test_a_memory_that_is_removed_while_it_is_stored_leaves_no_text(
 ) -> None:
     backend = Mem0Backend(place, company="c", embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=clock)
     await backend.connect()
-    assert backend._opened is not None
-    writer, agent = backend._opened.writer, new_agent()
+    writer, agent = shelf_of(backend).writer, new_agent()
     one = record(agent, SECRET)
     night = Where(agent_id=agent, ids=frozenset({one.entry.id}))
     added, deleted = History.added, History.deleted

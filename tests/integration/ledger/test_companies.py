@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from datetime import timedelta
 
+import reindexing_calls
 from experiences import experience
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -213,6 +214,7 @@ WRITES: dict[str, Call] = {
     "skills.expire_applications": lambda ledger, clock, c: ledger.skills.expire_applications(
         c, before=clock() + timedelta(days=400)
     ),
+    **reindexing_calls.WRITES,
     "uses.count": lambda ledger, clock, c: ledger.uses.count(
         c, "batch", [Use(agent_id=AGENT, memory_id=MEMORY, uses=2, last_used_at=clock())]
     ),
@@ -302,6 +304,7 @@ VIEWS: dict[str, Call] = {
     "skills.get": lambda ledger, _, c: ledger.skills.get(c, "old"),
     "skills.page": lambda ledger, _, c: ledger.skills.page(c),
     "skills.stream": lambda ledger, _, c: list(ledger.skills.stream(c, state=SkillState.SUPERSEDED)),
+    **reindexing_calls.VIEWS,
     "uses.of": lambda ledger, _, c: ledger.uses.of(c, AGENT, [MEMORY]),
 }
 
@@ -330,6 +333,8 @@ def test_what_a_company_does_changes_nothing_of_another(
 ) -> None:
     ledger.shared_log.publish(COMPANY, FACT)
     run_id = _booked(ledger, COMPANY)
+    for name in ("servings.adopt", "servings.begin", "reindexes.take", "reindex_marks.mark", "reindex_marks.take"):
+        WRITES[name](ledger, clock, COMPANY)
     for name in (
         "agents.register",
         "runs.create",

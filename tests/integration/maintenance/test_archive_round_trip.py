@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from night_world import AGENT, COMPANY, START, MakeWorld, World, comparable, memory, uid
 from pydantic import SecretStr
 from servers import store_server
+from shelving import put_on_shelf, shelf_of
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.place import Mem0Place
@@ -99,12 +100,6 @@ async def test_what_goes_to_the_archive_and_comes_back_is_the_same(
     world.ledger.close()
 
 
-class OtherEmbedder(HashingEmbedder):
-    @property
-    def name(self) -> str:
-        return "of another hashing"
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mem0Place]:
     folder: Path = tmp_path_factory.mktemp("store")
@@ -151,7 +146,8 @@ async def test_the_real_store_gets_back_what_it_had_and_embeds_anew_for_another_
     }
 
     backend = cast("Mem0Backend", world.backend)
-    backend._embedder = OtherEmbedder()
+    identity = shelf_of(backend).identity
+    put_on_shelf(backend, identity=identity.model_copy(update={"name": "another"}))
     assert backend.vector_space != first.vector_space
     await world.to_the_end(world.plan_run(kind="restore", scope_id=first.original_id).run_id)
     back = (await world.live())[first.original_id]

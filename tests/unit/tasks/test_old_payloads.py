@@ -13,6 +13,7 @@ from memcore.jobs.distill_payload import DistillPayload
 from memcore.jobs.experience_payload import CompressPayload, ExperiencePayload
 from memcore.jobs.outcomes import Done
 from memcore.jobs.payloads import MaintenancePayload, StorePayload, is_newer
+from memcore.jobs.reindex_payload import ReindexPayload
 from memcore.jobs.skill_payloads import AppliedPayload, EvolvePayload, LessonPayload
 from memcore.jobs.synthesis_payload import SynthesisPayload
 from memcore.jobs.use_payload import UsePayload
@@ -51,6 +52,7 @@ def test_every_payload_on_file_is_read_and_counts_as_none_of_the_newer() -> None
             | LessonPayload
             | AppliedPayload
             | EvolvePayload
+            | ReindexPayload
         ],
     ] = {
         "store": StorePayload,
@@ -66,6 +68,7 @@ def test_every_payload_on_file_is_read_and_counts_as_none_of_the_newer() -> None
         "lesson": LessonPayload,
         "applied": AppliedPayload,
         "evolve": EvolvePayload,
+        "reindex": ReindexPayload,
     }
     files = sorted(PAYLOADS.iterdir())
     assert len(files) >= 3

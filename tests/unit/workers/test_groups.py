@@ -23,7 +23,7 @@ def test_a_job_is_asked_to_stop_before_it_is_killed_and_killed_before_another_ge
 
 def test_every_job_has_a_name_of_its_own() -> None:
     names = [str(job.name) for job in all_jobs()]
-    assert len(names) == len(set(names)) == 12
+    assert len(names) == len(set(names)) == 13
 
 
 def test_a_group_is_found_by_its_name_and_a_wrong_name_is_told() -> None:
@@ -34,5 +34,5 @@ def test_a_group_is_found_by_its_name_and_a_wrong_name_is_told() -> None:
 
 def test_a_worker_is_started_for_its_queues_on_its_pool() -> None:
     arguments = arguments_of(group("night"))
-    assert "--queues=memory.maintenance,memory.control,memory.skills" in arguments
+    assert "--queues=memory.maintenance,memory.control,memory.skills,memory.reindex" in arguments
     assert "--pool=prefork" in arguments

@@ -1,0 +1,1 @@
+"""A collection replaced while agents go on reading and writing: ``service.py`` is the whole way."""

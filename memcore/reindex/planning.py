@@ -1,0 +1,111 @@
+"""What a person asks of a reindex: begin, go back, cancel, let go of the old collection."""
+
+from memcore.backends.mem0.following import served
+from memcore.backends.mem0.indexed_text import IndexedText
+from memcore.backends.mem0.mirror import Mirror
+from memcore.embedding.bm25 import Bm25Encoder
+from memcore.embedding.choice import EmbedderChoice
+from memcore.embedding.protocol import Embedder
+from memcore.errors import MemoryInputError
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.reindex import ReindexKind
+from memcore.ledger.serving import Serving
+
+
+class ReindexPlanning:
+    """Change the row on a person's word; the worker does the rest.
+
+    Args:
+        mirror: the store.
+        ledger: where the row is.
+        company: whose.
+    """
+
+    def __init__(self, mirror: Mirror, ledger: Ledger, *, company: str) -> None:
+        self._mirror = mirror
+        self._ledger = ledger
+        self._company = company
+
+    async def begin(
+        self,
+        embedder: Embedder,
+        *,
+        choice: EmbedderChoice,
+        encoder: Bm25Encoder,
+        text_template: str,
+        dense_weight: float | None = None,
+    ) -> Serving:
+        """Begin to fill a new collection with an embedder.
+
+        Raises MemoryInputError when a reindex is under way, when the old collection of the last one is still kept, or
+        when this embedder serves already.
+        """
+        serving = self._serving()
+        if serving.previous is not None:
+            raise MemoryInputError(
+                "reindex", f"{serving.previous.name} is still kept for going back: `memtend reindex --drop-old` first"
+            )
+        generation = serving.current.generation + 1
+        target = served(
+            # A dot stands in no company's name, so that no other company's collection is called so; and no two that
+            # are ever filled have one name, so that dropping one never takes another.
+            f"{serving.current.name.partition('.')[0]}.{serving.version + 1}",
+            embedder=embedder,
+            encoder=encoder,
+            text=IndexedText(text_template),
+            choice=choice,
+            generation=generation,
+            dense_weight=dense_weight,
+        )
+        if target.identity == serving.current.identity:
+            raise MemoryInputError("reindex", f"{target.identity.label} serves already: configure another embedder")
+        self._require_none(serving)
+        total = await self._mirror.count(serving.current.name)
+        return self._ledger.servings.begin(
+            self._company, version=serving.version, target=target, kind=ReindexKind.FORWARD, total=total
+        )
+
+    async def go_back(self) -> Serving:
+        """Begin to bring the old collection up to date, to serve again. Raises MemoryInputError."""
+        serving = self._serving()
+        if serving.previous is None:
+            raise MemoryInputError("reindex", "no old collection is kept to go back to")
+        self._require_none(serving)
+        total = await self._mirror.count(serving.current.name)
+        return self._ledger.servings.begin(
+            self._company, version=serving.version, target=serving.previous, kind=ReindexKind.BACK, total=total
+        )
+
+    async def cancel(self) -> Serving:
+        """End a reindex that has not switched, and drop what it filled. Raises MemoryInputError."""
+        serving = self._serving()
+        target = serving.target
+        changed = None if target is None else self._ledger.servings.cancel(self._company, version=serving.version)
+        if target is None or changed is None:
+            raise MemoryInputError("reindex", "none is under way that could be cancelled: see `--status`, try again")
+        if changed.previous is None or changed.previous.name != target.name:
+            await self._mirror.drop(target.name)
+        return changed
+
+    async def drop_old(self) -> Serving:
+        """Drop the collection that is kept for going back, for good. Raises MemoryInputError."""
+        serving = self._serving()
+        self._require_none(serving)
+        if serving.previous is None:
+            raise MemoryInputError("reindex", "no old collection is kept")
+        # Forgotten first: nobody goes back to it any more.
+        changed = self._ledger.servings.forget_previous(self._company, version=serving.version)
+        if changed is None:
+            raise MemoryInputError("reindex", "somebody else changed it meanwhile: see `--status`, try again")
+        await self._mirror.drop(serving.previous.name)
+        return changed
+
+    def _serving(self) -> Serving:
+        serving = self._ledger.servings.get(self._company)
+        if serving is None:
+            raise MemoryInputError("reindex", "nothing is stored yet")
+        return serving
+
+    def _require_none(self, serving: Serving) -> None:
+        if serving.phase is not None:
+            raise MemoryInputError("reindex", "one is under way: see `memtend reindex --status`")

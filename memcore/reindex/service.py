@@ -1,0 +1,242 @@
+"""One slice of a reindex: copy, catch up, stop the writes, carry the last differences over, switch.
+
+Any slice may die anywhere. What is in the target is never believed: the copying goes on from the id that the ledger
+holds, and whoever was written meanwhile stands in the ledger as marked until compared. Writes are stopped for as long
+as the marked owners take to be compared, and for the two seconds that readers believe what they saw.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from memcore import errors
+from memcore.backends.mem0.mirror import Mirror
+from memcore.backends.mem0.shelves import READ_AGE
+from memcore.clock import Clock
+from memcore.errors import LeaseLostError
+from memcore.jobs.outcomes import Done, Outcome, Parked, Skipped
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.reindex import Reindex, ReindexStage
+from memcore.ledger.serving import Phase, Serving
+from memcore.reindex.events import ReindexEvent
+from memcore.reindex.lease import LEASE, ReindexLease
+
+#: How long one job works, so that the nights that wait behind it have their turn.
+SLICE = timedelta(seconds=10)
+
+#: Pause after a page, as a share of what the page took: the store belongs to the engines.
+REST_SHARE = 1.0
+
+#: Longest pause after a page.
+LONGEST_REST = timedelta(seconds=1)
+
+#: Owners compared together.
+OWNERS = 64
+
+#: How long writes are stopped for the last differences, before they go on without a switch.
+FREEZE = timedelta(seconds=20)
+
+#: How long they stay stopped if the worker dies over it: then the next writer lets them go on.
+THAW = timedelta(seconds=30)
+
+#: How long they stay stopped behind a switch if the worker dies over it.
+SETTLE = timedelta(seconds=30)
+
+#: Behind a switch readers have this much more than the time for which they believe what they saw.
+_MARGIN = timedelta(milliseconds=500)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """What came of a slice.
+
+    Attributes:
+        goes_on: whether there is more to do at once.
+    """
+
+    outcome: Outcome
+    goes_on: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    reindex: Reindex
+    token: str
+    lease: ReindexLease
+
+
+class ReindexService:
+    """Carry a company's reindex on.
+
+    Args:
+        mirror: the store.
+        ledger: the row that serves, the reindex, and the marks.
+        company: whose.
+        clock: the time.
+        rest: waits; tests need not.
+    """
+
+    def __init__(
+        self,
+        mirror: Mirror,
+        ledger: Ledger,
+        *,
+        company: str,
+        clock: Clock,
+        rest: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._mirror = mirror
+        self._ledger = ledger
+        self._company = company
+        self._clock = clock
+        self._rest = rest
+
+    async def run(self, *, lasts: timedelta = SLICE) -> Slice:
+        """Work for a while; whoever else has the reindex, or that it is over, makes this do nothing."""
+        if self._ledger.switches.paused(self._company):
+            return Slice(outcome=Parked(reason="maintenance is paused"))
+        reindex = self._ledger.reindexes.take(self._company, lease=LEASE)
+        if reindex is None or reindex.token is None:
+            return Slice(outcome=Skipped(reason="no reindex is under way, or another worker has it"))
+        token = reindex.token
+        lease = ReindexLease(self._ledger.reindexes, company=self._company, token=token, clock=self._clock)
+        try:
+            goes_on = await self._step(_Held(reindex=reindex, token=token, lease=lease), self._clock() + lasts)
+        except LeaseLostError as error:
+            return Slice(outcome=Skipped(reason=str(error)))
+        except errors.MemoryError as error:
+            _log.warning(ReindexEvent.TROUBLE, extra={"company": self._company, "error": type(error).__name__})
+            self._ledger.reindexes.give_back(self._company, token, trouble=_told(error))
+            return Slice(outcome=Parked(reason=type(error).__name__))
+        self._ledger.reindexes.give_back(self._company, token)
+        seen = self._ledger.reindexes.get(self._company)
+        facts = {} if seen is None else {"looked_at": seen.looked_at, "written": seen.written}
+        return Slice(outcome=Done(facts=facts), goes_on=goes_on)
+
+    async def _step(self, held: _Held, until: datetime) -> bool:
+        serving = self._ledger.servings.get(self._company)
+        if serving is None or serving.phase is None:
+            return False
+        if serving.phase is Phase.SETTLING:
+            return await self._settle(serving)
+        if serving.phase is Phase.FROZEN:
+            # Whoever stopped the writes is dead: its lease has ended.
+            serving = self._ledger.servings.thaw(self._company, version=serving.version)
+        if serving is None or serving.target is None:
+            return True
+        is_begun = held.reindex.stage is not ReindexStage.COPYING or held.reindex.cursor is not None
+        await self._mirror.prepare(serving.target, is_begun=is_begun)
+        if held.reindex.stage is ReindexStage.COPYING and not await self._copy(held, serving, until):
+            return True
+        return await self._catch_up(held, serving, until)
+
+    async def _copy(self, held: _Held, serving: Serving, until: datetime) -> bool:
+        """Copy page by page; True when the last one is done."""
+        cursor = held.reindex.cursor
+        while self._clock() < until:
+            cursor = await self._page(held, serving, None, cursor)
+            if cursor is None:
+                return True
+        return False
+
+    async def _catch_up(self, held: _Held, serving: Serving, until: datetime) -> bool:
+        marks, before = self._ledger.reindex_marks, None
+        while self._clock() < until:
+            left = marks.count(self._company)
+            # No more than one comparison, or as many as arrive while they are compared.
+            if left <= OWNERS or (before is not None and left * 2 > before):
+                return await self._switch(held, serving)
+            before = left
+            for _ in range(0, left, OWNERS):
+                if await self._compare(held, serving) == 0 or self._clock() >= until:
+                    break
+        return True
+
+    async def _switch(self, held: _Held, serving: Serving) -> bool:
+        frozen = self._ledger.servings.freeze(self._company, version=serving.version, lasts=THAW)
+        if frozen is None:
+            return True
+        self._save(held, ReindexStage.CATCHING_UP, freezes=1)
+        until = self._clock() + FREEZE
+        try:
+            while await self._compare(held, frozen, rests=False):
+                if self._clock() >= until:
+                    _log.warning(ReindexEvent.THAWED, extra={"company": self._company})
+                    self._ledger.servings.thaw(self._company, version=frozen.version)
+                    return False  # the sweep rings again: writes have a while for themselves
+        except errors.MemoryError:
+            self._ledger.servings.thaw(self._company, version=frozen.version)
+            raise
+        held.lease.keep()
+        switched = self._ledger.servings.switch(self._company, version=frozen.version, settles=SETTLE)
+        if switched is None:
+            return True
+        _log.info(ReindexEvent.SWITCHED, extra={"company": self._company, "generation": switched.current.generation})
+        return await self._settle(switched)
+
+    async def _settle(self, serving: Serving) -> bool:
+        await self._rest((READ_AGE + _MARGIN).total_seconds())
+        self._ledger.servings.settle(self._company, version=serving.version)
+        return False
+
+    async def _compare(self, held: _Held, serving: Serving, *, rests: bool = True) -> int:
+        """Compare some marked owners; return how many they were."""
+        owners = self._ledger.reindex_marks.take(self._company, held.token, limit=OWNERS)
+        cursor, is_first = None, True
+        while owners and (is_first or cursor is not None):
+            cursor, is_first = await self._page(held, serving, owners, cursor, rests=rests), False
+        if owners:
+            self._ledger.reindex_marks.compared(self._company, held.token, owners)
+        return len(owners)
+
+    async def _page(
+        self, held: _Held, serving: Serving, owners: tuple[str, ...] | None, cursor: str | None, *, rests: bool = True
+    ) -> str | None:
+        source, target = serving.current, serving.target
+        if target is None:
+            raise LeaseLostError("the reindex has ended")
+        began, alive = self._clock(), held.lease.keep
+        if owners is None:
+            done = await self._mirror.page(source, target, cursor, alive=alive)
+            stage = ReindexStage.CATCHING_UP if done.following is None else ReindexStage.COPYING
+            self._save(held, stage, done.following, done.looked_at, done.written, done.passed_over)
+        else:
+            done = await self._mirror.owners(source, target, owners, cursor, alive=alive)
+            self._save(held, ReindexStage.CATCHING_UP, written=done.written)
+        if rests:
+            took = (self._clock() - began).total_seconds()
+            await self._rest(min(took * REST_SHARE, LONGEST_REST.total_seconds()))
+        return done.following
+
+    def _save(
+        self,
+        held: _Held,
+        stage: ReindexStage,
+        cursor: str | None = None,
+        looked_at: int = 0,
+        written: int = 0,
+        passed_over: int = 0,
+        *,
+        freezes: int = 0,
+    ) -> None:
+        saved = self._ledger.reindexes.advance(
+            self._company,
+            held.token,
+            stage=stage,
+            cursor=cursor,
+            looked_at=looked_at,
+            written=written,
+            passed_over=passed_over,
+            freezes=freezes,
+        )
+        if saved is None:
+            raise LeaseLostError("another worker has the reindex, or it has ended")
+
+
+def _told(error: errors.MemoryError) -> str:
+    # A configuration error names what a person has to do; another one may quote what it met.
+    return str(error) if isinstance(error, errors.MemoryConfigError) else type(error).__name__

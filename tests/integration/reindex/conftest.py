@@ -1,0 +1,49 @@
+"""A store server, and worlds on collections of their own."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from ledgers import copied_urls
+from pydantic import SecretStr
+from reindex_world import ReindexWorld
+from servers import StoreAddress, store_server
+
+from memcore.backends.mem0.place import Mem0Place
+from memcore.ledger.migrate import migrate_history
+
+#: Each world has a company, and so collections, of its own.
+NUMBERS = itertools.count()
+
+MakeWorld = Callable[[Path], ReindexWorld]
+
+
+@pytest.fixture(scope="session")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreAddress]:
+    with store_server(tmp_path_factory.mktemp("store")) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def history_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("history-template") / "history.db"
+    migrate_history(f"sqlite:///{file}")
+    return file
+
+
+@pytest.fixture
+def make_world(address: StoreAddress, ledger_template: Path, history_template: Path) -> MakeWorld:
+    def make(folder: Path) -> ReindexWorld:
+        company = f"reindex-{next(NUMBERS)}"
+        history = folder / "history.db"
+        history.write_bytes(history_template.read_bytes())
+        place = Mem0Place(
+            url=address.url,
+            api_key=SecretStr(address.api_key),
+            history_url=f"sqlite:///{history}",
+            collection=Mem0Place.collection_of(company),
+        )
+        return ReindexWorld(place, copied_urls(ledger_template, folder / "ledger"), company=company)
+
+    return make

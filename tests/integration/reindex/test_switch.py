@@ -1,0 +1,289 @@
+"""A reindex from its beginning to its end, and everything a person may say about it."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from memories import new_agent, record
+from reindex_world import ONE_PAGE, ReindexWorld, side_of, watched_queries
+
+from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.record import MemoryRecord
+from memcore.backends.where import Where
+from memcore.errors import MemoryConfigError, MemoryInputError
+from memcore.jobs.outcomes import Done, Parked, Skipped
+from memcore.ledger.reindex import ReindexStage
+from memcore.ledger.serving import Phase
+from memcore.models import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+
+from .conftest import MakeWorld
+
+
+async def _stored(backend: Mem0Backend, count: int, agent: str | None = None) -> list[MemoryRecord]:
+    owner = agent or new_agent()
+    records = [record(owner, f"the valve number {number} leaks") for number in range(count)]
+    await backend.store_many(records)
+    return records
+
+
+def _sides(world: ReindexWorld, collection: str) -> set[str]:
+    return {
+        side_of(vector[""] if isinstance(vector, dict) else vector) for _, vector in world.points(collection).values()
+    }
+
+
+async def test_everything_is_carried_over_and_found_with_the_new_embedder(
+    make_world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_world(tmp_path)
+    backend = world.backend()
+    await backend.connect()
+    records = await _stored(backend, 600)
+    agent = records[0].entry.agent_id
+    await backend.claim(Where(agent_id=agent, ids=frozenset({records[3].entry.id})), "a run's token")
+    await backend.set_metadata_many(agent, [records[4].entry.id], MemoryMetadata(tags=("seen",)))
+    published = await backend.publish(
+        agent, MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="tea at four")
+    )
+    old = world.serving.current.name
+
+    begun = await world.begin(dense_weight=0.7)
+    assert begun.target is not None
+    before = world.points(old)
+    await world.finish()
+
+    assert world.serving.current.name == begun.target.name != old
+    after = world.points(begun.target.name)
+    assert {key: payload for key, (payload, _) in after.items()} == {
+        key: payload for key, (payload, _) in before.items()
+    }
+    assert (_sides(world, old), _sides(world, begun.target.name)) == ({"even"}, {"odd"})
+
+    world.clock.now += timedelta(seconds=3)
+    new = begun.target.name
+    with watched_queries(monkeypatch, lambda name: "odd" if name == new else "even") as asked:
+        found = await backend.retrieve(agent, MemoryQuery(text="valve number 17", limit=1))
+        shared = await backend.search_shared(MemoryQuery(text="tea", limit=5))
+    assert found[0].content == "the valve number 17 leaks"
+    assert [entry.id for entry in shared] == [published]
+    assert set(asked) == {new}
+    assert backend.dense_weight == 0.7
+    assert (await backend.retrieve_legs(agent, MemoryQuery(text="valve"))).dense_weight == 0.7
+    assert await backend.count_where(Where(agent_id=agent, token="a run's token")) == 1
+    reindex = world.ledger.reindexes.get(world.company)
+    assert reindex is not None
+    assert (reindex.stage, reindex.fraction, reindex.looked_at) == (ReindexStage.DONE, 1.0, 601)
+    await backend.disconnect()
+    await world.close()
+
+
+async def test_what_is_written_and_removed_meanwhile_is_as_the_last_word_said(
+    make_world: MakeWorld, tmp_path: Path
+) -> None:
+    world = make_world(tmp_path)
+    backend = world.backend()
+    await backend.connect()
+    records = await _stored(backend, 700)
+    agent = records[0].entry.agent_id
+    await world.begin()
+    # One page of three: some is copied, and some is not.
+    await world.slice(lasts=ONE_PAGE)
+    half = world.ledger.reindexes.get(world.company)
+    assert half is not None
+    assert (half.stage, half.token, half.looked_at) == (ReindexStage.COPYING, None, 256)
+
+    removed = sorted(one.entry.id for one in records)[::7]
+    assert await backend.delete_many(agent, removed) == 100
+    added = await _stored(backend, 20, agent)
+    await backend.claim(Where(agent_id=agent, ids=frozenset({added[0].entry.id})), "token")
+    assert world.ledger.reindex_marks.count(world.company) == 1
+    await world.finish()
+
+    ids = {one.entry.id for one in (*records, *added)} - set(removed)
+    assert world.points(world.serving.current.name).keys() == ids
+    world.clock.now += timedelta(seconds=3)
+    assert await backend.count(agent) == 620
+    assert await backend.count_where(Where(agent_id=agent, token="token")) == 1
+    assert world.ledger.reindex_marks.count(world.company) == 0
+    await backend.disconnect()
+    await world.close()
+
+
+async def test_going_back_brings_what_was_written_since(make_world: MakeWorld, tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    backend = world.backend()
+    await backend.connect()
+    records = await _stored(backend, 10)
+    agent = records[0].entry.agent_id
+    old = world.serving.current.name
+    await world.begin()
+    await world.finish()
+    world.clock.now += timedelta(seconds=3)
+    await backend.delete_many(agent, [records[0].entry.id])
+    added = await _stored(backend, 1, agent)
+
+    with pytest.raises(MemoryInputError, match="--drop-old"):
+        await world.begin("even")
+    await world.planning.go_back()
+    await world.finish()
+
+    assert world.serving.current.name == old
+    assert world.points(old).keys() == {one.entry.id for one in (*records[1:], *added)}
+    assert _sides(world, old) == {"even"}
+    dropped = world.serving.previous
+    assert dropped is not None
+    await world.planning.drop_old()
+    assert world.serving.previous is None
+    assert await world.mirror.count(dropped.name) == 0
+    with pytest.raises(MemoryInputError, match="no old collection"):
+        await world.planning.go_back()
+    await backend.disconnect()
+    await world.close()
+
+
+async def test_a_process_that_slept_through_it_all_writes_to_what_serves(make_world: MakeWorld, tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    awake, asleep = world.backend(), world.backend()
+    await awake.connect()
+    await asleep.connect()
+    await _stored(awake, 3)
+    await world.begin()
+    await world.finish()
+    await world.planning.drop_old()
+    world.clock.now += timedelta(hours=3)
+
+    added = await _stored(asleep, 1)
+    assert added[0].entry.id in world.points(world.serving.current.name)
+    for backend in (awake, asleep):
+        await backend.disconnect()
+    await world.close()
+
+
+async def test_a_cancelled_reindex_leaves_nothing_behind_and_can_be_begun_again(
+    make_world: MakeWorld, tmp_path: Path
+) -> None:
+    world = make_world(tmp_path)
+    backend = world.backend()
+    await backend.connect()
+    await _stored(backend, 300)
+    begun = await world.begin()
+    with pytest.raises(MemoryInputError, match="under way"):
+        await world.begin()
+    await world.slice(lasts=ONE_PAGE)
+    await world.planning.cancel()
+
+    assert begun.target is not None
+    assert await world.mirror.count(begun.target.name) == 0
+    assert (world.serving.phase, world.serving.target) == (None, None)
+    over = await world.slice()
+    assert over is not None
+    assert isinstance(over.outcome, Skipped)
+    with pytest.raises(MemoryInputError, match="none is under way"):
+        await world.planning.cancel()
+    await world.begin()
+    await world.finish()
+    assert await world.mirror.count(world.serving.current.name) == 300
+    await backend.disconnect()
+    await world.close()
+
+
+async def test_a_process_of_the_new_configuration_serves_the_old_collection_with_the_old_embedder(
+    make_world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_world(tmp_path)
+    first, changed = world.backend("even"), world.backend("odd")
+    await first.connect()
+    await _stored(first, 5)
+    await changed.connect()
+    records = await _stored(changed, 5)
+
+    with watched_queries(monkeypatch, lambda _: "even") as asked:
+        assert await changed.retrieve(records[0].entry.agent_id, MemoryQuery(text="valve", limit=3))
+    assert asked
+    assert _sides(world, world.serving.current.name) == {"even"}
+    assert changed.vector_space == first.vector_space
+    for backend in (first, changed):
+        await backend.disconnect()
+    await world.close()
+
+
+async def test_an_embedder_that_is_no_longer_the_same_is_refused(
+    make_world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_world(tmp_path)
+    first, changed = world.backend("even"), world.backend("odd")
+    await first.connect()
+    await first.disconnect()
+    monkeypatch.setattr("reindex_world.SidedEmbedder.name", property(lambda _: "another release of the model"))
+    with pytest.raises(MemoryConfigError, match=r"'even' is another release.*memtend reindex"):
+        await changed.connect()
+    await world.close()
+
+
+async def test_vectors_of_the_old_embedder_that_come_back_are_made_anew(make_world: MakeWorld, tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    backend = world.backend()
+    await backend.connect()
+    (one,) = await _stored(backend, 1)
+    agent = one.entry.agent_id
+    (kept,) = await backend.get_many(agent, [one.entry.id], with_vectors=True)
+    assert kept.vectors is not None
+    assert kept.vectors.space == backend.vector_space
+    await backend.delete_many(agent, [one.entry.id])
+    await world.begin()
+    await world.finish()
+    world.clock.now += timedelta(seconds=3)
+
+    await backend.store_many([kept])
+    assert _sides(world, world.serving.current.name) == {"odd"}
+    await backend.disconnect()
+    await world.close()
+
+
+async def test_writes_wait_while_they_are_stopped_and_go_on_when_the_worker_is_dead(
+    make_world: MakeWorld, tmp_path: Path
+) -> None:
+    world = make_world(tmp_path)
+    backend = world.backend()
+    await backend.connect()
+    await _stored(backend, 5)
+    begun = await world.begin()
+    frozen = world.ledger.servings.freeze(world.company, version=begun.version, lasts=timedelta(seconds=3))
+    assert frozen is not None
+
+    # The clock goes on with each look that the writer takes: it waits until the time is over, and thaws.
+    added = await _stored(backend, 1)
+    assert world.serving.phase is Phase.FILLING
+    assert world.ledger.servings.switch(world.company, version=frozen.version, settles=timedelta(seconds=1)) is None
+    await world.finish()
+    assert added[0].entry.id in world.points(world.serving.current.name)
+    await backend.disconnect()
+    await world.close()
+
+
+async def test_a_pause_holds_it_and_one_worker_at_a_time_has_it(make_world: MakeWorld, tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    backend = world.backend()
+    await backend.connect()
+    await _stored(backend, 5)
+    await world.begin()
+    world.ledger.switches.pause(world.company)
+    paused = await world.slice()
+    assert paused is not None
+    assert isinstance(paused.outcome, Parked)
+    world.ledger.switches.resume(world.company)
+
+    assert world.ledger.reindexes.take(world.company, lease=timedelta(seconds=45)) is not None
+    second = await world.slice()
+    assert second is not None
+    assert isinstance(second.outcome, Skipped)
+    assert not world.ledger.reindexes.waiting(world.company, rung_before=timedelta(seconds=30))
+    world.clock.now += timedelta(seconds=60)
+    assert world.ledger.reindexes.waiting(world.company, rung_before=timedelta(seconds=30))
+    assert not world.ledger.reindexes.waiting(world.company, rung_before=timedelta(seconds=30))
+    third = await world.slice()
+    assert third is not None
+    assert isinstance(third.outcome, Done)
+    assert world.serving.current.generation == 2
+    await backend.disconnect()
+    await world.close()
