@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from datetime import timedelta
 
+import pytest
 import reindexing_calls
 from experiences import experience
 from hypothesis import HealthCheck, given, settings
