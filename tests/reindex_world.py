@@ -35,6 +35,10 @@ from memcore.reindex.service import ReindexService, Slice
 DIMS = 64
 
 
+#: How long a slice lasts that copies one page: between its beginning and the page the clock is looked at once.
+ONE_PAGE = timedelta(milliseconds=150)
+
+
 class SidedEmbedder:
     """Count words at even places or at odd ones, so that any vector tells who made it."""
 

@@ -33,12 +33,15 @@ class Legs:
         sparse: the agent's own memories by keywords; empty without words to search, or with ``retrieval.sparse`` off.
         shared_dense: as dense, of what other agents published.
         shared_sparse: as sparse, of what other agents published.
+        dense_weight: the share of the vectors that goes with the embedder that these lists were made with; None leaves
+            it to the backend's.
     """
 
     dense: tuple[Hit, ...] = ()
     sparse: tuple[Hit, ...] = ()
     shared_dense: tuple[Hit, ...] = ()
     shared_sparse: tuple[Hit, ...] = ()
+    dense_weight: float | None = None
 
 
 @runtime_checkable

@@ -73,7 +73,7 @@ class AppliedReceipt(Frozen):
     """Proof that the broker holds an application of a skill.
 
     Attributes:
-        job_id: its job.
+        job_id: its job, as logs and dead letters name it; its outcome is not kept, so ``wait`` would wait in vain.
         application_id: the id by which it counts once; the same skill, agent and task have the same id.
     """
 

@@ -47,8 +47,9 @@ class ReindexPlanning:
             )
         generation = serving.current.generation + 1
         target = served(
-            # A dot stands in no company's name, so that no other company's collection is called so.
-            f"{serving.current.name.partition('.')[0]}.{generation}",
+            # A dot stands in no company's name, so that no other company's collection is called so; and no two that
+            # are ever filled have one name, so that dropping one never takes another.
+            f"{serving.current.name.partition('.')[0]}.{serving.version + 1}",
             embedder=embedder,
             encoder=encoder,
             text=IndexedText(text_template),
@@ -59,8 +60,6 @@ class ReindexPlanning:
         if target.identity == serving.current.identity:
             raise MemoryInputError("reindex", f"{target.identity.label} serves already: configure another embedder")
         self._require_none(serving)
-        # What an earlier one left, which was cancelled.
-        await self._mirror.drop(target.name)
         total = await self._mirror.count(serving.current.name)
         return self._ledger.servings.begin(
             self._company, version=serving.version, target=target, kind=ReindexKind.FORWARD, total=total
@@ -94,11 +93,11 @@ class ReindexPlanning:
         self._require_none(serving)
         if serving.previous is None:
             raise MemoryInputError("reindex", "no old collection is kept")
-        # First: what is forgotten would never be dropped, and what is dropped is made again by going back.
-        await self._mirror.drop(serving.previous.name)
+        # Forgotten first: nobody goes back to it any more.
         changed = self._ledger.servings.forget_previous(self._company, version=serving.version)
         if changed is None:
             raise MemoryInputError("reindex", "somebody else changed it meanwhile: see `--status`, try again")
+        await self._mirror.drop(serving.previous.name)
         return changed
 
     def _serving(self) -> Serving:

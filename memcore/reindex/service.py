@@ -128,7 +128,8 @@ class ReindexService:
             serving = self._ledger.servings.thaw(self._company, version=serving.version)
         if serving is None or serving.target is None:
             return True
-        await self._mirror.prepare(serving.target)
+        is_begun = held.reindex.stage is not ReindexStage.COPYING or held.reindex.cursor is not None
+        await self._mirror.prepare(serving.target, is_begun=is_begun)
         if held.reindex.stage is ReindexStage.COPYING and not await self._copy(held, serving, until):
             return True
         return await self._catch_up(held, serving, until)

@@ -193,7 +193,8 @@ class ContextInjectionStrategy:
         if self._is_hybrid and isinstance(self._backend, HybridBackend):
             legs = await self._sources.legs(self._backend, agent_id, query)
             if legs.sparse or legs.shared_sparse:
-                return self._fused(legs, dense_weight=self._backend.dense_weight)
+                weight = self._backend.dense_weight if legs.dense_weight is None else legs.dense_weight
+                return self._fused(legs, dense_weight=weight)
             # Nothing by keywords: one list is left, and its similarities speak for themselves.
             own, shared = nearest(legs.dense), nearest(legs.shared_dense)
         else:

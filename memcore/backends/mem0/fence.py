@@ -65,9 +65,9 @@ class Fence:
             waits: False raises MemoryConnectionError instead of waiting while writes are stopped.
         """
         before: list[_T] = []
-        seen = self._shelves.last()
+        look: Callable[[], Seen] = self._shelves.recent
         while True:
-            done = await self._calls.write(what, partial(self._attempt, seen, owners, write))
+            done = await self._calls.write(what, partial(self._attempt, look, owners, write))
             if isinstance(done, _Waits):
                 if not waits:
                     raise MemoryConnectionError(f"{what}: writes wait for the end of a reindex")
@@ -78,9 +78,12 @@ class Fence:
                 before = [joined(before[0], answer)] if before else [answer]
                 if counts:
                     return before[0]
-            seen = await self._calls.write(what, self._shelves.look)
+            look = self._shelves.look
 
-    def _attempt(self, seen: Seen, owners: Collection[str], write: Callable[[Shelf], _T]) -> "tuple[_T, bool] | _Waits":
+    def _attempt(
+        self, look: Callable[[], Seen], owners: Collection[str], write: Callable[[Shelf], _T]
+    ) -> "tuple[_T, bool] | _Waits":
+        seen = look()
         serving, marks = seen.serving, self._shelves.marks
         if serving is None or marks is None:
             return write(seen.shelf), True

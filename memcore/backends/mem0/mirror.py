@@ -51,10 +51,12 @@ class Mirror:
         """Delete a collection, if it is there."""
         await self._calls.write("reindex", lambda: self._client.delete_collection(collection))
 
-    async def prepare(self, target: ServedCollection) -> None:
-        """Create the collection that is to be filled; MemoryConfigError when its embedder is not what it was."""
-        shelf = await self._calls.write("reindex", lambda: self._shelf(target))
-        await self._calls.write("reindex", lambda: ensure_collection(self._client, target.name, shelf.identity))
+    async def prepare(self, target: ServedCollection, *, is_begun: bool) -> None:
+        """Create the collection that is to be filled, or make sure that it is there when its filling has begun.
+
+        Raises MemoryConfigError when its embedder is not what it was, or when what was filled is gone.
+        """
+        await self._calls.write("reindex", lambda: self._prepare(target, is_begun=is_begun))
 
     async def page(
         self, source: ServedCollection, target: ServedCollection, start: str | None, *, alive: Callable[[], None]
@@ -97,6 +99,13 @@ class Mirror:
     ) -> Aligned:
         alignment = Alignment(self._client, source.name, self._shelf(target), alive=alive)
         return await self._calls.write("reindex", partial(alignment.page, narrowed, start))
+
+    def _prepare(self, target: ServedCollection, *, is_begun: bool) -> None:
+        shelf = self._shelf(target)
+        if is_begun and not self._client.collection_exists(target.name):
+            # Made anew, it would lack what was copied before.
+            raise MemoryConfigError(f"collection {target.name!r} is gone: `memtend reindex --cancel`, then begin again")
+        ensure_collection(self._client, target.name, shelf.identity)
 
     def _count(self, collection: str) -> int:
         if not self._client.collection_exists(collection):

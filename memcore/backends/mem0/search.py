@@ -138,7 +138,13 @@ class Search:
         found = [_hits(one) for one in self._asked(spaces, question, now=now, dense=least, sparse=least)]
         dense, sparse = found[0]
         shared_dense, shared_sparse = ((), ()) if others is None else found[1]
-        return Legs(dense=dense, sparse=sparse, shared_dense=shared_dense, shared_sparse=shared_sparse)
+        return Legs(
+            dense=dense,
+            sparse=sparse,
+            shared_dense=shared_dense,
+            shared_sparse=shared_sparse,
+            dense_weight=self._plan.dense_weight,
+        )
 
     def _question(self, text: str, *, has_sparse: bool) -> _Question:
         vector = self._embedder.embed_query(text)

@@ -95,12 +95,17 @@ class Shelves:
     def reading(self) -> Shelf:
         """Return the shelf to read from; while the ledger is away, the last one that was seen."""
         seen = self._seen
-        if seen.serving is None or timedelta() <= self._clock() - seen.at < READ_AGE:
-            return seen.shelf
         try:
-            return self.look().shelf
+            return self.recent().shelf
         except (errors.MemoryConnectionError, errors.MemoryRetrievalError):
             return seen.shelf
+
+    def recent(self) -> Seen:
+        """Return what was seen in the last two seconds, or look: what served before may be gone by now."""
+        seen = self._seen
+        if seen.serving is None or timedelta() <= self._clock() - seen.at < READ_AGE:
+            return seen
+        return self.look()
 
     def look(self) -> Seen:
         """Look up now what serves. Raises MemoryConnectionError; MemoryConfigError when its embedder cannot be had."""

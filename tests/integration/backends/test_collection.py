@@ -38,7 +38,7 @@ async def test_another_embedder_of_the_same_length_is_refused_by_name(place: Mem
     with pytest.raises(MemoryConfigError) as refusal:
         await made(place, RenamedEmbedder()).connect()
 
-    for part in ("hashing-64", "hashing-2027", "memtend export", "memtend import", place.collection):
+    for part in ("hashing-64", "hashing-2027", "memtend reindex", place.collection):
         assert part in str(refusal.value)
 
 
@@ -47,7 +47,7 @@ async def test_another_number_of_dimensions_is_refused(place: Mem0Place) -> None
     await first.connect()
     await first.disconnect()
 
-    with pytest.raises(MemoryConfigError, match=r"64 dimensions.*32 dimensions.*memtend export"):
+    with pytest.raises(MemoryConfigError, match=r"64 dimensions.*32 dimensions.*memtend reindex"):
         await made(place, HashingEmbedder(dims=32)).connect()
 
 
@@ -56,7 +56,7 @@ async def test_another_text_template_is_refused(place: Mem0Place) -> None:
     await first.connect()
     await first.disconnect()
 
-    with pytest.raises(MemoryConfigError, match="memtend export"):
+    with pytest.raises(MemoryConfigError, match="memtend reindex"):
         await made(place, template="{date} {content}").connect()
 
 
@@ -65,7 +65,7 @@ async def test_another_count_of_terms_is_refused(place: Mem0Place) -> None:
     raw = Mem0Backend(
         place, company="c", embedder=HashingEmbedder(), encoder=Bm25Encoder(weighting=TermWeighting.FREQUENCY)
     )
-    with pytest.raises(MemoryConfigError, match=r"terms by frequency.*memtend export"):
+    with pytest.raises(MemoryConfigError, match=r"terms by frequency.*memtend reindex"):
         await raw.connect()
 
 

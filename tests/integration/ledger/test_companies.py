@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from datetime import timedelta
 
+import pytest
 import reindexing_calls
 from experiences import experience
 from hypothesis import HealthCheck, given, settings
@@ -326,6 +327,7 @@ def test_every_call_of_the_ledger_that_names_a_company_is_tried(ledger: Ledger) 
     assert named | INSIDE | BY_ID == WRITES.keys() | VIEWS.keys()
 
 
+@pytest.mark.timeout(900)
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_what_a_company_does_changes_nothing_of_another(

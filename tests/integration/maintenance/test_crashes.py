@@ -46,6 +46,7 @@ class Undisturbed:
             "planned": 11,
             "ended": 0,
             "retention": 2,
+            "pruned": 0,
             "expired": 1,
             "consolidated": 6,
             "summaries": 2,

@@ -136,6 +136,7 @@ class Calm:
         return self.calls[at].startswith(("backend.", "model."))
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 async def test_a_crash_anywhere_loses_nothing_doubles_nothing_and_pays_nothing_twice(
     urls: LedgerUrls, strategy: str, capsys: pytest.CaptureFixture[str]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from memories import new_agent, record
-from reindex_world import ReindexWorld, side_of, watched_queries
+from reindex_world import ONE_PAGE, ReindexWorld, side_of, watched_queries
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.record import MemoryRecord
@@ -68,6 +68,7 @@ async def test_everything_is_carried_over_and_found_with_the_new_embedder(
     assert [entry.id for entry in shared] == [published]
     assert set(asked) == {new}
     assert backend.dense_weight == 0.7
+    assert (await backend.retrieve_legs(agent, MemoryQuery(text="valve"))).dense_weight == 0.7
     assert await backend.count_where(Where(agent_id=agent, token="a run's token")) == 1
     reindex = world.ledger.reindexes.get(world.company)
     assert reindex is not None
@@ -86,10 +87,10 @@ async def test_what_is_written_and_removed_meanwhile_is_as_the_last_word_said(
     agent = records[0].entry.agent_id
     await world.begin()
     # One page of three: some is copied, and some is not.
-    await world.slice(lasts=timedelta())
+    await world.slice(lasts=ONE_PAGE)
     half = world.ledger.reindexes.get(world.company)
     assert half is not None
-    assert (half.stage, half.token) == (ReindexStage.COPYING, None)
+    assert (half.stage, half.token, half.looked_at) == (ReindexStage.COPYING, None, 256)
 
     removed = sorted(one.entry.id for one in records)[::7]
     assert await backend.delete_many(agent, removed) == 100
@@ -140,6 +141,24 @@ async def test_going_back_brings_what_was_written_since(make_world: MakeWorld, t
     await world.close()
 
 
+async def test_a_process_that_slept_through_it_all_writes_to_what_serves(make_world: MakeWorld, tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    awake, asleep = world.backend(), world.backend()
+    await awake.connect()
+    await asleep.connect()
+    await _stored(awake, 3)
+    await world.begin()
+    await world.finish()
+    await world.planning.drop_old()
+    world.clock.now += timedelta(hours=3)
+
+    added = await _stored(asleep, 1)
+    assert added[0].entry.id in world.points(world.serving.current.name)
+    for backend in (awake, asleep):
+        await backend.disconnect()
+    await world.close()
+
+
 async def test_a_cancelled_reindex_leaves_nothing_behind_and_can_be_begun_again(
     make_world: MakeWorld, tmp_path: Path
 ) -> None:
@@ -150,7 +169,7 @@ async def test_a_cancelled_reindex_leaves_nothing_behind_and_can_be_begun_again(
     begun = await world.begin()
     with pytest.raises(MemoryInputError, match="under way"):
         await world.begin()
-    await world.slice(lasts=timedelta())
+    await world.slice(lasts=ONE_PAGE)
     await world.planning.cancel()
 
     assert begun.target is not None

@@ -1,0 +1,99 @@
+"""What keeps a reindex from going on, how that is told, and that it goes on when it is over."""
+
+import logging
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from memories import new_agent, record
+from reindex_world import ONE_PAGE
+
+from memcore.jobs.outcomes import Done, Parked
+from memcore.ledger.serving import Phase
+from memcore.reindex.events import ReindexEvent
+
+from .conftest import MakeWorld
+
+
+async def test_an_embedder_that_changed_under_it_is_told_and_what_serves_goes_on(
+    make_world: MakeWorld, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = make_world(tmp_path)
+    backend = world.backend()
+    await backend.connect()
+    agent = new_agent()
+    await backend.store_many([record(agent)])
+    await world.begin()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("reindex_world.SidedEmbedder.name", property(lambda _: "another release of the model"))
+        slice_ = await world.slice()
+    assert slice_ is not None
+    assert (slice_.outcome, slice_.goes_on) == (Parked(reason="MemoryConfigError"), False)
+    reindex = world.ledger.reindexes.get(world.company)
+    assert reindex is not None
+    assert "memtend reindex --cancel" in (reindex.trouble or "")
+    assert [vars(one)["error"] for one in caplog.records if one.msg == ReindexEvent.TROUBLE] == ["MemoryConfigError"]
+
+    await backend.store_many([record(agent)])
+    await world.finish()
+    assert len(world.points(world.serving.current.name)) == 2
+    reindex = world.ledger.reindexes.get(world.company)
+    assert reindex is not None
+    assert reindex.trouble is None
+    await backend.disconnect()
+    await world.close()
+
+
+async def test_a_collection_that_is_gone_is_not_taken_for_a_full_one(make_world: MakeWorld, tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    backend = world.backend()
+    await backend.connect()
+    await backend.store_many([record(new_agent()) for _ in range(300)])
+    begun = await world.begin()
+    assert begun.target is not None
+    await world.slice(lasts=ONE_PAGE)
+    await world.mirror.drop(begun.target.name)
+    await world.slice()
+    reindex = world.ledger.reindexes.get(world.company)
+    assert reindex is not None
+    assert "is gone" in (reindex.trouble or "")
+    assert world.serving.current == begun.current
+
+    await world.planning.cancel()
+    again = await world.begin()
+    assert again.target is not None
+    assert again.target.name != begun.target.name
+    await world.finish()
+    assert len(world.points(again.target.name)) == 300
+    await backend.disconnect()
+    await world.close()
+
+
+async def test_writes_that_were_stopped_for_too_long_go_on_without_a_switch(
+    make_world: MakeWorld, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    world = make_world(tmp_path)
+    backend = world.backend()
+    await backend.connect()
+    await backend.store_many([record(new_agent())])
+    begun = await world.begin()
+    await world.slice(lasts=timedelta(milliseconds=1))
+    await backend.store_many([record(new_agent())])
+
+    # With each look half a minute passes: no comparison is quick enough.
+    world.clock.step = timedelta(seconds=30)
+    slow = await world.slice(lasts=timedelta(hours=1))
+    world.clock.step = timedelta(milliseconds=100)
+    assert slow is not None
+    assert isinstance(slow.outcome, Done)
+    assert not slow.goes_on, "the sweep rings later: writes have a while for themselves"
+    assert (world.serving.phase, world.serving.current) == (Phase.FILLING, begun.current)
+    assert [one.msg for one in caplog.records if one.name == "memcore.reindex.service"] == [ReindexEvent.THAWED]
+
+    await world.finish()
+    assert world.serving.current == begun.target
+    switched = [vars(one)["generation"] for one in caplog.records if one.msg == ReindexEvent.SWITCHED]
+    assert switched == [2]
+    await backend.disconnect()
+    await world.close()
