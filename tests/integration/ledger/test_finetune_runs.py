@@ -1,6 +1,7 @@
 """The rows of fine-tune runs: one active, one worker at a stage, and every end with its reason."""
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 from checkpoints import checkpoint_row
@@ -16,6 +17,9 @@ from memcore.errors import (
 from memcore.finetune_models import STAGES, FineTuneStage
 from memcore.ledger import Ledger
 from memcore.ledger.finetune_run import FineTuneRun
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LEASE = timedelta(seconds=45)
 PLAN = {"source_dir": "/docs", "epochs": 2}
@@ -53,7 +57,7 @@ def test_a_stage_is_one_workers_until_its_lease_ends(ledger: Ledger, clock: Stop
     # Whoever takes it over learns what may still run.
     assert (second.holder, second.host, second.progress) == ("process:7:1", "here", None)
     assert (first.attempt, second.attempt, second.tries) == (1, 2, 2)
-    for lost in (
+    late: list[Callable[[], object]] = [
         lambda: runs.beat(COMPANY, run_id, token, lease=LEASE),
         lambda: runs.hold(COMPANY, run_id, token, holder=None, host=None),
         lambda: runs.finish_stage(COMPANY, run_id, token, stage=STAGES[0], files={}),
@@ -61,7 +65,8 @@ def test_a_stage_is_one_workers_until_its_lease_ends(ledger: Ledger, clock: Stop
         lambda: runs.give_back(COMPANY, run_id, token),
         lambda: runs.rewind(COMPANY, run_id, token, finished={}),
         lambda: runs.complete(COMPANY, run_id, token, checkpoint=checkpoint_row(run_id, company=COMPANY, at=clock())),
-    ):
+    ]
+    for lost in late:
         with pytest.raises(LeaseLostError, match="is generating_data and no longer held"):
             lost()
     assert ledger.checkpoints.count(COMPANY) == 0
