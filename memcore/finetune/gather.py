@@ -5,11 +5,13 @@ Nothing is read that the store does not embed already.
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import islice
+from pathlib import Path
 
 from memcore.backends.protocol import MAX_PAGE, BatchBackend
 from memcore.backends.record import LESSON_KEY, MemoryRecord
 from memcore.backends.where import Where
 from memcore.finetune.documents import chunks
+from memcore.finetune.lines import write_lines
 from memcore.finetune.passage import Passage
 from memcore.ledger.ledger import Ledger
 
@@ -21,6 +23,17 @@ PASSAGES = 50_000
 TASKS = 2_000
 
 _AGENTS = 1_000
+
+
+async def gather(
+    backend: BatchBackend, ledger: Ledger, path: Path, *, company: str, chunk_words: int, alive: Callable[[], None]
+) -> int:
+    """Write the passages of a company's agents to a file, whole or not at all, and return how many there are.
+
+    Raises OSError; MemoryError when store or ledger cannot be read; what ``alive`` raises.
+    """
+    gathering = Gathering(backend, ledger, company=company, alive=alive)
+    return write_lines(path, [each async for each in gathering.passages(chunk_words=chunk_words)])
 
 
 class Gathering:

@@ -11,6 +11,9 @@ from memcore.ledger.finetune_run import Files, FineTuneRun
 #: Where the runs of a machine lie, under its data folder.
 RUNS = Path("fine-tune") / "runs"
 
+#: Where the runners of a machine find what they are told.
+SCRATCH = Path("fine-tune") / "scratch"
+
 
 class RunFolder:
     """Find and check the files of a run.
