@@ -13,6 +13,7 @@ from memcore.errors import MemoryConfigError, MemoryError  # noqa: A004  # the r
 from memcore.ledger.run import RunState
 from ops.cli.console import AsJson, say, show_rows
 from ops.cli.finding import Finding
+from ops.cli.finetune_look import finetune
 from ops.cli.model_looks import language_model, model_budget
 from ops.cli.reindex_look import embedder, reindex
 from ops.cli.session import HomeOption, backend_of, ledger_of, policy_of, settings_of
@@ -187,6 +188,7 @@ _LOOKS = (
     _store,
     embedder,
     reindex,
+    finetune,
     language_model,
     model_budget,
     _ledger,

@@ -82,8 +82,8 @@ def test_a_finished_stage_keeps_its_files_and_frees_the_next(ledger: Ledger) -> 
         run = runs.finish_stage(COMPANY, run_id, token, stage=stage, files={f"{stage}/file": "hash"})
         assert (run.token, run.holder, run.finished[stage]) == (None, None, {f"{stage}/file": "hash"})
         assert run.fraction == pytest.approx(number / 5)
+    run, token = claimed(ledger, run_id)
     assert run.stages_completed == STAGES[:-1]
-    _, token = claimed(ledger, run_id)
     with pytest.raises(MemoryInputError, match="stage: deploying has no stage behind it"):
         runs.finish_stage(COMPANY, run_id, token, stage=FineTuneStage.DEPLOYING, files={})
 

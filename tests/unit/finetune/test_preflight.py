@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from memcore.finetune import preflight as room
 from memcore.finetune.plan import FineTunePlan
 from memcore.finetune.preflight import PreflightResult, PreflightStatus, preflight
 
@@ -60,7 +59,7 @@ def test_few_texts_are_warned_of_and_fewer_refused(tmp_path: Path, documents: in
 
 @pytest.mark.parametrize(("free", "said"), [(10**9 - 1, "fail"), (10**9, "warn"), (5 * 10**9, "pass")])
 def test_a_disk_that_fills_up_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, said: str) -> None:
-    monkeypatch.setattr(room.shutil, "disk_usage", lambda _path: SimpleNamespace(free=free))
+    monkeypatch.setattr("memcore.finetune.preflight.shutil.disk_usage", lambda _path: SimpleNamespace(free=free))
     assert status(looked(FineTunePlan(), tmp_path), "disk") == said
 
 
@@ -70,12 +69,12 @@ def test_a_folder_that_is_missing_fails(tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written_to_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room.os, "access", lambda _path, _mode: False)
+    monkeypatch.setattr("memcore.finetune.preflight.os.access", lambda _path, _mode: False)
     assert status(looked(FineTunePlan(), tmp_path), "output_dir_writable") == "fail"
 
 
 def test_missing_libraries_fail_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room.importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr("memcore.finetune.preflight.importlib.util.find_spec", lambda _name: None)
     result = looked(FineTunePlan(), tmp_path, gib=None)
     check = result.checks[0]
     assert (check.status, check.detail) == ("fail", "pip install 'memtend[finetune]'")
