@@ -1,6 +1,7 @@
 """The folder of a run: each attempt at a stage writes into one of its own, so that two never write the same file."""
 
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 from memcore.errors import FineTuneStageError
@@ -44,6 +45,14 @@ class RunFolder:
             number = folder.name.rpartition("-")[2]
             if number.isdigit() and int(number) < before:
                 shutil.rmtree(folder, ignore_errors=True)
+
+    def drop_others(self, stages: Collection[FineTuneStage]) -> None:
+        """Remove what these stages of other runs left, which have ended; one that is resumed makes it again."""
+        for run in self.path.parent.glob("*"):
+            if run != self.path:
+                for stage in stages:
+                    for folder in run.glob(f"{stage}-*"):
+                        shutil.rmtree(folder, ignore_errors=True)
 
     def files(self, folder: Path) -> Files:
         """Return the files of an attempt with their hashes. Raises OSError."""

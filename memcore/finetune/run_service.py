@@ -145,6 +145,8 @@ class FineTuneService:
         run = self._from_what_is_there(run, token, folder)
         _log.info(FineTuneEvent.STAGE_ENTERED, extra={"run_id": run.run_id, "stage": str(run.stage)})
         output = folder.open(run.stage, run.attempt)
+        if run.stage is STAGES[0]:
+            folder.drop_others(_TEXTS)
         outcome = self._performed(run, token, folder, output, pulse)
         if outcome.end is StageEnd.CANCELLED:
             return self._ended(run, token, FineTuneStage.CANCELLED, outcome.reason or "a person cancelled the run")

@@ -185,6 +185,19 @@ def test_files_that_are_gone_or_changed_are_made_again(fleet: Fleet) -> None:
     assert fleet.stages.performed == [*STAGES[:3], *STAGES[1:]]
 
 
+def test_the_texts_of_a_failed_run_go_when_the_next_begins_and_its_resume_makes_them_again(fleet: Fleet) -> None:
+    fleet.stages.ends[TRAINING] = StageOutcome(end=StageEnd.FAILED, reason="training failed")
+    failed = fleet.start()
+    fleet.to_the_end(failed)
+    assert len(list((fleet.runs / failed).iterdir())) == 3
+    fleet.stages.ends.clear()
+    assert fleet.to_the_end(fleet.start()).stage is FineTuneStage.COMPLETE
+    assert [each.name for each in (fleet.runs / failed).iterdir()] == ["training-3"]
+    fleet.ledger.finetune_runs.resume(COMPANY, failed)
+    assert fleet.to_the_end(failed).stage is FineTuneStage.COMPLETE
+    assert fleet.ledger.checkpoints.count(COMPANY) == 2
+
+
 def test_a_stage_that_kills_every_worker_fails_the_run(fleet: Fleet) -> None:
     run_id = fleet.start()
     fleet.stages.within = crash

@@ -1,5 +1,7 @@
 """The rows of fine-tune runs: one active, one worker at a stage, and every end with its reason."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -71,6 +73,35 @@ def test_a_stage_is_one_workers_until_its_lease_ends(ledger: Ledger, clock: Stop
             lost()
     assert ledger.checkpoints.count(COMPANY) == 0
     assert runs.beat(COMPANY, run_id, fresh, lease=LEASE).token == fresh
+
+
+def test_of_many_workers_at_once_one_gets_the_stage(ledger: Ledger) -> None:
+    run_id = ledger.finetune_runs.start(COMPANY, PLAN).run_id
+    together = threading.Barrier(6)
+
+    def claim(_number: int) -> FineTuneRun | None:
+        together.wait(30)
+        return ledger.finetune_runs.claim(COMPANY, run_id, lease=LEASE)
+
+    with ThreadPoolExecutor(6) as pool:
+        found = [run for run in pool.map(claim, range(6)) if run is not None]
+    assert [run.attempt for run in found] == [1]
+
+
+def test_of_many_starts_at_once_one_is_a_run(ledger: Ledger) -> None:
+    together = threading.Barrier(6)
+
+    def start(_number: int) -> str | None:
+        together.wait(30)
+        try:
+            return ledger.finetune_runs.start(COMPANY, PLAN).run_id
+        except FineTuneRunActiveError:
+            return None
+
+    with ThreadPoolExecutor(6) as pool:
+        started = [run_id for run_id in pool.map(start, range(6)) if run_id is not None]
+    assert len(started) == 1
+    assert ledger.finetune_runs.page(COMPANY)[1] == 1
 
 
 def test_a_finished_stage_keeps_its_files_and_frees_the_next(ledger: Ledger) -> None:
