@@ -104,6 +104,9 @@ def cancel(home: HomeOption = None, as_json: AsJson = False) -> None:
     if run is None:
         show_facts({"run_id": None}, as_json=as_json)
         return
+    if not run.stage.is_end:
+        # Its worker may be dead: whoever hears it first ends it.
+        ring_finetune(settings, run.run_id)
     show_facts(run_facts(run), as_json=as_json)
 
 
