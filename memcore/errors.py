@@ -30,7 +30,9 @@
     ├── FineTuneDependencyError      torch or sentence-transformers is missing
     ├── FineTuneTrainingDataError    there is too little to train on, or to measure by
     ├── FineTuneStageError           a stage of a fine-tune run failed; the message says which and why
-    └── FineTuneCancelledError       a person cancelled the run
+    ├── FineTuneCancelledError       a person cancelled the run
+    ├── FineTuneRunActiveError       another fine-tune run has not ended
+    └── FineTuneNotResumableError    the run is complete, or has not ended
 """
 
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -294,3 +296,11 @@ class FineTuneStageError(MemoryError):
 
 class FineTuneCancelledError(MemoryError):
     """A person cancelled the fine-tune run."""
+
+
+class FineTuneRunActiveError(MemoryError):
+    """Another fine-tune run of the company has not ended; nothing was started."""
+
+
+class FineTuneNotResumableError(MemoryError):
+    """The fine-tune run is complete, or has not ended; only a failed or cancelled one can be resumed."""

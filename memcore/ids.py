@@ -72,6 +72,11 @@ def approval_id(*, company: str, action: str, cause: str) -> str:
     return _derive("approval", company, action, cause)
 
 
+def checkpoint_id(*, company: str, run_id: str) -> str:
+    """Return the id of the checkpoint that a fine-tune run leaves."""
+    return _derive("checkpoint", company, run_id)
+
+
 def tools_key(tools: Iterable[str]) -> str:
     """Return what stands for tools called in this order."""
     return _derive("tools", *tools)

@@ -16,6 +16,9 @@ QUEUED_TOO_LONG = timedelta(minutes=2)
 #: How long a reindex may wait for its next slice before that message counts as lost.
 REINDEX_UNHEARD = timedelta(seconds=30)
 
+#: The same for the next stage of a fine-tune run; its worker may be started only when somebody needs it.
+FINETUNE_UNHEARD = timedelta(minutes=5)
+
 #: Runs rung for in one sweep at most.
 SWEEP_BATCH = 1_000
 
@@ -30,6 +33,9 @@ def sweep(_payload: str, crew: Crew) -> Outcome:
     rung = len(stale) + tend_cycles(crew) + tend_lessons(crew)
     if crew.ledger.reindexes.waiting(crew.company, rung_before=REINDEX_UNHEARD):
         crew.bell.ring_reindex(crew.company)
+    finetune = crew.ledger.finetune_runs.waiting(crew.company, rung_before=FINETUNE_UNHEARD)
+    if finetune is not None:
+        crew.bell.ring_finetune(crew.company, finetune)
     crew.ledger.syntheses.forget(crew.company)
     policy, now = crew.policy.memory.consolidation, crew.clock()
     over = now - timedelta(days=policy.journal_days)

@@ -5,6 +5,7 @@ from tasks.compress import COMPRESS
 from tasks.distill import DISTILL
 from tasks.evolve import EVOLVE
 from tasks.experience import RECORD
+from tasks.finetune import FINETUNE
 from tasks.job import Job
 from tasks.lesson import DRAW
 from tasks.maintain import MAINTAIN
@@ -14,6 +15,19 @@ from tasks.synthesize import SYNTHESIZE
 from tasks.use import USE
 
 #: Every job of this room; a worker builds its Celery tasks from them.
-JOBS: tuple[Job, ...] = (STORE, MAINTAIN, SYNTHESIZE, USE, RECORD, DISTILL, COMPRESS, DRAW, EVOLVE, APPLIED, REINDEX)
+JOBS: tuple[Job, ...] = (
+    STORE,
+    MAINTAIN,
+    SYNTHESIZE,
+    USE,
+    RECORD,
+    DISTILL,
+    COMPRESS,
+    DRAW,
+    EVOLVE,
+    APPLIED,
+    REINDEX,
+    FINETUNE,
+)
 
 __all__ = ["JOBS", "Job"]

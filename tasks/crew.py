@@ -6,6 +6,7 @@ from typing import Protocol
 
 from memcore.clock import Clock
 from memcore.config.policy import Policy
+from memcore.finetune.run_service import Step
 from memcore.intake import Written
 from memcore.jobs.outcomes import Outcome
 from memcore.jobs.payloads import StoreItem
@@ -52,6 +53,10 @@ class Bell(Protocol):
 
     def ring_reindex(self, company: str) -> None:
         """Send the job that carries the company's reindex on. Raises MemoryConnectionError."""
+        ...
+
+    def ring_finetune(self, company: str, run_id: str) -> None:
+        """Send the job that carries a fine-tune run on. Raises MemoryConnectionError."""
         ...
 
 
@@ -119,6 +124,10 @@ class Crew(Protocol):
 
     def reindex(self) -> Slice:
         """Carry the company's reindex on for one slice of time."""
+        ...
+
+    def finetune(self, run_id: str) -> Step:
+        """Carry out a fine-tune run's next stage."""
         ...
 
     def tend_approvals(self) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
+from memcore.finetune.run_service import Step
 from memcore.intake import Written
 from memcore.jobs.outcomes import Done, Outcome
 from memcore.jobs.payloads import StoreItem
@@ -50,6 +51,7 @@ class RecordingBell:
     lessons: list[LessonPayload] = field(default_factory=list)
     cycles: list[Cycle] = field(default_factory=list)
     reindexes: list[str] = field(default_factory=list)
+    finetunes: list[tuple[str, str]] = field(default_factory=list)
     error: Exception | None = None
 
     def ring_many(self, runs: Iterable[Run]) -> None:
@@ -83,6 +85,11 @@ class RecordingBell:
             raise self.error
         self.reindexes.append(company)
 
+    def ring_finetune(self, company: str, run_id: str) -> None:
+        if self.error is not None:
+            raise self.error
+        self.finetunes.append((company, run_id))
+
 
 @dataclass
 class ScriptedCrew:
@@ -105,6 +112,7 @@ class ScriptedCrew:
     tended: int = 0
     tended_org: int = 0
     slice: Slice = field(default_factory=lambda: Slice(outcome=Done(), goes_on=True))
+    step: Step = field(default_factory=lambda: Step(outcome=Done(), goes_on=True))
     asking: Callable[[str, int], Asked] = lambda _run_id, _place: Asked(outcome=Done(facts={"asked": 1}))
 
     def maintain(self, run_id: str) -> Outcome:
@@ -127,6 +135,10 @@ class ScriptedCrew:
 
     def reindex(self) -> Slice:
         return self.slice
+
+    def finetune(self, run_id: str) -> Step:
+        del run_id
+        return self.step
 
     def tend_approvals(self) -> None:
         self.tended += 1

@@ -8,6 +8,7 @@ from memcore import ids
 from memcore.client.outlet import Outlet
 from memcore.client.posting import Posting
 from memcore.jobs.experience_payload import CompressPayload
+from memcore.jobs.finetune_payload import FineTunePayload
 from memcore.jobs.names import TaskName
 from memcore.jobs.payloads import MaintenancePayload
 from memcore.jobs.queues import Queue
@@ -73,6 +74,14 @@ class BrokerBell:
             MemoryConnectionError: the broker did not take it.
         """
         self._ring(TaskName.REINDEX, [reindex_posting(company)])
+
+    def ring_finetune(self, company: str, run_id: str) -> None:
+        """Send the job that carries a fine-tune run on; the sweep sends a lost one again.
+
+        Raises:
+            MemoryConnectionError: the broker did not take it.
+        """
+        self._ring(TaskName.FINETUNE, [finetune_posting(company, run_id)])
 
     def _ring(self, name: TaskName, postings: list[Posting]) -> None:
         if postings:  # most ticks have nobody to ring for, and need no connection
@@ -144,4 +153,14 @@ def reindex_posting(company: str) -> Posting:
         queue=str(Queue.REINDEX),
         payload=ReindexPayload(company=company).model_dump_json(),
         summary="a slice of the reindex",
+    )
+
+
+def finetune_posting(company: str, run_id: str) -> Posting:
+    """Return the message of a fine-tune run's next stage."""
+    return Posting(
+        job_id=ids.new_id(),
+        queue=str(Queue.FINETUNE),
+        payload=FineTunePayload(company=company, run_id=run_id).model_dump_json(),
+        summary="a stage of a fine-tune run",
     )

@@ -4,16 +4,25 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from memcore.approvals.factory import create_approvals
 from memcore.backends.factory import create_worker_backend
 from memcore.backends.facts import facts_of
 from memcore.clock import Clock, utc_now
+from memcore.config.finetune import FineTuneExecutionConfig
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.embedding.protocol import Embedder
 from memcore.experience.service import CompressionService
+from memcore.finetune.execution.process import ProcessExecutor, end_by_name
+from memcore.finetune.gather import gather
+from memcore.finetune.host import this_host
+from memcore.finetune.plan import FineTunePlan
+from memcore.finetune.pulse import Pulse
+from memcore.finetune.run_folder import RUNS, SCRATCH
+from memcore.finetune.run_service import FineTuneService, Place, Step
 from memcore.intake import Intake, Written
 from memcore.jobs.outcomes import Outcome
 from memcore.jobs.payloads import StoreItem
@@ -139,6 +148,19 @@ class WorkerCrew:
             ),
             company=settings.company,
         )
+        self._finetune = FineTuneService(
+            self.ledger,
+            ProcessExecutor(settings.home / SCRATCH),
+            gather=self._gather,
+            reap=end_by_name,
+            company=settings.company,
+            place=Place(
+                runs=settings.home / RUNS,
+                host=this_host(),
+                timeout_seconds=FineTuneExecutionConfig().timeout_seconds,
+            ),
+            clock=clock,
+        )
         self._open_mirror = partial(create_mirror, settings, policy)
         self._wiki = partial(
             export_after_night,
@@ -178,6 +200,10 @@ class WorkerCrew:
         """Carry the company's reindex on for one slice of time."""
         return self._loop.run(self._reindex())
 
+    def finetune(self, run_id: str) -> Step:
+        """Carry out a fine-tune run's next stage."""
+        return self._finetune.run(run_id)
+
     def tend_approvals(self) -> None:
         """Let go of proposals that waited too long, and carry on with decisions that dead processes left open."""
         self._approvals.expire()
@@ -209,6 +235,18 @@ class WorkerCrew:
     def _close_model(self) -> None:
         if self.model is not None:
             self._loop.run(self.model.close())
+
+    def _gather(self, plan: FineTunePlan, path: Path, pulse: Pulse) -> None:
+        self._loop.run(
+            gather(
+                self._backend,
+                self.ledger,
+                path,
+                company=self.company,
+                chunk_words=plan.chunk_words,
+                alive=pulse.check,
+            )
+        )
 
     def _write(self, items: Sequence[StoreItem]) -> Written:
         return self._loop.run(self._intake.write(items))

@@ -20,6 +20,7 @@ class WorkerGroup:
         at_most: most messages that a worker holds of a queue, for queues whose jobs are heavy.
         visibility: how long a fetched job may go unacknowledged before another worker gets it; above every hard limit.
         opens_early: whether the crew comes when the worker starts, rather than with the first job (threads).
+        on_demand: whether it is started only where a person asks for it.
         recycle_after: jobs after which a child process is replaced (prefork), against slow leaks; None for never.
     """
 
@@ -32,6 +33,7 @@ class WorkerGroup:
     at_most: Mapping[Queue, int] = field(default_factory=dict)
     opens_early: bool = True
     recycle_after: int | None = None
+    on_demand: bool = False
 
 
 #: Bulk jobs in a store worker's hands: a quarter of its threads, so that engines' stores always find one free.
@@ -75,8 +77,20 @@ LLM = WorkerGroup(
     opens_early=False,
 )
 
-#: Every group of the embedded stack.
-GROUPS = {group.name: group for group in (STORE, NIGHT, LLM)}
+#: Stages of fine-tune runs, one at a time: each takes the GPU, or every core, for minutes to hours.
+FINETUNE = WorkerGroup(
+    name="finetune",
+    queues=(Queue.FINETUNE,),
+    pool="prefork",
+    concurrency=1,
+    prefetch=1,
+    # The ledger's lease brings a dead worker's stage back within minutes; this is above what a living one may take.
+    visibility=timedelta(hours=13),
+    on_demand=True,
+)
+
+#: Every group.
+GROUPS = {group.name: group for group in (STORE, NIGHT, LLM, FINETUNE)}
 
 
 def group(name: str) -> WorkerGroup:

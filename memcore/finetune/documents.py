@@ -44,7 +44,7 @@ def passages_of(folder: Path, *, chunk_words: int, reading: Reading) -> Iterator
     """
     if not folder.is_dir():
         raise MemoryInputError("source_dir", "names no folder")
-    for path in _files(folder):
+    for path in documents_of(folder):
         text = _text(path)
         if text is None or not text.strip():
             reading.skipped.append(path.relative_to(folder).as_posix())
@@ -61,7 +61,8 @@ def chunks(text: str, *, words: int) -> Iterator[str]:
         yield " ".join(every[start : start + words])
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def documents_of(folder: Path) -> Iterator[Path]:
+    """Yield the paths of a folder's documents, in one order everywhere; links are not followed."""
     for place, folders, names in os.walk(folder, followlinks=False):
         folders.sort()
         for name in sorted(names):

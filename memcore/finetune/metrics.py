@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
-from pydantic import Field, computed_field
+from pydantic import ConfigDict, Field, computed_field
 
 from memcore.frozen import Frozen
 
@@ -21,6 +21,9 @@ class EvalMetrics(Frozen):
         improvement_ndcg: relative change of NDCG; 0.0 when the base has none.
         improvement_recall: the same of recall.
     """
+
+    # What is derived is written too, and a file with it is read again.
+    model_config = ConfigDict(extra="ignore")
 
     ndcg_at_10: float = Field(ge=0.0, le=1.0)
     recall_at_10: float = Field(ge=0.0, le=1.0)

@@ -18,6 +18,7 @@ from types import FrameType
 
 from memcore.errors import FineTuneCancelledError, MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.finetune.health import health_address, health_endpoint
+from memcore.finetune.parent import end_with_parent
 from memcore.finetune.perform import perform
 from memcore.finetune.runner_config import DEFAULT_CONFIG, RunnerConfig, read_config
 from memcore.finetune.watch import Watch
@@ -32,6 +33,7 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
+    end_with_parent(environment)
     given = sys.argv[1:] if arguments is None else arguments
     path = Path(given[0] if given else environment.get(CONFIG, str(DEFAULT_CONFIG)))
     try:

@@ -17,5 +17,6 @@ class TaskName(StrEnum):
     EVOLVE = "memory.skills.evolve"
     APPLIED = "memory.skills.applied"
     REINDEX = "memory.reindex.run"
+    FINETUNE = "memory.finetune.stage"
     TICK = "memory.control.tick"
     SWEEP = "memory.control.sweep"

@@ -40,6 +40,9 @@ class Queue(StrEnum):
     REINDEX = "memory.reindex"
     """Slices of a reindex: a collection that is filled for another embedder."""
 
+    FINETUNE = "memory.finetune"
+    """Stages of fine-tune runs, which take hours and the GPU."""
+
     CONTROL = "memory.control"
     """Short jobs that ask no model: tick, sweep, and the counting of uses and applications."""
 

@@ -9,9 +9,11 @@ from memcore.ledger.approvals import Approvals
 from memcore.ledger.archive import Archive
 from memcore.ledger.attempts import Attempts
 from memcore.ledger.audit import Audit
+from memcore.ledger.checkpoints import Checkpoints
 from memcore.ledger.dead_letters import DeadLetters
 from memcore.ledger.engine import Database
 from memcore.ledger.experiences import Experiences
+from memcore.ledger.finetune_runs import FineTuneRuns
 from memcore.ledger.journal import Journal
 from memcore.ledger.lessons import Lessons
 from memcore.ledger.lineage import Lineage
@@ -67,6 +69,8 @@ class Ledger:
         servings: which collection a company's memories are in.
         reindexes: how far the reindex has come that replaces it.
         reindex_marks: whose memories were written meanwhile.
+        finetune_runs: trainings of the embedder, one of them active at a time.
+        checkpoints: what they left.
         attempts: which jobs came back from a dead worker, and how often they were started since.
     """
 
@@ -95,6 +99,8 @@ class Ledger:
         self.servings = Servings(ledger, clock=clock)
         self.reindexes = Reindexes(ledger, clock=clock)
         self.reindex_marks = ReindexMarks(ledger)
+        self.finetune_runs = FineTuneRuns(ledger, clock=clock)
+        self.checkpoints = Checkpoints(ledger)
         self.attempts = Attempts(ledger, clock=clock)
         self.journal = Journal(journal, clock=clock)
         self.lineage = Lineage(journal=journal, ledger=ledger)

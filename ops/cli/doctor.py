@@ -13,6 +13,7 @@ from memcore.errors import MemoryConfigError, MemoryError  # noqa: A004  # the r
 from memcore.ledger.run import RunState
 from ops.cli.console import AsJson, say, show_rows
 from ops.cli.finding import Finding
+from ops.cli.finetune_look import finetune
 from ops.cli.model_looks import language_model, model_budget
 from ops.cli.reindex_look import embedder, reindex
 from ops.cli.session import HomeOption, backend_of, ledger_of, policy_of, settings_of
@@ -98,7 +99,9 @@ def _workers(settings: Settings) -> Iterator[Finding]:
     app = create_app(settings)
     answers = app.control.ping(timeout=_PING_SECONDS)
     present = {name.partition("@")[0] for answer in answers for name in answer}
-    for name in GROUPS:
+    for name, group in GROUPS.items():
+        if group.on_demand and name not in present:
+            continue  # `memtend finetune status` says when a run waits for it
         yield Finding(
             check=f"worker {name}",
             ok=name in present,
@@ -185,6 +188,7 @@ _LOOKS = (
     _store,
     embedder,
     reindex,
+    finetune,
     language_model,
     model_budget,
     _ledger,

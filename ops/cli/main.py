@@ -41,6 +41,7 @@ ROOMS = {
     "usage": "usage",
     "archive": "archive",
     "reindex": "reindex",
+    "finetune": "finetune",
     "wiki": "wiki",
     "config": "config",
 }

@@ -27,6 +27,11 @@ def ring_reindex(settings: Settings) -> None:
     _ring(settings, lambda bell: bell.ring_reindex(settings.company))
 
 
+def ring_finetune(settings: Settings, run_id: str) -> None:
+    """Send the message of a fine-tune run's next stage; while a worker is at it, its message does nothing."""
+    _ring(settings, lambda bell: bell.ring_finetune(settings.company, run_id))
+
+
 def _ring(settings: Settings, rings: Callable[["BrokerBell"], None]) -> None:
     # The app of the workers takes a second to import, and few commands ring.
     from workers.app import create_app  # noqa: PLC0415  # see above

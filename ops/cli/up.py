@@ -9,19 +9,30 @@ import typer
 
 from memcore.config.endpoint import masked
 from memcore.config.home_folder import home_folder
+from memcore.errors import MemoryInputError
 from ops.cli.console import say
+from workers.groups import GROUPS
 from workers.logs import set_up_plain_logs
 from workers.stack.stack import start_stack
 from workers.stack.supervisor import Supervisor
 
+#: Workers that a person asks for.
+ON_DEMAND = tuple(name for name, group in GROUPS.items() if group.on_demand)
+
 
 def up(
     home: Annotated[Path | None, typer.Option(help="Data folder; else MEMTEND_HOME, else ~/.memtend.")] = None,
+    also: Annotated[
+        list[str] | None, typer.Option("--with", help=f"Start this worker too: {', '.join(ON_DEMAND)}.")
+    ] = None,
 ) -> None:
     """Start the embedded stack (broker, store, workers, beat, Flower) and keep it alive until Ctrl-C."""
+    wrong = sorted(set(also or ()) - set(ON_DEMAND))
+    if wrong:
+        raise MemoryInputError("with", f"{wrong[0]!r} is not one of {', '.join(ON_DEMAND)}")
     set_up_plain_logs()
     path = home_folder(os.environ, home)
-    stack = start_stack(path, os.environ, prepare=_catch_signals)
+    stack = start_stack(path, os.environ, prepare=_catch_signals, also=also or ())
     say(f"memtend is up in {path}; stop with Ctrl-C")
     say(f"Flower: {masked(stack.settings.flower_url or '')} (user memtend, password in {path}/run/doors.json)")
     try:

@@ -1,6 +1,7 @@
 """Which parts a stack has, in the order in which they start."""
 
 import sys
+from collections.abc import Collection
 from datetime import timedelta
 
 from workers.groups import GROUPS, STORE
@@ -36,8 +37,8 @@ def infrastructure(home: Home, doors: Doors, *, with_store: bool = True) -> tupl
     return broker, store
 
 
-def crews(home: Home) -> tuple[Part, ...]:
-    """Return one worker for each group, and beat."""
+def crews(home: Home, *, also: Collection[str] = ()) -> tuple[Part, ...]:
+    """Return one worker for each group, and beat; a group that is started on demand only where it is named."""
     workers = tuple(
         Part(
             name=f"worker-{name}",
@@ -52,6 +53,7 @@ def crews(home: Home) -> tuple[Part, ...]:
             stop_limit=timedelta(seconds=40),
         )
         for name, group in GROUPS.items()
+        if not group.on_demand or name in also
     )
     beat = Part(
         name="beat",

@@ -1,7 +1,7 @@
 """The embedded stack as one object: open it on a data folder, watch it until somebody asks it to stop."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +37,7 @@ def start_stack(
     prepare: Callable[[Supervisor], None] = lambda _: None,
     tick_seconds: float = TICK_SECONDS,
     sweep_seconds: float = SWEEP_SECONDS,
+    also: Collection[str] = (),
 ) -> Stack:
     """Start every part on a data folder and return once all are ready.
 
@@ -47,6 +48,7 @@ def start_stack(
         prepare: called with the supervisor before anything starts, to install signal handlers.
         tick_seconds: pause between two looks for agents that are due.
         sweep_seconds: pause between two looks for lost runs.
+        also: names of worker groups that are started on demand, and wanted.
 
     Raises:
         MemoryConfigError: the policy is invalid, or a stack runs there already.
@@ -63,7 +65,7 @@ def start_stack(
     migrate_history(settings.history_url)
     settings.save_stack()
     first = infrastructure(home, doors, with_store=has_own_store(storage))
-    supervisor = Supervisor(path, (*first, *crews(home), flower(doors)), _parts_env(path, environ))
+    supervisor = Supervisor(path, (*first, *crews(home, also=also), flower(doors)), _parts_env(path, environ))
     prepare(supervisor)
     stack = Stack(settings=settings, supervisor=supervisor, lock=lock)
     try:

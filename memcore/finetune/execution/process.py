@@ -14,6 +14,7 @@ from memcore.finetune.execution.protocol import StageEnd, StageJob, StageOutcome
 from memcore.finetune.execution.streams import Streams
 from memcore.finetune.lines import write_text
 from memcore.finetune.markers import Said
+from memcore.finetune.parent import PARENT
 from memcore.finetune.runner import CONFIG
 
 #: How long a stage that is asked to stop may take, in seconds, before it is killed.
@@ -61,7 +62,7 @@ class ProcessExecutor:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, **self._environment, CONFIG: str(config)},
+            env={**os.environ, **self._environment, CONFIG: str(config), PARENT: str(os.getpid())},
             start_new_session=True,
         )
         try:

@@ -1,16 +1,20 @@
 """Stages in a process of their own: every end is told, and nothing of them is left running."""
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from fake_runners import fake_python
+from repository import ROOT
 
 from memcore.finetune.execution.process import ProcessExecutor, end_by_name, name_of
 from memcore.finetune.execution.protocol import StageEnd, StageJob, StageOutcome
 from memcore.finetune.markers import LogLine, Progress, Said
+from memcore.finetune.parent import PARENT
 from memcore.finetune.runner_config import TrainingConfig
 from memcore.finetune.stage import FineTuneStage
 
@@ -132,3 +136,27 @@ def test_a_process_group_is_ended_by_its_name_and_another_of_its_number_is_not(t
     assert not end_by_name(stage.names[0])
     assert not end_by_name("container:abc")
     assert name_of(os.getpid()).startswith(f"process:{os.getpid()}:")
+
+
+def test_a_runner_whose_worker_is_gone_ends_with_all_that_it_started() -> None:
+    runner = (
+        "import os, subprocess, sys, time\n"
+        "from memcore.finetune.parent import end_with_parent\n"
+        "end_with_parent(os.environ)\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "print(os.getpid(), child.pid, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    worker = (
+        "import os, subprocess, sys\n"
+        f"subprocess.Popen([sys.executable, '-c', {runner!r}], start_new_session=True,\n"
+        f"    env={{**os.environ, {PARENT!r}: str(os.getpid())}}).wait()\n"
+    )
+    started = subprocess.Popen([sys.executable, "-c", worker], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert started.stdout is not None
+    pids = [int(pid) for pid in started.stdout.readline().split()]
+    started.kill()
+    started.wait()
+    assert len(pids) == 2
+    assert all(map(is_gone, pids))
+    started.stdout.close()

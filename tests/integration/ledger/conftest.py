@@ -34,7 +34,7 @@ def _emptied(url: str) -> LedgerUrls:
                 "shared_log, shared_heads, approvals, experiences, trajectories, "
                 "model_spending, model_calls, syntheses, answers, "
                 "archive, archive_terms, archive_tags, "
-                "serving, reindexes, reindex_marks, "
+                "serving, reindexes, reindex_marks, finetune_runs, finetune_checkpoints, "
                 "bookings, booking_records, tombstones, holds, memory_use, use_batches"
             )
         )

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from datetime import timedelta
 
+import finetuning_calls
 import pytest
 import reindexing_calls
 from experiences import experience
@@ -216,6 +217,7 @@ WRITES: dict[str, Call] = {
         c, before=clock() + timedelta(days=400)
     ),
     **reindexing_calls.WRITES,
+    **finetuning_calls.WRITES,
     "uses.count": lambda ledger, clock, c: ledger.uses.count(
         c, "batch", [Use(agent_id=AGENT, memory_id=MEMORY, uses=2, last_used_at=clock())]
     ),
@@ -306,6 +308,7 @@ VIEWS: dict[str, Call] = {
     "skills.page": lambda ledger, _, c: ledger.skills.page(c),
     "skills.stream": lambda ledger, _, c: list(ledger.skills.stream(c, state=SkillState.SUPERSEDED)),
     **reindexing_calls.VIEWS,
+    **finetuning_calls.VIEWS,
     "uses.of": lambda ledger, _, c: ledger.uses.of(c, AGENT, [MEMORY]),
 }
 
@@ -335,7 +338,8 @@ def test_what_a_company_does_changes_nothing_of_another(
 ) -> None:
     ledger.shared_log.publish(COMPANY, FACT)
     run_id = _booked(ledger, COMPANY)
-    for name in ("servings.adopt", "servings.begin", "reindexes.take", "reindex_marks.mark", "reindex_marks.take"):
+    for name in ("servings.adopt", "servings.begin", "reindexes.take", "reindex_marks.mark", "reindex_marks.take",
+                 "finetune_runs.start", "finetune_runs.claim"):  # fmt: skip
         WRITES[name](ledger, clock, COMPANY)
     for name in (
         "agents.register",

@@ -80,6 +80,7 @@ def test_this_machine_has_a_broker() -> None:
 
 def test_no_command_line_of_a_part_shows_a_password(home: Home) -> None:
     doors = open_doors(home)
+    assert [part.name for part in crews(home, also=["finetune"])][-2] == "worker-finetune"
     parts = (*infrastructure(home, doors), *crews(home), flower(doors))
     assert [part.name for part in parts][:3] == ["broker", "store-server", "worker-store"]
     told = json.dumps([[*part.argv, *part.env.values()] for part in parts])

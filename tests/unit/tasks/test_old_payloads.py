@@ -11,6 +11,7 @@ from repository import ROOT
 from memcore.execution_trace import Recovery, TerminationReason
 from memcore.jobs.distill_payload import DistillPayload
 from memcore.jobs.experience_payload import CompressPayload, ExperiencePayload
+from memcore.jobs.finetune_payload import FineTunePayload
 from memcore.jobs.outcomes import Done
 from memcore.jobs.payloads import MaintenancePayload, StorePayload, is_newer
 from memcore.jobs.reindex_payload import ReindexPayload
@@ -53,6 +54,7 @@ def test_every_payload_on_file_is_read_and_counts_as_none_of_the_newer() -> None
             | AppliedPayload
             | EvolvePayload
             | ReindexPayload
+            | FineTunePayload
         ],
     ] = {
         "store": StorePayload,
@@ -69,6 +71,7 @@ def test_every_payload_on_file_is_read_and_counts_as_none_of_the_newer() -> None
         "applied": AppliedPayload,
         "evolve": EvolvePayload,
         "reindex": ReindexPayload,
+        "finetune": FineTunePayload,
     }
     files = sorted(PAYLOADS.iterdir())
     assert len(files) >= 3

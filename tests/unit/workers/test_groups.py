@@ -23,12 +23,12 @@ def test_a_job_is_asked_to_stop_before_it_is_killed_and_killed_before_another_ge
 
 def test_every_job_has_a_name_of_its_own() -> None:
     names = [str(job.name) for job in all_jobs()]
-    assert len(names) == len(set(names)) == 13
+    assert len(names) == len(set(names)) == 14
 
 
 def test_a_group_is_found_by_its_name_and_a_wrong_name_is_told() -> None:
     assert group("store").pool == "threads"
-    with pytest.raises(MemoryInputError, match="group: 'night-shift' is not one of store, night, llm"):
+    with pytest.raises(MemoryInputError, match="group: 'night-shift' is not one of store, night, llm, finetune"):
         group("night-shift")
 
 

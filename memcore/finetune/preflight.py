@@ -1,0 +1,176 @@
+"""What is looked at before a run is started: seven checks, each with a sentence, and the batch that the GPU holds."""
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from memcore.errors import MemoryInputError
+from memcore.finetune.documents import documents_of
+from memcore.finetune.encoder import needed
+from memcore.finetune.plan import FineTunePlan
+from memcore.frozen import Frozen
+
+#: Texts below which a run is refused, and below which it is warned of.
+FEWEST_TEXTS = 10
+FEW_TEXTS = 50
+
+#: Free bytes below which a run is refused, and below which it is warned of.
+LEAST_SPACE = 10**9
+LITTLE_SPACE = 5 * 10**9
+
+#: GiB of a GPU's memory, and the batch that it holds.
+_BATCHES = ((40.0, 128), (16.0, 64), (8.0, 32), (0.0, 16))
+
+
+class PreflightStatus(StrEnum):
+    """What a check says."""
+
+    PASS = "pass"  # noqa: S105  # no password
+    WARN = "warn"
+    FAIL = "fail"
+
+
+class PreflightCheck(Frozen):
+    """One check.
+
+    Attributes:
+        message: what was found, in one sentence.
+        detail: what to do about it; None where nothing is to be done.
+    """
+
+    name: str
+    status: PreflightStatus
+    message: str
+    detail: str | None = None
+
+
+class PreflightResult(Frozen):
+    """All checks.
+
+    Attributes:
+        recommended_batch_size: what the machine holds; None without torch.
+    """
+
+    checks: tuple[PreflightCheck, ...]
+    recommended_batch_size: int | None = None
+
+    @property
+    def can_proceed(self) -> bool:
+        """Whether no check failed."""
+        return all(check.status is not PreflightStatus.FAIL for check in self.checks)
+
+
+def preflight(
+    told: FineTunePlan | Mapping[str, Any],
+    *,
+    runs: Path,
+    memories: Callable[[int], int],
+    gpu_gib: Callable[[], float | None] | None = None,
+) -> PreflightResult:
+    """Look whether a run of a plan can go well on this machine.
+
+    Args:
+        told: a plan, or its fields as somebody wrote them.
+        runs: the folder of this machine's runs.
+        memories: takes how many are enough, and returns how many memories there are.
+        gpu_gib: memory of the GPU, 0 without one, None without torch; asks torch by default.
+    """
+    try:
+        plan = told if isinstance(told, FineTunePlan) else FineTunePlan.model_validate(dict(told))
+    except MemoryInputError as error:
+        bounds = _check("override_bounds", PreflightStatus.FAIL, str(error), "mend this field; nothing was started")
+        return PreflightResult(checks=(bounds,))
+    gib = (gpu_gib or _gpu_gib)()
+    batch = None if gib is None else next(size for least, size in _BATCHES if gib >= least)
+    checks = (
+        _dependencies(),
+        _gpu(gib),
+        _documents(plan, memories),
+        _disk(runs),
+        _source_dir(plan),
+        _output_dir(runs),
+        _bounds(plan, batch),
+    )
+    return PreflightResult(checks=checks, recommended_batch_size=batch)
+
+
+def _check(name: str, status: PreflightStatus, message: str, detail: str | None = None) -> PreflightCheck:
+    return PreflightCheck(name=name, status=status, message=message, detail=detail)
+
+
+def _dependencies() -> PreflightCheck:
+    missing = [name for name in ("torch", "sentence_transformers") if importlib.util.find_spec(name) is None]
+    if missing:
+        found = f"{' and '.join(missing)} cannot be imported on this machine"
+        return _check("dependencies", PreflightStatus.FAIL, found, "pip install 'memtend[finetune]'")
+    return _check("dependencies", PreflightStatus.PASS, "torch and sentence-transformers are there")
+
+
+def _gpu(gib: float | None) -> PreflightCheck:
+    if not gib:
+        return _check("gpu", PreflightStatus.WARN, "no GPU is seen", "the CPU trains too, and takes longer")
+    return _check("gpu", PreflightStatus.PASS, f"a GPU with {gib:.0f} GiB is seen")
+
+
+def _documents(plan: FineTunePlan, memories: Callable[[int], int]) -> PreflightCheck:
+    found = 0
+    if plan.source_dir is not None and Path(plan.source_dir).is_dir():
+        found = sum(1 for _ in islice(documents_of(Path(plan.source_dir)), FEW_TEXTS))
+    if plan.uses_memories and found < FEW_TEXTS:
+        found += memories(FEW_TEXTS)
+    if found < FEWEST_TEXTS:
+        message = f"{found} documents and memories; it takes {FEWEST_TEXTS}"
+        return _check("documents", PreflightStatus.FAIL, message, "name a folder with more of them as source_dir")
+    if found < FEW_TEXTS:
+        message = f"{found} documents and memories are few"
+        return _check("documents", PreflightStatus.WARN, message, "what is measured on them is uncertain")
+    return _check("documents", PreflightStatus.PASS, f"{FEW_TEXTS} documents and memories, or more")
+
+
+def _disk(runs: Path) -> PreflightCheck:
+    free = shutil.disk_usage(_existing(runs)).free
+    message = f"{free / 10**9:.1f} GB are free"
+    if free < LEAST_SPACE:
+        return _check("disk", PreflightStatus.FAIL, message, f"it takes {LEAST_SPACE / 10**9:.0f} GB in {runs}")
+    if free < LITTLE_SPACE:
+        return _check("disk", PreflightStatus.WARN, message, "a large model may not find room")
+    return _check("disk", PreflightStatus.PASS, message)
+
+
+def _source_dir(plan: FineTunePlan) -> PreflightCheck:
+    if plan.source_dir is None:
+        return _check("source_dir_exists", PreflightStatus.PASS, "no folder is needed: the fleet's own texts are used")
+    if not Path(plan.source_dir).is_dir():
+        return _check("source_dir_exists", PreflightStatus.FAIL, "source_dir: names no folder on this machine")
+    return _check("source_dir_exists", PreflightStatus.PASS, "the folder is there")
+
+
+def _output_dir(runs: Path) -> PreflightCheck:
+    if not os.access(_existing(runs), os.W_OK | os.X_OK):
+        return _check("output_dir_writable", PreflightStatus.FAIL, f"{runs} cannot be written to")
+    return _check("output_dir_writable", PreflightStatus.PASS, f"{runs} can be written to")
+
+
+def _bounds(plan: FineTunePlan, batch: int | None) -> PreflightCheck:
+    if plan.kind == "transformer" and batch is not None and plan.batch_size > batch:
+        message = f"batch_size is {plan.batch_size}, and this machine holds about {batch}"
+        return _check("override_bounds", PreflightStatus.WARN, message, f"--batch-size {batch}")
+    return _check("override_bounds", PreflightStatus.PASS, "every value is within its limits")
+
+
+def _existing(path: Path) -> Path:
+    return path if path.exists() or path == path.parent else _existing(path.parent)
+
+
+def _gpu_gib() -> float | None:
+    if importlib.util.find_spec("torch") is None:
+        return None
+    torch = needed("torch")
+    if not torch.cuda.is_available():
+        return 0.0
+    return float(torch.cuda.get_device_properties(0).total_memory) / 2**30

@@ -1,0 +1,121 @@
+"""``memtend finetune status``, ``watch``, ``runs`` and ``checkpoints``: how far runs are, and what they left."""
+
+import sys
+from time import sleep
+from typing import Annotated, Any
+
+import typer
+from rich.progress import Progress
+
+from memcore.config.settings import Settings
+from memcore.errors import MemoryNotFoundError
+from memcore.finetune_models import STAGES, FineTuneStage
+from memcore.ledger.checkpoints import MAX_PAGE
+from memcore.ledger.finetune_run import FineTuneRun
+from ops.cli.console import AsJson, say, show_facts, show_json, show_rows
+from ops.cli.session import HomeOption, ledger_of, settings_of
+
+#: Pause between two looks at a run that is watched, in seconds.
+_LOOK_SECONDS = 0.5
+
+_RunId = Annotated[str | None, typer.Argument(help="The run's id; the active one, or else the last, when left out.")]
+
+_Limit = Annotated[int, typer.Option(min=1, max=MAX_PAGE, help="Most rows, newest first.")]
+
+#: What a row of each table has; `--json` has all.
+_RUN_COLUMNS = ("run_id", "stage", "fraction", "started_at", "completed_at", "error")
+_CHECKPOINT_COLUMNS = ("checkpoint_id", "run_id", "kind", "base_model", "dims", "verdict", "reason", "created_at")
+
+
+def status(run_id: _RunId = None, home: HomeOption = None, as_json: AsJson = False) -> None:
+    """Tell how far a run is."""
+    settings = settings_of(home)
+    run = _found(settings, run_id)
+    if run is None:
+        show_facts({"run_id": None, "stage": FineTuneStage.IDLE, "progress": None, "error": None}, as_json=as_json)
+        return
+    show_facts(run_facts(run), as_json=as_json)
+
+
+def watch(run_id: _RunId = None, home: HomeOption = None, as_json: AsJson = False) -> None:
+    """Stay until a run has ended, with a bar for each stage; the exit code is 1 when it is not complete."""
+    settings = settings_of(home)
+    run = _found(settings, run_id)
+    if run is None:
+        say("there is no run")
+        return
+    watched(settings, run.run_id, as_json=as_json)
+
+
+def runs(
+    limit: _Limit = 20,
+    offset: Annotated[int, typer.Option(min=0, help="Rows that are passed over.")] = 0,
+    home: HomeOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the runs, newest first."""
+    settings = settings_of(home)
+    with ledger_of(settings) as ledger:
+        found, total = ledger.finetune_runs.page(settings.company, limit=limit, offset=offset)
+    if as_json:
+        show_json({"runs": [run_facts(run) for run in found], "total": total})
+        return
+    show_rows([run_facts(run) for run in found], columns=_RUN_COLUMNS, as_json=False)
+
+
+def checkpoints(limit: _Limit = 20, home: HomeOption = None, as_json: AsJson = False) -> None:
+    """Show what runs left, newest first, with the gate's word on each."""
+    settings = settings_of(home)
+    with ledger_of(settings) as ledger:
+        found = ledger.checkpoints.page(settings.company, limit=limit)
+    show_rows([each.model_dump(mode="json") for each in found], columns=_CHECKPOINT_COLUMNS, as_json=as_json)
+
+
+def run_facts(run: FineTuneRun) -> dict[str, Any]:
+    """Return what a person is shown of a run."""
+    return {
+        "run_id": run.run_id,
+        "stage": run.stage,
+        "progress": run.progress,
+        "fraction": run.fraction,
+        "error": run.error,
+        "stages_completed": [str(stage) for stage in run.stages_completed],
+        "waits_for_a_worker": not run.stage.is_end and run.token is None,
+        "tries": run.tries,
+        "cancel_requested_at": run.cancel_requested_at,
+        "started_at": run.started_at,
+        "updated_at": run.updated_at,
+        "completed_at": run.completed_at,
+        "duration_seconds": None if run.duration is None else run.duration.total_seconds(),
+        "plan": run.plan,
+    }
+
+
+def watched(settings: Settings, run_id: str, *, as_json: bool) -> None:
+    """Draw a run's bars until it has ended, show how, and exit with 1 when it is not complete."""
+    with ledger_of(settings) as ledger, Progress(disable=as_json or not sys.stderr.isatty()) as progress:
+        bars = {stage: progress.add_task(str(stage), total=1.0) for stage in STAGES}
+        while True:
+            run = ledger.finetune_runs.get(settings.company, run_id)
+            if run is None:
+                raise MemoryNotFoundError("run_id: names no fine-tune run; see `memtend finetune runs`")
+            for stage, bar in bars.items():
+                done = 1.0 if stage in run.finished else (run.progress or 0.0) if stage is run.stage else 0.0
+                progress.update(bar, completed=done)
+            if run.stage.is_end:
+                break
+            sleep(_LOOK_SECONDS)
+    show_facts(run_facts(run), as_json=as_json)
+    if run.stage is not FineTuneStage.COMPLETE:
+        raise typer.Exit(1)
+
+
+def _found(settings: Settings, run_id: str | None) -> FineTuneRun | None:
+    with ledger_of(settings) as ledger:
+        if run_id is None:
+            newest, _ = ledger.finetune_runs.page(settings.company, limit=1)
+            return ledger.finetune_runs.active(settings.company) or next(iter(newest), None)
+        run = ledger.finetune_runs.get(settings.company, run_id)
+    if run is None:
+        raise MemoryNotFoundError("run_id: names no fine-tune run; see `memtend finetune runs`")
+    return run

@@ -1,0 +1,18 @@
+"""A fleet whose workers carry out fine-tune runs on a ledger of its own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from finetune_world import Fleet
+from ledgers import StoppedClock
+
+from memcore.ledger import Ledger, LedgerUrls
+
+
+@pytest.fixture
+def fleet(sqlite_ledger: LedgerUrls, tmp_path: Path) -> Iterator[Fleet]:
+    clock = StoppedClock()
+    ledger = Ledger.open(sqlite_ledger, clock=clock)
+    yield Fleet(ledger, clock, tmp_path)
+    ledger.close()

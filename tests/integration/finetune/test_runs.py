@@ -1,0 +1,239 @@
+"""A run from plan to checkpoint: its ends, what a dead worker leaves, and two workers at one stage."""
+
+import itertools
+import logging
+from pathlib import Path
+
+import pytest
+from faults import Crash, Faults
+from finetune_world import Fleet, report
+from ledgers import COMPANY
+
+from memcore.errors import MemoryConnectionError
+from memcore.finetune.execution.protocol import StageEnd, StageJob, StageOutcome
+from memcore.finetune.pulse import BEAT
+from memcore.finetune.run_service import MAX_TRIES
+from memcore.finetune_models import STAGES, FineTuneStage
+from memcore.jobs.outcomes import Done, Parked, Skipped
+from memcore.ledger.checkpoint import Verdict
+
+TRAINING = FineTuneStage.TRAINING
+
+
+def test_a_plan_becomes_a_checkpoint_stage_by_stage(fleet: Fleet, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    run_id = fleet.start()
+    run = fleet.to_the_end(run_id)
+    assert (run.error, run.stage, run.stages_completed, run.holder) == (None, FineTuneStage.COMPLETE, STAGES, None)
+    assert (fleet.stages.performed, fleet.gathered) == (list(STAGES), 1)
+    (checkpoint,) = fleet.ledger.checkpoints.page(COMPANY)
+    assert (checkpoint.run_id, checkpoint.verdict, checkpoint.doc_count) == (run_id, Verdict.PROMOTED, 12)
+    assert checkpoint.size_bytes == sum(each.stat().st_size for each in Path(checkpoint.model_path).iterdir())
+    # Agents' texts are gone, the checkpoint and its figures stay.
+    assert sorted(each.name for each in (fleet.runs / run_id).iterdir()) == [
+        "deploying-5", "evaluating-4", "training-3",
+    ]  # fmt: skip
+    events = [record.message for record in caplog.records if record.name.startswith("memcore.finetune")]
+    assert events == [
+        *["memory.fine_tune.stage_entered"] * 5, "memory.fine_tune.checkpoint_saved", "memory.fine_tune.completed",
+    ]  # fmt: skip
+    assert fleet.worker().run(run_id).outcome == Skipped(reason="the run has ended, or another worker has it")
+
+
+@pytest.mark.parametrize(
+    ("dense", "fused", "reason"),
+    [
+        (0.009, 0.02, "by meaning it leads its base by +0.0090 NDCG@10, and it takes +0.01"),
+        (-0.2, 0.02, "by meaning it leads its base by -0.2000 NDCG@10, and it takes +0.01"),
+        (
+            0.05,
+            -0.001,
+            "by meaning it leads its base by +0.0500 NDCG@10, but fused with words by -0.0010",
+        ),
+    ],
+)
+def test_a_checkpoint_that_is_not_better_is_kept_and_rejected(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture, dense: float, fused: float, reason: str
+) -> None:
+    caplog.set_level(logging.INFO)
+    fleet.stages.report = report(dense, fused)
+    assert fleet.to_the_end(fleet.start()).stage is FineTuneStage.COMPLETE
+    (checkpoint,) = fleet.ledger.checkpoints.page(COMPANY)
+    assert (checkpoint.verdict, checkpoint.reason) == (Verdict.REJECTED, reason)
+    assert "memory.fine_tune.checkpoint_rejected" in caplog.messages
+
+
+@pytest.mark.parametrize("end", [StageEnd.FAILED, StageEnd.TIMED_OUT])
+def test_a_stage_that_fails_ends_the_run_with_its_reason_and_a_resume_finishes_it(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture, end: StageEnd
+) -> None:
+    fleet.stages.ends[TRAINING] = StageOutcome(end=end, reason="training failed: No space left on device")
+    run_id = fleet.start()
+    run = fleet.to_the_end(run_id)
+    assert (run.stage, run.error) == (FineTuneStage.FAILED, "training failed: No space left on device")
+    assert run.stages_completed == STAGES[:2]
+    assert "memory.fine_tune.failed" in caplog.messages
+    fleet.stages.ends.clear()
+    fleet.ledger.finetune_runs.resume(COMPANY, run_id)
+    assert fleet.to_the_end(run_id).stage is FineTuneStage.COMPLETE
+    assert fleet.stages.performed == [*STAGES[:3], *STAGES[2:]]
+
+
+def test_a_cancelled_run_ends_as_that_and_a_resume_finishes_it(fleet: Fleet, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    def cancel(job: StageJob) -> None:
+        if job.config.stage is TRAINING:
+            asked = fleet.ledger.finetune_runs.cancel(COMPANY)
+            assert asked is not None
+            assert (asked.stage, asked.holder) == (TRAINING, "process:3:7")
+            fleet.clock.advance(BEAT)
+
+    fleet.stages.within = cancel
+    run_id = fleet.start()
+    run = fleet.to_the_end(run_id)
+    assert (run.stage, run.error, run.holder) == (FineTuneStage.CANCELLED, "training was cancelled", None)
+    assert "memory.fine_tune.cancelled" in caplog.messages
+    fleet.stages.within = lambda _job: None
+    fleet.ledger.finetune_runs.resume(COMPANY, run_id)
+    assert fleet.to_the_end(run_id).stage is FineTuneStage.COMPLETE
+
+
+def test_a_run_whose_worker_died_is_cancelled_by_the_next_one_after_what_runs_is_ended(fleet: Fleet) -> None:
+    run_id = fleet.start()
+    fleet.stages.within = crash
+    with pytest.raises(Crash):
+        fleet.worker().run(run_id)
+    asked = fleet.ledger.finetune_runs.cancel(COMPANY)
+    assert asked is not None
+    assert not asked.stage.is_end
+    fleet.later()
+    fleet.to_the_end(run_id)
+    assert (fleet.row(run_id).stage, fleet.reaped) == (FineTuneStage.CANCELLED, ["process:1:7"])
+
+
+@pytest.mark.parametrize("is_after", [False, True])
+def test_a_worker_that_dies_between_any_two_steps_leaves_a_run_that_another_finishes(
+    fleet: Fleet, is_after: bool
+) -> None:
+    counting = Faults()
+    fleet.to_the_end(fleet.start(), fleet.worker(faults=counting))
+    names = counting.calls
+    assert "finetune_runs.complete" in names
+    assert len(names) > 20
+    for at in range(len(names)):
+        fleet.stages.performed.clear()
+        run_id = fleet.start()
+        with pytest.raises(Crash):
+            fleet.to_the_end(run_id, fleet.worker(faults=Faults(at, is_after=is_after)))
+        fleet.later()
+        run = fleet.to_the_end(run_id)
+        assert run.stage is FineTuneStage.COMPLETE, names[at]
+        # At most the stage that was in work is done twice.
+        assert [stage for stage, _ in itertools.groupby(fleet.stages.performed)] == list(STAGES), names[at]
+        assert len(fleet.stages.performed) <= len(STAGES) + 1, names[at]
+        # Its message comes again, and takes away the texts that it may have left.
+        fleet.worker().run(run_id)
+        assert not list((fleet.runs / run_id).glob("generating*"))
+        assert sum(each.run_id == run_id for each in fleet.ledger.checkpoints.page(COMPANY)) == 1
+
+
+@pytest.mark.parametrize(("host", "ended"), [("here", ["process:1:7"]), ("elsewhere", [])])
+def test_what_a_dead_worker_left_running_is_ended_first_on_its_own_machine(
+    fleet: Fleet, host: str, ended: list[str]
+) -> None:
+    run_id = fleet.start()
+    fleet.stages.within = crash
+    with pytest.raises(Crash):
+        fleet.worker().run(run_id)
+    assert fleet.row(run_id).holder == "process:1:7"
+    fleet.later()
+    fleet.stages.within = lambda _job: None
+    fleet.worker(host=host).run(run_id)
+    assert fleet.reaped == ended
+    assert fleet.row(run_id).stages_completed == STAGES[:1]
+
+
+def test_two_workers_are_never_at_one_stage_and_the_late_one_changes_nothing(fleet: Fleet) -> None:
+    run_id = fleet.start()
+    late, other = fleet.worker(), fleet.worker()
+
+    def overtaken(_job: StageJob) -> None:
+        fleet.stages.within = lambda _job: None
+        # While its lease lasts nobody else gets in.
+        assert isinstance(other.run(run_id).outcome, Skipped)
+        fleet.later()
+        assert other.run(run_id).goes_on
+
+    fleet.stages.within = overtaken
+    step = late.run(run_id)
+    assert isinstance(step.outcome, Skipped)
+    assert "no longer held" in step.outcome.reason
+    run = fleet.row(run_id)
+    assert list(run.finished) == [STAGES[0]]
+    assert {Path(place).parts[0] for place in run.finished[STAGES[0]]} == {"generating_data-2"}
+    assert fleet.to_the_end(run_id).stage is FineTuneStage.COMPLETE
+
+
+def test_files_that_are_gone_or_changed_are_made_again(fleet: Fleet) -> None:
+    run_id = fleet.start()
+    for _ in range(3):
+        fleet.worker().run(run_id)
+    triples = next((fleet.runs / run_id).glob("mining_negatives-*/*"))
+    triples.write_text("something else", "utf-8")
+    assert fleet.to_the_end(run_id).stage is FineTuneStage.COMPLETE
+    assert fleet.stages.performed == [*STAGES[:3], *STAGES[1:]]
+
+
+def test_the_texts_of_a_failed_run_go_when_the_next_begins_and_its_resume_makes_them_again(fleet: Fleet) -> None:
+    fleet.stages.ends[TRAINING] = StageOutcome(end=StageEnd.FAILED, reason="training failed")
+    failed = fleet.start()
+    fleet.to_the_end(failed)
+    assert len(list((fleet.runs / failed).iterdir())) == 3
+    fleet.stages.ends.clear()
+    assert fleet.to_the_end(fleet.start()).stage is FineTuneStage.COMPLETE
+    assert [each.name for each in (fleet.runs / failed).iterdir()] == ["training-3"]
+    fleet.ledger.finetune_runs.resume(COMPANY, failed)
+    assert fleet.to_the_end(failed).stage is FineTuneStage.COMPLETE
+    assert fleet.ledger.checkpoints.count(COMPANY) == 2
+
+
+def test_a_stage_that_kills_every_worker_fails_the_run(fleet: Fleet) -> None:
+    run_id = fleet.start()
+    fleet.stages.within = crash
+    for _ in range(MAX_TRIES):
+        with pytest.raises(Crash):
+            fleet.worker().run(run_id)
+        fleet.later()
+    run = fleet.to_the_end(run_id)
+    assert (run.stage, run.error) == (FineTuneStage.FAILED, "generating_data failed: 4 workers died over it")
+
+
+def test_trouble_that_passes_leaves_the_run_to_the_next_job(fleet: Fleet) -> None:
+    run_id = fleet.start()
+    fleet.troubles = [MemoryConnectionError("the store is away")]
+    with pytest.raises(MemoryConnectionError):
+        fleet.worker().run(run_id)
+    run = fleet.row(run_id)
+    assert (run.stage, run.token, run.tries) == (STAGES[0], None, 0)
+    assert fleet.to_the_end(run_id).stage is FineTuneStage.COMPLETE
+
+
+def test_a_disk_that_is_full_while_texts_are_gathered_ends_the_run_with_that(fleet: Fleet) -> None:
+    run_id = fleet.start()
+    fleet.troubles = [OSError(28, "No space left on device")]
+    run = fleet.to_the_end(run_id)
+    assert (run.stage, run.error) == (FineTuneStage.FAILED, "generating_data failed: No space left on device")
+
+
+def test_a_paused_company_waits(fleet: Fleet) -> None:
+    run_id = fleet.start()
+    fleet.ledger.switches.pause(COMPANY)
+    assert fleet.worker().run(run_id).outcome == Parked(reason="maintenance is paused")
+    assert fleet.row(run_id).attempt == 0
+    fleet.ledger.switches.resume(COMPANY)
+    assert fleet.worker().run(run_id).outcome == Done(facts={"files": 3})
+
+
+def crash(_job: StageJob) -> None:
+    raise Crash
