@@ -46,7 +46,7 @@ def trained(folder: Path, kind: str) -> Path:
         stage=FineTuneStage.TRAINING,
         output_dir=str(folder),
         training_data_path=str(folder / "triples.jsonl"),
-        kind=kind,  # type: ignore[arg-type]  # one of the two
+        kind=kind,
         epochs=1,
         batch_size=4,
         learning_rate=1e-4,
