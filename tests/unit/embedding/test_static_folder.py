@@ -17,6 +17,7 @@ from memcore.embedding.sides import Sides
 from memcore.embedding.static import StaticEmbedder
 from memcore.embedding.wordllama_files import WordllamaModel
 from memcore.errors import MemoryConfigError
+from memcore.ledger.serving import ServedCollection
 
 
 def choice_of(folder: Path, dims: int = 32) -> EmbedderChoice:
@@ -63,9 +64,15 @@ def test_its_name_is_its_folder_and_what_is_in_it(tmp_path: Path) -> None:
 
 def test_what_serves_can_be_written_down_and_loaded_again(tmp_path: Path) -> None:
     choice = choice_of(static_checkpoint(tmp_path / "tuned"))
-    before = EmbedderIdentity.of(create_embedder(choice), text_form="{content}")
-    kept = EmbedderChoice.model_validate_json(choice.without_server.model_dump_json())
-    assert EmbedderIdentity.of(create_embedder(kept), text_form="{content}") == before
+    serving = ServedCollection(
+        name="fleet.2",
+        identity=EmbedderIdentity.of(create_embedder(choice), text_form="{content}"),
+        choice=choice.without_server,
+        text_template="{content}",
+        term_weighting="counts",
+    )
+    row = ServedCollection.model_validate_json(serving.model_dump_json())
+    assert EmbedderIdentity.of(create_embedder(row.choice), text_form="{content}") == serving.identity
 
 
 @pytest.mark.parametrize(

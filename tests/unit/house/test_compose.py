@@ -149,7 +149,7 @@ def test_the_broker_keeps_what_it_accepts() -> None:
 
 
 def dockerfile_of(service: str) -> str:
-    return (ROOT / SERVICES[service]["build"]["dockerfile"]).read_text(encoding="utf-8")
+    return (ROOT / str(SERVICES[service]["build"]["dockerfile"])).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["worker-store", "fine-tune", "fine-tune-gpu"])
