@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -24,6 +24,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
 ]
 
+Kind = Literal["transformer", "static"]
+
 TEXTS = [
     "What did they decide about the pumps?",
     "The pump of hall seven failed at night, and nobody saw it until the morning shift came.",
@@ -34,7 +36,7 @@ TEXTS = [
 ]
 
 
-def trained(folder: Path, kind: str) -> Path:
+def trained(folder: Path, kind: Kind) -> Path:
     write_lines(
         folder / "triples.jsonl",
         [
@@ -78,7 +80,7 @@ def test_a_table_is_the_same_without_torch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["static", "transformer"])
-def test_the_same_seed_gives_the_same_checkpoint(tmp_path: Path, kind: str) -> None:
+def test_the_same_seed_gives_the_same_checkpoint(tmp_path: Path, kind: Kind) -> None:
     import torch  # noqa: PLC0415  # two seconds that only these tests take
 
     torch.set_num_threads(1)
