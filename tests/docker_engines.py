@@ -159,6 +159,8 @@ class _Handler(BaseHTTPRequestHandler):
         call = f"{method} {re.sub(r'^/v[0-9.]+', '', parts.path)}"
         self.server.calls.append(call)
         self._query = parse_qs(parts.query)
+        # Also of a call that is refused: what stays unread would be taken for the next one.
+        self._body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         for pattern, (status, message) in self.server.refusals.items():
             if re.fullmatch(pattern, call):
                 self._answer(status, {"message": message})
@@ -208,7 +210,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(200, [{"Id": each.id} for each in self.server.containers.values() if _has(each, wanted)])
 
     def _create(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(self._body)
         command = self.server.images.get(body["Image"])
         if command is None:
             self._answer(404, {"message": f"No such image: {body['Image']}"})

@@ -1,15 +1,17 @@
 """A stage as a container: it sees its own files and nothing else, may do nothing but compute, and is always removed."""
 
 import contextlib
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from memcore.errors import FineTuneStageError
+from memcore.errors import FineTuneDependencyError, FineTuneStageError, MemoryInputError
+from memcore.finetune.events import FineTuneEvent
 from memcore.finetune.execution.container_paths import ContainerPaths
-from memcore.finetune.execution.docker_engine import docker_engine, docker_library
+from memcore.finetune.execution.docker_engine import docker_engine, docker_library, engine_troubles
 from memcore.finetune.execution.frames import Frames
 from memcore.finetune.execution.hearing import Hearing
 from memcore.finetune.execution.protocol import GRACE, POLL, StageEnd, StageJob, StageOutcome, outcome_of, stop_of
@@ -38,6 +40,8 @@ _ENDED = 10
 
 #: Exit codes from here on say which signal ended the runner.
 _SIGNALLED = 128
+
+_log = logging.getLogger(__name__)
 
 
 class DockerExecutor:
@@ -73,15 +77,24 @@ class DockerExecutor:
         self, job: StageJob, *, told: Callable[[Said], None], cancelled: Callable[[], bool], born: Callable[[str], None]
     ) -> StageOutcome:
         """Carry out a stage (see memcore.finetune.execution.protocol.StageExecutor)."""
-        paths = ContainerPaths.of(job)
-        self._scratch.mkdir(parents=True, exist_ok=True)
-        config = self._scratch.resolve() / f"{job.config.stage}.container.json"
-        write_text(config, paths.config.model_dump_json())
+        try:
+            paths = ContainerPaths.of(job)
+            config = self._written(paths, str(job.config.stage))
+        except MemoryInputError as error:
+            return _failed(job, str(error))
+        except OSError as error:
+            return _failed(job, error.strerror or type(error).__name__)
         try:
             with docker_engine(self._environment) as engine:
                 return self._ran(engine, job, self._options(job, paths, config), told, cancelled, born)
-        except FineTuneStageError as error:
-            return StageOutcome(end=StageEnd.FAILED, reason=f"{job.config.stage}: {error}")
+        except (FineTuneDependencyError, FineTuneStageError) as error:
+            return _failed(job, str(error))
+
+    def _written(self, paths: ContainerPaths, stage: str) -> Path:
+        self._scratch.mkdir(parents=True, exist_ok=True)
+        config = self._scratch.resolve() / f"{stage}.container.json"
+        write_text(config, paths.config.model_dump_json())
+        return config
 
     def _ran(
         self,
@@ -104,7 +117,11 @@ class DockerExecutor:
                 container.start()
                 return self._followed(container, frames, job, told, cancelled)
         finally:
-            _remove(container)
+            try:
+                _remove(container)
+            except engine_troubles() as error:
+                # What the stage has come to is not changed by it.
+                _log.warning(FineTuneEvent.CONTAINER_LEFT, extra={"id": container.id, "error": type(error).__name__})
 
     def _followed(
         self,
@@ -184,6 +201,10 @@ def end_container(name: str, environment: Mapping[str, str] | None = None) -> bo
             return False
         _remove(container)
     return True
+
+
+def _failed(job: StageJob, reason: str) -> StageOutcome:
+    return StageOutcome(end=StageEnd.FAILED, reason=f"{job.config.stage}: {reason}")
 
 
 def _labels(job: StageJob) -> dict[str, str]:

@@ -31,6 +31,11 @@ def docker_library() -> Any:
         raise FineTuneDependencyError("the Docker library is missing: pip install 'memtend[docker]'") from error
 
 
+def engine_troubles() -> tuple[type[Exception], ...]:
+    """Return what the library raises when the engine, or the way to it, refuses."""
+    return docker_library().errors.DockerException, import_module("requests").exceptions.RequestException
+
+
 @contextmanager
 def docker_engine(environment: Mapping[str, str], *, pause: Callable[[float], None] = time.sleep) -> Iterator[Any]:
     """Connect within the block; what the engine or the way to it does there is told as FineTuneStageError.
@@ -44,7 +49,7 @@ def docker_engine(environment: Mapping[str, str], *, pause: Callable[[float], No
         FineTuneStageError: no engine answers, or it refuses something; the message is one sentence.
     """
     library = docker_library()
-    troubles = (library.errors.DockerException, import_module("requests").exceptions.RequestException)
+    troubles = engine_troubles()
     client = _connected(library, troubles, environment, pause)
     try:
         yield client

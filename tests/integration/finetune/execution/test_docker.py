@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,29 @@ def test_what_an_executor_left_that_died_is_removed_and_what_is_anothers_is_not(
     containers.engine.containers.update({left.id: left, other.id: other})
     assert ran(containers, tmp_path).end is StageEnd.COMPLETE
     assert list(containers.engine.containers) == [other.id]
+
+
+def test_a_container_that_cannot_be_removed_changes_nothing_of_what_its_stage_came_to(
+    containers: InStubEngine, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    containers.engine.refusals["DELETE /containers/[0-9a-f]+"] = (500, "busy")
+    assert ran(containers, tmp_path).end is StageEnd.COMPLETE
+    assert [record.msg for record in caplog.records] == [FineTuneEvent.CONTAINER_LEFT]
+    containers.engine.refusals.clear()
+    assert ran(containers, tmp_path).end is StageEnd.COMPLETE
+    assert not containers.engine.containers
+
+
+def test_what_cannot_even_begin_is_a_failed_stage(
+    containers: InStubEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "out").write_text("in the way", "utf-8")
+    assert ran(containers, tmp_path).reason == "training: File exists"
+    (tmp_path / "out").unlink()
+    monkeypatch.setitem(sys.modules, "docker", None)
+    assert ran(containers, tmp_path).reason == (
+        "training: the Docker library is missing: pip install 'memtend[docker]'"
+    )
 
 
 def test_a_container_that_is_not_ours_is_not_ended(containers: InStubEngine) -> None:
