@@ -18,7 +18,7 @@ REPORTS := build/tests
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo up test test-fast lint format types bench bench-consolidation bench-retrieval chaos clean
+.PHONY: help setup demo up test test-fast lint format types bench bench-consolidation bench-finetune bench-retrieval chaos clean
 
 help:  ## Show this list.
 	@echo "memtend: make TARGET"
@@ -64,6 +64,9 @@ bench-retrieval: $(VENV)/.dev  ## Measure what is found (LoCoMo from MEMTEND_LOC
 
 bench-consolidation: $(VENV)/.dev  ## Measure what a night leaves of what agents need (LoCoMo from MEMTEND_LOCOMO_DIR).
 	$(BIN)/python tests/benchmarks/consolidation/run.py
+
+bench-finetune: $(VENV)/.dev  ## Measure what fine-tuning gains (LoCoMo from MEMTEND_LOCOMO_DIR, torch from memtend[finetune]).
+	$(BIN)/python tests/benchmarks/finetune/run.py
 
 chaos: $(VENV)/.dev  ## Kill every part again and again under load, then account for every job (five minutes).
 	$(BIN)/python tests/chaos/run.py --seed $(SEED)

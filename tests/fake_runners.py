@@ -1,8 +1,11 @@
 """Stage runners that misbehave: Python files that stand in the place of ``python -m memcore.finetune.runner``."""
 
+import os
 import stat
 import sys
 from pathlib import Path
+
+from memcore.finetune.execution.docker_engine import docker_engine
 
 #: What each does, as the body of a program.
 BODIES = {
@@ -46,3 +49,17 @@ def fake_python(folder: Path, name: str) -> str:
     program.write_text(f"#!/bin/sh\nexec {sys.executable} {body}\n", "utf-8")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     return str(program)
+
+
+def fake_image(folder: Path, name: str) -> str:
+    """Build an image that does the same with the engine of this machine, and return its reference."""
+    context = folder / f"image-{name}"
+    context.mkdir(exist_ok=True)
+    (context / "runner.py").write_text(_HEAD + BODIES[name], "utf-8")
+    base = os.environ.get("MEMTEND_TEST_DOCKER_IMAGE", "python:3.12.12-slim-bookworm")
+    (context / "Dockerfile").write_text(
+        f'FROM {base}\nCOPY runner.py /\nENTRYPOINT ["python", "/runner.py"]\n', "utf-8"
+    )
+    with docker_engine(os.environ) as engine:
+        engine.images.build(path=str(context), tag=f"memtend-fake-runner:{name}", rm=True)
+    return f"memtend-fake-runner:{name}"

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import timedelta
 
-from checkpoints import checkpoint_row
+from checkpoint_rows import checkpoint_row
 from ledgers import COMPANY, StoppedClock
 
 from memcore import ids

@@ -21,7 +21,7 @@ class EmbedderOverrideConfig(Frozen):
     Attributes:
         provider: ``static``, ``static-mean``, ``minilm``, ``onnx``, ``sentence-transformers``, ``openai-compatible``,
             ``openai``, ``ollama``, ``lm-studio`` or ``vllm``.
-        model: a model of that provider, for ``onnx`` the folder it lies in; needs dims.
+        model: a model of that provider, for ``onnx`` and ``static`` the folder it lies in; needs dims.
         dims: length of the model's vectors; needs model.
         query_prefix: what the model wants before a question, such as ``"query: "``; white space is kept.
         document_prefix: what it wants before a memory, such as ``"passage: "``; white space is kept.

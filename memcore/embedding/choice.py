@@ -16,7 +16,8 @@ class EmbedderChoice(Frozen):
 
     Attributes:
         provider: one of the factory's names.
-        model: a folder for onnx, a name or folder for sentence-transformers, a server's name for its model.
+        model: a folder for onnx, and for static that of a trained table; a name or folder for sentence-transformers; a
+            server's name for its model.
         dims: the length that is expected; None takes what the model has.
         sides: the prefixes of questions and documents.
         url: the server's base address; None is the provider's usual one.

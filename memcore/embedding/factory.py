@@ -31,7 +31,8 @@ def create_embedder(wanted: "EmbedderChoice | str" = DEFAULT_EMBEDDER) -> "Embed
     Args:
         wanted: a name, or all that is configured:
 
-            - ``static`` (the default); ``static-mean`` is the same table with wordllama's own unweighted mean;
+            - ``static`` (the default); with a model, the folder of a table that was trained further;
+            - ``static-mean``: the default's table with wordllama's own unweighted mean;
             - ``minilm``: all-MiniLM-L6-v2 with 8-bit weights (extra minilm);
             - ``onnx``: a folder with model.onnx and tokenizer.json (extra onnx);
             - ``sentence-transformers``: a model of that library (extra finetune);
@@ -77,9 +78,13 @@ def _static(choice: EmbedderChoice) -> "Embedder":
     from memcore.embedding.pooling import Pooling  # noqa: PLC0415  # see above
     from memcore.embedding.static import StaticEmbedder  # noqa: PLC0415  # see above
 
-    _require_no_model(choice)
     if choice.sides.mark:
         raise MemoryConfigError(f"memory.embedder: {choice.provider!r} reads no instructions: leave the prefixes out")
+    if choice.provider == DEFAULT_EMBEDDER and choice.model is not None:
+        from memcore.embedding.static_folder import StaticFolder  # noqa: PLC0415  # see above
+
+        return StaticEmbedder(folder=StaticFolder.read(Path(choice.model)))
+    _require_no_model(choice)
     return StaticEmbedder(pooling=Pooling.TEMPERED if choice.provider == DEFAULT_EMBEDDER else Pooling.MEAN)
 
 

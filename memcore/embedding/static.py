@@ -8,6 +8,7 @@ import numpy as np
 
 from memcore.embedding.pooling import Pooling, weigh
 from memcore.embedding.protocol import EmbedderKind
+from memcore.embedding.static_folder import StaticFolder
 from memcore.embedding.tokenizer import fold
 from memcore.embedding.word_tokens import WordTokens
 from memcore.embedding.wordllama_files import WordllamaModel
@@ -31,21 +32,26 @@ class StaticEmbedder:
 
     Args:
         pooling: how the vectors of a text's tokens are weighted; it is part of the embedder's name.
+        folder: another table, taken as it is, since its weights were trained with it; texts are folded.
 
     Raises MemoryConfigError when the wheel wordllama or one of its files is missing.
     """
 
-    def __init__(self, *, pooling: Pooling = Pooling.TEMPERED) -> None:
-        model = WordllamaModel.load()
-        self._pooling = pooling
-        self._tokens = WordTokens(model.tokenizer)
-        self._table = model.table
-        weigh(self._table, model.tokens, pooling)
+    def __init__(self, *, pooling: Pooling = Pooling.TEMPERED, folder: StaticFolder | None = None) -> None:
+        if folder is None:
+            model = WordllamaModel.load()
+            weigh(model.table, model.tokens, pooling)
+            self._table, tokenizer = model.table, model.tokenizer
+            self._name = f"wordllama-{self.dims}-{pooling}"
+        else:
+            self._table, tokenizer, self._name = folder.table, folder.tokenizer, folder.name
+        self._tokens = WordTokens(tokenizer)
+        self._is_folding = folder is not None or pooling is Pooling.TEMPERED
 
     @property
     def name(self) -> str:
-        """The table, its width and its pooling, as in "wordllama-256-tempered"."""
-        return f"wordllama-{self.dims}-{self._pooling}"
+        """The table, its width and its pooling, as in "wordllama-256-tempered"; a folder's name and hash."""
+        return self._name
 
     @property
     def kind(self) -> EmbedderKind:
@@ -54,11 +60,11 @@ class StaticEmbedder:
 
     @property
     def dims(self) -> int:
-        """Length of the vectors: 256."""
+        """Length of the vectors: 256, or that of the folder's table."""
         return int(self._table.shape[1])
 
     def embed_documents(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
-        """Return one row of unit length for each text, shape (len(texts), 256), float32.
+        """Return one row of unit length for each text, shape (len(texts), dims), float32.
 
         MemoryInputError when a single text is given where a sequence of texts belongs.
         """
@@ -72,7 +78,7 @@ class StaticEmbedder:
         return vectors
 
     def embed_query(self, text: str, /) -> "NDArray[np.float32]":
-        """Return the vector of unit length of a question, shape (256,), float32: the same as for a document."""
+        """Return the vector of unit length of a question, shape (dims,), float32: the same as for a document."""
         vector = np.zeros(self.dims, dtype=np.float32)
         self._pool(self._tokens.ids([self._prepared(text)])[0], vector)
         return vector
@@ -80,7 +86,7 @@ class StaticEmbedder:
     def _prepared(self, text: str) -> str:
         # Half of a surrogate pair is no text to the tokenizer, which would refuse the whole batch for it.
         whole = text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-        return whole if self._pooling is Pooling.MEAN else fold(whole)
+        return fold(whole) if self._is_folding else whole
 
     def _pool(self, ids: list[int], vector: "NDArray[np.float32]") -> None:
         for start in range(0, len(ids), _BATCH_TOKENS):

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 
 from memcore.embedding.onnx import OnnxEmbedder
 from memcore.embedding.onnx_folder import OnnxFolder
+from memcore.embedding.static_folder import TABLE_FILE, TENSOR, TOKENIZER_FILE
 from memcore.errors import FineTuneStageError, MemoryInputError
 from memcore.finetune.encoder import DEFAULT_TRANSFORMER, load_model, needed
 from memcore.finetune.lines import hash_of
@@ -23,10 +24,6 @@ CHECKPOINT = "checkpoint"
 
 #: What says what it is; written last, so that a folder with it is whole.
 MANIFEST_FILE = "memtend.json"
-
-#: The table of a static checkpoint.
-TABLE_FILE = "table.safetensors"
-TENSOR = "embedding.weight"
 
 #: What is trained when nothing is named.
 DEFAULT_MODELS = {"transformer": DEFAULT_TRANSFORMER, STATIC: DEFAULT_STATIC}
@@ -99,7 +96,7 @@ def load_checkpoint(folder: Path) -> Any:
         return load_model(str(folder))
     try:
         table = needed("safetensors.numpy").load_file(folder / TABLE_FILE)[TENSOR]
-        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        tokenizer = Tokenizer.from_file(str(folder / TOKENIZER_FILE))
     except (OSError, KeyError, ValueError) as error:
         raise MemoryInputError("checkpoint_path", "names a checkpoint that cannot be read") from error
     return static_of(table, tokenizer)
@@ -118,7 +115,7 @@ def _save_static(model: Any, folder: Path) -> int:
     module = model[0]
     table = module.embedding.weight.detach().cpu().numpy().astype(np.float32)
     needed("safetensors.numpy").save_file({TENSOR: table}, folder / TABLE_FILE)
-    module.tokenizer.save(str(folder / "tokenizer.json"))
+    module.tokenizer.save(str(folder / TOKENIZER_FILE))
     return int(table.shape[1])
 
 
@@ -138,8 +135,13 @@ def _export(model: Any, target: Path) -> None:
     class Tokens(torch.nn.Module):  # type: ignore[misc, name-defined]  # known when the library is there
         """The model from named inputs, in order, to its tokens' vectors."""
 
+        def __init__(self) -> None:
+            super().__init__()
+            # A part of it, so that the export finds its weights.
+            self.encoder = encoder
+
         def forward(self, *inputs: Any) -> Any:
-            return encoder(**dict(zip(names, inputs, strict=True))).last_hidden_state
+            return self.encoder(**dict(zip(names, inputs, strict=True))).last_hidden_state
 
     free = {0: "batch", 1: "tokens"}
     torch.onnx.export(

@@ -156,8 +156,8 @@ class _Judged:
             said = words.scores(queries[start : start + _BLOCK])
             near, said = _scaled(near), _scaled(said)
             for weight in WEIGHTS:
-                mixed = np.asarray(weight * near + (1.0 - weight) * said, dtype=np.float32)
-                fused[weight].append(ranks_of(mixed, own))
+                both = np.asarray(weight * near + (1.0 - weight) * said, dtype=np.float32)
+                fused[weight].append(ranks_of(both, own))
             watch.done(begun + 0.25 + 0.2 * (start + len(own)) / len(queries))
         self.dense = np.concatenate(dense)
         by_weight = {weight: ndcg_of(np.concatenate(parts)) for weight, parts in fused.items()}

@@ -22,3 +22,7 @@ class FineTuneEvent(StrEnum):
     HEALTH_BIND_FAILED = "fine_tune.health_server.bind_failed"
     #: A line looked like a marker and was none.
     MARKER_DISCARDED = "fine_tune.container.marker_discarded"
+    #: A container has ended and could not be removed; the next attempt at its stage tries again.
+    CONTAINER_LEFT = "fine_tune.container.left"
+    #: The Docker engine did not answer; it is asked again.
+    ENGINE_RETRIED = "fine_tune.docker.connect_retried"

@@ -10,18 +10,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from memcore.finetune.execution.hearing import Hearing
-from memcore.finetune.execution.protocol import StageEnd, StageJob, StageOutcome, outcome_of
+from memcore.finetune.execution.protocol import GRACE, POLL, StageJob, StageOutcome, outcome_of, stop_of
 from memcore.finetune.execution.streams import Streams
 from memcore.finetune.lines import write_text
 from memcore.finetune.markers import Said
 from memcore.finetune.parent import PARENT
 from memcore.finetune.runner import CONFIG
-
-#: How long a stage that is asked to stop may take, in seconds, before it is killed.
-GRACE = 10.0
-
-#: How often cancellation and time are looked at, in seconds.
-_POLL = 0.2
 
 #: How long the last words of a runner that has ended are waited for: a child of it may hold its output open for ever.
 _LAST_WORDS = 1.0
@@ -84,9 +78,9 @@ class ProcessExecutor:
         stopped: StageOutcome | None = None
         with Streams(process) as streams:
             while process.poll() is None:
-                hearing.take(streams.read(_POLL))
+                hearing.take(streams.read(POLL))
                 if stopped is None:
-                    stopped = _stop_of(stage, cancelled=cancelled, deadline=deadline, seconds=job.timeout_seconds)
+                    stopped = stop_of(stage, cancelled=cancelled, deadline=deadline, seconds=job.timeout_seconds)
                     if stopped is not None:
                         _signal_group(process, signal.SIGTERM)
                         deadline = time.monotonic() + self._grace
@@ -125,14 +119,6 @@ def _started(pid: int) -> str:
         return ""
     # The name in parentheses may hold anything; the start is the twentieth field after it.
     return stat.rpartition(")")[2].split()[19]
-
-
-def _stop_of(stage: str, *, cancelled: Callable[[], bool], deadline: float, seconds: float) -> StageOutcome | None:
-    if cancelled():
-        return StageOutcome(end=StageEnd.CANCELLED, reason=f"{stage} was cancelled")
-    if time.monotonic() > deadline:
-        return StageOutcome(end=StageEnd.TIMED_OUT, reason=f"{stage} took longer than {seconds:g} seconds")
-    return None
 
 
 def _signal_group(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:

@@ -1,5 +1,6 @@
 """What carries out one stage, wherever it runs."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,6 +11,12 @@ from memcore.finetune.runner_config import RunnerConfig
 
 #: The last lines of the standard error that are kept, to find the reason in.
 KEPT_LINES = 50
+
+#: How long a stage that is asked to stop may take, in seconds, before it is killed.
+GRACE = 10.0
+
+#: How often cancellation and time are looked at, in seconds.
+POLL = 0.2
 
 
 class StageEnd(StrEnum):
@@ -87,3 +94,19 @@ def outcome_of(*, is_complete: bool, exit_code: int, error: str | None, stage: s
     else:
         reason = f"{stage} ended with code {exit_code} and gave no reason"
     return StageOutcome(end=StageEnd.FAILED, reason=reason, exit_code=exit_code)
+
+
+def stop_of(stage: str, *, cancelled: Callable[[], bool], deadline: float, seconds: float) -> StageOutcome | None:
+    """Return why a running stage is to be stopped; None lets it go on.
+
+    Args:
+        stage: its name.
+        cancelled: whether somebody has cancelled it.
+        deadline: of ``time.monotonic``, after which it takes too long.
+        seconds: that it had.
+    """
+    if cancelled():
+        return StageOutcome(end=StageEnd.CANCELLED, reason=f"{stage} was cancelled")
+    if time.monotonic() > deadline:
+        return StageOutcome(end=StageEnd.TIMED_OUT, reason=f"{stage} took longer than {seconds:g} seconds")
+    return None

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from checkpoints import static_checkpoint
 from embedders import HashingEmbedder
 from embedding_servers import embedding_server
 
@@ -43,6 +44,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     params=[
         *EMBEDDER_NAMES,
         "onnx",
+        "static-folder",
         "sentence-transformers",
         "openai-compatible",
         "server-from-the-factory",
@@ -51,11 +53,14 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "hashing",
     ],
 )
-def embedder(request: pytest.FixtureRequest) -> Iterator[Embedder]:
+def embedder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedder]:
     match request.param:
         case "onnx":
             folder = str(request.getfixturevalue("checkpoint"))
             yield create_embedder(EmbedderChoice(provider="onnx", model=folder, dims=384))
+        case "static-folder":
+            folder = str(static_checkpoint(tmp_path_factory.mktemp("checkpoints") / "tuned"))
+            yield create_embedder(EmbedderChoice(provider="static", model=folder, dims=32))
         case "sentence-transformers":
             yield SentenceTransformersEmbedder(LoadedModel(), name="loaded")
         case "openai-compatible":

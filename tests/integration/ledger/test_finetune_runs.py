@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from checkpoints import checkpoint_row
+from checkpoint_rows import checkpoint_row
 from ledgers import COMPANY, StoppedClock
 
 from memcore.errors import (

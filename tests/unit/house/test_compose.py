@@ -14,6 +14,9 @@ from repository import ROOT
 from typer.testing import CliRunner
 
 from memcore.config.settings import Settings
+from memcore.finetune.execution.container_paths import CHECKPOINTS, DATA
+from memcore.finetune.health import DEFAULT_HOST, DEFAULT_PORT
+from memcore.finetune.runner_config import DEFAULT_CONFIG
 from memcore.jobs.queues import Queue
 from ops.cli.main import build
 from workers.app import SOFT_SHUTDOWN_SECONDS
@@ -146,16 +149,38 @@ def test_the_broker_keeps_what_it_accepts() -> None:
     assert shlex.split(script)[0] == "printf"
 
 
-def test_the_image_runs_as_the_user_that_compose_names() -> None:
-    dockerfile = (ROOT / "docker" / "worker.Dockerfile").read_text(encoding="utf-8")
+def dockerfile_of(service: str) -> str:
+    return (ROOT / str(SERVICES[service]["build"]["dockerfile"])).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["worker-store", "fine-tune", "fine-tune-gpu"])
+def test_the_image_runs_as_the_user_that_compose_names(name: str) -> None:
+    dockerfile = dockerfile_of(name)
     users = re.findall(r"^USER (.+)$", dockerfile, re.MULTILINE)
-    assert users == [OURS["worker-store"]["user"]]
-    assert all(re.search(r":\d+\.\d+\.\d+", base) for base in re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE))
+    assert users == [SERVICES[name]["user"]]
+    own = {stage.replace("cpu", "${VARIANT}") for stage in re.findall(r" AS (\S+)$", dockerfile, re.MULTILINE)}
+    bases = [base for base in re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE) if base not in own]
+    assert all(re.search(r":\d+\.\d+\.\d+", base) for base in bases)
     assert "constraints.txt" in dockerfile
 
 
-def test_the_image_copies_every_room() -> None:
-    dockerfile = (ROOT / "docker" / "worker.Dockerfile").read_text(encoding="utf-8")
+@pytest.mark.parametrize("variant", ["cpu", "gpu"])
+def test_the_fine_tune_image_is_the_runner_with_its_health_check(variant: str) -> None:
+    name = "fine-tune" if variant == "cpu" else "fine-tune-gpu"
+    dockerfile, service = dockerfile_of(name), SERVICES[name]
+    assert 'ENTRYPOINT ["python", "-m", "memcore.finetune.runner"]' in dockerfile
+    assert f"http://{DEFAULT_HOST}:{DEFAULT_PORT}/healthz" in dockerfile
+    assert f"FROM wanted AS torch-{variant}" in dockerfile
+    assert service["build"]["args"] == {"VARIANT": variant}
+    assert service["image"].endswith(f"-{variant}")
+    assert {filled(volume).split(":")[1] for volume in service["volumes"]} == {str(DEFAULT_CONFIG), DATA, CHECKPOINTS}
+    assert all(volume.endswith(":ro") for volume in service["volumes"] if not volume.endswith(CHECKPOINTS))
+    assert COMPOSE["networks"][service["networks"][0]] == {"internal": True}
+
+
+@pytest.mark.parametrize("name", ["worker-store", "fine-tune"])
+def test_the_image_copies_every_room(name: str) -> None:
+    dockerfile = dockerfile_of(name)
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8")
     for room in ("memcore", "ops", "scheduler", "tasks", "workers"):
         assert f"COPY {room} {room}" in dockerfile

@@ -1,0 +1,239 @@
+"""A stage as a container: it sees its own files and nothing else, may do nothing but compute, and is always removed."""
+
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from memcore.errors import FineTuneDependencyError, FineTuneStageError, MemoryInputError
+from memcore.finetune.events import FineTuneEvent
+from memcore.finetune.execution.container_paths import ContainerPaths
+from memcore.finetune.execution.docker_engine import docker_engine, docker_library, engine_troubles
+from memcore.finetune.execution.frames import Frames
+from memcore.finetune.execution.hearing import Hearing
+from memcore.finetune.execution.protocol import GRACE, POLL, StageEnd, StageJob, StageOutcome, outcome_of, stop_of
+from memcore.finetune.lines import write_text
+from memcore.finetune.markers import Said
+from memcore.finetune.runner_config import DEFAULT_CONFIG
+
+#: The kind in the name of what runs.
+CONTAINER = "container"
+
+#: What marks our containers: that memtend owns them, and what for.
+MANAGED = "memtend.managed"
+COMPONENT = "memtend.component"
+RUN = "memtend.run_id"
+STAGE = "memtend.stage"
+FINE_TUNE = "fine-tune"
+
+#: Most processes and threads of a stage.
+PIDS = 256
+
+#: Its scratch space, in memory.
+TMPFS = {"/tmp": "rw,nosuid,nodev,size=1g,mode=1777"}  # noqa: S108  # the container's own
+
+#: How long the engine may take to say how an ended container ended, in seconds.
+_ENDED = 10
+
+#: Exit codes from here on say which signal ended the runner.
+_SIGNALLED = 128
+
+_log = logging.getLogger(__name__)
+
+
+class DockerExecutor:
+    """Run stages in containers of one image, whose entry point is the stage runner.
+
+    Args:
+        scratch: a folder for the runners' configurations, which the engine can mount.
+        image: the reference, taken as it is; the engine must have it.
+        gpu_enabled: whether the container gets the GPUs.
+        memory_limit: of the container, as Docker writes it, such as ``8g``.
+        grace: seconds from the request to stop until it is killed.
+        environment: names the engine (see memcore.finetune.execution.docker_engine); this process's own by default.
+    """
+
+    def __init__(
+        self,
+        scratch: Path,
+        *,
+        image: str,
+        gpu_enabled: bool = False,
+        memory_limit: str = "8g",
+        grace: float = GRACE,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._scratch = scratch
+        self._image = image
+        self._gpu_enabled = gpu_enabled
+        self._memory_limit = memory_limit
+        self._grace = grace
+        self._environment = os.environ if environment is None else environment
+
+    def run(
+        self, job: StageJob, *, told: Callable[[Said], None], cancelled: Callable[[], bool], born: Callable[[str], None]
+    ) -> StageOutcome:
+        """Carry out a stage (see memcore.finetune.execution.protocol.StageExecutor)."""
+        try:
+            paths = ContainerPaths.of(job)
+            config = self._written(paths, str(job.config.stage))
+        except MemoryInputError as error:
+            return _failed(job, str(error))
+        except OSError as error:
+            return _failed(job, error.strerror or type(error).__name__)
+        try:
+            with docker_engine(self._environment) as engine:
+                return self._ran(engine, job, self._options(job, paths, config), told, cancelled, born)
+        except (FineTuneDependencyError, FineTuneStageError) as error:
+            return _failed(job, str(error))
+
+    def _written(self, paths: ContainerPaths, stage: str) -> Path:
+        self._scratch.mkdir(parents=True, exist_ok=True)
+        config = self._scratch.resolve() / f"{stage}.container.json"
+        write_text(config, paths.config.model_dump_json())
+        return config
+
+    def _ran(
+        self,
+        engine: Any,
+        job: StageJob,
+        options: Mapping[str, Any],
+        told: Callable[[Said], None],
+        cancelled: Callable[[], bool],
+        born: Callable[[str], None],
+    ) -> StageOutcome:
+        _remove_former(engine, job)
+        try:
+            container = engine.containers.create(self._image, **options)
+        except docker_library().errors.ImageNotFound:
+            raise FineTuneStageError(f"the engine has no image {self._image}: docker pull it, or build it") from None
+        try:
+            born(f"{CONTAINER}:{container.id}")
+            # Before it runs, so that no word is missed.
+            with Frames(container.attach_socket(params={"stdout": 1, "stderr": 1, "stream": 1})) as frames:
+                container.start()
+                return self._followed(container, frames, job, told, cancelled)
+        finally:
+            try:
+                _remove(container)
+            except engine_troubles() as error:
+                # What the stage has come to is not changed by it.
+                _log.warning(FineTuneEvent.CONTAINER_LEFT, extra={"id": container.id, "error": type(error).__name__})
+
+    def _followed(
+        self,
+        container: Any,
+        frames: Frames,
+        job: StageJob,
+        told: Callable[[Said], None],
+        cancelled: Callable[[], bool],
+    ) -> StageOutcome:
+        stage = str(job.config.stage)
+        hearing = Hearing(job.config.stage, told)
+        deadline = time.monotonic() + job.timeout_seconds
+        stopped: StageOutcome | None = None
+        while not frames.is_over:
+            hearing.take(frames.read(POLL))
+            if stopped is None:
+                stopped = stop_of(stage, cancelled=cancelled, deadline=deadline, seconds=job.timeout_seconds)
+                if stopped is not None:
+                    _signal(container, "SIGTERM")
+                    deadline = time.monotonic() + self._grace
+            elif time.monotonic() > deadline:
+                _signal(container, "SIGKILL")
+        hearing.end()
+        if stopped is not None:
+            return stopped
+        # Its outputs ended because it did; otherwise the engine has lost it, and takes too long to answer.
+        code = int(container.wait(timeout=_ENDED)["StatusCode"])
+        container.reload()
+        if container.attrs["State"].get("OOMKilled"):
+            reason = f"{stage} took more memory than memory_limit allows, {self._memory_limit}"
+            return StageOutcome(end=StageEnd.FAILED, reason=reason, exit_code=_signed(code))
+        return outcome_of(is_complete=hearing.is_complete, exit_code=_signed(code), error=hearing.reason, stage=stage)
+
+    def _options(self, job: StageJob, paths: ContainerPaths, config: Path) -> dict[str, Any]:
+        types = docker_library().types
+        mounts = [(str(bind.source), bind.target, not bind.is_writable) for bind in paths.binds]
+        mounts.append((str(config), str(DEFAULT_CONFIG), True))
+        gpus = [types.DeviceRequest(count=-1, capabilities=[["gpu"]])] if self._gpu_enabled else None
+        return {
+            # Its files belong to whoever runs this.
+            "user": f"{os.getuid()}:{os.getgid()}",
+            "mounts": [types.Mount(target, source, type="bind", read_only=only) for source, target, only in mounts],
+            "environment": {"HOME": "/tmp"},  # noqa: S108  # the container's own
+            "labels": {**(job.labels or {}), **_labels(job)},
+            "mem_limit": self._memory_limit,
+            "memswap_limit": self._memory_limit,
+            "device_requests": gpus,
+            "cap_drop": ["ALL"],
+            "security_opt": ["no-new-privileges:true"],
+            "read_only": True,
+            "tmpfs": TMPFS,
+            "pids_limit": PIDS,
+            "network_mode": "none",
+            # Signals reach a runner that is not the first process, and what it leaves behind is buried.
+            "init": True,
+            # What it says is read as it comes; kept nowhere, it fills no disk.
+            "log_config": types.LogConfig(type="none"),
+        }
+
+
+def end_container(name: str, environment: Mapping[str, str] | None = None) -> bool:
+    """Remove the container of that name, running or not; return whether there was one that is ours.
+
+    Raises:
+        FineTuneDependencyError: the library is not installed.
+        FineTuneStageError: no engine answers, or it refuses.
+    """
+    kind, _, found = name.partition(":")
+    if kind != CONTAINER or not found:
+        return False
+    with docker_engine(os.environ if environment is None else environment) as engine:
+        try:
+            container = engine.containers.get(found)
+        except docker_library().errors.NotFound:
+            return False
+        if container.labels.get(COMPONENT) != FINE_TUNE:
+            return False
+        _remove(container)
+    return True
+
+
+def _failed(job: StageJob, reason: str) -> StageOutcome:
+    return StageOutcome(end=StageEnd.FAILED, reason=f"{job.config.stage}: {reason}")
+
+
+def _labels(job: StageJob) -> dict[str, str]:
+    return {MANAGED: "true", COMPONENT: FINE_TUNE, RUN: job.run_id, STAGE: str(job.config.stage)}
+
+
+def _remove_former(engine: Any, job: StageJob) -> None:
+    """Remove what an executor left that died between making a container and naming it."""
+    labels = [f"{name}={value}" for name, value in _labels(job).items()]
+    for container in engine.containers.list(all=True, filters={"label": labels}, ignore_removed=True):
+        _remove(container)
+
+
+def _remove(container: Any) -> None:
+    with contextlib.suppress(docker_library().errors.NotFound):
+        container.remove(force=True, v=True)
+
+
+def _signal(container: Any, name: str) -> None:
+    errors = docker_library().errors
+    try:
+        container.kill(signal=name)
+    except errors.NotFound:
+        return
+    except errors.APIError as error:
+        # It has ended meanwhile.
+        if error.status_code != 409:  # noqa: PLR2004  # conflict
+            raise
+
+
+def _signed(code: int) -> int:
+    return _SIGNALLED - code if code > _SIGNALLED else code

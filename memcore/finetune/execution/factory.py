@@ -1,0 +1,41 @@
+"""The executor that is configured, and the end of whatever one has left running."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from memcore.config.finetune import FineTuneExecutionConfig
+from memcore.finetune.execution.docker import DockerExecutor, end_container
+from memcore.finetune.execution.process import ProcessExecutor
+from memcore.finetune.execution.process import end_by_name as end_process
+from memcore.finetune.execution.protocol import StageExecutor
+
+
+def create_executor(
+    config: FineTuneExecutionConfig, scratch: Path, *, environment: Mapping[str, str] | None = None
+) -> StageExecutor:
+    """Return what carries out the stages.
+
+    Args:
+        config: where they run.
+        scratch: a folder for the runners' configurations.
+        environment: names the Docker engine; this process's own by default.
+    """
+    if config.backend != "docker" or config.image is None:
+        return ProcessExecutor(scratch)
+    return DockerExecutor(
+        scratch,
+        image=config.image,
+        gpu_enabled=config.gpu_enabled,
+        memory_limit=config.memory_limit,
+        environment=environment,
+    )
+
+
+def end_by_name(name: str, *, environment: Mapping[str, str] | None = None) -> bool:
+    """End what an executor has named (``process:...``, ``container:...``); return whether there was such a thing.
+
+    Raises:
+        FineTuneDependencyError: it is a container, and the Docker library is not installed.
+        FineTuneStageError: it is a container, and no engine answers, or it refuses.
+    """
+    return end_process(name) or end_container(name, environment)

@@ -1,0 +1,152 @@
+"""``make bench-finetune``: what fine-tuning on unlabelled texts gains on LoCoMo; see docs/fine-tuning.md.
+
+Training sees the turns of conversations 1 to 5 with questions made of their own words; the share of meaning in the
+fused search is chosen there too, for the base as for the trained model. What is shown is of the questions of 6 and 7.
+"""
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[3]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from benchmarks.finetune.judging import Judged  # noqa: E402  # a script must find the tree first
+from benchmarks.retrieval.conversations import FOLDER, Conversation, conversations  # noqa: E402
+from rich.console import Console  # noqa: E402
+
+from memcore.embedding.tokenizer import fold  # noqa: E402
+from memcore.errors import FineTuneDependencyError  # noqa: E402
+from memcore.finetune.checkpoint import load_checkpoint, read_manifest  # noqa: E402
+from memcore.finetune.encoder import Encoder, load_model, needed  # noqa: E402
+from memcore.finetune.evaluate import Lead, lead_of  # noqa: E402
+from memcore.finetune.generate import TRAINING_FILE, generate  # noqa: E402
+from memcore.finetune.mine import TRIPLES_FILE, mine  # noqa: E402
+from memcore.finetune.passage import Passage  # noqa: E402
+from memcore.finetune.runner_config import GeneratingConfig, TrainingConfig  # noqa: E402
+from memcore.finetune.stage import FineTuneStage  # noqa: E402
+from memcore.finetune.static_model import STATIC, load_static  # noqa: E402
+from memcore.finetune.train import train  # noqa: E402
+
+#: What each kind is trained with; a table takes many pairs in the time in which a transformer takes few.
+PAIRS = {"transformer": 800, STATIC: 5_000}
+RATES = {"transformer": 5e-5, STATIC: 2e-3}
+BATCHES = {"transformer": 32, STATIC: 128}
+
+#: What the bench was built to watch, for a transformer.
+WANTED_DENSE = 0.40
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure and print; 1 when a target is missed, or one seed gives two checkpoints."""
+    parser = argparse.ArgumentParser(description="Fine-tuning without labels: what it gains on held-out conversations.")
+    parser.add_argument("--kind", choices=("transformer", STATIC), default="transformer")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--pairs", type=int)
+    parser.add_argument("--negatives", type=int, default=1)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--learning-rate", type=float)
+    parser.add_argument("--twice", action="store_true", help="train the first seed twice, and compare the checkpoints")
+    options = parser.parse_args(argv)
+    console, told = Console(highlight=False, width=170), conversations()
+    if not told:
+        console.print(f"fine-tuning: skipped: no data (set {FOLDER} to a folder of conversation_*.json)")
+        return 0
+    try:
+        needed("torch").set_num_threads(1)
+        needed("sentence_transformers")
+    except FineTuneDependencyError as error:
+        console.print(f"fine-tuning: skipped: {error}")
+        return 0
+    os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    return _measure(options, told[:5], told[5:7], console)
+
+
+def _measure(
+    options: argparse.Namespace, seen: list[Conversation], held_out: list[Conversation], console: Console
+) -> int:
+    base = _encoder(options.kind, _base(options.kind))
+    weight = Judged(base, seen).best_weight()
+    old = Judged(base, held_out)
+    dense, fused = old.dense(), old.fused(weight)
+    console.print(
+        f"{options.kind}, {len(dense)} questions of {len(held_out)} conversations; "
+        f"base: dense {dense.mean():.3f}, fused {fused.mean():.3f} at {weight}"
+    )
+    is_met = True
+    for seed in options.seeds:
+        with tempfile.TemporaryDirectory(prefix="memtend-bench-") as folder:
+            begun = time.monotonic()
+            checkpoint = _trained(options, seen, seed, Path(folder))
+            seconds = time.monotonic() - begun
+            new = _encoder(options.kind, load_checkpoint(checkpoint))
+            new_weight = Judged(new, seen).best_weight()
+            judged = Judged(new, held_out)
+            now, both = judged.dense(), judged.fused(new_weight)
+            gain = now.mean() / dense.mean() - 1.0
+            lead = lead_of(both, fused, seed=0)
+            console.print(
+                f"seed {seed}: dense {now.mean():.3f} ({gain:+.1%}, {_told(lead_of(now, dense, seed=0))}), "
+                f"fused {both.mean():.3f} at {new_weight} ({_told(lead)}), "
+                f"at the base's weight {judged.fused(weight).mean():.3f}; {seconds:.0f} s, "
+                f"{read_manifest(checkpoint).sha256[:12]}"
+            )
+            is_met = is_met and lead.low > 0.0 and (options.kind == STATIC or gain >= WANTED_DENSE)
+            if options.twice and seed == options.seeds[0]:
+                again = _trained(options, seen, seed, Path(folder, "again"))
+                same = read_manifest(again).sha256 == read_manifest(checkpoint).sha256
+                console.print(f"seed {seed} again: {'the same' if same else 'ANOTHER'} checkpoint")
+                is_met = is_met and same
+    console.print(
+        f"Python {platform.python_version()}, torch {needed('torch').__version__} on one thread, "
+        f"load {os.getloadavg()[0]:.1f}: targets {'met' if is_met else 'MISSED'}"
+    )
+    return 0 if is_met else 1
+
+
+def _trained(options: argparse.Namespace, seen: list[Conversation], seed: int, folder: Path) -> Path:
+    passages = [Passage(text=turn.told, source="memory") for told in seen for turn in told.turns]
+    asked = GeneratingConfig(
+        stage=FineTuneStage.GENERATING_DATA,
+        output_dir=str(folder),
+        seed=seed,
+        max_pairs=options.pairs or PAIRS[options.kind],
+        queries_per_passage=1,
+        validation_split=0.05,
+    )
+    generate(passages, asked, folder)
+    base = _encoder(options.kind, _base(options.kind))
+    mine(folder / TRAINING_FILE, base, folder, top_k=options.negatives)
+    config = TrainingConfig(
+        stage=FineTuneStage.TRAINING,
+        output_dir=str(folder),
+        training_data_path=str(folder / TRIPLES_FILE),
+        kind=options.kind,
+        seed=seed,
+        epochs=options.epochs,
+        learning_rate=options.learning_rate or RATES[options.kind],
+        batch_size=BATCHES[options.kind],
+    )
+    return train(folder / TRIPLES_FILE, folder, config)
+
+
+def _base(kind: str) -> Any:
+    return load_static() if kind == STATIC else load_model(None)
+
+
+def _encoder(kind: str, model: Any) -> Encoder:
+    return Encoder(model, prepared=fold) if kind == STATIC else Encoder(model)
+
+
+def _told(lead: Lead) -> str:
+    return f"{lead.mean:+.3f} [{lead.low:+.3f}, {lead.high:+.3f}]"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

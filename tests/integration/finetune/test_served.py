@@ -1,0 +1,90 @@
+"""A checkpoint of a real training, loaded as the product loads it, beside the model that was trained."""
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from memcore.embedding.choice import EmbedderChoice
+from memcore.embedding.factory import create_embedder
+from memcore.embedding.tokenizer import fold
+from memcore.finetune.checkpoint import load_checkpoint, read_manifest
+from memcore.finetune.lines import write_lines
+from memcore.finetune.pair import Triple
+from memcore.finetune.runner_config import TrainingConfig
+from memcore.finetune.stage import FineTuneStage
+from memcore.finetune.train import train
+
+pytestmark = [
+    pytest.mark.service,
+    pytest.mark.skipif(not os.environ.get("MEMTEND_TEST_TORCH"), reason="MEMTEND_TEST_TORCH is not set"),
+    # The libraries warn of each other.
+    pytest.mark.filterwarnings("ignore"),
+]
+
+Kind = Literal["transformer", "static"]
+
+TEXTS = [
+    "What did they decide about the pumps?",
+    "The pump of hall seven failed at night, and nobody saw it until the morning shift came.",
+    "Straße, naïve café, ÅNGSTRÖM",
+    "東京で会議があります",
+    "retry_count = 3  # raised after the outage",
+    "a longer report of the night shift in hall seven " * 90,
+]
+
+
+def trained(folder: Path, kind: Kind) -> Path:
+    write_lines(
+        folder / "triples.jsonl",
+        [
+            Triple(query=f"What failed in hall {number}?", positive=f"The pump of hall {number} failed.", negatives=())
+            for number in range(8)
+        ],
+    )
+    config = TrainingConfig(
+        stage=FineTuneStage.TRAINING,
+        output_dir=str(folder),
+        training_data_path=str(folder / "triples.jsonl"),
+        kind=kind,
+        epochs=1,
+        batch_size=4,
+        learning_rate=1e-4,
+    )
+    return train(folder / "triples.jsonl", folder, config)
+
+
+def by_torch(model: Any, texts: list[str]) -> Any:
+    return model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+
+
+def test_a_transformer_is_the_same_without_torch(tmp_path: Path) -> None:
+    folder = trained(tmp_path, "transformer")
+    embedder = create_embedder(EmbedderChoice(provider="onnx", model=str(folder), dims=384))
+    model = load_checkpoint(folder)
+    np.testing.assert_allclose(embedder.embed_documents(TEXTS), by_torch(model, TEXTS), atol=1e-4)
+    assert embedder.name.startswith("checkpoint-")
+    assert embedder.name.endswith(f"-{model.max_seq_length}")
+    assert model.max_seq_length == 512
+
+
+def test_a_table_is_the_same_without_torch(tmp_path: Path) -> None:
+    folder = trained(tmp_path, "static")
+    embedder = create_embedder(EmbedderChoice(provider="static", model=str(folder), dims=256))
+    expected = by_torch(load_checkpoint(folder), [fold(text) for text in TEXTS])
+    np.testing.assert_allclose(embedder.embed_documents(TEXTS), expected, atol=1e-5)
+    base = create_embedder("static").embed_documents(TEXTS)
+    assert np.abs(embedder.embed_documents(TEXTS) - base).max() > 1e-4
+
+
+@pytest.mark.parametrize("kind", ["static", "transformer"])
+def test_the_same_seed_gives_the_same_checkpoint(tmp_path: Path, kind: Kind) -> None:
+    import torch  # noqa: PLC0415  # two seconds that only these tests take
+
+    torch.set_num_threads(1)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    hashes = {read_manifest(trained(tmp_path / name, kind)).sha256 for name in ("a", "b")}
+    assert len(hashes) == 1
