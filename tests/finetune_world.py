@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from faults import Faults
 from ledgers import COMPANY, StoppedClock
 
-from memcore.finetune.checkpoint import CHECKPOINT, MANIFEST_FILE, TABLE_FILE, Manifest, folder_hash
+from memcore.embedding.static_folder import TABLE_FILE
+from memcore.finetune.checkpoint import CHECKPOINT, MANIFEST_FILE, Manifest, folder_hash
 from memcore.finetune.evaluate import REPORT_FILE, EvalReport, Lead
 from memcore.finetune.execution.protocol import StageEnd, StageExecutor, StageJob, StageOutcome
 from memcore.finetune.generate import TRAINING_FILE, VALIDATION_FILE
