@@ -16,7 +16,8 @@ from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.embedding.protocol import Embedder
 from memcore.experience.service import CompressionService
-from memcore.finetune.execution.process import ProcessExecutor, end_by_name
+from memcore.finetune.execution.factory import end_by_name
+from memcore.finetune.execution.process import ProcessExecutor
 from memcore.finetune.gather import gather
 from memcore.finetune.host import this_host
 from memcore.finetune.plan import FineTunePlan
