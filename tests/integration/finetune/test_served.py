@@ -11,6 +11,7 @@ from memcore.embedding.choice import EmbedderChoice
 from memcore.embedding.factory import create_embedder
 from memcore.embedding.tokenizer import fold
 from memcore.finetune.checkpoint import load_checkpoint, read_manifest
+from memcore.finetune.encoder import needed
 from memcore.finetune.lines import write_lines
 from memcore.finetune.pair import Triple
 from memcore.finetune.runner_config import TrainingConfig
@@ -81,9 +82,7 @@ def test_a_table_is_the_same_without_torch(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["static", "transformer"])
 def test_the_same_seed_gives_the_same_checkpoint(tmp_path: Path, kind: Kind) -> None:
-    import torch  # noqa: PLC0415  # two seconds that only these tests take
-
-    torch.set_num_threads(1)
+    needed("torch").set_num_threads(1)
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     hashes = {read_manifest(trained(tmp_path / name, kind)).sha256 for name in ("a", "b")}
