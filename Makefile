@@ -40,7 +40,7 @@ test: lint  ## Check the code, then run every test, those with real processes an
 	$(BIN)/python -m pytest tests/acceptance --junitxml=$(REPORTS)/3-acceptance.xml
 	@$(BIN)/python tests/tally.py $(REPORTS)
 
-test-fast: $(VENV)/.dev  ## Run the tests of plain functions and of every implementation: under two minutes.
+test-fast: $(VENV)/.dev  ## Run the tests of plain functions and of every implementation: two minutes and a half.
 	$(BIN)/python -m pytest tests/unit tests/contract -n 2 --dist worksteal
 
 lint: $(VENV)/.dev types  ## Check style, types and the arrows between the rooms; change nothing.
