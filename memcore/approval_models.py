@@ -36,6 +36,9 @@ MAX_FIGURES = 64
 #: Who proposes or decides.
 Name = Annotated[NotBlankStr, StringConstraints(max_length=MAX_NAME_CHARS), NoNul]
 
+#: Why somebody decides so.
+Reason = Annotated[NotBlankStr, StringConstraints(max_length=MAX_REASON_CHARS), NoNul]
+
 
 class ApprovalState(StrEnum):
     """What became of a proposal; ``approved`` becomes ``undone`` when a person takes it back, the rest is final."""
@@ -125,7 +128,7 @@ class Word(Frozen):
     """
 
     by: Name
-    reason: Annotated[NotBlankStr, StringConstraints(max_length=MAX_REASON_CHARS), NoNul] | None = None
+    reason: Reason | None = None
 
     @model_validator(mode="wrap")
     @classmethod

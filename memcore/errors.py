@@ -32,7 +32,14 @@
     ├── FineTuneStageError           a stage of a fine-tune run failed; the message says which and why
     ├── FineTuneCancelledError       a person cancelled the run
     ├── FineTuneRunActiveError       another fine-tune run has not ended
-    └── FineTuneNotResumableError    the run is complete, or has not ended
+    ├── FineTuneRunNotResumableError the run is complete, or has not ended
+    ├── CheckpointConflictError      as things stand, the checkpoint may not be deployed or deleted
+    ├── CheckpointCorruptError       the checkpoint's folder is not what was registered
+    ├── CheckpointRollbackUnavailableError nothing is kept that could serve again
+    └── CheckpointRollbackCorruptError what is kept cannot serve again as it was
+
+``FineTuneRunNotFoundError`` and ``CheckpointNotFoundError`` are MemoryNotFoundErrors, ``MemoryBackendUnsupportedError``
+is a MemoryCapabilityError. ``domain_code`` says for programs what kind each is, ``is_retryable`` whether to try again.
 """
 
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -49,6 +56,9 @@ class MemoryError(Exception):  # noqa: A001  # the reference fixes the name
 
     #: Whether doing the same again later may succeed.
     is_retryable: ClassVar[bool] = False
+
+    #: What kind it is, for those who answer another program: ``not_found``, ``conflict``, ``not_supported``, ...
+    domain_code: ClassVar[str] = "internal"
 
 
 class MemoryConnectionError(MemoryError):
@@ -78,6 +88,8 @@ class MemoryEmbeddingError(MemoryError):
 class MemoryNotFoundError(MemoryError):
     """The id names no memory, agent or run."""
 
+    domain_code = "not_found"
+
 
 class MemoryConfigError(MemoryError):
     """The configuration is invalid; the message names the key."""
@@ -90,6 +102,8 @@ class MemoryInputError(MemoryError):
         field: the field's dotted name, as the caller wrote it.
         problem: what is wrong with it, with the limit.
     """
+
+    domain_code = "invalid"
 
     def __init__(self, field: str, problem: str) -> None:
         """Build the one-sentence message from field and problem."""
@@ -134,6 +148,30 @@ def _in_words(error: "ErrorDetails") -> str:  # noqa: PLR0911  # a table of sent
 
 class MemoryCapabilityError(MemoryError):
     """The backend does not support the operation."""
+
+    domain_code = "not_supported"
+
+
+class MemoryBackendUnsupportedError(MemoryCapabilityError):
+    """The backend of this policy has nothing that the operation works on; asking again changes nothing.
+
+    Args:
+        reason: one sentence, not blank; it cannot be changed afterwards.
+
+    Raises:
+        ValueError: the reason is blank.
+    """
+
+    def __init__(self, reason: str) -> None:
+        """Keep the sentence, and nothing else."""
+        if not reason.strip():
+            raise ValueError("reason: must not be blank")
+        super().__init__(reason)
+
+    @property
+    def reason(self) -> str:
+        """Why, in one sentence."""
+        return str(self.args[0])
 
 
 class MemoryQueueFullError(MemoryError):
@@ -301,6 +339,46 @@ class FineTuneCancelledError(MemoryError):
 class FineTuneRunActiveError(MemoryError):
     """Another fine-tune run of the company has not ended; nothing was started."""
 
+    domain_code = "conflict"
 
-class FineTuneNotResumableError(MemoryError):
+
+class FineTuneRunNotFoundError(MemoryNotFoundError):
+    """The id names no fine-tune run of the company."""
+
+    def __init__(self) -> None:
+        """Name the field, and where the ids are."""
+        super().__init__("run_id: names no fine-tune run; see `memtend finetune runs`")
+
+
+class FineTuneRunNotResumableError(MemoryError):
     """The fine-tune run is complete, or has not ended; only a failed or cancelled one can be resumed."""
+
+    domain_code = "conflict"
+
+
+class CheckpointNotFoundError(MemoryNotFoundError):
+    """The id names no checkpoint of the company."""
+
+    def __init__(self) -> None:
+        """Name the field, and where the ids are."""
+        super().__init__("checkpoint_id: names no checkpoint; see `memtend finetune checkpoints`")
+
+
+class CheckpointConflictError(MemoryError):
+    """As things stand, the checkpoint may not be deployed or deleted; nothing was changed, and the message says why."""
+
+    domain_code = "conflict"
+
+
+class CheckpointCorruptError(MemoryError):
+    """The checkpoint's folder is gone, or not what was registered; what serves goes on, and the message says why."""
+
+
+class CheckpointRollbackUnavailableError(MemoryError):
+    """Nothing is kept that could serve again; what serves goes on, and the message says why."""
+
+    domain_code = "conflict"
+
+
+class CheckpointRollbackCorruptError(MemoryError):
+    """What is kept from before cannot serve again as it was; what serves goes on, and the message says why."""

@@ -77,6 +77,11 @@ def checkpoint_id(*, company: str, run_id: str) -> str:
     return _derive("checkpoint", company, run_id)
 
 
+def finetune_run_id(*, company: str, cause: str) -> str:
+    """Return the id of the fine-tune run that one cause asks for; the same cause starts one."""
+    return _derive("finetune run", company, cause)
+
+
 def tools_key(tools: Iterable[str]) -> str:
     """Return what stands for tools called in this order."""
     return _derive("tools", *tools)

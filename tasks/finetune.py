@@ -1,10 +1,12 @@
-"""Fine-tune job: one stage of a run, in a process of its own."""
+"""Fine-tune job: one stage of a run, in a process of its own; the first of one that an engine asks for starts it."""
 
 from datetime import timedelta
 
+from memcore.errors import FineTuneRunActiveError
+from memcore.finetune.plan import FineTunePlan
 from memcore.jobs.finetune_payload import FineTunePayload
 from memcore.jobs.names import TaskName
-from memcore.jobs.outcomes import Outcome
+from memcore.jobs.outcomes import Outcome, Skipped
 from memcore.jobs.queues import Queue
 from tasks.crew import Crew
 from tasks.job import Job, Limits
@@ -16,7 +18,13 @@ _RETRY_DELAY = timedelta(seconds=10)
 
 @opens(FineTunePayload, retry_after=_RETRY_DELAY)
 def finetune(job: FineTunePayload, crew: Crew) -> Outcome:
-    """Carry out the run's next stage, and ring for the one behind it."""
+    """Make sure that the run has its row, carry out its next stage, and ring for the one behind it."""
+    if job.plan is not None:
+        plan = FineTunePlan.model_validate(job.plan).model_dump(mode="json")
+        try:
+            crew.ledger.finetune_runs.start(job.company, plan, run_id=job.run_id)
+        except FineTuneRunActiveError as error:
+            return Skipped(reason=str(error))
     step = crew.finetune(job.run_id)
     if step.goes_on:
         crew.bell.ring_finetune(crew.company, job.run_id)

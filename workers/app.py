@@ -11,6 +11,7 @@ from memcore.clock import Clock, utc_now
 from memcore.config.loader import load_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
+from memcore.finetune.execution.factory import execution_of, require_executor
 from memcore.jobs.queues import Queue
 from tasks import JOBS
 from tasks.job import Job
@@ -20,6 +21,7 @@ from workers.broker import broker_conf
 from workers.crew import CrewOnDuty, WorkerCrew
 from workers.groups import STORE, WorkerGroup
 from workers.lifecycle import watch_pool, watch_pulse
+from workers.progress import TaskProgress
 from workers.task import build_tasks
 
 #: How long a stopping worker lets running jobs finish, in seconds, before it gives them back to the broker.
@@ -36,16 +38,19 @@ def create_app(settings: Settings, *, group: WorkerGroup = STORE, clock: Clock =
     """Return the app for one group of workers; nothing is connected yet.
 
     Raises:
-        MemoryConfigError: the policy file is invalid.
+        MemoryConfigError: the policy file is invalid, or this group lacks what it asks for.
     """
     transport.register()
     policy = load_policy(settings.policy_path) if settings.policy_path else Policy()
+    if Queue.FINETUNE in group.queues:
+        require_executor(execution_of(settings, policy))
     app = Celery("memtend", set_as_current=False)
     _configure(app, settings, group)
     bell = BrokerBell(app)
     # Loaded once, wherever that is asked first: a prefork parent does so for all its children.
     embedder = cache(lambda: create_configured_embedder(settings, policy))
-    crew = CrewOnDuty(lambda: WorkerCrew(settings, policy, bell, embedder=embedder(), clock=clock))
+    telling = TaskProgress(app, settings, keep_seconds=RESULT_SECONDS).of_this_job
+    crew = CrewOnDuty(lambda: WorkerCrew(settings, policy, bell, embedder=embedder(), clock=clock, telling=telling))
     build_tasks(app, all_jobs(), crew)
     watch_pool(crew, group, share=embedder)
     watch_pulse(app, settings, group)

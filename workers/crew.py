@@ -11,22 +11,22 @@ from memcore.approvals.factory import create_approvals
 from memcore.backends.factory import create_worker_backend
 from memcore.backends.facts import facts_of
 from memcore.clock import Clock, utc_now
-from memcore.config.finetune import FineTuneExecutionConfig
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.embedding.protocol import Embedder
 from memcore.experience.service import CompressionService
-from memcore.finetune.execution.factory import end_by_name
-from memcore.finetune.execution.process import ProcessExecutor
+from memcore.finetune.execution.factory import create_executor, end_by_name, execution_of
 from memcore.finetune.gather import gather
 from memcore.finetune.host import this_host
 from memcore.finetune.plan import FineTunePlan
 from memcore.finetune.pulse import Pulse
+from memcore.finetune.question_writer import QuestionWriter
 from memcore.finetune.run_folder import RUNS, SCRATCH
 from memcore.finetune.run_service import FineTuneService, Place, Step
 from memcore.intake import Intake, Written
 from memcore.jobs.outcomes import Outcome
 from memcore.jobs.payloads import StoreItem
+from memcore.jobs.progress import Tell, untold
 from memcore.ledger.ledger import Ledger
 from memcore.llm.factory import create_model
 from memcore.loop_thread import LoopThread
@@ -61,12 +61,14 @@ class WorkerCrew:
         *,
         embedder: Embedder | None = None,
         clock: Clock = utc_now,
+        telling: Callable[[], Tell] = lambda: untold,
     ) -> None:
         """Open every connection; raises MemoryConfigError or MemoryConnectionError in one sentence."""
         self.company = settings.company
         self.policy = policy
         self.bell = bell
         self.clock = clock
+        self._telling = telling
         with ExitStack() as opened:
             self._loop = LoopThread("crew-loop")
             opened.callback(self._loop.close)
@@ -149,17 +151,14 @@ class WorkerCrew:
             ),
             company=settings.company,
         )
+        execution = execution_of(settings, policy)
         self._finetune = FineTuneService(
             self.ledger,
-            ProcessExecutor(settings.home / SCRATCH),
+            create_executor(execution, settings.home / SCRATCH),
             gather=self._gather,
             reap=end_by_name,
             company=settings.company,
-            place=Place(
-                runs=settings.home / RUNS,
-                host=this_host(),
-                timeout_seconds=FineTuneExecutionConfig().timeout_seconds,
-            ),
+            place=Place(runs=settings.home / RUNS, host=this_host(), timeout_seconds=execution.timeout_seconds),
             clock=clock,
         )
         self._open_mirror = partial(create_mirror, settings, policy)
@@ -191,7 +190,7 @@ class WorkerCrew:
 
     def evolve(self, cycle_id: str) -> Outcome:
         """Carry out a cycle of the skill evolver."""
-        return self._loop.run(self._cycles.run(cycle_id))
+        return self._loop.run(self._cycles.run(cycle_id, tell=self._telling()))
 
     def pass_on(self, agent_id: str) -> int:
         """Give an agent's lessons to its like, if the policy says so."""
@@ -199,11 +198,11 @@ class WorkerCrew:
 
     def reindex(self) -> Slice:
         """Carry the company's reindex on for one slice of time."""
-        return self._loop.run(self._reindex())
+        return self._loop.run(self._reindex(self._telling()))
 
     def finetune(self, run_id: str) -> Step:
         """Carry out a fine-tune run's next stage."""
-        return self._finetune.run(run_id)
+        return self._finetune.run(run_id, tell=self._telling())
 
     def tend_approvals(self) -> None:
         """Let go of proposals that waited too long, and carry on with decisions that dead processes left open."""
@@ -224,10 +223,11 @@ class WorkerCrew:
         """Finish what lies on the desk and close every connection."""
         self._opened.close()
 
-    async def _reindex(self) -> Slice:
+    async def _reindex(self, tell: Tell) -> Slice:
         # Opened by the first slice: a reindex is rare, and its embedder may take as much room as the rest.
         self._mirror = self._mirror or self._open_mirror()
-        return await ReindexService(self._mirror, self.ledger, company=self.company, clock=self.clock).run()
+        service = ReindexService(self._mirror, self.ledger, company=self.company, clock=self.clock)
+        return await service.run(tell=tell)
 
     def _close_mirror(self) -> None:
         if self._mirror is not None:
@@ -238,13 +238,24 @@ class WorkerCrew:
             self._loop.run(self.model.close())
 
     def _gather(self, plan: FineTunePlan, path: Path, pulse: Pulse) -> None:
+        writer = QuestionWriter(
+            self.model,
+            self.ledger,
+            company=self.company,
+            run_id=pulse.run_id,
+            model_name=self.policy.memory.llm.model,
+            count=plan.queries_per_passage,
+            alive=pulse.check,
+            clock=self.clock,
+        )
         self._loop.run(
             gather(
                 self._backend,
                 self.ledger,
                 path,
                 company=self.company,
-                chunk_words=plan.chunk_words,
+                plan=plan,
+                writer=writer,
                 alive=pulse.check,
             )
         )

@@ -74,8 +74,8 @@ def embedder_choice(settings: "Settings", policy: "Policy") -> EmbedderChoice:
     config = policy.memory.embedder or EmbedderOverrideConfig()
     return EmbedderChoice(
         provider=config.provider or settings.embedder,
-        model=config.model,
-        dims=config.dims,
+        model=config.asked_model,
+        dims=config.asked_dims,
         sides=Sides(query_prefix=config.query_prefix or "", document_prefix=config.document_prefix or ""),
         url=settings.embedder_url,
         api_key=settings.embedder_api_key,

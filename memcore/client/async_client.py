@@ -1,10 +1,10 @@
 """``AsyncMemoryClient``: the same client for engines that live in an event loop."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
 
 from memcore.client.client import BLOCK_SECONDS, MemoryClient
 from memcore.client.envelope import ImportRecord, Scope
@@ -28,6 +28,7 @@ from memcore.models import MemoryStoreRequest
 
 if TYPE_CHECKING:
     from memcore.config.settings import Settings
+    from memcore.finetune.plan import FineTunePlan
 
 #: Calls at a time: a send takes a tenth of a millisecond, so that only a broker that hangs makes more of them wait.
 THREADS = 4
@@ -150,6 +151,10 @@ class AsyncMemoryClient:
     async def evolve_now(self) -> JobReceipt:
         """Ask the skill evolver to look now; the job's id is the cycle's id."""
         return await self._run(self._client.evolve_now)
+
+    async def finetune(self, plan: "FineTunePlan | Mapping[str, Any]", *, request_id: str | None = None) -> JobReceipt:
+        """Ask for the embedder to be trained on the fleet's own texts; the job's id is the run's id."""
+        return await self._run(self._client.finetune, plan, request_id=request_id)
 
     async def record_use(self, uses: Iterable[Use], *, batch_id: str | None = None) -> JobReceipt:
         """Tell which memories agents were shown, up to 1,024 in one call; the job's id is the batch's."""

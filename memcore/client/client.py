@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from pydantic import ValidationError
 
@@ -25,7 +25,7 @@ from memcore.client.receipts import (
     JobStatus,
     StoreReceipt,
 )
-from memcore.client.run_post import post_cycle, post_run
+from memcore.client.run_calls import RunCalls
 from memcore.client.trace_post import post_trace
 from memcore.clock import Clock, utc_now
 from memcore.errors import MemoryInputError
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 BLOCK_SECONDS = 30.0
 
 
-class MemoryClient:
+class MemoryClient(RunCalls):
     """Send memories and maintenance jobs, and ask what became of them. Thread-safe; close it when done.
 
     Every call validates before anything is sent, and returns once the broker holds the job (at-least-once; ids are
@@ -169,54 +169,6 @@ class MemoryClient:
             self._seal(each.agent_id, each.request(), created_at=each.created_at, scope=each.scope()) for each in dated
         ]
         return self._send_items(items, queue=Queue.STORE_BULK, track=track)
-
-    def maintain_now(self, agent_id: str, *, allow_large: bool = False) -> JobReceipt:
-        """Ask for one agent's maintenance now, beside its schedule; the job's id is the run's id.
-
-        Args:
-            agent_id: whose memories.
-            allow_large: release the brake on runs that would remove a large share of the memories.
-        """
-        return self._send_run(agent_id, allow_large=allow_large)
-
-    def undo(self, agent_id: str, run_id: str) -> JobReceipt:
-        """Ask for a run to be undone: what it removed comes back, what it made goes; the job has the undo's run id."""
-        return self._send_run(agent_id, kind="undo", undo_of=run_id)
-
-    def restore(self, agent_id: str, entry_id: str) -> JobReceipt:
-        """Ask for a memory to be brought back from the archive as it was; the job's id is the run's id.
-
-        The next nights leave it alone for a while, and the run can be undone. A memory that stands in the store already
-        is left as it is: the job ends as skipped.
-
-        Args:
-            agent_id: whose memory.
-            entry_id: the archival id, or the memory's own id.
-        """
-        return self._send_run(agent_id, kind="restore", scope_id=entry_id)
-
-    def end_session(self, agent_id: str, session_id: str) -> JobReceipt:
-        """Say that a session has ended: what was to live no longer goes, and `memtend runs undo` brings it back.
-
-        At level session that is every memory stored in it before this call, also one that is still in the queue; at
-        other levels the working ones. Ending twice, or what nobody knows, does nothing.
-        """
-        return self._send_run(agent_id, kind="end_session", scope_id=session_id)
-
-    def end_project(self, agent_id: str, project_id: str) -> JobReceipt:
-        """Say that a project has ended: as end_session, of every memory at the levels session and project."""
-        return self._send_run(agent_id, kind="end_project", scope_id=project_id)
-
-    def end_task(self, agent_id: str, task_id: str) -> JobReceipt:
-        """Say that a task has ended: its working memories go, whatever the agent's level."""
-        return self._send_run(agent_id, kind="end_task", scope_id=task_id)
-
-    def evolve_now(self) -> JobReceipt:
-        """Ask the skill evolver to look now, beside its schedule; the job's id is the cycle's id.
-
-        It files proposals that wait for a person (docs/skills.md). While it is switched off, the cycle is empty.
-        """
-        return post_cycle(self._sender, company=self._company, now=self._clock(), admit=self._admit)
 
     def record_use(self, uses: Iterable[Use], *, batch_id: str | None = None) -> JobReceipt:
         """Tell which memories agents were shown, up to 1,024 in one call; the job's id is the batch's.
@@ -391,7 +343,3 @@ class MemoryClient:
         return StoreReceipt(
             job_ids=tuple(posting.job_id for posting in postings), memory_ids=tuple(item.id for item in items)
         )
-
-    def _send_run(self, agent_id: str, **wanted: Any) -> JobReceipt:
-        now = self._clock()
-        return post_run(self._sender, agent_id, company=self._company, now=now, admit=self._admit, **wanted)

@@ -44,12 +44,16 @@ class JobStatus(Frozen):
     Attributes:
         facts: small counts that the job reported, such as ``stored``.
         reason: why it was skipped, snoozed, retried or given up.
+        stage: what a long job is at, as far as it has said.
+        fraction: the share of the stage, or of a reindex, that is done, 0 to 1.
     """
 
     job_id: str
     state: JobState
     facts: dict[str, int] = Field(default_factory=dict)
     reason: str | None = None
+    stage: str | None = None
+    fraction: float | None = Field(default=None, ge=0.0, le=1.0)
 
     @property
     def is_finished(self) -> bool:

@@ -30,8 +30,11 @@ _PUBLISH_RETRIES = 3
 #: The state, beside Celery's own, of a job that will be run again at a better time.
 SNOOZED = "SNOOZED"
 
+#: The state of a long job that says how far it is.
+PROGRESS = "PROGRESS"
+
 #: Celery's states that say a job has started but not ended.
-_RUNNING_STATES = {"STARTED", "PROGRESS", "RECEIVED"}
+_RUNNING_STATES = {"STARTED", PROGRESS, "RECEIVED"}
 
 #: What kombu must be told of a Redis broker.
 _PATIENCE = {"socket_connect_timeout": _CONNECT_SECONDS, "socket_keepalive": True}
@@ -149,7 +152,8 @@ def _status(job_id: str, meta: dict[str, Any]) -> JobStatus:
             reason=result.get("reason"),
         )
     if state in _RUNNING_STATES:
-        return JobStatus(job_id=job_id, state=JobState.RUNNING)
+        told = result if state == PROGRESS and isinstance(result, dict) else {}
+        return JobStatus(job_id=job_id, state=JobState.RUNNING, stage=told.get("stage"), fraction=told.get("fraction"))
     if state == "RETRY":
         return JobStatus(job_id=job_id, state=JobState.RETRYING)
     if state == SNOOZED and isinstance(result, dict):

@@ -6,6 +6,8 @@ from functools import cache
 
 from memcore.config.company import CompanyMemoryConfig
 from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType
+from memcore.config.embedder import EmbedderOverrideConfig
+from memcore.config.finetune import FineTuneExecutionConfig
 from memcore.config.fusion import FusionStrategy
 from memcore.config.injection import InjectionStrategy
 from memcore.config.retrieval import MemoryRetrievalConfig
@@ -18,6 +20,8 @@ _log = logging.getLogger(__name__)
 
 _RETRIEVAL = "memory.retrieval"
 _CONSOLIDATION = "memory.consolidation"
+_EMBEDDER = "memory.embedder"
+_FINE_TUNE = "memory.fine_tune"
 
 
 def advice(memory: CompanyMemoryConfig) -> tuple[str, ...]:
@@ -28,6 +32,8 @@ def advice(memory: CompanyMemoryConfig) -> tuple[str, ...]:
         *_on_reranking(retrieval),
         *_on_retriever(retrieval),
         *_on_strategy(memory.consolidation),
+        *_on_checkpoint(memory.embedder or EmbedderOverrideConfig()),
+        *_on_stages(memory.fine_tune),
     )
 
 
@@ -106,3 +112,19 @@ def _on_strategy(consolidation: ConsolidationConfig) -> Iterator[str]:
         yield from _idle(consolidation, _CONSOLIDATION, "llm", because=f"strategy is {strategy}")
     if strategy is not ConsolidationStrategyType.CONDENSE:
         yield from _idle(consolidation, _CONSOLIDATION, "condense", because=f"strategy is {strategy}")
+
+
+def _on_checkpoint(embedder: EmbedderOverrideConfig) -> Iterator[str]:
+    checkpoint, where = embedder.fine_tune, f"{_EMBEDDER}.fine_tune"
+    if checkpoint.enabled:
+        yield from _idle(embedder, _EMBEDDER, "model", "dims", because="fine_tune.enabled is true")
+    else:
+        yield from _idle(checkpoint, where, "checkpoint_path", "base_model", because="enabled is false")
+    because = "what a run is trained on is said when it is started"
+    yield from _idle(checkpoint, where, "training_data_dir", because=because)
+
+
+def _on_stages(config: FineTuneExecutionConfig) -> Iterator[str]:
+    if config.backend != "docker":
+        because = f"backend is {config.backend}, and that changes only where MEMTEND_FINE_TUNE_IMAGE names an image"
+        yield from _idle(config, _FINE_TUNE, "image", "gpu_enabled", "memory_limit", because=because)

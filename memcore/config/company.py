@@ -11,6 +11,7 @@ from memcore.config.budgets import BudgetsConfig
 from memcore.config.composite import CompositeBackendConfig
 from memcore.config.consolidation import ConsolidationConfig
 from memcore.config.embedder import EmbedderOverrideConfig
+from memcore.config.finetune import FineTuneExecutionConfig
 from memcore.config.llm import LLMConfig
 from memcore.config.options import MemoryOptionsConfig
 from memcore.config.procedural import ProceduralMemoryConfig
@@ -37,6 +38,7 @@ class CompanyMemoryConfig(Frozen):
         llm: which language model, and how it is asked.
         budgets: what language models may cost.
         approvals: how long a proposal waits for a person.
+        fine_tune: where the stages of a fine-tune run.
     """
 
     backend: Literal["mem0", "composite", "inmemory"] = "mem0"
@@ -54,6 +56,9 @@ class CompanyMemoryConfig(Frozen):
     )
     approvals: Annotated[ApprovalsConfig, Added("what nobody read for weeks should not take effect by one click")] = (
         ApprovalsConfig()
+    )
+    fine_tune: Annotated[FineTuneExecutionConfig, Added("the reference has this model, but no key for it")] = (
+        FineTuneExecutionConfig()
     )
 
     @property

@@ -5,6 +5,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from memcore.config.added import Added
+from memcore.config.finetune import EmbeddingFineTuneConfig
 from memcore.frozen import Frozen, NotBlankStr
 
 #: Longest prefix in characters; instructions are a sentence or two.
@@ -25,6 +26,7 @@ class EmbedderOverrideConfig(Frozen):
         dims: length of the model's vectors; needs model.
         query_prefix: what the model wants before a question, such as ``"query: "``; white space is kept.
         document_prefix: what it wants before a memory, such as ``"passage: "``; white space is kept.
+        fine_tune: the checkpoint that takes the place of model; its dims are measured.
     """
 
     provider: NotBlankStr | None = None
@@ -32,6 +34,19 @@ class EmbedderOverrideConfig(Frozen):
     dims: int | None = Field(default=None, ge=1)
     query_prefix: Annotated[str | None, Added(_INSTRUCTED)] = Field(default=None, max_length=MAX_PREFIX_CHARS)
     document_prefix: Annotated[str | None, Added(_INSTRUCTED)] = Field(default=None, max_length=MAX_PREFIX_CHARS)
+    fine_tune: Annotated[EmbeddingFineTuneConfig, Added("the reference has this model, but no key for it")] = (
+        EmbeddingFineTuneConfig()
+    )
+
+    @property
+    def asked_model(self) -> str | None:
+        """The model to load or to ask for: the checkpoint where one is enabled."""
+        return self.fine_tune.checkpoint_path if self.fine_tune.enabled else self.model
+
+    @property
+    def asked_dims(self) -> int | None:
+        """Its length; None takes what it has."""
+        return None if self.fine_tune.enabled else self.dims
 
     @model_validator(mode="after")
     def _model_with_dims(self) -> Self:

@@ -1,21 +1,24 @@
-"""Whether a fine-tuned embedder is in use, and where fine-tuning runs."""
+"""Whether a fine-tuned embedder is in use, and where the stages of fine-tuning run."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from memcore.config.data_path import DataPath
 from memcore.frozen import Frozen, NotBlankStr
 
+#: Longest time of a stage, in seconds (11 hours): its job is given up after twelve.
+LONGEST_STAGE_SECONDS = 39_600.0
+
 
 class EmbeddingFineTuneConfig(Frozen):
-    """Name the checkpoint that replaces the base model.
+    """Name the checkpoint that takes the place of the model.
 
     Attributes:
         enabled: whether it does; needs checkpoint_path and base_model.
         checkpoint_path: the model that the embedder loads or asks its provider for.
-        base_model: what the checkpoint was trained from.
-        training_data_dir: the documents it was trained on.
+        base_model: what the checkpoint was trained from, for whoever reads the file.
+        training_data_dir: the documents it was trained on, for whoever reads the file.
     """
 
     enabled: bool = False
@@ -37,15 +40,15 @@ class FineTuneExecutionConfig(Frozen):
         backend: on this machine, or each stage in a container.
         image: full image reference, taken verbatim; needed for docker.
         gpu_enabled: whether the container gets the GPU.
-        memory_limit: of the container, as Docker writes it.
-        timeout_seconds: of each stage, above 0.
+        memory_limit: of the container, as Docker writes it, such as ``8g`` or ``512m``.
+        timeout_seconds: of each stage, above 0, at most 11 hours.
     """
 
     backend: Literal["in-process", "docker"] = "in-process"
     image: NotBlankStr | None = None
     gpu_enabled: bool = False
-    memory_limit: NotBlankStr = "8g"
-    timeout_seconds: float = Field(default=7200.0, gt=0.0)
+    memory_limit: Annotated[NotBlankStr, Field(pattern=r"^[1-9][0-9]*[bkmgBKMG]$")] = "8g"
+    timeout_seconds: float = Field(default=7200.0, gt=0.0, le=LONGEST_STAGE_SECONDS)
 
     @model_validator(mode="after")
     def _image_for_docker(self) -> Self:

@@ -19,8 +19,9 @@ from memcore.frozen import Frozen, NotBlankStr
 #: What the names of memtend's environment variables begin with.
 PREFIX = "MEMTEND_"
 
-#: Variables that the benchmarks read, and the beginning of those that tests read; no settings, and no mistakes either.
-FOREIGN = ("MEMTEND_LOCOMO_DIR", "MEMTEND_REALTALK_DIR", "MEMTEND_TEST_")
+#: Variables that the benchmarks read, and the beginnings of those that tests read, and that a worker hands on to the
+#: stage runner; no settings, and no mistakes either.
+FOREIGN = ("MEMTEND_LOCOMO_DIR", "MEMTEND_REALTALK_DIR", "MEMTEND_TEST_", "MEMTEND_FINE_TUNE_HEALTH_")
 
 #: Without these nothing can be reached; given one, none is taken from the embedded stack's file.
 _ADDRESSES = ("broker_url", "database_url", "qdrant_url")
@@ -58,6 +59,8 @@ class Settings(Frozen):
         llm_url: base address of the server of language models, such as ``https://HOST/v1``; None asks none.
         llm_api_key: its key.
         approvals_webhook: is told of each proposal that waits for a person: id, action, title and risk, by POST.
+        fine_tune_image: image of the stage runner; with it each stage runs in a container of it, whatever the policy's
+            ``memory.fine_tune`` says of backend and image.
         policy_path: the policy file; None for the defaults alone.
         home: the data folder of this machine.
         tick_seconds: pause between two looks for agents that are due, above 0.
@@ -82,6 +85,7 @@ class Settings(Frozen):
     llm_url: HttpEndpoint | None = None
     llm_api_key: SecretStr | None = None
     approvals_webhook: SecretHttpEndpoint | None = None
+    fine_tune_image: NotBlankStr | None = None
     policy_path: Path | None = None
     home: Path
     tick_seconds: float = Field(default=TICK_SECONDS, gt=0.0, le=LONGEST_PAUSE_SECONDS)
@@ -139,14 +143,14 @@ class Settings(Frozen):
         return cls._checked({**stack, **given, "home": home}, name_of=lambda name: f"{stack_path(home)}: {name}")
 
     def with_models(self, environ: Mapping[str, str]) -> Self:
-        """Return these settings with what the environment names of the embedder, models and the webhook, if anything.
+        """Return these settings with what the environment names of embedder, models, images and webhook, if anything.
 
         Raises MemoryConfigError when a variable is unknown or wrong.
         """
         given = {
             name: value
             for name, value in _given(environ).items()
-            if name.startswith(("embedder", "llm_", "approvals_"))
+            if name.startswith(("embedder", "llm_", "approvals_", "fine_tune_"))
         }
         return self._checked({**dict(self), **given}, name_of=_variable)
 

@@ -16,7 +16,8 @@ from memcore.embedding.static_folder import TABLE_FILE, TENSOR, TOKENIZER_FILE
 from memcore.errors import FineTuneStageError, MemoryInputError
 from memcore.finetune.encoder import DEFAULT_TRANSFORMER, load_model, needed
 from memcore.finetune.lines import hash_of
-from memcore.finetune.static_model import DEFAULT_STATIC, STATIC, static_of
+from memcore.finetune.plan import DEFAULT_STATIC
+from memcore.finetune.static_model import STATIC, static_of
 from memcore.frozen import Frozen
 
 #: The folder's name in the output of its stage.
@@ -123,7 +124,7 @@ def _save_transformer(model: Any, folder: Path) -> int:
     model.save_pretrained(str(folder), create_model_card=False)
     _export(model, folder / "model.onnx")
     _compare(model, folder)
-    return int(model.get_sentence_embedding_dimension())
+    return int(model.get_embedding_dimension())
 
 
 def _export(model: Any, target: Path) -> None:

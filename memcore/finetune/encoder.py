@@ -57,6 +57,24 @@ def located(base_model: str) -> str:
     return base_model
 
 
+def is_here(base_model: str) -> bool:
+    """Whether this machine has a model of that name, in a folder or in the hub's cache.
+
+    Raises FineTuneDependencyError: the library that would look into the cache is not installed.
+    """
+    if Path(located(base_model)).is_dir():
+        return True
+    if Path(base_model).is_absolute():
+        return False
+    library = needed("huggingface_hub")
+    names = (base_model,) if "/" in base_model else (base_model, f"sentence-transformers/{base_model}")
+    try:
+        return any(isinstance(library.try_to_load_from_cache(name, "config.json"), str) for name in names)
+    except ValueError:
+        # No model has such a name.
+        return False
+
+
 def needed(name: str) -> Any:
     """Return a library of the extra; raises FineTuneDependencyError when it is not installed."""
     try:

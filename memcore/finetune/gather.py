@@ -1,18 +1,24 @@
 """The fleet's own texts as passages: what its agents remember, with the tasks' titles as what asks for it.
 
-Nothing is read that the store does not embed already.
+Nothing is read that the store does not embed already. What a language model asks for a passage comes on top.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 
+from memcore.backends.facts import ORGANISATION
 from memcore.backends.protocol import MAX_PAGE, BatchBackend
 from memcore.backends.record import LESSON_KEY, MemoryRecord
 from memcore.backends.where import Where
-from memcore.finetune.documents import chunks
+from memcore.finetune.choosing import chosen
+from memcore.finetune.dialogue import questions_before
+from memcore.finetune.documents import Reading, chunks, passages_of
 from memcore.finetune.lines import write_lines
-from memcore.finetune.passage import Passage
+from memcore.finetune.passage import Owned, Passage
+from memcore.finetune.plan import FineTunePlan
+from memcore.finetune.question_writer import QuestionWriter
 from memcore.ledger.ledger import Ledger
 
 #: Newest memories of an agent that are taken, and most passages in all.
@@ -24,16 +30,36 @@ TASKS = 2_000
 
 _AGENTS = 1_000
 
+#: Longest pause between a question and what answers it.
+_PAUSE = timedelta(hours=1)
+
 
 async def gather(
-    backend: BatchBackend, ledger: Ledger, path: Path, *, company: str, chunk_words: int, alive: Callable[[], None]
+    backend: BatchBackend,
+    ledger: Ledger,
+    path: Path,
+    *,
+    company: str,
+    plan: FineTunePlan,
+    writer: QuestionWriter,
+    alive: Callable[[], None],
 ) -> int:
-    """Write the passages of a company's agents to a file, whole or not at all, and return how many there are.
+    """Write the passages of a company to a file, whole or not at all, and return how many there are.
 
-    Raises OSError; MemoryError when store or ledger cannot be read; what ``alive`` raises.
+    These are what its agents remember; and, where the plan has a model write questions, the passages for which it
+    did, documents too, with what it wrote. A passage may come twice: the one with more questions counts.
+
+    Raises OSError; MemoryInputError: source_dir names no folder; MemoryError when store or ledger cannot be read; what
+    ``alive`` raises.
     """
     gathering = Gathering(backend, ledger, company=company, alive=alive)
-    return write_lines(path, [each async for each in gathering.passages(chunk_words=chunk_words)])
+    memories = [each async for each in gathering.passages(chunk_words=plan.chunk_words)] if plan.uses_memories else []
+    written: list[Owned] = []
+    if plan.llm_questions:
+        few = (each for each in memories if len(each.passage.questions) < plan.queries_per_passage)
+        picked = chosen(few, _documents(plan, alive), most=plan.llm_questions, seed=plan.seed)
+        written = await writer.write(picked)
+    return write_lines(path, (each.passage for each in (*memories, *written)))
 
 
 class Gathering:
@@ -52,15 +78,19 @@ class Gathering:
         self._company = company
         self._alive = alive
 
-    async def passages(self, *, chunk_words: int) -> AsyncIterator[Passage]:
+    async def passages(self, *, chunk_words: int) -> AsyncIterator[Owned]:
         """Yield at most 50,000 passages, agent by agent, each agent's newest 1,000 memories."""
         titles = {each.id: each.task_title for each in islice(self._ledger.trajectories.stream(self._company), TASKS)}
         left = PASSAGES
         for agent_id in self._agents():
             asked = titles | self._titles_of_lessons(agent_id, titles)
+            earlier: MemoryRecord | None = None
             async for record in self._memories(agent_id):
-                for passage in _passages(record, asked.get(record.entry.id), chunk_words):
-                    yield passage
+                title = asked.get(record.entry.id, "").strip() or None
+                answered = () if earlier is None else _answered(record, earlier)
+                earlier = record
+                for passage in _passages(record, title, answered, chunk_words):
+                    yield Owned(agent_id=agent_id, passage=passage)
                     left -= 1
                     if left <= 0:
                         return
@@ -102,7 +132,31 @@ class Gathering:
                 return
 
 
-def _passages(record: MemoryRecord, title: str | None, chunk_words: int) -> Iterator[Passage]:
+def _answered(record: MemoryRecord, earlier: MemoryRecord) -> tuple[str, ...]:
+    """Return what was asked right before a memory, in the same place and shortly before."""
+    apart = record.entry.created_at - earlier.entry.created_at
+    if apart > _PAUSE or _talk(earlier) != _talk(record):
+        return ()
+    return questions_before(record.entry.content, earlier.entry.content)
+
+
+def _talk(record: MemoryRecord) -> tuple[str | None, ...]:
+    lineage = record.lineage
+    return record.entry.namespace, lineage.session_id, lineage.project_id, lineage.task_id
+
+
+def _passages(
+    record: MemoryRecord, title: str | None, answered: tuple[str, ...], chunk_words: int
+) -> Iterator[Passage]:
     source = "lesson" if LESSON_KEY in record.extra else "memory" if title is None else "task"
+    known = answered if title is None else (title, *answered)
     for text in chunks(record.entry.content, words=chunk_words):
-        yield Passage(text=text, source=source, questions=() if title is None or not title.strip() else (title,))
+        yield Passage(text=text, source=source, questions=known)
+
+
+def _documents(plan: FineTunePlan, alive: Callable[[], None]) -> Iterator[Owned]:
+    if plan.source_dir is None:
+        return
+    for passage in passages_of(Path(plan.source_dir), chunk_words=plan.chunk_words, reading=Reading()):
+        alive()
+        yield Owned(agent_id=ORGANISATION, passage=passage)

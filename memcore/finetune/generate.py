@@ -10,7 +10,7 @@ from memcore.finetune.keywords import Keywords
 from memcore.finetune.lines import write_lines
 from memcore.finetune.pair import Pair
 from memcore.finetune.passage import Passage
-from memcore.finetune.questions import TemplateQuestions
+from memcore.finetune.questions import MAX_QUESTION_CHARS, TemplateQuestions
 from memcore.finetune.runner_config import GeneratingConfig
 from memcore.finetune.watch import Watch
 
@@ -59,28 +59,45 @@ def generate(
     chance = random.Random(config.seed)  # noqa: S311  # chance for training, no secret
     chance.shuffle(every)
     questions = TemplateQuestions(Keywords(each.text for each in every), seed=config.seed)
-    pairs: list[list[Pair]] = []
+    made: list[_Asked] = []
     for number, passage in enumerate(every):
         watch.done(number / len(every))
         asked = questions.of(passage, count=config.queries_per_passage)
-        pairs.append([Pair(query=query, positive_passage=passage.text) for query in asked])
-    return _written(pairs, config, output)
-
-
-def _written(pairs: list[list[Pair]], config: GeneratingConfig, output: Path) -> Generated:
-    """Part by passage: a passage that is trained on is never measured by."""
-    if len(pairs) < MIN_PAIRS:
-        raise FineTuneTrainingDataError(
-            f"{len(pairs)} passages are too few: it takes {MIN_PAIRS}, one to train on and one to measure by"
+        pairs = [Pair(query=query, positive_passage=passage.text) for query in asked]
+        known = {question[:MAX_QUESTION_CHARS] for question in passage.questions}
+        made.append(
+            _Asked(
+                known=[pair for pair in pairs if pair.query in known],
+                made=[pair for pair in pairs if pair.query not in known],
+            )
         )
-    held_out = min(max(round(len(pairs) * config.validation_split), 1), len(pairs) - 1)
-    validation = [pair for of_one in pairs[:held_out] for pair in of_one]
-    training = [pair for of_one in pairs[held_out:] for pair in of_one][: config.max_pairs]
+    return _written(made, config, output)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The pairs of one passage: with questions that were known, and with those made of its words."""
+
+    known: list[Pair]
+    made: list[Pair]
+
+
+def _written(asked: list[_Asked], config: GeneratingConfig, output: Path) -> Generated:
+    """Part by passage: a passage that is trained on is never measured by. Questions that were known are kept first."""
+    if len(asked) < MIN_PAIRS:
+        raise FineTuneTrainingDataError(
+            f"{len(asked)} passages are too few: it takes {MIN_PAIRS}, one to train on and one to measure by"
+        )
+    held_out = min(max(round(len(asked) * config.validation_split), 1), len(asked) - 1)
+    validation = [pair for of_one in asked[:held_out] for pair in (*of_one.known, *of_one.made)]
+    known = [pair for of_one in asked[held_out:] for pair in of_one.known]
+    made = [pair for of_one in asked[held_out:] for pair in of_one.made]
+    training = [*known, *made][: config.max_pairs]
     output.mkdir(parents=True, exist_ok=True)
     # The training pairs last: whoever finds them finds both.
     write_lines(output / VALIDATION_FILE, validation)
     write_lines(output / TRAINING_FILE, training)
-    return Generated(passages=len(pairs), training=len(training), validation=len(validation))
+    return Generated(passages=len(asked), training=len(training), validation=len(validation))
 
 
 def _place(passage: Passage) -> tuple[str, int, str]:

@@ -1,5 +1,6 @@
 """A passage: a piece of text that somebody may look for, and where it comes from."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 from memcore.frozen import Frozen, NotBlankText
@@ -20,3 +21,15 @@ class Passage(Frozen):
     text: NotBlankText
     source: PassageSource
     questions: tuple[NotBlankText, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owned:
+    """A passage, and who pays for a question about it.
+
+    Attributes:
+        agent_id: whose memory it is; ORGANISATION (memcore.backends.facts) for a document.
+    """
+
+    agent_id: str
+    passage: Passage

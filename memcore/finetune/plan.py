@@ -9,6 +9,9 @@ from memcore.config.data_path import DataPath
 from memcore.errors import MemoryInputError
 from memcore.frozen import Frozen
 
+#: The table that is trained further, and the only one.
+DEFAULT_STATIC = "wordllama-256-tempered"
+
 #: ``https:`` and the like: something that would be fetched.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
@@ -39,8 +42,10 @@ class FineTunePlan(Frozen):
         validation_split: share of the passages that are kept to measure by, above 0 and below 1.
         chunk_words: words of a passage, 16 or more.
         queries_per_passage: questions made of each passage, 1 to 8.
+        llm_questions: most passages whose questions the policy's language model writes, up to 10,000; 0 asks none.
         max_pairs: most pairs that are trained on, 2 or more.
         seed: of everything that is left to chance.
+        threads: of the arithmetic, 1 to 128; with 1 the same seed gives the same checkpoint, to the last bit.
 
     Raises:
         MemoryInputError: a value breaks its limit; the message names the field.
@@ -58,8 +63,10 @@ class FineTunePlan(Frozen):
     validation_split: float = Field(default=0.1, gt=0.0, lt=1.0)
     chunk_words: int = Field(default=512, ge=16, le=8_192)
     queries_per_passage: int = Field(default=2, ge=1, le=8)
+    llm_questions: int = Field(default=0, ge=0, le=10_000)
     max_pairs: int = Field(default=20_000, ge=2, le=1_000_000)
     seed: int = Field(default=0, ge=0, lt=2**31)
+    threads: int = Field(default=1, ge=1, le=128)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -70,4 +77,11 @@ class FineTunePlan(Frozen):
             raise MemoryInputError.of(error) from None
         if plan.source_dir is None and not plan.uses_memories:
             raise MemoryInputError("source_dir", "must name documents where uses_memories is false")
+        if plan.kind == "static" and plan.base_model not in {None, DEFAULT_STATIC}:
+            raise MemoryInputError("base_model", f"must be {DEFAULT_STATIC} for kind static")
         return plan
+
+    @property
+    def is_gathered(self) -> bool:
+        """Whether the worker gathers passages for the first stage: memories, or what a model wrote questions for."""
+        return self.uses_memories or self.llm_questions > 0

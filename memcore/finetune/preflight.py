@@ -9,9 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from memcore.errors import MemoryInputError
+from memcore.config.finetune import FineTuneExecutionConfig
+from memcore.errors import FineTuneDependencyError, MemoryInputError
 from memcore.finetune.documents import documents_of
-from memcore.finetune.encoder import needed
+from memcore.finetune.encoder import is_here, needed
 from memcore.finetune.plan import FineTunePlan
 from memcore.frozen import Frozen
 
@@ -70,6 +71,7 @@ def preflight(
     *,
     runs: Path,
     memories: Callable[[int], int],
+    execution: FineTuneExecutionConfig | None = None,
     gpu_gib: Callable[[], float | None] | None = None,
 ) -> PreflightResult:
     """Look whether a run of a plan can go well on this machine.
@@ -78,6 +80,7 @@ def preflight(
         told: a plan, or its fields as somebody wrote them.
         runs: the folder of this machine's runs.
         memories: takes how many are enough, and returns how many memories there are.
+        execution: where its stages run; by default as processes of this machine.
         gpu_gib: memory of the GPU, 0 without one, None without torch; asks torch by default.
     """
     try:
@@ -88,13 +91,13 @@ def preflight(
     gib = (gpu_gib or _gpu_gib)()
     batch = None if gib is None else next(size for least, size in _BATCHES if gib >= least)
     checks = (
-        _dependencies(),
+        _dependencies(execution or FineTuneExecutionConfig()),
         _gpu(gib),
         _documents(plan, memories),
         _disk(runs),
         _source_dir(plan),
         _output_dir(runs),
-        _bounds(plan, batch),
+        _bounds(plan, batch, execution or FineTuneExecutionConfig()),
     )
     return PreflightResult(checks=checks, recommended_batch_size=batch)
 
@@ -103,12 +106,15 @@ def _check(name: str, status: PreflightStatus, message: str, detail: str | None 
     return PreflightCheck(name=name, status=status, message=message, detail=detail)
 
 
-def _dependencies() -> PreflightCheck:
-    missing = [name for name in ("torch", "sentence_transformers") if importlib.util.find_spec(name) is None]
+def _dependencies(execution: FineTuneExecutionConfig) -> PreflightCheck:
+    in_container = execution.backend == "docker"
+    names, extra = (("docker",), "docker") if in_container else (("torch", "sentence_transformers"), "finetune")
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
         found = f"{' and '.join(missing)} cannot be imported on this machine"
-        return _check("dependencies", PreflightStatus.FAIL, found, "pip install 'memtend[finetune]'")
-    return _check("dependencies", PreflightStatus.PASS, "torch and sentence-transformers are there")
+        return _check("dependencies", PreflightStatus.FAIL, found, f"pip install 'memtend[{extra}]'")
+    seen = f"stages run in {execution.image}" if in_container else "torch and sentence-transformers are there"
+    return _check("dependencies", PreflightStatus.PASS, seen)
 
 
 def _gpu(gib: float | None) -> PreflightCheck:
@@ -156,11 +162,22 @@ def _output_dir(runs: Path) -> PreflightCheck:
     return _check("output_dir_writable", PreflightStatus.PASS, f"{runs} can be written to")
 
 
-def _bounds(plan: FineTunePlan, batch: int | None) -> PreflightCheck:
+def _bounds(plan: FineTunePlan, batch: int | None, execution: FineTuneExecutionConfig) -> PreflightCheck:
+    if plan.base_model is not None and plan.kind == "transformer" and not _is_found(plan.base_model, execution):
+        return _check("override_bounds", PreflightStatus.FAIL, "base_model: names no model on this machine")
     if plan.kind == "transformer" and batch is not None and plan.batch_size > batch:
         message = f"batch_size is {plan.batch_size}, and this machine holds about {batch}"
         return _check("override_bounds", PreflightStatus.WARN, message, f"--batch-size {batch}")
     return _check("override_bounds", PreflightStatus.PASS, "every value is within its limits")
+
+
+def _is_found(base_model: str, execution: FineTuneExecutionConfig) -> bool:
+    if execution.backend == "docker" and not Path(base_model).is_absolute():
+        return True  # the image may carry it
+    try:
+        return is_here(base_model)
+    except FineTuneDependencyError:
+        return True  # another check says so
 
 
 def _existing(path: Path) -> Path:

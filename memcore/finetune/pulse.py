@@ -5,6 +5,7 @@ from datetime import timedelta
 from memcore.clock import Clock
 from memcore.errors import FineTuneCancelledError, LeaseLostError, MemoryConnectionError, MemoryStoreError
 from memcore.finetune.markers import Progress, Said
+from memcore.jobs.progress import Tell, untold
 from memcore.ledger.finetune_run import FineTuneRun
 from memcore.ledger.finetune_runs import FineTuneRuns
 
@@ -24,14 +25,28 @@ class Pulse:
         run: the run, as it was claimed.
         token: of the claim.
         clock: the time.
+        tell: takes the stage and its progress with each sign of life.
+
+    Attributes:
+        run_id: of the run.
     """
 
-    def __init__(self, runs: FineTuneRuns, *, company: str, run: FineTuneRun, token: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        runs: FineTuneRuns,
+        *,
+        company: str,
+        run: FineTuneRun,
+        token: str,
+        clock: Clock,
+        tell: Tell = untold,
+    ) -> None:
         self._runs = runs
         self._company = company
-        self._run_id = run.run_id
+        self.run_id = run.run_id
         self._token = token
         self._clock = clock
+        self._tell = tell
         self._beaten_at = self._safe_at = clock()
         self._progress: float | None = None
         self._is_cancelled = run.cancel_requested_at is not None
@@ -50,12 +65,13 @@ class Pulse:
         if now - self._beaten_at >= BEAT:
             self._beaten_at = now
             try:
-                run = self._runs.beat(self._company, self._run_id, self._token, lease=LEASE, progress=self._progress)
+                run = self._runs.beat(self._company, self.run_id, self._token, lease=LEASE, progress=self._progress)
             except (MemoryConnectionError, MemoryStoreError):
                 if now - self._safe_at >= LEASE:
                     raise LeaseLostError("the ledger was away for as long as the lease lasts") from None
                 return self._is_cancelled
             self._safe_at, self._is_cancelled = now, run.cancel_requested_at is not None
+            self._tell(run.stage, run.progress)
         return self._is_cancelled
 
     def check(self) -> None:

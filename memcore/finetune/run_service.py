@@ -14,13 +14,15 @@ from memcore.clock import Clock
 from memcore.errors import FineTuneCancelledError, LeaseLostError
 from memcore.finetune.events import FineTuneEvent
 from memcore.finetune.execution.protocol import StageEnd, StageExecutor, StageJob, StageOutcome
+from memcore.finetune.orphans import drop_deleted
 from memcore.finetune.plan import FineTunePlan
 from memcore.finetune.pulse import LEASE, Pulse
 from memcore.finetune.registering import checkpoint_row
 from memcore.finetune.run_folder import RunFolder
-from memcore.finetune.stage_config import PASSAGES_FILE, config_of
+from memcore.finetune.stage_config import LEAVES, PASSAGES_FILE, config_of
 from memcore.finetune_models import STAGES, FineTuneStage
 from memcore.jobs.outcomes import Done, Outcome, Parked, Skipped
+from memcore.jobs.progress import Tell, untold
 from memcore.ledger.checkpoint import Verdict
 from memcore.ledger.finetune_run import FineTuneRun
 from memcore.ledger.ledger import Ledger
@@ -33,7 +35,7 @@ _TEXTS = (FineTuneStage.GENERATING_DATA, FineTuneStage.MINING_NEGATIVES)
 
 _log = logging.getLogger(__name__)
 
-#: Writes the fleet's own texts to a file: the plan, the file, what keeps the run in hand meanwhile.
+#: Writes what the first stage reads to a file: the plan, the file, what keeps the run in hand meanwhile.
 Gather = Callable[[FineTunePlan, Path, Pulse], None]
 
 
@@ -70,7 +72,7 @@ class FineTuneService:
     Args:
         ledger: the run.
         executor: carries out stages.
-        gather: writes what the fleet remembers to a file.
+        gather: writes what the fleet remembers, and what a model asked, to a file.
         reap: ends what a name stands for, if it still runs on this machine.
         company: whose.
         place: where stages run.
@@ -97,8 +99,12 @@ class FineTuneService:
         self._place = place
         self._clock = clock
 
-    def run(self, run_id: str) -> Step:
+    def run(self, run_id: str, *, tell: Tell = untold) -> Step:
         """Carry out the run's next stage; that it has ended, or another worker has it, makes this do nothing.
+
+        Args:
+            run_id: the run.
+            tell: takes the stage and its progress, once a second at most.
 
         Raises MemoryError that may pass; the run waits for the next job then.
         """
@@ -109,12 +115,12 @@ class FineTuneService:
             self._tidy(run_id)
             return Step(outcome=Skipped(reason="the run has ended, or another worker has it"))
         try:
-            return self._held(run, run.token)
+            return self._held(run, run.token, tell)
         except LeaseLostError as error:
             return Step(outcome=Skipped(reason=str(error)))
 
-    def _held(self, run: FineTuneRun, token: str) -> Step:
-        pulse = Pulse(self._runs, company=self._company, run=run, token=token, clock=self._clock)
+    def _held(self, run: FineTuneRun, token: str, tell: Tell) -> Step:
+        pulse = Pulse(self._runs, company=self._company, run=run, token=token, clock=self._clock, tell=tell)
         try:
             return self._carried_on(run, token, pulse)
         except LeaseLostError:
@@ -147,6 +153,7 @@ class FineTuneService:
         output = folder.open(run.stage, run.attempt)
         if run.stage is STAGES[0]:
             folder.drop_others(_TEXTS)
+            drop_deleted(self._place.runs, self._ledger, company=self._company)
         outcome = self._performed(run, token, folder, output, pulse)
         if outcome.end is StageEnd.CANCELLED:
             return self._ended(run, token, FineTuneStage.CANCELLED, outcome.reason or "a person cancelled the run")
@@ -155,6 +162,10 @@ class FineTuneService:
         if run.stage is STAGES[-1]:
             return self._complete(run, token, folder)
         files = folder.files(output)
+        left = {Path(place).name for place in files}
+        missing = [name for name in LEAVES[run.stage] if name not in left]
+        if missing:
+            return self._ended(run, token, FineTuneStage.FAILED, f"{run.stage} left no {missing[0]}")
         self._runs.finish_stage(self._company, run.run_id, token, stage=run.stage, files=files)
         return Step(outcome=Done(facts={"files": len(files)}), goes_on=True)
 
@@ -172,7 +183,7 @@ class FineTuneService:
 
     def _performed(self, run: FineTuneRun, token: str, folder: RunFolder, output: Path, pulse: Pulse) -> StageOutcome:
         plan = FineTunePlan.model_validate(run.plan)
-        if run.stage is FineTuneStage.GENERATING_DATA and plan.uses_memories:
+        if run.stage is FineTuneStage.GENERATING_DATA and plan.is_gathered:
             self._gather(plan, output / PASSAGES_FILE, pulse)
         job = StageJob(
             run_id=run.run_id,
@@ -201,6 +212,7 @@ class FineTuneService:
         if run is not None and run.stage is FineTuneStage.COMPLETE:
             for stage in _TEXTS:
                 RunFolder(self._place.runs, run_id).drop(stage, before=run.attempt + 1)
+            self._ledger.answers.forget(self._company, run_id)
 
     def _ended(self, run: FineTuneRun, token: str, stage: FineTuneStage, reason: str) -> Step:
         self._runs.end(self._company, run.run_id, token, stage=stage, error=reason)

@@ -32,7 +32,7 @@ class _Stage(Frozen):
     output_dir: DataPath
     kind: Literal["transformer", "static"] = "transformer"
     seed: int = Field(default=0, ge=0, lt=2**31)
-    threads: int = Field(default=1, ge=1, le=1_024)
+    threads: int = Field(default=1, ge=1, le=128)
 
 
 class GeneratingConfig(_Stage):

@@ -5,6 +5,7 @@ from typing import Any
 
 from memcore.errors import FineTuneStageError
 from memcore.finetune.checkpoint import MANIFEST_FILE
+from memcore.finetune.evaluate import REPORT_FILE
 from memcore.finetune.generate import TRAINING_FILE, VALIDATION_FILE
 from memcore.finetune.mine import TRIPLES_FILE
 from memcore.finetune.plan import FineTunePlan
@@ -13,8 +14,16 @@ from memcore.finetune.runner_config import RunnerConfig, checked_config
 from memcore.finetune_models import FineTuneStage
 from memcore.ledger.finetune_run import FineTuneRun
 
-#: What was gathered of the fleet's own texts, in the folder of the first stage.
+#: What the worker gathered, in the folder of the first stage.
 PASSAGES_FILE = "passages.jsonl"
+
+#: What a stage must have left for those behind it; without it, it is not done, whatever its runner says.
+LEAVES = {
+    FineTuneStage.GENERATING_DATA: (TRAINING_FILE, VALIDATION_FILE),
+    FineTuneStage.MINING_NEGATIVES: (TRIPLES_FILE,),
+    FineTuneStage.TRAINING: (MANIFEST_FILE,),
+    FineTuneStage.EVALUATING: (REPORT_FILE,),
+}
 
 
 def config_of(run: FineTuneRun, plan: FineTunePlan, folder: RunFolder, output: Path) -> RunnerConfig:
@@ -34,13 +43,13 @@ def config_of(run: FineTuneRun, plan: FineTunePlan, folder: RunFolder, output: P
     def left(stage: FineTuneStage, name: str) -> str:
         return str(folder.place(run, stage, name))
 
-    shared: dict[str, Any] = {"output_dir": str(output), "kind": plan.kind, "seed": plan.seed}
+    shared: dict[str, Any] = {"output_dir": str(output), **plan.model_dump(include={"kind", "seed", "threads"})}
     generated, base = FineTuneStage.GENERATING_DATA, {"base_model": plan.base_model}
     told: dict[str, Any]
     match run.stage:
         case FineTuneStage.GENERATING_DATA:
             names = {"source_dir", "validation_split", "chunk_words", "queries_per_passage", "max_pairs"}
-            passages = str(output / PASSAGES_FILE) if plan.uses_memories else None
+            passages = str(output / PASSAGES_FILE) if plan.is_gathered else None
             told = {**shared, **plan.model_dump(include=names), "passages_path": passages}
         case FineTuneStage.MINING_NEGATIVES:
             told = {**shared, **base, "training_data_path": left(generated, TRAINING_FILE), "top_k": plan.top_k}

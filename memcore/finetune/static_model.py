@@ -8,6 +8,7 @@ from memcore.embedding.pooling import Pooling, weigh
 from memcore.embedding.wordllama_files import WordllamaModel
 from memcore.errors import MemoryInputError
 from memcore.finetune.encoder import needed
+from memcore.finetune.plan import DEFAULT_STATIC
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
 
 #: The plan's word for the kind.
 STATIC = "static"
-
-#: The table that is trained when none is named, which is the default embedder's.
-DEFAULT_STATIC = "wordllama-256-tempered"
 
 
 def load_static(base_model: str | None = None) -> Any:

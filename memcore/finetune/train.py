@@ -4,10 +4,8 @@ The loss is InfoNCE with the other passages of the batch and the mined ones as n
 sentence-transformers calls it MultipleNegativesRankingLoss, with a scale of one over the temperature).
 """
 
-import inspect
 import tempfile
 from collections import defaultdict
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -62,30 +60,30 @@ def train(triples: Path, output: Path, config: TrainingConfig, *, watch: Watch |
 
 def _fit(model: Any, rows: list[Triple], config: TrainingConfig, watch: Watch, scratch: Path) -> None:
     library = needed("sentence_transformers")
-    loss = _losses().MultipleNegativesRankingLoss(model, scale=1.0 / config.temperature)
-    wanted: dict[str, Any] = {
-        "output_dir": str(scratch),
-        "num_train_epochs": config.epochs,
-        "per_device_train_batch_size": config.batch_size,
-        "learning_rate": config.learning_rate or LEARNING_RATES[config.kind],
-        "warmup_steps": _WARM_UP,
-        "save_strategy": "no",
-        "eval_strategy": "no",
-        "logging_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
-        "seed": config.seed,
-        "data_seed": config.seed,
+    loss = needed("sentence_transformers.sentence_transformer.losses").MultipleNegativesRankingLoss(
+        model, scale=1.0 / config.temperature
+    )
+    arguments = library.SentenceTransformerTrainingArguments(
+        output_dir=str(scratch),
+        num_train_epochs=config.epochs,
+        per_device_train_batch_size=config.batch_size,
+        learning_rate=config.learning_rate or LEARNING_RATES[config.kind],
+        warmup_steps=_WARM_UP,
+        save_strategy="no",
+        eval_strategy="no",
+        logging_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        seed=config.seed,
+        data_seed=config.seed,
         # A passage that comes twice in a batch would be its own negative.
-        "batch_sampler": "no_duplicates",
-        "multi_dataset_batch_sampler": "proportional",
-        "bf16": _has_bf16(),
-    }
-    kind = library.SentenceTransformerTrainingArguments
-    known = inspect.signature(kind.__init__).parameters
+        batch_sampler="no_duplicates",
+        multi_dataset_batch_sampler="proportional",
+        bf16=_has_bf16(),
+    )
     trainer = library.SentenceTransformerTrainer(
         model=model,
-        args=kind(**{name: value for name, value in wanted.items() if name in known}),
+        args=arguments,
         train_dataset=_datasets(rows, is_static=config.kind == STATIC),
         loss=loss,
         callbacks=[_callback(watch)],
@@ -124,14 +122,6 @@ def _callback(watch: Watch) -> Any:
                 watch.done(_TRAINED * min(state.global_step / state.max_steps, 1.0))
 
     return Steps()
-
-
-def _losses() -> Any:
-    try:
-        return import_module("sentence_transformers.sentence_transformer.losses")
-    except ImportError:
-        # Where they stood before 6.1.
-        return import_module("sentence_transformers.losses")
 
 
 def _has_bf16() -> bool:

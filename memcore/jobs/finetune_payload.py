@@ -1,9 +1,16 @@
-"""What travels when a fine-tune run is to be carried on: which; the ledger has the rest."""
+"""What travels when a fine-tune run is to be started, or carried on: which, and of a new one the plan."""
 
-from typing import Literal
+from typing import Any, Literal, Self
+from uuid import UUID
+
+from pydantic import Field, model_validator
 
 from memcore.jobs.payload import Payload
 from memcore.models import Key
+
+
+def _least_version(fields: dict[str, Any]) -> Literal[1, 3]:
+    return 1 if fields.get("plan") is None else 3
 
 
 class FineTunePayload(Payload):
@@ -11,7 +18,25 @@ class FineTunePayload(Payload):
 
     Attributes:
         run_id: the run; which stage is next stands in its row.
+        plan: of a run that an engine starts (memcore.finetune.plan) as JSON: its row is made from this where it is
+            missing. None for one that has its row.
+        version: 3 with a plan, which older workers put back; 1 without.
     """
 
-    version: Literal[1] = 1
     run_id: Key
+    plan: dict[str, Any] | None = None
+    version: Literal[1, 3] = Field(default_factory=_least_version)
+
+    @model_validator(mode="after")
+    def _names_a_folder(self) -> Self:
+        # A run's files lie in a folder of its name.
+        if self.plan is not None and not _is_uuid(self.run_id):
+            raise ValueError("run_id: must be a UUID where a plan comes with it")
+        return self
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False

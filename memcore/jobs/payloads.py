@@ -19,8 +19,9 @@ from memcore.jobs.payload import Payload
 from memcore.models import Key, MemoryStoreRequest
 
 #: The newest version of payloads that this code knows; each newer one also reads the older. A payload carries the
-#: least version whose workers understand it, so that they need not wait for newer ones; version 2 brings restores.
-VERSION = 2
+#: least version whose workers understand it, so that they need not wait for newer ones; version 2 brings restores,
+#: version 3 plans of fine-tune runs and the removal of single memories.
+VERSION = 3
 
 #: Most memories in one store job; a longer list is cut into several jobs.
 MAX_STORE_ITEMS = 256
@@ -42,8 +43,14 @@ def is_newer(payload: str) -> bool:
         return False
 
 
-def _least_version(fields: dict[str, Any]) -> Literal[1, 2]:
-    return 2 if fields.get("kind") == "restore" else 1
+def _least_version(fields: dict[str, Any]) -> Literal[1, 2, 3]:
+    match fields.get("kind"):
+        case "restore":
+            return 2
+        case "remove":
+            return 3
+        case _:
+            return 1
 
 
 class StoreItem(Frozen):
@@ -82,21 +89,21 @@ class StorePayload(Payload):
 
 
 class MaintenancePayload(Payload):
-    """One run: an agent's maintenance, an undo, the end of a session, project or task, or a return from the archive.
+    """One run: a night, an undo, the end of a session, project or task, a return from the archive, or a removal.
 
     Attributes:
-        version: 2 for a restore, which older workers put back; 1 for everything else.
+        version: 2 for a restore, 3 for a removal, which older workers put back; 1 for everything else.
         run_id: the run row that this message rings for; the row is the truth.
         planned_at: the slot the run was planned for; of an end, the time it was asked for, and later memories stay.
         undo_of: the run to undo, for kind "undo".
         allow_large: a person has released the brake for this run.
-        scope_id: the session, project or task that ends, or the archived memory that returns, for these kinds.
+        scope_id: the session, project or task that ends, the archived memory that returns, or the one that goes.
     """
 
     agent_id: Key
     run_id: NotBlankStr
-    kind: Literal["maintenance", "undo", "end_session", "end_project", "end_task", "restore"] = "maintenance"
-    version: Literal[1, 2] = Field(default_factory=_least_version)
+    kind: Literal["maintenance", "undo", "end_session", "end_project", "end_task", "restore", "remove"] = "maintenance"
+    version: Literal[1, 2, 3] = Field(default_factory=_least_version)
     origin: Literal["scheduled", "manual"] = "scheduled"
     planned_at: AwareDatetime
     undo_of: NotBlankStr | None = None

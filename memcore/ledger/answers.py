@@ -112,6 +112,11 @@ class Answers:
         with self._database.write() as connection:
             return connection.execute(query).rowcount
 
+    def forget(self, company: str, run_id: str) -> None:
+        """Delete the answers that a company's run asked for."""
+        with self._database.write() as connection:
+            connection.execute(delete(answers).where(answers.c.company == company, answers.c.run_id == run_id))
+
     def _settled(self, question_id: str, token: str, **values: object) -> bool:
         return self._held(question_id, token, **values, token=None, lease_until=None, answered_at=self._clock())
 

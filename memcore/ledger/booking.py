@@ -10,7 +10,9 @@ from memcore.archival_models import ArchivalMode
 from memcore.backends.record import MemoryRecord
 from memcore.errors import MemoryInputError
 
-BookingReason = Literal["retention", "expired", "consolidated", "enforced", "ended", "pruned", "restored", "undone"]
+BookingReason = Literal[
+    "retention", "expired", "consolidated", "enforced", "ended", "pruned", "restored", "deleted", "undone"
+]
 BookingState = Literal["prepared", "done"]
 IncomingKind = Literal["created", "restored"]
 RecordKind = Literal["created", "restored", "removed"]

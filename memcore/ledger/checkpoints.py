@@ -1,16 +1,28 @@
 """Checkpoints: what fine-tune runs left; a run writes its own in the transaction that completes it."""
 
-from sqlalchemy import Connection, and_, func, or_, select
+from sqlalchemy import Connection, and_, delete, func, or_, select
 
+from memcore.clock import Clock
+from memcore.errors import CheckpointConflictError, CheckpointNotFoundError
+from memcore.ledger.audit import AuditNote, append
 from memcore.ledger.checkpoint import Checkpoint
 from memcore.ledger.engine import Database
 from memcore.ledger.finetune_tables import finetune_checkpoints
 from memcore.ledger.insert import insert_for
+from memcore.ledger.serving import CollectionUse
+from memcore.ledger.serving_rows import read_serving
 
 #: Most checkpoints of a page.
 MAX_PAGE = 200
 
 _COLUMNS = [finetune_checkpoints.c[name] for name in Checkpoint.model_fields]
+
+#: What ends each use of a checkpoint.
+_ENDS = {
+    CollectionUse.SERVES: "it serves; `memtend finetune rollback` goes back to what served before",
+    CollectionUse.FILLING: "it is being deployed; `memtend reindex --cancel` ends that",
+    CollectionUse.KEPT: "its collection is kept for going back; `memtend reindex --drop-old` first",
+}
 
 
 class Checkpoints:
@@ -18,10 +30,12 @@ class Checkpoints:
 
     Args:
         database: the ledger.
+        clock: the time.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, clock: Clock) -> None:
         self._database = database
+        self._clock = clock
 
     def get(self, company: str, checkpoint_id: str) -> Checkpoint | None:
         """Return the checkpoint, or None when this company has none with that id."""
@@ -31,13 +45,15 @@ class Checkpoints:
             row = connection.execute(query).mappings().one_or_none()
         return Checkpoint.model_validate(dict(row)) if row else None
 
-    def page(self, company: str, *, before: Checkpoint | None = None, limit: int = 50) -> tuple[Checkpoint, ...]:
+    def page(
+        self, company: str, *, before: Checkpoint | None = None, limit: int = 50, offset: int = 0
+    ) -> tuple[Checkpoint, ...]:
         """Return at most 200 checkpoints, newest first; ``before`` is the last of the page before."""
         at, key = finetune_checkpoints.c.created_at, finetune_checkpoints.c.checkpoint_id
         query = select(*_COLUMNS).where(finetune_checkpoints.c.company == company)
         if before is not None:
             query = query.where(or_(at < before.created_at, and_(at == before.created_at, key < before.checkpoint_id)))
-        query = query.order_by(at.desc(), key.desc()).limit(min(limit, MAX_PAGE))
+        query = query.order_by(at.desc(), key.desc()).limit(min(limit, MAX_PAGE)).offset(offset)
         with self._database.read() as connection:
             return tuple(Checkpoint.model_validate(dict(row)) for row in connection.execute(query).mappings())
 
@@ -46,6 +62,35 @@ class Checkpoints:
         query = select(func.count()).where(finetune_checkpoints.c.company == company)
         with self._database.read() as connection:
             return connection.execute(query).scalar_one()
+
+    def remove(self, company: str, checkpoint_id: str, *, note: AuditNote) -> Checkpoint:
+        """Take out a checkpoint's row, with a line for the audit, and return what it was; its folder stays.
+
+        Raises:
+            CheckpointNotFoundError: the id names none.
+            CheckpointConflictError: its collection serves, is being filled, or is kept.
+        """
+        with self._database.write() as connection:
+            found = hold_checkpoint(connection, company, checkpoint_id)
+            # After it: a deploy holds the checkpoint before it changes this row.
+            serving = read_serving(connection, company)
+            if serving is not None and (use := serving.use_of(found)) is not None:
+                raise CheckpointConflictError(f"checkpoint {checkpoint_id} cannot be deleted: {_ENDS[use]}")
+            table = finetune_checkpoints.c
+            named = and_(table.company == company, table.checkpoint_id == checkpoint_id)
+            connection.execute(delete(finetune_checkpoints).where(named))
+            append(connection, company, note, at=self._clock())
+        return found
+
+
+def hold_checkpoint(connection: Connection, company: str, checkpoint_id: str) -> Checkpoint:
+    """Return a checkpoint that nobody else removes before the transaction ends. Raises CheckpointNotFoundError."""
+    table = finetune_checkpoints.c
+    named = and_(table.company == company, table.checkpoint_id == checkpoint_id)
+    row = connection.execute(select(*_COLUMNS).where(named).with_for_update()).mappings().one_or_none()
+    if row is None:
+        raise CheckpointNotFoundError
+    return Checkpoint.model_validate(dict(row))
 
 
 def add_checkpoint(connection: Connection, company: str, checkpoint: Checkpoint) -> None:

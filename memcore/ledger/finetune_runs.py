@@ -1,6 +1,6 @@
 """Fine-tune runs: one active run a company, one worker at a time at a stage of it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, NoReturn
 
@@ -10,14 +10,15 @@ from sqlalchemy.exc import IntegrityError
 from memcore import ids
 from memcore.clock import Clock
 from memcore.errors import (
-    FineTuneNotResumableError,
     FineTuneRunActiveError,
+    FineTuneRunNotFoundError,
+    FineTuneRunNotResumableError,
     LeaseLostError,
     MemoryInputError,
-    MemoryNotFoundError,
 )
 from memcore.finetune_models import STAGES, FineTuneStage
 from memcore.ledger.agent import checked_key
+from memcore.ledger.audit import AuditNote, append
 from memcore.ledger.checkpoint import Checkpoint
 from memcore.ledger.checkpoints import add_checkpoint
 from memcore.ledger.engine import Database
@@ -49,19 +50,25 @@ class FineTuneRuns:
         self._database = database
         self._clock = clock
 
-    def start(self, company: str, plan: Mapping[str, Any]) -> FineTuneRun:
-        """Queue a run of a plan, given as JSON. Raises FineTuneRunActiveError when another has not ended."""
+    def start(self, company: str, plan: Mapping[str, Any], *, run_id: str | None = None) -> FineTuneRun:
+        """Queue a run of a plan, given as JSON; with the id of one that is there, return that one.
+
+        Raises FineTuneRunActiveError when another has not ended.
+        """
         now = self._clock()
         run = FineTuneRun(
-            run_id=ids.new_id(), plan=dict(plan), stage=STAGES[0], rung_at=now, started_at=now, updated_at=now
+            run_id=run_id or ids.new_id(), plan=dict(plan), stage=STAGES[0], rung_at=now, started_at=now, updated_at=now
         )
         row = {"company": checked_key("company", company), **run.model_dump(), "stage": run.stage.value}
         with self._database.write() as connection:
             statement = insert_for(connection, finetune_runs).values(row).on_conflict_do_nothing()
             is_new = connection.execute(statement.returning(finetune_runs.c.run_id)).scalar_one_or_none()
-        if is_new is None:
+        if is_new is not None:
+            return run
+        found = self.get(company, run.run_id)
+        if found is None:
             raise FineTuneRunActiveError("a run has not ended: see `memtend finetune status`, or cancel it")
-        return run
+        return found
 
     def claim(self, company: str, run_id: str, *, lease: timedelta) -> FineTuneRun | None:
         """Take an active run in hand under a fresh token; None when it has ended, or another worker has it.
@@ -156,8 +163,13 @@ class FineTuneRuns:
             }
             return _changed(connection, mine, values) or _lost(connection, company, run_id)
 
-    def cancel(self, company: str) -> FineTuneRun | None:
-        """End the active run if nothing of it runs, else ask its worker to; None when none is active."""
+    def cancel(self, company: str, *, note: Callable[[str], AuditNote] | None = None) -> FineTuneRun | None:
+        """End the active run if nothing of it runs, else ask its worker to; None when none is active.
+
+        Args:
+            company: whose.
+            note: makes the audit's line from the run's id; both are written, or neither.
+        """
         now, table = self._clock(), finetune_runs.c
         active = and_(table.company == company, UNENDED)
         ended = {
@@ -169,20 +181,23 @@ class FineTuneRuns:
         asked = {"cancel_requested_at": func.coalesce(table.cancel_requested_at, now), "updated_at": now}
         with self._database.write() as connection:
             idle = and_(active, table.token.is_(None), table.holder.is_(None))
-            return _changed(connection, idle, {**asked, **ended}) or _changed(connection, active, asked)
+            run = _changed(connection, idle, {**asked, **ended}) or _changed(connection, active, asked)
+            if run is not None and note is not None:
+                append(connection, company, note(run.run_id), at=now)
+        return run
 
     def resume(self, company: str, run_id: str) -> FineTuneRun:
         """Queue a failed or cancelled run again, behind the stages that it has done.
 
         Raises:
-            MemoryNotFoundError: the id names no run.
-            FineTuneNotResumableError: it is complete, or has not ended.
+            FineTuneRunNotFoundError: the id names no run.
+            FineTuneRunNotResumableError: it is complete, or has not ended.
             FineTuneRunActiveError: another run has not ended.
         """
         now = self._clock()
         found = self.get(company, run_id)
         if found is None:
-            raise MemoryNotFoundError("run_id: names no fine-tune run; see `memtend finetune runs`")
+            raise FineTuneRunNotFoundError
         values = {
             "stage": found.next_stage.value,
             **dict.fromkeys(("error", "completed_at", "cancel_requested_at", "progress")),
@@ -197,7 +212,9 @@ class FineTuneRuns:
             except IntegrityError:
                 raise FineTuneRunActiveError("another run has not ended: see `memtend finetune status`") from None
         if run is None:
-            raise FineTuneNotResumableError(f"the run is {found.stage}; only a failed or cancelled one can be resumed")
+            raise FineTuneRunNotResumableError(
+                f"the run is {found.stage}; only a failed or cancelled one can be resumed"
+            )
         return run
 
     def get(self, company: str, run_id: str) -> FineTuneRun | None:
@@ -258,7 +275,7 @@ def _lost(connection: Connection, company: str, run_id: str) -> NoReturn:
     query = select(finetune_runs.c.stage).where(_is(company, run_id))
     stage = connection.execute(query).scalar_one_or_none()
     if stage is None:
-        raise MemoryNotFoundError("run_id: names no fine-tune run")
+        raise FineTuneRunNotFoundError
     raise LeaseLostError(f"the fine-tune run is {stage} and no longer held with this token; stop without writing")
 
 

@@ -100,7 +100,7 @@ class Ledger:
         self.reindexes = Reindexes(ledger, clock=clock)
         self.reindex_marks = ReindexMarks(ledger)
         self.finetune_runs = FineTuneRuns(ledger, clock=clock)
-        self.checkpoints = Checkpoints(ledger)
+        self.checkpoints = Checkpoints(ledger, clock=clock)
         self.attempts = Attempts(ledger, clock=clock)
         self.journal = Journal(journal, clock=clock)
         self.lineage = Lineage(journal=journal, ledger=ledger)

@@ -1,4 +1,4 @@
-"""One run: an agent's maintenance, an undo, the end of a session, project or task, or a return from the archive."""
+"""One run: a night, an undo, the end of a session, project or task, a return from the archive, or a removal."""
 
 from datetime import UTC
 from enum import StrEnum
@@ -11,14 +11,14 @@ from memcore.errors import MemoryInputError
 from memcore.frozen import Frozen, NotBlankStr
 from memcore.models import Key
 
-RunKind = Literal["maintenance", "undo", "end_session", "end_project", "end_task", "restore"]
+RunKind = Literal["maintenance", "undo", "end_session", "end_project", "end_task", "restore", "remove"]
 EndKind = Literal["end_session", "end_project", "end_task"]
 
 #: The kinds that end something.
 END_KINDS: tuple[EndKind, ...] = ("end_session", "end_project", "end_task")
 
 #: The kinds that somebody asks for once, of one thing: they wait for as long as another run is under way.
-SCOPED_KINDS: tuple[RunKind, ...] = (*END_KINDS, "restore")
+SCOPED_KINDS: tuple[RunKind, ...] = (*END_KINDS, "restore", "remove")
 
 RunOrigin = Literal["scheduled", "manual"]
 
@@ -52,6 +52,7 @@ class RunStep(StrEnum):
     UNDO = "undo"
     END = "end"
     RESTORE = "restore"
+    REMOVE = "remove"
     FINISHED = "finished"
 
 
@@ -68,8 +69,8 @@ class NewRun(Frozen):
         planned_at: the slot, or the time a person asked.
         undo_of: the run to undo; needed for kind "undo", refused otherwise.
         allow_large: a person has released the brake.
-        scope_id: the session, project or task that ends, or the archived memory that returns; needed for these kinds,
-            refused otherwise.
+        scope_id: the session, project or task that ends, the archived memory that returns, or the memory that goes;
+            needed for these kinds, refused otherwise.
         run_id: left out, it is made from company, agent, kind and slot (memcore.ids.run_id).
 
     Raises:
@@ -96,7 +97,9 @@ class NewRun(Frozen):
         if (run.kind == "undo") != (run.undo_of is not None):
             raise MemoryInputError("undo_of", "names the run to undo for kind undo, and only then")
         if (run.kind in SCOPED_KINDS) != (run.scope_id is not None):
-            raise MemoryInputError("scope_id", "names what ends or returns for the kinds that need it, and only then")
+            raise MemoryInputError(
+                "scope_id", "names what ends, returns or goes for the kinds that need it, and only then"
+            )
         return run
 
 

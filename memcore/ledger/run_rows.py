@@ -6,7 +6,12 @@ from typing import Any
 
 from memcore.ledger.run import NewRun, Run, RunState, RunStep
 
-_FIRST_STEPS = {"maintenance": RunStep.RETENTION, "undo": RunStep.UNDO, "restore": RunStep.RESTORE}
+_FIRST_STEPS = {
+    "maintenance": RunStep.RETENTION,
+    "undo": RunStep.UNDO,
+    "restore": RunStep.RESTORE,
+    "remove": RunStep.REMOVE,
+}
 
 
 def new_row(run: NewRun, *, now: datetime) -> dict[str, Any]:

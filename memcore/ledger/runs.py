@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from memcore import ids
 from memcore.clock import Clock
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryNotFoundError
+from memcore.ledger.audit import AuditNote, append
 from memcore.ledger.columns import Moment
 from memcore.ledger.engine import Database
 from memcore.ledger.giving_way import take_place
@@ -35,20 +36,25 @@ class Runs:
         self._database = database
         self._clock = clock
 
-    def create(self, run: NewRun) -> Run | None:
+    def create(self, run: NewRun, *, note: AuditNote | None = None) -> Run | None:
         """Queue a run; None when the id, or its slot, exists already, or the agent has an active run.
 
         A night that was given back and waits makes room for anything else (memcore.ledger.giving_way): one that waits
         a day for its budget must not keep a person from undoing an earlier one.
+
+        Args:
+            run: what is queued.
+            note: a line for the audit; both are written, or neither.
         """
         now = self._clock()
         row = new_row(run, now=now)
         with self._database.write() as connection:
-            if insert_new(connection, runs, [row], key="run_id"):
-                return run_of(row)
-            if run.kind != "maintenance" and take_place(connection, row, now=now):
-                return run_of(row)
-        return None
+            is_new = bool(insert_new(connection, runs, [row], key="run_id"))
+            if not is_new and not (run.kind != "maintenance" and take_place(connection, row, now=now)):
+                return None
+            if note is not None:
+                append(connection, run.company, note, at=now)
+        return run_of(row)
 
     def claim(self, run_id: str, *, lease: timedelta) -> Run | None:
         """Take a queued run, or one whose lease has run out, under a fresh token; None when it is not free."""

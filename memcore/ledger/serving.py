@@ -8,6 +8,7 @@ from pydantic import AwareDatetime, Field
 from memcore.embedding.choice import EmbedderChoice
 from memcore.embedding.protocol import EmbedderIdentity
 from memcore.frozen import Frozen, NotBlankStr
+from memcore.ledger.checkpoint import Checkpoint
 
 
 class ServedCollection(Frozen):
@@ -21,6 +22,7 @@ class ServedCollection(Frozen):
         text_template: the text that is embedded and indexed.
         term_weighting: how terms count in the sparse vectors.
         dense_weight: share of the vectors in a weighted fusion; None leaves it to the policy.
+        checkpoint_id: of the checkpoint that was deployed to fill it; None for any other embedder.
     """
 
     name: NotBlankStr
@@ -30,6 +32,22 @@ class ServedCollection(Frozen):
     text_template: str
     term_weighting: NotBlankStr
     dense_weight: float | None = Field(default=None, ge=0.0, le=1.0)
+    checkpoint_id: NotBlankStr | None = None
+
+    def is_of(self, checkpoint: Checkpoint) -> bool:
+        """Whether the checkpoint filled it, deployed by its id or configured by its folder."""
+        return self.checkpoint_id == checkpoint.checkpoint_id or self.choice.model == checkpoint.model_path
+
+
+class CollectionUse(StrEnum):
+    """What a collection is used for."""
+
+    #: It is read and written.
+    SERVES = "serves"
+    #: It is being filled to serve.
+    FILLING = "filling"
+    #: It served before, and is kept for going back.
+    KEPT = "kept"
 
 
 class Phase(StrEnum):
@@ -61,6 +79,15 @@ class Serving(Frozen):
     previous: ServedCollection | None = None
     phase: Phase | None = None
     until: AwareDatetime | None = None
+
+    def use_of(self, checkpoint: Checkpoint) -> CollectionUse | None:
+        """Return what the checkpoint's collection is used for; None when no collection of its counts."""
+        uses = (
+            (self.current, CollectionUse.SERVES),
+            (self.target, CollectionUse.FILLING),
+            (self.previous, CollectionUse.KEPT),
+        )
+        return next((use for each, use in uses if each is not None and each.is_of(checkpoint)), None)
 
     def is_closed(self, now: datetime) -> bool:
         """Whether writes have to wait."""

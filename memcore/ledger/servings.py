@@ -9,13 +9,14 @@ from memcore import ids
 from memcore.clock import Clock
 from memcore.errors import MemoryInputError
 from memcore.ledger.agent import checked_key
+from memcore.ledger.audit import AuditNote, append
+from memcore.ledger.checkpoints import hold_checkpoint
 from memcore.ledger.engine import Database
 from memcore.ledger.insert import insert_for
 from memcore.ledger.reindex import ReindexKind, ReindexStage
 from memcore.ledger.serving import Phase, ServedCollection, Serving
+from memcore.ledger.serving_rows import COLUMNS, read_serving
 from memcore.ledger.serving_tables import reindex_marks, reindexes, serving
-
-_COLUMNS = [serving.c[name] for name in Serving.model_fields]
 
 
 class Servings:
@@ -33,7 +34,7 @@ class Servings:
     def get(self, company: str) -> Serving | None:
         """Return where the company's memories are; None when nobody has connected to them yet."""
         with self._database.read() as connection:
-            return _read(connection, company)
+            return read_serving(connection, company)
 
     def adopt(self, company: str, current: ServedCollection) -> Serving:
         """Write down what serves unless that is known already, and return what is known."""
@@ -45,11 +46,33 @@ class Servings:
         }
         with self._database.write() as connection:
             connection.execute(insert_for(connection, serving).values(row).on_conflict_do_nothing())
-            query = select(*_COLUMNS).where(serving.c.company == company)
+            query = select(*COLUMNS).where(serving.c.company == company)
             return Serving.model_validate(dict(connection.execute(query).mappings().one()))
 
-    def begin(self, company: str, *, version: int, target: ServedCollection, kind: ReindexKind, total: int) -> Serving:
-        """Begin to fill a collection; from now on every write leaves a mark. Raises MemoryInputError if it may not."""
+    def begin(
+        self,
+        company: str,
+        *,
+        version: int,
+        target: ServedCollection,
+        kind: ReindexKind,
+        total: int,
+        note: AuditNote | None = None,
+    ) -> Serving:
+        """Begin to fill a collection; from now on every write leaves a mark.
+
+        Args:
+            company: whose.
+            version: of the row that this was decided on.
+            target: what is to serve.
+            kind: where it leads.
+            total: points that there are.
+            note: a line for the audit, which is there exactly when the reindex is.
+
+        Raises:
+            MemoryInputError: the row has changed, or a reindex is under way.
+            CheckpointNotFoundError: the target's checkpoint was deleted.
+        """
         now = self._clock()
         row = {
             "reindex_id": ids.new_id(),
@@ -66,6 +89,9 @@ class Servings:
             "trouble": None,
         }
         with self._database.write() as connection:
+            if target.checkpoint_id is not None:
+                # First, as a removal does: whoever comes second sees what the other one did.
+                hold_checkpoint(connection, company, target.checkpoint_id)
             new = {"phase": Phase.FILLING.value, "target": target.model_dump(mode="json"), "until": None}
             changed = self._change(connection, company, version, None, new)
             if changed is None:
@@ -73,6 +99,8 @@ class Servings:
             connection.execute(delete(reindex_marks).where(reindex_marks.c.company == company))
             statement = insert_for(connection, reindexes).values(company=company, **row)
             connection.execute(statement.on_conflict_do_update(index_elements=["company"], set_=row))
+            if note is not None:
+                append(connection, company, note, at=now)
         return changed
 
     def freeze(self, company: str, *, version: int, lasts: timedelta) -> Serving | None:
@@ -93,7 +121,7 @@ class Servings:
         Collection, embedder and fusion weight change in this one update. Writes wait until every reader has seen it.
         """
         with self._database.write() as connection:
-            found = _read(connection, company)
+            found = read_serving(connection, company)
             if found is None or found.target is None:
                 return None
             new = {
@@ -141,15 +169,10 @@ class Servings:
     ) -> Serving | None:
         stands = and_(serving.c.company == company, serving.c.version == version, serving.c.phase == phase)
         query = update(serving).where(stands).values(version=version + 1, changed_at=self._clock(), **new)
-        row = connection.execute(query.returning(*_COLUMNS)).mappings().one_or_none()
+        row = connection.execute(query.returning(*COLUMNS)).mappings().one_or_none()
         return Serving.model_validate(dict(row)) if row else None
 
     def _end(self, connection: Connection, company: str, stage: ReindexStage) -> None:
         values = {"stage": stage.value, "finished_at": self._clock(), "token": None, "lease_until": None}
         connection.execute(update(reindexes).where(reindexes.c.company == company).values(values))
         connection.execute(delete(reindex_marks).where(reindex_marks.c.company == company))
-
-
-def _read(connection: Connection, company: str) -> Serving | None:
-    row = connection.execute(select(*_COLUMNS).where(serving.c.company == company)).mappings().one_or_none()
-    return Serving.model_validate(dict(row)) if row else None

@@ -19,7 +19,9 @@ _END = {"ended": ("ended", "removed")}
 
 _RESTORE = {"restored": ("restored", "restored")}
 
-_NAMES = {"maintenance": _NIGHT, "undo": _UNDO, "restore": _RESTORE}
+_REMOVE = {"removed": ("deleted", "removed")}
+
+_NAMES = {"maintenance": _NIGHT, "undo": _UNDO, "restore": _RESTORE, "remove": _REMOVE}
 
 
 def run_counts(journal: Journal, run: Run) -> dict[str, int]:
@@ -27,7 +29,8 @@ def run_counts(journal: Journal, run: Run) -> dict[str, int]:
 
     Of a night: ``ended`` (with its session or project), ``retention`` (too old), ``expired``, ``pruned`` (lessons that
     are forgotten), ``consolidated``, ``summaries``, ``enforced``. Of an end: ``ended``. Of an undo: ``restored``,
-    ``removed``, and ``skipped``: moves of the undone run that it left as they are. Of a restore: ``restored``.
+    ``removed``, and ``skipped``: moves of the undone run that it left as they are. Of a restore: ``restored``. Of a
+    removal: ``removed``.
     """
     moved = journal.totals(run.run_id)
     names = _NAMES.get(run.kind, _END)

@@ -1,14 +1,9 @@
 """A run that ends a session, a project or a task."""
 
-from memcore.ledger.run import END_KINDS, EndKind, Run
+from memcore.ledger.run import EndKind
 from memcore.maintenance.attempt import Attempt
 from memcore.maintenance.cleanup import remove_all
 from memcore.maintenance.over import end_filter
-
-
-def end_kind(run: Run) -> EndKind | None:
-    """Return what the run ends, or None when it is no end."""
-    return next((kind for kind in END_KINDS if kind == run.kind), None)
 
 
 async def apply_end(attempt: Attempt, kind: EndKind) -> None:

@@ -35,7 +35,7 @@ _FIELDS: Mapping[EndKind, Scope] = MappingProxyType(
 )
 
 #: Filters end before their time, and what was stored at that very moment goes too.
-_MOMENT = timedelta(microseconds=1)
+MOMENT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ def end_filter(view: "View", kind: EndKind, scope_id: str, *, at: datetime) -> W
     return Where(
         agent_id=view.agent_id,
         categories=None if everything else frozenset({MemoryCategory.WORKING}),
-        created_before=at + _MOMENT,
+        created_before=at + MOMENT,
         session_id=scope_id if kind == "end_session" else None,
         project_id=scope_id if kind == "end_project" else None,
         task_id=scope_id if kind == "end_task" else None,
@@ -99,14 +99,14 @@ async def _over(view: "View", kind: EndKind, silence: timedelta | None) -> Mappi
     known = await view.backend.scopes(mine, field_name)
     found: dict[str, datetime] = {}
     if known and silence is not None:
-        heard_since = view.now - silence + _MOMENT
+        heard_since = view.now - silence + MOMENT
         # What is old first: an agent that began a moment ago has nothing of the kind.
         if old := await view.backend.scopes(mine.model_copy(update={"created_before": heard_since}), field_name):
             heard = await view.backend.scopes(mine.model_copy(update={"created_since": heard_since}), field_name)
             found = dict.fromkeys(sorted(old - heard), heard_since)
     ended = view.ended(kind, known - found.keys()) if known else {}
     for scope_id, at in sorted(ended.items()):
-        before = at + _MOMENT
+        before = at + MOMENT
         if await view.backend.count_where(mine.model_copy(update={field_name: scope_id, "created_before": before})):
             found[scope_id] = before
     return found

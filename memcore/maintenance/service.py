@@ -1,4 +1,4 @@
-"""One run from claim to outcome: retention, then consolidation, then enforcement; or the undo of a run, or an end."""
+"""One run from claim to outcome: retention, consolidation, enforcement; or an undo, an end, a restore, a removal."""
 
 import logging
 import time
@@ -24,7 +24,7 @@ from memcore.maintenance.bookkeeper import Bookkeeper
 from memcore.maintenance.cleanup import apply_retention
 from memcore.maintenance.consolidation import apply_consolidation
 from memcore.maintenance.counts import run_counts
-from memcore.maintenance.ending import apply_end, end_kind
+from memcore.maintenance.ending import apply_end
 from memcore.maintenance.enforcement import apply_enforcement
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.factory import ConsolidationDeps, StrategyBuilder, build_consolidation_strategy
@@ -37,6 +37,7 @@ from memcore.maintenance.plan_details import with_details
 from memcore.maintenance.pruning import apply_pruning
 from memcore.maintenance.question import Answers
 from memcore.maintenance.remembered_vocabulary import RememberedVocabulary
+from memcore.maintenance.removing import apply_removal
 from memcore.maintenance.restoring import apply_restore
 from memcore.maintenance.strategy import ConsolidationStrategy
 from memcore.maintenance.switch import KillSwitch
@@ -179,28 +180,35 @@ class MaintenanceService:
     async def _attempt(self, run: Run, lease: Lease) -> Outcome:
         if run.attempt > MAX_ATTEMPTS:
             return self._fail(run, lease, f"was attempted {MAX_ATTEMPTS} times without reaching its end")
-        is_undo, is_restore, ends = run.kind == "undo", run.kind == "restore", end_kind(run)
-        guard = Guard(lease, None if is_undo or is_restore else self._switch(run.agent_id, is_end=ends is not None))
+        brings_back = run.kind in {"undo", "restore"}
+        guard = Guard(lease, None if brings_back else self._switch(run))
         guard.enter()
         _log.info(MaintenanceEvent.STARTED, extra=_about(run))
         books = Bookkeeper(self._backend, self._ledger.journal, guard, run)
         await books.begin()
         attempt = Attempt(run=run, view=self._view(run.agent_id), books=books)
-        if is_undo:
-            await apply_undo(attempt, self._ledger)
-        elif is_restore:
-            left = await apply_restore(attempt, self._ledger)
-            if left is not None:
-                return self._leave(run, lease, left)
-        elif ends is not None:
-            await apply_end(attempt, ends)
-        else:
-            stop = await self._night(attempt, lease)
-            if stop is not None:
-                return stop
+        stop = await self._carried_out(attempt, lease)
+        if stop is not None:
+            return stop
         # A zombie may have written a booking down after begin() looked; it is a decision like any other.
         await books.begin()
         return self._done(run, lease)
+
+    async def _carried_out(self, attempt: Attempt, lease: Lease) -> Outcome | None:
+        """Do what the run is for; None when all is done."""
+        run, left = attempt.run, None
+        match run.kind:
+            case "maintenance":
+                return await self._night(attempt, lease)
+            case "undo":
+                await apply_undo(attempt, self._ledger)
+            case "restore":
+                left = await apply_restore(attempt, self._ledger)
+            case "remove":
+                left = await apply_removal(attempt, self._ledger.journal)
+            case kind:
+                await apply_end(attempt, kind)
+        return None if left is None else self._leave(run, lease, left)
 
     async def _night(self, attempt: Attempt, lease: Lease) -> Outcome | None:
         """Run the steps that are left; None when all are done."""
@@ -275,14 +283,14 @@ class MaintenanceService:
         _log.info(MaintenanceEvent.SKIPPED, extra={**_about(run), "reason": reason})
         return Snooze(reason=reason, delay=delay)
 
-    def _switch(self, agent_id: str, *, is_end: bool) -> KillSwitch:
+    def _switch(self, run: Run) -> KillSwitch:
         return KillSwitch(
             self._ledger.switches,
             self._ledger.agents,
-            # A pause holds up an end too. A policy without maintenance does not: its sessions would never end.
-            is_enabled=lambda: is_end or self._policy.enabled,
+            # A pause holds up an end and a removal too. A policy without maintenance does not: they would never come.
+            is_enabled=lambda: run.kind != "maintenance" or self._policy.enabled,
             company=self._company,
-            agent_id=agent_id,
+            agent_id=run.agent_id,
         )
 
     def _view(self, agent_id: str) -> View:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from memcore.backends.factory import followed_row, mem0_place
-from memcore.errors import MemoryCapabilityError
+from memcore.errors import MemoryBackendUnsupportedError
 
 if TYPE_CHECKING:
     from memcore.backends.mem0.mirror import Mirror
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def create_mirror(settings: "Settings", policy: "Policy") -> "Mirror":
-    """Return the mirror of the company's collections; MemoryCapabilityError where no backend has vectors."""
+    """Return the mirror of the company's collections; MemoryBackendUnsupportedError where none has vectors."""
     if "mem0" not in policy.memory.backends.values():
-        raise MemoryCapabilityError("reindex: no backend of this policy embeds anything")
+        raise MemoryBackendUnsupportedError("reindex: no backend of this policy embeds anything")
     # The store's client takes a third of a second to import.
     from memcore.backends.mem0.mirror import Mirror  # noqa: PLC0415  # see above
 

@@ -7,6 +7,7 @@ from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.choice import EmbedderChoice
 from memcore.embedding.protocol import Embedder
 from memcore.errors import MemoryInputError
+from memcore.ledger.audit import AuditNote
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.reindex import ReindexKind
 from memcore.ledger.serving import Serving
@@ -26,6 +27,20 @@ class ReindexPlanning:
         self._ledger = ledger
         self._company = company
 
+    def ready(self) -> Serving:
+        """Return the row if a new collection may be filled now.
+
+        Raises MemoryInputError when a reindex is under way, when the old collection of the last one is still kept, or
+        when nothing is stored yet.
+        """
+        serving = self._serving()
+        if serving.previous is not None:
+            raise MemoryInputError(
+                "reindex", f"{serving.previous.name} is still kept for going back: `memtend reindex --drop-old` first"
+            )
+        self._require_none(serving)
+        return serving
+
     async def begin(
         self,
         embedder: Embedder,
@@ -34,17 +49,25 @@ class ReindexPlanning:
         encoder: Bm25Encoder,
         text_template: str,
         dense_weight: float | None = None,
+        checkpoint_id: str | None = None,
+        note: AuditNote | None = None,
     ) -> Serving:
         """Begin to fill a new collection with an embedder.
 
-        Raises MemoryInputError when a reindex is under way, when the old collection of the last one is still kept, or
-        when this embedder serves already.
+        Args:
+            embedder: fills it.
+            choice: how it is loaded.
+            encoder: of the sparse vectors.
+            text_template: the text that is embedded and indexed.
+            dense_weight: share of the vectors in a weighted fusion; None leaves it to the policy.
+            checkpoint_id: of the checkpoint that the embedder is, if it is one.
+            note: a line for the audit, written with it or not at all.
+
+        Raises:
+            MemoryInputError: as ``ready``; or this embedder serves already, or somebody was quicker.
+            CheckpointNotFoundError: the checkpoint was deleted.
         """
-        serving = self._serving()
-        if serving.previous is not None:
-            raise MemoryInputError(
-                "reindex", f"{serving.previous.name} is still kept for going back: `memtend reindex --drop-old` first"
-            )
+        serving = self.ready()
         generation = serving.current.generation + 1
         target = served(
             # A dot stands in no company's name, so that no other company's collection is called so; and no two that
@@ -56,24 +79,41 @@ class ReindexPlanning:
             choice=choice,
             generation=generation,
             dense_weight=dense_weight,
+            checkpoint_id=checkpoint_id,
         )
         if target.identity == serving.current.identity:
             raise MemoryInputError("reindex", f"{target.identity.label} serves already: configure another embedder")
-        self._require_none(serving)
         total = await self._mirror.count(serving.current.name)
         return self._ledger.servings.begin(
-            self._company, version=serving.version, target=target, kind=ReindexKind.FORWARD, total=total
+            self._company,
+            version=serving.version,
+            target=target,
+            kind=ReindexKind.FORWARD,
+            total=total,
+            note=note,
         )
 
-    async def go_back(self) -> Serving:
-        """Begin to bring the old collection up to date, to serve again. Raises MemoryInputError."""
-        serving = self._serving()
+    async def go_back(self, seen: Serving | None = None, *, note: AuditNote | None = None) -> Serving:
+        """Begin to bring the old collection up to date, to serve again.
+
+        Args:
+            seen: the row that this was decided on; the one that stands when left out.
+            note: a line for the audit, written with it or not at all.
+
+        Raises MemoryInputError when none is kept, when a reindex is under way, or when somebody was quicker.
+        """
+        serving = seen or self._serving()
         if serving.previous is None:
             raise MemoryInputError("reindex", "no old collection is kept to go back to")
         self._require_none(serving)
         total = await self._mirror.count(serving.current.name)
         return self._ledger.servings.begin(
-            self._company, version=serving.version, target=serving.previous, kind=ReindexKind.BACK, total=total
+            self._company,
+            version=serving.version,
+            target=serving.previous,
+            kind=ReindexKind.BACK,
+            total=total,
+            note=note,
         )
 
     async def cancel(self) -> Serving:

@@ -17,6 +17,7 @@ from memcore.backends.mem0.shelves import READ_AGE
 from memcore.clock import Clock
 from memcore.errors import LeaseLostError
 from memcore.jobs.outcomes import Done, Outcome, Parked, Skipped
+from memcore.jobs.progress import Tell, untold
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.reindex import Reindex, ReindexStage
 from memcore.ledger.serving import Phase, Serving
@@ -67,6 +68,7 @@ class _Held:
     reindex: Reindex
     token: str
     lease: ReindexLease
+    tell: Tell
 
 
 class ReindexService:
@@ -95,8 +97,13 @@ class ReindexService:
         self._clock = clock
         self._rest = rest
 
-    async def run(self, *, lasts: timedelta = SLICE) -> Slice:
-        """Work for a while; whoever else has the reindex, or that it is over, makes this do nothing."""
+    async def run(self, *, lasts: timedelta = SLICE, tell: Tell = untold) -> Slice:
+        """Work for a while; whoever else has the reindex, or that it is over, makes this do nothing.
+
+        Args:
+            lasts: how long.
+            tell: takes how far the reindex is, page by page.
+        """
         if self._ledger.switches.paused(self._company):
             return Slice(outcome=Parked(reason="maintenance is paused"))
         reindex = self._ledger.reindexes.take(self._company, lease=LEASE)
@@ -105,7 +112,8 @@ class ReindexService:
         token = reindex.token
         lease = ReindexLease(self._ledger.reindexes, company=self._company, token=token, clock=self._clock)
         try:
-            goes_on = await self._step(_Held(reindex=reindex, token=token, lease=lease), self._clock() + lasts)
+            held = _Held(reindex=reindex, token=token, lease=lease, tell=tell)
+            goes_on = await self._step(held, self._clock() + lasts)
         except LeaseLostError as error:
             return Slice(outcome=Skipped(reason=str(error)))
         except errors.MemoryError as error:
@@ -175,7 +183,8 @@ class ReindexService:
         switched = self._ledger.servings.switch(self._company, version=frozen.version, settles=SETTLE)
         if switched is None:
             return True
-        _log.info(ReindexEvent.SWITCHED, extra={"company": self._company, "generation": switched.current.generation})
+        about = {"generation": switched.current.generation, "checkpoint_id": switched.current.checkpoint_id}
+        _log.info(ReindexEvent.SWITCHED, extra={"company": self._company, **about})
         return await self._settle(switched)
 
     async def _settle(self, serving: Serving) -> bool:
@@ -235,6 +244,7 @@ class ReindexService:
         )
         if saved is None:
             raise LeaseLostError("another worker has the reindex, or it has ended")
+        held.tell(saved.stage, saved.fraction)
 
 
 def _told(error: errors.MemoryError) -> str:

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from memcore.jobs.outcomes import Dead, Done, Outcome, Skipped, Snooze
+from memcore.jobs.progress import Tell, untold
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.skill_cycle import Cycle
 from memcore.skills.report import EvolverReport
@@ -16,7 +17,7 @@ PAUSED_DELAY = timedelta(minutes=1)
 class Evolver(Protocol):
     """Looks at a cycle's window and files proposals; SkillEvolver is the one that ships."""
 
-    async def run(self, cycle: Cycle) -> EvolverReport:
+    async def run(self, cycle: Cycle, *, tell: Tell) -> EvolverReport:
         """File the cycle's proposals, which doing it again does not double, and return the report."""
         ...
 
@@ -37,8 +38,12 @@ class CycleService:
         self._company = company
         self._pulse = pulse
 
-    async def run(self, cycle_id: str) -> Outcome:
+    async def run(self, cycle_id: str, *, tell: Tell = untold) -> Outcome:
         """Carry out a cycle; whatever happens, calling it again finishes it.
+
+        Args:
+            cycle_id: the cycle.
+            tell: takes how far it is.
 
         Returns:
             Done: finished; the facts are the report's counts.
@@ -57,7 +62,7 @@ class CycleService:
         if self._ledger.switches.paused(self._company):
             return Snooze(reason="maintenance is paused for all agents", delay=PAUSED_DELAY)
         with SignOfLife(self._ledger.skill_cycles, self._company, cycle_id, pulse=self._pulse):
-            report = await self._evolver.run(cycle)
+            report = await self._evolver.run(cycle, tell=tell)
         # First the proposals, then the row: a crash between the two leaves one more look, which files nothing twice.
         if not self._ledger.skill_cycles.finish(self._company, cycle_id, report.model_dump(mode="json")):
             return Skipped(reason="another worker finished the cycle")

@@ -8,8 +8,10 @@ from memcore.approval_models import MAX_SUPERSEDED, Approval, ApprovalNeed, Prop
 from memcore.clock import Clock
 from memcore.config.evolver import EvolverConfig
 from memcore.errors import MemoryNotFoundError
+from memcore.jobs.progress import Tell, untold
 from memcore.ledger.pattern import PatternKind
 from memcore.ledger.skill_cycle import Cycle
+from memcore.skills.cycle_stage import CycleStage
 from memcore.skills.events import SkillEvent
 from memcore.skills.filings import Filings
 from memcore.skills.promotion import promotion, superseded_skill
@@ -47,8 +49,12 @@ class SkillEvolver:
         self._config = config
         self._company = company
 
-    async def run(self, cycle: Cycle) -> EvolverReport:
+    async def run(self, cycle: Cycle, *, tell: Tell = untold) -> EvolverReport:
         """Carry out a cycle and return what came of it; empty when the policy has the evolver switched off.
+
+        Args:
+            cycle: the cycle.
+            tell: takes how far it is.
 
         Raises MemoryError when a database fails; the cycle may come again then.
         """
@@ -58,8 +64,8 @@ class SkillEvolver:
             return _report(cycle, Findings(), ())
         _log.info(SkillEvent.SKILL_EVOLVER_CYCLE_START, extra=about)
         try:
-            found = await asyncio.to_thread(self._survey.of, cycle)
-            report = await self._filed(cycle, found)
+            found = await asyncio.to_thread(self._survey.of, cycle, tell)
+            report = await self._filed(cycle, found, tell)
         except Exception as error:
             _log.warning(SkillEvent.SKILL_EVOLVER_CYCLE_FAILED, extra={**about, "error": type(error).__name__})
             raise
@@ -67,11 +73,12 @@ class SkillEvolver:
         _log.info(SkillEvent.SKILL_EVOLVER_CYCLE_COMPLETE, extra={**about, **counts})
         return report
 
-    async def _filed(self, cycle: Cycle, found: Findings) -> EvolverReport:
+    async def _filed(self, cycle: Cycle, found: Findings, tell: Tell) -> EvolverReport:
         counts, conflicts = found.counts, list[Conflict]()
         for approval in found.own:
             _count(approval, found)
-        for trial, stand in found.docket:
+        for number, (trial, stand) in enumerate(found.docket):
+            tell(CycleStage.FILING, number / len(found.docket))
             against = [*stand.conflicts, *found.waiting.conflicts(stand.reading)]
             if stand.is_settled:
                 counts["skipped_known"] += 1

@@ -1,19 +1,23 @@
 """What a cycle finds before anything is filed: the candidates worth a person's time, and why others are not."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 
 from memcore import ids
 from memcore.approval_models import Approval
 from memcore.clock import Clock
 from memcore.config.evolver import EvolverConfig
+from memcore.jobs.progress import Tell
 from memcore.ledger.lesson import Lesson
 from memcore.ledger.pattern import Pattern, PatternKind
 from memcore.ledger.patterns import Window
 from memcore.ledger.skill_cycle import Cycle
+from memcore.ledger.trajectory import Trajectory
 from memcore.skills.candidate import Candidate
+from memcore.skills.cycle_stage import CycleStage
 from memcore.skills.filings import Filings
 from memcore.skills.medoid import medoid
 from memcore.skills.replay import Trial, replay
@@ -66,14 +70,15 @@ class Survey:
         self._company = company
         self._clock = clock
 
-    def of(self, cycle: Cycle) -> Findings:
-        """Return what a cycle finds."""
+    def of(self, cycle: Cycle, tell: Tell) -> Findings:
+        """Return what a cycle finds, and tell how far it is."""
         found = Findings()
+        tell(CycleStage.SEARCHING, None)
         candidates = self._candidates(cycle, found)
         stream = partial(
             self._sources.trajectories.stream, self._company, since=cycle.window_start, until=cycle.window_end
         )
-        trials = replay(candidates, stream)
+        trials = replay(candidates, _watched(stream, found.counts["trajectories_analyzed"], tell))
         passed = sorted(filter(self._is_proven, trials), key=lambda trial: trial.candidate.rank)
         found.counts["skipped_by_replay"] = len(trials) - len(passed)
         standing = stands([trial.candidate for trial in passed], self._sources.skills, company=self._company)
@@ -133,3 +138,15 @@ class Survey:
     def _is_proven(self, trial: Trial) -> bool:
         config = self._config
         return trial.precision >= config.min_precision and len(trial.agents) >= config.min_agents_seen_pattern
+
+
+def _watched(stream: Callable[[], Iterator[Trajectory]], number: int, tell: Tell) -> Callable[[], Iterator[Trajectory]]:
+    """Return a stream that tells how far it is; it is read twice."""
+    read = count(1)
+
+    def watched() -> Iterator[Trajectory]:
+        for trajectory, place in zip(stream(), read, strict=False):
+            tell(CycleStage.REPLAYING, min(1.0, place / max(1, 2 * number)))
+            yield trajectory
+
+    return watched

@@ -28,6 +28,7 @@ def served(
     choice: EmbedderChoice,
     generation: int = 1,
     dense_weight: float | None = None,
+    checkpoint_id: str | None = None,
 ) -> ServedCollection:
     """Describe a collection and everything that belongs to it."""
     return ServedCollection(
@@ -38,4 +39,5 @@ def served(
         text_template=text.template,
         term_weighting=encoder.weighting.value,
         dense_weight=dense_weight,
+        checkpoint_id=checkpoint_id,
     )

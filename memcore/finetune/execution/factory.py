@@ -2,12 +2,36 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memcore.config.finetune import FineTuneExecutionConfig
+from memcore.errors import FineTuneDependencyError, MemoryConfigError
 from memcore.finetune.execution.docker import DockerExecutor, end_container
+from memcore.finetune.execution.docker_engine import docker_library
 from memcore.finetune.execution.process import ProcessExecutor
 from memcore.finetune.execution.process import end_by_name as end_process
 from memcore.finetune.execution.protocol import StageExecutor
+
+if TYPE_CHECKING:
+    from memcore.config.policy import Policy
+    from memcore.config.settings import Settings
+
+
+def execution_of(settings: "Settings", policy: "Policy") -> FineTuneExecutionConfig:
+    """Return where stages run: in what the policy says, or in containers of the image that the environment names."""
+    config = policy.memory.fine_tune
+    if settings.fine_tune_image is None:
+        return config
+    return config.model_copy(update={"backend": "docker", "image": settings.fine_tune_image})
+
+
+def require_executor(config: FineTuneExecutionConfig) -> None:
+    """Look whether this machine can run stages there; raises MemoryConfigError, which names the key."""
+    if config.backend == "docker":
+        try:
+            docker_library()
+        except FineTuneDependencyError as error:
+            raise MemoryConfigError(f"memory.fine_tune.backend: is docker, and {error}") from None
 
 
 def create_executor(

@@ -1,0 +1,246 @@
+"""Deploy a checkpoint, go back from it, delete it: a person's word, carried out by the worker that reindexes.
+
+The one row ``serving`` says what is active. A deploy begins a reindex whose target names the checkpoint; its switch
+changes collection, embedder and fusion weight together. Whoever calls rings for the reindex; the sweep does otherwise.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Self
+
+from pydantic import ValidationError
+
+from memcore import errors
+from memcore.approval_models import Name, Reason
+from memcore.backends.fusion import default_dense_weight
+from memcore.backends.mem0.mirror import Mirror
+from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
+from memcore.embedding.choice import EmbedderChoice
+from memcore.embedding.protocol import Embedder
+from memcore.errors import (
+    CheckpointConflictError,
+    CheckpointCorruptError,
+    CheckpointNotFoundError,
+    CheckpointRollbackCorruptError,
+    CheckpointRollbackUnavailableError,
+    MemoryConfigError,
+    MemoryInputError,
+)
+from memcore.finetune.active_embedder import ActiveEmbedderSnapshot, active_embedder
+from memcore.finetune.checkpoint_files import choice_of, delete_files, fusion_weight_of, require_whole
+from memcore.finetune.events import CheckpointEvent
+from memcore.frozen import Frozen
+from memcore.ledger.audit import AuditNote, AuditVerdict, person
+from memcore.ledger.checkpoint import Checkpoint, Verdict
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.serving import CollectionUse, ServedCollection, Serving
+from memcore.reindex.planning import ReindexPlanning
+
+_log = logging.getLogger(__name__)
+
+#: Why what is used so is not deployed.
+_IN_USE = {
+    CollectionUse.SERVES: "it serves already",
+    CollectionUse.FILLING: "it is being deployed: see `memtend reindex --status`",
+    CollectionUse.KEPT: "its collection is kept: `memtend finetune rollback` lets it serve again",
+}
+
+
+class _Word(Frozen):
+    """Who says so, and why."""
+
+    actor: Name
+    reason: Reason | None
+
+    @classmethod
+    def of(cls, actor: str, reason: str | None) -> Self:
+        try:
+            return cls(actor=actor, reason=reason)
+        except ValidationError as error:
+            raise MemoryInputError.of(error) from None
+
+    def on(self, subject: str, action: str) -> AuditNote:
+        return AuditNote(
+            actor=person(self.actor), action=action, subject=subject, verdict=AuditVerdict.DONE, reason=self.reason
+        )
+
+
+class CheckpointDeployment:
+    """Say which checkpoint serves a company.
+
+    Args:
+        mirror: the store (memcore.reindex.factory.create_mirror).
+        ledger: the row that serves, the checkpoints, and the audit.
+        company: whose.
+        load: loads an embedder.
+        dense_weight: share of the vectors that the policy says; None leaves it to the kind of the embedder.
+    """
+
+    def __init__(
+        self,
+        mirror: Mirror,
+        ledger: Ledger,
+        *,
+        company: str,
+        load: Callable[[EmbedderChoice], Embedder],
+        dense_weight: float | None = None,
+    ) -> None:
+        self._planning = ReindexPlanning(mirror, ledger, company=company)
+        self._ledger = ledger
+        self._company = company
+        self._load = load
+        self._dense_weight = dense_weight
+
+    async def deploy(
+        self, checkpoint_id: str, *, actor: str, reason: str | None = None, is_forced: bool = False
+    ) -> Serving:
+        """Begin to fill a collection with the checkpoint; ring for the reindex then.
+
+        Args:
+            checkpoint_id: which one.
+            actor: the person who wants it.
+            reason: why, for the audit.
+            is_forced: whether the gate's word does not count.
+
+        Raises:
+            CheckpointNotFoundError: the id names none.
+            CheckpointConflictError: the gate rejected it, it is in use, a reindex is under way, or an old collection is
+                kept.
+            CheckpointCorruptError: its folder is gone, or not what was registered.
+            MemoryInputError: actor or reason breaks a limit.
+            MemoryConfigError: this machine lacks what its embedder needs.
+        """
+        word = _Word.of(actor, reason)
+        with self._told(CheckpointEvent.DEPLOY_BEGUN, CheckpointEvent.DEPLOY_FAILED, checkpoint_id):
+            checkpoint = self._found(checkpoint_id)
+            is_promoted = checkpoint.verdict is Verdict.PROMOTED
+            if not is_promoted and not is_forced:
+                raise CheckpointConflictError(
+                    f"the gate rejected {checkpoint_id}: {checkpoint.reason}; --force deploys it"
+                )
+            with _conflict(CheckpointConflictError):
+                current = self._ready(checkpoint).current
+            choice = choice_of(checkpoint)
+            embedder = await asyncio.to_thread(self._loaded, checkpoint, choice)
+            usual = default_dense_weight(embedder.kind) if self._dense_weight is None else self._dense_weight
+            with _conflict(CheckpointConflictError):
+                return await self._planning.begin(
+                    embedder,
+                    choice=choice,
+                    encoder=Bm25Encoder(weighting=TermWeighting(current.term_weighting)),
+                    text_template=current.text_template,
+                    dense_weight=fusion_weight_of(checkpoint, at_least=usual),
+                    checkpoint_id=checkpoint_id,
+                    note=word.on(checkpoint_id, "finetune.deploy" if is_promoted else "finetune.deploy_forced"),
+                )
+
+    async def rollback(self, checkpoint_id: str | None = None, *, actor: str, reason: str | None = None) -> Serving:
+        """Begin to bring what served before up to date, to serve again; ring for the reindex then.
+
+        Args:
+            checkpoint_id: the checkpoint that must be what served before; None takes whatever did.
+            actor: the person who wants it.
+            reason: why, for the audit.
+
+        Raises:
+            CheckpointNotFoundError: the id names none.
+            CheckpointRollbackUnavailableError: nothing is kept, or not this checkpoint, or a reindex is under way.
+            CheckpointRollbackCorruptError: the embedder of what is kept is gone, or not what it was.
+            MemoryInputError: actor or reason breaks a limit.
+        """
+        word = _Word.of(actor, reason)
+        with self._told(CheckpointEvent.ROLLBACK_BEGUN, CheckpointEvent.ROLLBACK_FAILED, checkpoint_id):
+            wanted = None if checkpoint_id is None else self._found(checkpoint_id)
+            serving = self._ledger.servings.get(self._company)
+            if serving is not None and serving.phase is not None:
+                raise CheckpointRollbackUnavailableError(
+                    "a reindex is under way: `memtend reindex --cancel` ends one that has not switched"
+                )
+            kept = None if serving is None else serving.previous
+            if kept is None:
+                raise CheckpointRollbackUnavailableError("no old collection is kept to go back to")
+            if wanted is not None and not kept.is_of(wanted):
+                raise CheckpointRollbackUnavailableError(
+                    f"{kept.checkpoint_id or kept.identity.name} is kept, and not {checkpoint_id}: "
+                    f"`memtend finetune deploy {checkpoint_id}` fills a new collection"
+                )
+            await asyncio.to_thread(self._require_as_it_was, kept)
+            with _conflict(CheckpointRollbackUnavailableError):
+                note = word.on(kept.checkpoint_id or kept.name, "finetune.rollback")
+                return await self._planning.go_back(serving, note=note)
+
+    async def delete(self, checkpoint_id: str, *, actor: str, reason: str | None = None) -> Checkpoint:
+        """Delete a checkpoint's row, then its folder, and return what it was.
+
+        Args:
+            checkpoint_id: which one.
+            actor: the person who wants it.
+            reason: why, for the audit.
+
+        Raises:
+            CheckpointNotFoundError: the id names none.
+            CheckpointConflictError: its collection serves, is being filled, or is kept.
+            MemoryInputError: actor or reason breaks a limit.
+        """
+        note = _Word.of(actor, reason).on(checkpoint_id, "finetune.delete")
+        with self._told(CheckpointEvent.DELETED, CheckpointEvent.DELETE_FAILED, checkpoint_id):
+            gone = self._ledger.checkpoints.remove(self._company, checkpoint_id, note=note)
+        if not await asyncio.to_thread(delete_files, gone):
+            _log.warning(CheckpointEvent.FILES_LEFT, extra={"company": self._company, "checkpoint_id": checkpoint_id})
+        return gone
+
+    def active(self) -> ActiveEmbedderSnapshot:
+        """Return what serves. Raises MemoryNotFoundError before anybody has connected to the store."""
+        return active_embedder(self._ledger, self._company)
+
+    def _found(self, checkpoint_id: str) -> Checkpoint:
+        found = self._ledger.checkpoints.get(self._company, checkpoint_id)
+        if found is None:
+            raise CheckpointNotFoundError
+        return found
+
+    def _ready(self, checkpoint: Checkpoint) -> Serving:
+        serving = self._ledger.servings.get(self._company)
+        if serving is not None and (use := serving.use_of(checkpoint)) is not None:
+            raise CheckpointConflictError(f"{checkpoint.checkpoint_id} cannot be deployed: {_IN_USE[use]}")
+        return self._planning.ready()
+
+    def _loaded(self, checkpoint: Checkpoint, choice: EmbedderChoice) -> Embedder:
+        require_whole(checkpoint)
+        return self._load(choice)
+
+    def _require_as_it_was(self, kept: ServedCollection) -> None:
+        """Look whether a kept collection's embedder can still ask it: behind the switch it would be too late."""
+        try:
+            if kept.checkpoint_id is not None:
+                require_whole(self._found(kept.checkpoint_id))
+            embedder = self._load(kept.choice)
+        except (CheckpointNotFoundError, CheckpointCorruptError, MemoryConfigError) as error:
+            raise CheckpointRollbackCorruptError(f"{kept.name} cannot serve again: {error}") from error
+        known = kept.identity
+        if (embedder.name, embedder.kind, embedder.dims) != (known.name, known.kind, known.dims):
+            raise CheckpointRollbackCorruptError(
+                f"{kept.name} cannot serve again: it holds vectors of {known.label}, and {kept.choice.provider!r} is "
+                f"{embedder.name} ({embedder.kind}, {embedder.dims} dimensions) here"
+            )
+
+    @contextmanager
+    def _told(self, done: CheckpointEvent, failed: CheckpointEvent, checkpoint_id: str | None) -> Iterator[None]:
+        about = {"company": self._company, "checkpoint_id": checkpoint_id}
+        try:
+            yield
+        except errors.MemoryError as error:
+            _log.warning(failed, extra={**about, "error": type(error).__name__})
+            raise
+        _log.info(done, extra=about)
+
+
+@contextmanager
+def _conflict(kind: type[CheckpointConflictError | CheckpointRollbackUnavailableError]) -> Iterator[None]:
+    # What a reindex refuses is no wrong value of whoever deploys: it is how things stand.
+    try:
+        yield
+    except MemoryInputError as error:
+        raise kind(error.problem) from error

@@ -1,0 +1,209 @@
+"""Questions that a language model writes for passages; what it does not write, templates do.
+
+It is asked within limits that nothing waits beyond: the budget of each owner, half an hour in all, and eight questions
+in a row that bring nothing. Its answers are kept in the ledger until the run is complete, so that a worker that dies
+pays for none twice.
+"""
+
+import asyncio
+import builtins
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from enum import StrEnum
+
+from memcore import ids
+from memcore.clock import Clock
+from memcore.errors import (
+    AnswerMissingError,
+    BudgetExceededError,
+    MaintenancePausedError,
+    MalformedAnswerError,
+    MemoryError,  # noqa: A004  # the reference fixes the name
+    ProviderError,
+)
+from memcore.experience.kept_model import KeptModel
+from memcore.finetune.events import FineTuneEvent
+from memcore.finetune.passage import Owned
+from memcore.finetune.question_form import VERSION, WrittenQuestions, request_for
+from memcore.ledger.ledger import Ledger
+from memcore.llm.attribution import Attribution
+from memcore.llm.protocol import Model
+from memcore.llm.structured import ask_structured
+from memcore.maintenance.switch import KillSwitch
+
+#: What is paid for.
+PURPOSE = "system:memory:finetune_questions"
+
+#: How long a model is asked in all.
+LONGEST = timedelta(minutes=30)
+
+#: Questions in a row that bring nothing, after which no more are asked.
+IN_VAIN = 8
+
+#: Questions at a time.
+AT_ONCE = 4
+
+#: Seconds between two signs of life while the model thinks.
+_BEAT = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class Asked(StrEnum):
+    """What became of a passage that was chosen."""
+
+    WRITTEN = "written"
+    #: Two answers, and neither has the form.
+    MALFORMED = "malformed"
+    #: Its owner's budget of the day is spent.
+    BUDGET = "budget"
+    #: The server did not answer, or refused.
+    AWAY = "away"
+    #: A person has paused its owner's maintenance.
+    PAUSED = "paused"
+    #: Another worker asks this question now.
+    BUSY = "busy"
+    #: Nobody asked: there is no model, the time was over, or too many questions in a row had brought nothing.
+    UNASKED = "unasked"
+
+
+#: What says that asking on is in vain, where it comes again and again.
+_VAIN = frozenset({Asked.MALFORMED, Asked.AWAY})
+
+#: What each trouble makes of a passage, the first that fits; None where the model is not to blame, and the run waits.
+_TROUBLES: tuple[tuple[type[Exception], Asked | None], ...] = (
+    (MaintenancePausedError, Asked.PAUSED),
+    (AnswerMissingError, Asked.BUSY),
+    (BudgetExceededError, Asked.BUDGET),
+    (MalformedAnswerError, Asked.MALFORMED),
+    (ProviderError, Asked.AWAY),
+    (MemoryError, None),
+    (builtins.MemoryError, None),
+    (RecursionError, None),
+    # Whatever a provider raises must cost a question, not a run.
+    (Exception, Asked.AWAY),
+)
+
+
+class QuestionWriter:
+    """Have a model write questions for the passages of one run.
+
+    Args:
+        model: who is asked; None when none is connected.
+        ledger: answers and switches.
+        company: whose passages.
+        run_id: for which run.
+        model_name: whose answers; None takes the provider's default.
+        count: questions that a passage shall have.
+        alive: called at least every second; what it raises ends the asking.
+        clock: the time.
+    """
+
+    def __init__(
+        self,
+        model: Model | None,
+        ledger: Ledger,
+        *,
+        company: str,
+        run_id: str,
+        model_name: str | None,
+        count: int,
+        alive: Callable[[], None],
+        clock: Clock,
+    ) -> None:
+        self._model = None if model is None else KeptModel(model, ledger.answers)
+        self._ledger = ledger
+        self._company = company
+        self._run_id = run_id
+        self._model_name = model_name
+        self._count = count
+        self._alive = alive
+        self._clock = clock
+        self._in_vain = 0
+        self._spent: set[str] = set()
+
+    async def write(self, chosen: Sequence[Owned]) -> list[Owned]:
+        """Return the passages for which questions were written, each with them behind those that it had.
+
+        Raises:
+            MemoryConnectionError, MemoryStoreError: the ledger is in passing trouble; the answers that came are kept.
+            What ``alive`` raises.
+        """
+        became: dict[int, Owned | Asked] = {}
+        if self._model is not None:
+            await self._ask_all(chosen, self._model, became)
+        found = [each for _, each in sorted(became.items()) if isinstance(each, Owned)]
+        ends = Counter(Asked.WRITTEN if isinstance(each, Owned) else each for each in became.values())
+        ends[Asked.UNASKED] = len(chosen) - len(became)
+        facts = {"run_id": self._run_id, "chosen": len(chosen), **{end.value: ends[end] for end in Asked}}
+        _log.info(FineTuneEvent.QUERIES_WRITTEN, extra=facts)
+        if len(found) < len(chosen):
+            _log.warning(FineTuneEvent.QUERY_LLM_FALLBACK, extra=facts)
+        return found
+
+    async def _ask_all(self, chosen: Sequence[Owned], model: Model, became: "dict[int, Owned | Asked]") -> None:
+        rest, until = iter(enumerate(chosen)), self._clock() + LONGEST
+
+        async def ask_each() -> None:
+            for place, owned in rest:
+                # An answer that is kept comes at once, and many of them take their time.
+                self._alive()
+                if self._in_vain >= IN_VAIN or self._clock() >= until:
+                    return
+                became[place] = found = await self._asked(owned, model)
+                self._in_vain = self._in_vain + (found in _VAIN) if isinstance(found, Asked) else 0
+
+        running = {asyncio.create_task(ask_each()) for _ in range(AT_ONCE)}
+        try:
+            while running and self._clock() < until:
+                done, running = await asyncio.wait(running, timeout=_BEAT)
+                self._alive()
+                for asker in done:
+                    asker.result()
+        finally:
+            for asker in running:
+                asker.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def _asked(self, owned: Owned, model: Model) -> Owned | Asked:
+        """Return the passage with its questions, or why there are none."""
+        if owned.agent_id in self._spent:
+            return Asked.BUDGET
+        try:
+            self._switch(owned.agent_id).check()
+            written = await self._written(owned, model)
+        except Exception as error:
+            end = next(end for kind, end in _TROUBLES if isinstance(error, kind))
+            if end is None:
+                raise
+            if end is Asked.BUDGET:
+                self._spent.add(owned.agent_id)
+            return end
+        passage = owned.passage.model_copy(update={"questions": (*owned.passage.questions, *written)})
+        return Owned(agent_id=owned.agent_id, passage=passage)
+
+    async def _written(self, owned: Owned, model: Model) -> tuple[str, ...]:
+        count = self._count - len(owned.passage.questions)
+        key = ids.question_id(
+            company=self._company,
+            agent_id=owned.agent_id,
+            purpose=PURPOSE,
+            model=self._model_name or "",
+            about=(owned.passage.text, str(count), VERSION),
+        )
+        by = Attribution(company=self._company, agent_id=owned.agent_id, run_id=self._run_id, purpose=PURPOSE)
+        request = request_for(owned.passage, count=count, model=self._model_name)
+        answer = await ask_structured(model, request, WrittenQuestions, by=by, key=key)
+        return answer.questions[:count]
+
+    def _switch(self, agent_id: str) -> KillSwitch:
+        return KillSwitch(
+            self._ledger.switches,
+            self._ledger.agents,
+            # Nights have a switch of their own in the policy; a run is asked for by a person.
+            is_enabled=lambda: True,
+            company=self._company,
+            agent_id=agent_id,
+        )

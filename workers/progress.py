@@ -1,0 +1,88 @@
+"""How far a long job is, as the state of its task: for whoever asks by the job's id."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from celery import Celery
+from celery.exceptions import BackendError, CeleryError
+from kombu.exceptions import KombuError
+from redis.exceptions import RedisError
+from sqlalchemy.exc import SQLAlchemyError
+
+from memcore.client.sender import PROGRESS
+from memcore.config.address import Address
+from memcore.config.settings import Settings
+from memcore.jobs.progress import Tell, untold
+
+#: Least time between two words on one job, in seconds.
+PAUSE_SECONDS = 1.0
+
+#: How long a result store that did not take a word is left alone, in seconds.
+AWAY_SECONDS = 60.0
+
+#: How long it may take to answer, in seconds; a job waits for it.
+_ANSWER_SECONDS = 1.0
+
+#: No wider: the signal that a job's time is over is an error too, and must get through.
+_AWAY = (OSError, BackendError, CeleryError, KombuError, RedisError, SQLAlchemyError)
+
+_log = logging.getLogger("memtend.progress")
+
+
+class TaskProgress:
+    """Writes what the jobs of this process tell into the result store; where that is away, they go on untold.
+
+    Args:
+        app: whose jobs.
+        settings: name the result store.
+        keep_seconds: how long a word is kept.
+        clock: seconds that only grow.
+    """
+
+    def __init__(
+        self, app: Celery, settings: Settings, *, keep_seconds: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._app = app
+        self._settings = settings
+        self._keep_seconds = keep_seconds
+        self._clock = clock
+        self._results: Any = None
+
+    def of_this_job(self) -> Tell:
+        """Return what takes the progress of the job that this thread runs; it may be called from other threads."""
+        task = self._app.current_worker_task
+        if task is None or task.request.ignore_result:
+            return untold
+        job_id, quiet_until = str(task.request.id), self._clock()
+
+        def tell(stage: str, fraction: float | None) -> None:
+            nonlocal quiet_until
+            if self._clock() < quiet_until:
+                return
+            try:
+                self._backend().store_result(job_id, {"stage": str(stage), "fraction": fraction}, PROGRESS)
+                quiet_until = self._clock() + PAUSE_SECONDS
+            except _AWAY as error:
+                _log.warning("progress.untold", extra={"job_id": job_id, "error": type(error).__name__})
+                quiet_until = self._clock() + AWAY_SECONDS
+
+        return tell
+
+    def _backend(self) -> Any:
+        # Of an app of its own: the worker's waits twenty seconds for a result store that is away, which is right for an
+        # outcome and wrong for a word on the way.
+        if self._results is None:
+            address = Address.of(self._settings.result_url)
+            app = Celery(set_as_current=False, backend=address.url)
+            app.conf.update(
+                result_serializer="json",
+                accept_content=["json"],
+                result_expires=self._keep_seconds,
+                redis_socket_timeout=_ANSWER_SECONDS,
+                redis_socket_connect_timeout=_ANSWER_SECONDS,
+                result_backend_transport_options=address.options | {"retry_policy": {"max_retries": 0}},
+            )
+            self._results = app.backend
+        return self._results
