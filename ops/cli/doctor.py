@@ -13,7 +13,7 @@ from memcore.errors import MemoryConfigError, MemoryError  # noqa: A004  # the r
 from memcore.ledger.run import RunState
 from ops.cli.console import AsJson, say, show_rows
 from ops.cli.finding import Finding
-from ops.cli.finetune_look import finetune
+from ops.cli.finetune_look import finetune, stage_containers
 from ops.cli.model_looks import language_model, model_budget
 from ops.cli.reindex_look import embedder, reindex
 from ops.cli.session import HomeOption, backend_of, ledger_of, policy_of, settings_of
@@ -189,6 +189,7 @@ _LOOKS = (
     embedder,
     reindex,
     finetune,
+    stage_containers,
     language_model,
     model_budget,
     _ledger,

@@ -1,20 +1,19 @@
 """``memtend finetune``: train the embedder on the fleet's own texts, stage by stage, in a worker."""
 
+import getpass
 from typing import Annotated
 
 import typer
 
-from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
-from memcore.finetune.gather import Gathering
-from memcore.finetune.plan import FineTunePlan
-from memcore.finetune.preflight import PreflightResult, preflight
-from memcore.finetune.run_folder import RUNS
+from memcore.finetune.preflight import PreflightResult
+from memcore.memory_service.guardrail import Guardrail
 from ops.cli import finetune_plan as told
 from ops.cli.console import AsJson, say, show_facts, show_json, show_rows
+from ops.cli.finetune_checkpoints import delete, deploy, rollback
+from ops.cli.finetune_service import memory_service_of
 from ops.cli.finetune_views import checkpoints, run_facts, runs, status, watch, watched
-from ops.cli.ringing import ring_finetune
-from ops.cli.session import HomeOption, backend_of, ledger_of, settings_of
+from ops.cli.session import HomeOption, settings_of
 
 _RunId = Annotated[str, typer.Argument(help="The run's id; see `memtend finetune runs`.")]
 
@@ -37,8 +36,10 @@ def plan(  # a command's options
     validation_split: told.ValidationSplit = None,
     chunk_words: told.ChunkWords = None,
     queries_per_passage: told.Queries = None,
+    llm_questions: told.LlmQuestions = None,
     max_pairs: told.MaxPairs = None,
     seed: told.Seed = None,
+    threads: told.Threads = None,
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
@@ -47,9 +48,11 @@ def plan(  # a command's options
         source_dir=source_dir, uses_memories=memories, base_model=base_model, kind=kind, epochs=epochs,
         learning_rate=learning_rate, temperature=temperature, top_k=top_k, batch_size=batch_size,
         validation_split=validation_split, chunk_words=chunk_words, queries_per_passage=queries_per_passage,
-        max_pairs=max_pairs, seed=seed,
+        llm_questions=llm_questions, max_pairs=max_pairs, seed=seed, threads=threads,
     )  # fmt: skip
-    _show_checks(_looked(settings_of(home), asked), as_json=as_json)
+    with memory_service_of(settings_of(home)) as (service, runner):
+        found = runner.run(service.run_preflight(asked))
+    _show_checks(found, as_json=as_json)
 
 
 def start(  # a command's options
@@ -65,8 +68,10 @@ def start(  # a command's options
     validation_split: told.ValidationSplit = None,
     chunk_words: told.ChunkWords = None,
     queries_per_passage: told.Queries = None,
+    llm_questions: told.LlmQuestions = None,
     max_pairs: told.MaxPairs = None,
     seed: told.Seed = None,
+    threads: told.Threads = None,
     looks: Annotated[
         bool,
         typer.Option(
@@ -83,39 +88,37 @@ def start(  # a command's options
         source_dir=source_dir, uses_memories=memories, base_model=base_model, kind=kind, epochs=epochs,
         learning_rate=learning_rate, temperature=temperature, top_k=top_k, batch_size=batch_size,
         validation_split=validation_split, chunk_words=chunk_words, queries_per_passage=queries_per_passage,
-        max_pairs=max_pairs, seed=seed,
+        llm_questions=llm_questions, max_pairs=max_pairs, seed=seed, threads=threads,
     )  # fmt: skip
-    if looks:
-        _require(_looked(settings, asked))
-    with ledger_of(settings) as ledger:
-        run = ledger.finetune_runs.start(settings.company, asked.model_dump(mode="json"))
-    ring_finetune(settings, run.run_id)
+    with memory_service_of(settings) as (service, runner):
+        if looks:
+            _require(runner.run(service.run_preflight(asked)))
+        run = runner.run(service.start_fine_tune(asked))
     if stays:
         watched(settings, run.run_id, as_json=as_json)
         return
     show_facts(run_facts(run), as_json=as_json)
 
 
-def cancel(home: HomeOption = None, as_json: AsJson = False) -> None:
+def cancel(
+    by: Annotated[str | None, typer.Option("--by", help="Your name, for the audit; your login when left out.")] = None,
+    reason: Annotated[str, typer.Option("--reason", help="Why; it is kept in the audit.")] = "asked for by a command",
+    home: HomeOption = None,
+    as_json: AsJson = False,
+) -> None:
     """End the active run; its worker stops the stage within seconds, and what is finished stays for a resume."""
-    settings = settings_of(home)
-    with ledger_of(settings) as ledger:
-        run = ledger.finetune_runs.cancel(settings.company)
-    if run is None:
-        show_facts({"run_id": None}, as_json=as_json)
-        return
-    if not run.stage.is_end:
-        # Its worker may be dead: whoever hears it first ends it.
-        ring_finetune(settings, run.run_id)
-    show_facts(run_facts(run), as_json=as_json)
+    guardrail = Guardrail(actor=_login() if by is None else by, confirm=True, reason=reason)
+    with memory_service_of(settings_of(home)) as (service, runner):
+        run_id = runner.run(service.cancel_fine_tune(guardrail))
+        run = None if run_id is None else runner.run(service.get_run(run_id))
+    show_facts({"run_id": None} if run is None else run_facts(run), as_json=as_json)
 
 
 def resume(run_id: _RunId, stays: _Watch = False, home: HomeOption = None, as_json: AsJson = False) -> None:
     """Let a failed or cancelled run go on behind the stages that it has finished."""
     settings = settings_of(home)
-    with ledger_of(settings) as ledger:
-        run = ledger.finetune_runs.resume(settings.company, run_id)
-    ring_finetune(settings, run.run_id)
+    with memory_service_of(settings) as (service, runner):
+        run = runner.run(service.resume_fine_tune(run_id))
     if stays:
         watched(settings, run.run_id, as_json=as_json)
         return
@@ -125,18 +128,16 @@ def resume(run_id: _RunId, stays: _Watch = False, home: HomeOption = None, as_js
 def add_to(app: typer.Typer) -> None:
     """Put the commands on the command line."""
     group = typer.Typer(no_args_is_help=True, help="Train the embedder on the fleet's own texts.")
-    for command in (plan, start, status, watch, cancel, resume, runs, checkpoints):
+    for command in (plan, start, status, watch, cancel, resume, runs, checkpoints, deploy, rollback, delete):
         group.command(command.__name__)(command)
     app.add_typer(group, name="finetune")
 
 
-def _looked(settings: Settings, asked: FineTunePlan) -> PreflightResult:
-    def memories(enough: int) -> int:
-        with ledger_of(settings) as ledger, backend_of(settings) as (backend, runner):
-            gathering = Gathering(backend, ledger, company=settings.company, alive=lambda: None)
-            return runner.run(gathering.count(enough=enough))
-
-    return preflight(asked, runs=settings.home / RUNS, memories=memories)
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
 
 
 def _require(found: PreflightResult) -> None:

@@ -23,8 +23,15 @@ BatchSize = Annotated[int | None, typer.Option(help="Pairs of a step.")]
 ValidationSplit = Annotated[float | None, typer.Option(help="Share of the passages that is kept to measure by.")]
 ChunkWords = Annotated[int | None, typer.Option(help="Words of a passage.")]
 Queries = Annotated[int | None, typer.Option("--queries-per-passage", help="Questions made of each passage.")]
+LlmQuestions = Annotated[
+    int | None,
+    typer.Option("--llm-questions", help="Most passages whose questions the language model writes; 0 asks none."),
+]
 MaxPairs = Annotated[int | None, typer.Option(help="Most pairs that are trained on.")]
 Seed = Annotated[int | None, typer.Option(help="Of everything that is left to chance.")]
+Threads = Annotated[
+    int | None, typer.Option(help="Of the arithmetic, 1 to 128; 1, the default, gives the same checkpoint again.")
+]
 
 
 def plan_of(*, source_dir: Path | None, uses_memories: bool, base_model: str | None, **told: Any) -> FineTunePlan:

@@ -1,18 +1,20 @@
 """``memtend finetune status``, ``watch``, ``runs`` and ``checkpoints``: how far runs are, and what they left."""
 
-import sys
 from time import sleep
 from typing import Annotated, Any
 
 import typer
-from rich.progress import Progress
 
 from memcore.config.settings import Settings
-from memcore.errors import MemoryNotFoundError
-from memcore.finetune_models import STAGES, FineTuneStage
+from memcore.errors import FineTuneRunNotFoundError
+from memcore.finetune_models import FineTuneStage
+from memcore.ledger.checkpoint import Checkpoint
 from memcore.ledger.checkpoints import MAX_PAGE
 from memcore.ledger.finetune_run import FineTuneRun
+from memcore.ledger.serving import Serving
 from ops.cli.console import AsJson, say, show_facts, show_json, show_rows
+from ops.cli.finetune_bars import run_bars
+from ops.cli.finetune_service import memory_service_of
 from ops.cli.session import HomeOption, ledger_of, settings_of
 
 #: Pause between two looks at a run that is watched, in seconds.
@@ -24,7 +26,17 @@ _Limit = Annotated[int, typer.Option(min=1, max=MAX_PAGE, help="Most rows, newes
 
 #: What a row of each table has; `--json` has all.
 _RUN_COLUMNS = ("run_id", "stage", "fraction", "started_at", "completed_at", "error")
-_CHECKPOINT_COLUMNS = ("checkpoint_id", "run_id", "kind", "base_model", "dims", "verdict", "reason", "created_at")
+_CHECKPOINT_COLUMNS = (
+    "checkpoint_id",
+    "run_id",
+    "kind",
+    "base_model",
+    "dims",
+    "verdict",
+    "use",
+    "reason",
+    "created_at",
+)
 
 
 def status(run_id: _RunId = None, home: HomeOption = None, as_json: AsJson = False) -> None:
@@ -55,8 +67,8 @@ def runs(
 ) -> None:
     """Show the runs, newest first."""
     settings = settings_of(home)
-    with ledger_of(settings) as ledger:
-        found, total = ledger.finetune_runs.page(settings.company, limit=limit, offset=offset)
+    with memory_service_of(settings) as (service, runner):
+        found, total = runner.run(service.list_runs(limit=limit, offset=offset))
     if as_json:
         show_json({"runs": [run_facts(run) for run in found], "total": total})
         return
@@ -64,11 +76,17 @@ def runs(
 
 
 def checkpoints(limit: _Limit = 20, home: HomeOption = None, as_json: AsJson = False) -> None:
-    """Show what runs left, newest first, with the gate's word on each."""
+    """Show what runs left, newest first, with the gate's word on each, and which one serves, is kept, or is filled."""
     settings = settings_of(home)
     with ledger_of(settings) as ledger:
         found = ledger.checkpoints.page(settings.company, limit=limit)
-    show_rows([each.model_dump(mode="json") for each in found], columns=_CHECKPOINT_COLUMNS, as_json=as_json)
+        serving = ledger.servings.get(settings.company)
+    show_rows([checkpoint_facts(each, serving) for each in found], columns=_CHECKPOINT_COLUMNS, as_json=as_json)
+
+
+def checkpoint_facts(checkpoint: Checkpoint, serving: Serving | None) -> dict[str, Any]:
+    """Return what a person is shown of a checkpoint, and what it is used for."""
+    return {**checkpoint.model_dump(mode="json"), "use": None if serving is None else serving.use_of(checkpoint)}
 
 
 def run_facts(run: FineTuneRun) -> dict[str, Any]:
@@ -93,15 +111,12 @@ def run_facts(run: FineTuneRun) -> dict[str, Any]:
 
 def watched(settings: Settings, run_id: str, *, as_json: bool) -> None:
     """Draw a run's bars until it has ended, show how, and exit with 1 when it is not complete."""
-    with ledger_of(settings) as ledger, Progress(disable=as_json or not sys.stderr.isatty()) as progress:
-        bars = {stage: progress.add_task(str(stage), total=1.0) for stage in STAGES}
+    with ledger_of(settings) as ledger, run_bars(is_silent=as_json) as seen:
         while True:
             run = ledger.finetune_runs.get(settings.company, run_id)
             if run is None:
-                raise MemoryNotFoundError("run_id: names no fine-tune run; see `memtend finetune runs`")
-            for stage, bar in bars.items():
-                done = 1.0 if stage in run.finished else (run.progress or 0.0) if stage is run.stage else 0.0
-                progress.update(bar, completed=done)
+                raise FineTuneRunNotFoundError
+            seen(run)
             if run.stage.is_end:
                 break
             sleep(_LOOK_SECONDS)
@@ -111,11 +126,9 @@ def watched(settings: Settings, run_id: str, *, as_json: bool) -> None:
 
 
 def _found(settings: Settings, run_id: str | None) -> FineTuneRun | None:
-    with ledger_of(settings) as ledger:
-        if run_id is None:
-            newest, _ = ledger.finetune_runs.page(settings.company, limit=1)
-            return ledger.finetune_runs.active(settings.company) or next(iter(newest), None)
-        run = ledger.finetune_runs.get(settings.company, run_id)
-    if run is None:
-        raise MemoryNotFoundError("run_id: names no fine-tune run; see `memtend finetune runs`")
-    return run
+    with memory_service_of(settings) as (service, runner):
+        status = runner.run(service.get_fine_tune_status(run_id))
+        if status.run_id is not None:
+            return runner.run(service.get_run(status.run_id))
+        newest, _ = runner.run(service.list_runs(limit=1, offset=0))
+        return next(iter(newest), None)

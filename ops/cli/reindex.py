@@ -1,30 +1,25 @@
 """``memtend reindex``: another embedder, while agents go on reading and writing."""
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
-from time import sleep
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import Progress
 
 from memcore.backends.factory import create_configured_embedder, embedder_choice
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.serving import ServedCollection, Serving
+from memcore.ledger.serving import Serving
 from memcore.reindex.factory import create_mirror
 from memcore.reindex.planning import ReindexPlanning
-from ops.cli.console import AsJson, say, show_facts
+from ops.cli.console import AsJson, show_facts
+from ops.cli.reindex_views import awaited, reindex_facts
 from ops.cli.ringing import ring_reindex
 from ops.cli.session import HomeOption, backend_of, ledger_of, policy_of, settings_of
 
 if TYPE_CHECKING:
     from memcore.config.policy import Policy
-
-#: Pause between two looks at a reindex that is waited for, in seconds.
-_LOOK_SECONDS = 0.5
 
 
 def reindex(  # a command's options
@@ -60,9 +55,9 @@ def reindex(  # a command's options
             _begin(settings, policy, dense_weight)
         ring_reindex(settings)
         if wait:
-            _await(settings, as_json=as_json)
+            awaited(settings, as_json=as_json)
     with ledger_of(settings) as ledger:
-        show_facts(_facts(ledger, settings.company), as_json=as_json)
+        show_facts(reindex_facts(ledger, settings.company), as_json=as_json)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -104,48 +99,3 @@ def _planned(settings: Settings, policy: "Policy", plan: Callable[[ReindexPlanni
 
     with ledger_of(settings) as ledger:
         asyncio.run(run(ledger))
-
-
-def _await(settings: Settings, *, as_json: bool) -> None:
-    with ledger_of(settings) as ledger, Progress(disable=as_json or not sys.stderr.isatty()) as progress:
-        bar = progress.add_task("reindexing", total=1.0)
-        while (found := ledger.reindexes.get(settings.company)) is not None and found.finished_at is None:
-            progress.update(bar, completed=found.fraction, description=f"{found.stage}, {found.looked_at} looked at")
-            sleep(_LOOK_SECONDS)
-        progress.update(bar, completed=1.0)
-    if not as_json:
-        say("see `memtend reindex --status`; what served before is kept until `memtend reindex --drop-old`")
-
-
-def _facts(ledger: Ledger, company: str) -> dict[str, Any]:
-    serving, found = ledger.servings.get(company), ledger.reindexes.get(company)
-    facts: dict[str, Any] = {
-        "serves": None if serving is None else _named(serving.current),
-        "kept": None if serving is None or serving.previous is None else _named(serving.previous),
-        "fills": None if serving is None or serving.target is None else _named(serving.target),
-    }
-    if found is not None:
-        facts |= {
-            "kind": found.kind,
-            "stage": found.stage,
-            "fraction": found.fraction,
-            "looked_at": found.looked_at,
-            "total": found.total,
-            "written": found.written,
-            "passed_over": found.passed_over,
-            "marked": ledger.reindex_marks.count(company),
-            "freezes": found.freezes,
-            "started_at": found.started_at,
-            "finished_at": found.finished_at,
-            "trouble": found.trouble,
-        }
-    return facts
-
-
-def _named(collection: ServedCollection) -> dict[str, Any]:
-    return {
-        "collection": collection.name,
-        "embedder": collection.identity.name,
-        "dims": collection.identity.dims,
-        "dense_weight": collection.dense_weight,
-    }

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from memcore.backends.factory import create_configured_embedder
+from memcore.backends.factory import create_configured_embedder, followed_row
 from memcore.config.settings import Settings
+from memcore.embedding.protocol import Embedder
+from memcore.ledger.serving import ServedCollection
 from ops.cli.finding import Finding
 from ops.cli.session import ledger_of, policy_of
 
@@ -13,16 +15,19 @@ _STUCK = timedelta(minutes=3)
 
 
 def embedder(settings: Settings) -> Iterator[Finding]:
-    """Say which embedder is configured, and whether it is the one that serves."""
+    """Say which embedder is configured, and whether it is the one that serves; a deployed checkpoint always may."""
     policy = policy_of(settings)
+    with ledger_of(settings) as ledger:
+        serving = ledger.servings.get(settings.company)
+    now = None if serving is None else serving.current
+    if now is not None and now.checkpoint_id is not None:
+        yield _deployed(now, followed_row(settings, policy).load(now.choice))
+        return
     configured = create_configured_embedder(settings, policy)
     if configured is None:
         return  # the backend embeds nothing
     configured.embed_query("is anybody there")
     seen = f"{configured.name}, {configured.dims} dimensions ({configured.kind})"
-    with ledger_of(settings) as ledger:
-        serving = ledger.servings.get(settings.company)
-    now = None if serving is None else serving.current
     wanted = (configured.name, configured.dims, policy.memory.storage.text_template)
     same = now is None or (now.identity.name, now.identity.dims, now.text_template) == wanted
     yield Finding(
@@ -52,3 +57,15 @@ def reindex(settings: Settings) -> Iterator[Finding]:
             ok=True,
             seen=f"{serving.previous.name} is kept for `memtend reindex --rollback`; `--drop-old` frees its space",
         )
+
+
+def _deployed(now: ServedCollection, here: Embedder) -> Finding:
+    here.embed_query("is anybody there")
+    same = (here.name, here.dims) == (now.identity.name, now.identity.dims)
+    return Finding(
+        check="embedder",
+        ok=same,
+        seen=f"checkpoint {now.checkpoint_id} serves, {now.identity.label}"
+        + ("" if same else f"; here is {here.name}"),
+        mend=f"put {now.choice.model} back as it was, or `memtend finetune rollback`",
+    )

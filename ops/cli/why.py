@@ -25,6 +25,7 @@ _BECAUSE: dict[BookingReason, str] = {
     "pruned": "its agent had older lessons, or more of them, than it keeps",
     "ended": "its session, project or task had ended",
     "restored": "it was brought back from the archive",
+    "deleted": "somebody deleted it",
     "undone": "a run was taken back",
 }
 

@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -20,10 +19,8 @@ from ops.demo.learning import Learning
 from ops.demo.learning_report import show_learning
 from ops.demo.model import DemoModel, demo_model
 from ops.demo.report import show_balances, show_lesson, show_night, show_searches, show_undo, show_why
-from workers.stack.stack import Stack, start_stack
-
-#: Pause between two ticks in the demo, in seconds: nobody wants to wait ten for the night to begin.
-_TICK_SECONDS = 1.0
+from ops.demo.running import running
+from workers.stack.stack import Stack
 
 #: The agent whose night the demo takes back.
 _UNDONE = "support"
@@ -54,16 +51,11 @@ def _demo(folder: Path, model: DemoModel) -> int:
     policy = Path(__file__).with_name("policy.yaml").read_text(encoding="utf-8")
     (folder / "policy.yaml").write_text(policy.replace("model: stub", f"model: {json.dumps(model.name)}"))
     say(f"starting broker, store, workers, beat and Flower in {folder} ...")
-    stack = start_stack(folder, {**os.environ, "MEMTEND_LLM_URL": model.address}, tick_seconds=_TICK_SECONDS)
-    watcher = threading.Thread(target=stack.supervisor.watch, name="watch")
-    watcher.start()
-    try:
-        with fleet_night(stack.settings) as night:
-            is_balanced = _story(night, model, folder)
-    finally:
-        stack.supervisor.ask_to_stop()
-        watcher.join()
-        stack.stop()
+    with (
+        running(folder, {**os.environ, "MEMTEND_LLM_URL": model.address}) as stack,
+        fleet_night(stack.settings) as night,
+    ):
+        is_balanced = _story(night, model, folder)
     _epilogue(stack, time.monotonic() - begun)
     return 0 if is_balanced else 1
 
