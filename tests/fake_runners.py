@@ -24,6 +24,8 @@ BODIES = {
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
         "say(f'CHILD {child.pid}')\nsay('STAGE_COMPLETE:training')"
     ),
+    "broken_config": "told('{')",
+    "unknown_stage": 'told(\'{"stage": "lunch"}\')',
     "waits_for_ever": "say('STAGE_START:training'); signal.pause()",
     "heeds_no_signal": (
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -38,6 +40,10 @@ def say(line):
     print(line, flush=True)
 def err(line):
     print(line, file=sys.stderr, flush=True)
+def told(config):
+    # The real runner, told something else.
+    open(os.environ["MEMTEND_FINE_TUNE_CONFIG"], "w").write(config)
+    os.execv(sys.executable, [sys.executable, "-m", "memcore.finetune.runner"])
 """
 
 

@@ -127,3 +127,4 @@ class _WatchedLedger:
         self.skill_cycles = _Watched(inner.skill_cycles, "skill_cycles", faults)
         self.shared_log = _Watched(inner.shared_log, "shared_log", faults)
         self.finetune_runs = _Watched(inner.finetune_runs, "finetune_runs", faults)
+        self.checkpoints = _Watched(inner.checkpoints, "checkpoints", faults)

@@ -7,9 +7,16 @@ from checkpoint_rows import checkpoint_row
 from ledgers import COMPANY, StoppedClock
 
 from memcore import ids
-from memcore.errors import FineTuneNotResumableError, FineTuneRunActiveError, LeaseLostError, MemoryNotFoundError
+from memcore.errors import (
+    CheckpointNotFoundError,
+    FineTuneRunActiveError,
+    FineTuneRunNotResumableError,
+    LeaseLostError,
+    MemoryNotFoundError,
+)
 from memcore.finetune_models import FineTuneStage
 from memcore.ledger import Ledger
+from memcore.ledger.audit import AuditNote, AuditVerdict
 from memcore.ledger.finetune_run import FineTuneRun
 
 DAY = timedelta(days=1)
@@ -27,7 +34,7 @@ def _aimed(ledger: Ledger, call: Callable[[str, str], object]) -> object:
     run = _theirs(ledger)
     try:
         return call(run.run_id, run.token or "nobody's")
-    except (LeaseLostError, MemoryNotFoundError, FineTuneNotResumableError, FineTuneRunActiveError) as refused:
+    except (LeaseLostError, MemoryNotFoundError, FineTuneRunNotResumableError, FineTuneRunActiveError) as refused:
         return str(refused)
 
 
@@ -35,6 +42,15 @@ def _started(ledger: Ledger, company: str) -> object:
     try:
         return ledger.finetune_runs.start(company, {"uses_memories": True})
     except FineTuneRunActiveError as refused:
+        return str(refused)
+
+
+def _removed(ledger: Ledger, company: str) -> object:
+    note = AuditNote(actor="person:ada", action="finetune.delete", verdict=AuditVerdict.DONE)
+    checkpoint_id = ids.checkpoint_id(company=COMPANY, run_id=_theirs(ledger).run_id)
+    try:
+        return ledger.checkpoints.remove(company, checkpoint_id, note=note)
+    except CheckpointNotFoundError as refused:
         return str(refused)
 
 
@@ -74,6 +90,7 @@ WRITES: dict[str, Call] = {
     "finetune_runs.resume": lambda ledger, _, c: _aimed(
         ledger, lambda run_id, _token: ledger.finetune_runs.resume(c, run_id)
     ),
+    "checkpoints.remove": lambda ledger, _, c: _removed(ledger, c),
     "finetune_runs.waiting": lambda ledger, _, c: ledger.finetune_runs.waiting(c, rung_before=-DAY),
 }
 

@@ -23,8 +23,10 @@ from memcore.backends.mem0.place import Mem0Place
 from memcore.backends.mem0.search import SearchPlan
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.choice import EmbedderChoice
-from memcore.embedding.protocol import EmbedderKind
+from memcore.embedding.factory import create_embedder
+from memcore.embedding.protocol import Embedder, EmbedderKind
 from memcore.embedding.tokenizer import Tokenizer
+from memcore.jobs.progress import Tell, untold
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.serving import Serving
 from memcore.ledger.urls import LedgerUrls
@@ -159,8 +161,13 @@ class ReindexWorld:
         return Followed(
             ledger_url=self.urls.ledger,
             choice=EmbedderChoice(provider=side),
-            load=lambda wanted: SidedEmbedder(wanted.provider),
+            load=self.load,
         )
+
+    @staticmethod
+    def load(wanted: EmbedderChoice) -> Embedder:
+        """Load one of the two, or a checkpoint by its folder."""
+        return SidedEmbedder(wanted.provider) if wanted.model is None else create_embedder(wanted)
 
     def backend(self, side: str = "even") -> Mem0Backend:
         """A process that is configured with one of the embedders."""
@@ -190,14 +197,16 @@ class ReindexWorld:
             dense_weight=dense_weight,
         )
 
-    async def slice(self, *, lasts: timedelta = timedelta(minutes=5), doom: Doom | None = None) -> Slice | None:
+    async def slice(
+        self, *, lasts: timedelta = timedelta(minutes=5), doom: Doom | None = None, tell: Tell = untold
+    ) -> Slice | None:
         """Run a slice; None when its process died over it."""
         ledger: Any = self.ledger if doom is None else Doomed(self.ledger, doom)
         mirror: Any = self.mirror if doom is None else Doomed(self.mirror, doom)
         rest: Callable[[float], Awaitable[None]] = self.clock.rest
         service = ReindexService(mirror, ledger, company=self.company, clock=self.clock, rest=rest)
         try:
-            return await service.run(lasts=lasts)
+            return await service.run(lasts=lasts, tell=tell)
         except KilledError:
             return None
 

@@ -35,6 +35,10 @@ def run_id(memtend: CommandLine, documents: Path) -> Iterator[str]:
         (("--no-memories",), "source_dir"),
         (("--base-model", "https://models"), "base_model"),
         (("--validation-split", "1.0"), "validation_split"),
+        (("--base-model", "../x"), "base_model"),
+        (("--base-model", "C:\\models\\x"), "base_model"),
+        (("--kind", "static", "--base-model", "mine"), "base_model"),
+        (("--threads", "0"), "threads"),
     ],
 )
 def test_a_bad_plan_is_refused_by_its_field_before_anything_starts(
@@ -58,6 +62,8 @@ def test_a_plan_is_looked_at_and_nothing_is_started(memtend: CommandLine, docume
     refused = memtend("finetune", "start", "--source-dir", nowhere)
     assert refused.code == 2
     assert "source_dir: names no folder on this machine" in refused.err
+    refused = memtend("finetune", "start", "--base-model", nowhere)
+    assert (refused.code, "base_model: names no model on this machine" in refused.err) == (2, True)
     assert memtend.ok("finetune", "status", "--json").value["stage"] != "generating_data"
 
 
@@ -69,7 +75,12 @@ def test_a_run_is_queued_seen_cancelled_and_resumed(memtend: CommandLine, docume
     assert (second.code, "a run has not ended" in second.err) == (1, True)
     assert memtend("finetune", "resume", run_id).code == 1
 
-    assert memtend.ok("finetune", "cancel", "--json").value["stage"] == "cancelled"
+    refused = memtend("finetune", "cancel", "--reason", " ")
+    assert (refused.code, refused.err.startswith("memtend: reason: must not be blank")) == (2, True)
+    cancelled = memtend.ok("finetune", "cancel", "--by", "grace", "--reason", "the wrong folder", "--json").value
+    assert (cancelled["run_id"], cancelled["stage"]) == (run_id, "cancelled")
+    (line,) = memtend.ok("audit", "--actor", "grace", "--action", "finetune.cancel", "--json").value
+    assert (line["subject"], line["reason"]) == (run_id, "the wrong folder")
     assert memtend.ok("finetune", "cancel", "--json").value == {"run_id": None}
     watched = memtend("finetune", "watch", run_id, "--json")
     assert (watched.code, watched.value["error"]) == (1, "a person cancelled the run")

@@ -1,14 +1,18 @@
-"""What the doctor sees of a fine-tune run."""
+"""What the doctor sees of a fine-tune run, and of the place where its stages run."""
 
+import sys
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+import pytest
+from docker_engines import stub_engine
 from ledgers import COMPANY
 
 from memcore.config.settings import Settings
+from memcore.errors import MemoryConfigError
 from memcore.ledger import Ledger, LedgerUrls
-from ops.cli.finetune_look import finetune
+from ops.cli.finetune_look import finetune, stage_containers
 
 
 def _before(past: timedelta) -> datetime:
@@ -29,3 +33,19 @@ def test_a_run_that_nobody_takes_is_told(sqlite_ledger: LedgerUrls, tmp_path: Pa
         assert ("nobody has it in hand" in found.seen) is not is_well
         ledger.finetune_runs.cancel(COMPANY)
         ledger.close()
+
+
+def test_an_engine_is_asked_for_where_stages_run_in_containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(
+        broker_url="redis://127.0.0.1:1/0", database_url="sqlite://", qdrant_url="http://127.0.0.1:2", home=tmp_path
+    )
+    assert list(stage_containers(settings)) == []
+    settings = settings.model_copy(update={"fine_tune_image": "tuner:1"})
+    with stub_engine({}) as engine:
+        for name, value in engine.environment.items():
+            monkeypatch.setenv(name, value)
+        (found,) = stage_containers(settings)
+        assert (found.ok, found.seen) == (True, "an engine answers; stages run in tuner:1")
+    monkeypatch.setitem(sys.modules, "docker", None)
+    with pytest.raises(MemoryConfigError, match=r"^memory\.fine_tune\.backend: "):
+        list(stage_containers(settings))

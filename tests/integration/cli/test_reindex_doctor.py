@@ -1,13 +1,18 @@
 """What the doctor sees of the collection that serves, and of a reindex."""
 
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from registered import registered
 from served import served
 
 from memcore.config.settings import Settings
+from memcore.embedding.factory import create_embedder
+from memcore.errors import MemoryConfigError
+from memcore.finetune.checkpoint_files import choice_of
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.ledger.reindex import ReindexKind
 from ops.cli.reindex_look import embedder, reindex
@@ -50,6 +55,31 @@ def test_an_embedder_that_is_configured_and_does_not_serve_is_told(settings: Set
     assert not changed.ok
     assert f"{CONFIGURED}, 256 dimensions (static) is configured, and minilm" in changed.seen
     assert "memtend reindex" in changed.mend
+
+
+def test_a_checkpoint_that_serves_needs_no_configuration_and_must_be_what_it_was(
+    settings: Settings, ledger: Ledger, tmp_path: Path
+) -> None:
+    checkpoint = registered(ledger, "default", tmp_path / "runs")
+    choice = choice_of(checkpoint)
+    loaded = create_embedder(choice)
+    first = served("old")
+    identity = first.identity.model_copy(update={"name": loaded.name, "dims": loaded.dims})
+    told = {"choice": choice, "identity": identity, "checkpoint_id": checkpoint.checkpoint_id}
+    ledger.servings.adopt("default", first.model_copy(update=told))
+    (whole,) = embedder(settings)
+    assert whole.ok
+    assert f"checkpoint {checkpoint.checkpoint_id} serves, {loaded.name}" in whole.seen
+
+    other = registered(ledger, "default", tmp_path / "others", seed=1)
+    shutil.rmtree(checkpoint.model_path)
+    shutil.copytree(other.model_path, checkpoint.model_path)
+    (changed,) = embedder(settings)
+    assert not changed.ok
+    assert checkpoint.model_path in changed.mend
+    shutil.rmtree(checkpoint.model_path)
+    with pytest.raises(MemoryConfigError, match="must hold"):
+        list(embedder(settings))
 
 
 def test_a_reindex_that_nobody_carries_on_is_told_and_an_old_collection_is_named(

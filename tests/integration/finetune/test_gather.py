@@ -2,17 +2,25 @@
 
 import asyncio
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 from finetune_world import Fleet
 from ledgers import COMPANY
-from memories import record, records
+from memories import DAWN, record, records
 from traces import trajectory
+from tutors import Tutor
 
+from memcore.backends.facts import ORGANISATION
 from memcore.backends.inmemory import InMemoryBackend
+from memcore.backends.record import Lineage, MemoryRecord
 from memcore.finetune import gather
 from memcore.finetune.gather import Gathering
+from memcore.finetune.lines import read_lines
 from memcore.finetune.passage import Passage
+from memcore.finetune.plan import FineTunePlan
+from memcore.finetune.question_writer import QuestionWriter
 from memcore.models import ConsolidationInterval
 
 
@@ -26,7 +34,7 @@ class Looked:
         fleet.ledger.agents.register(COMPANY, ["ada", "bob"], interval=ConsolidationInterval.DAILY)
 
     async def passages(self, chunk_words: int = 512) -> list[Passage]:
-        return [each async for each in self.gathering.passages(chunk_words=chunk_words)]
+        return [each.passage async for each in self.gathering.passages(chunk_words=chunk_words)]
 
     def _live(self) -> None:
         self.alive += 1
@@ -49,6 +57,71 @@ def test_every_agents_memories_are_passages_and_a_tasks_title_asks_for_its_own(f
         assert await looked.gathering.count(enough=1) == 1
 
     asyncio.run(run())
+
+
+def test_what_was_asked_right_before_a_memory_in_the_same_talk_asks_for_it(fleet: Fleet) -> None:
+    def told(content: str, minutes: int, session: str) -> MemoryRecord:
+        at = DAWN + timedelta(minutes=minutes)
+        return record("ada", content, created_at=at, lineage=Lineage(session_id=session))
+
+    answer = "Ada: it lies behind the old boiler, where my aunt has left it"
+    talks = [
+        told("Boris: Ada, where did you put the key?", 0, "one"),
+        told(answer, 2, "one"),
+        told("Boris: And where did you put the lamp?", 4, "one"),
+        told(f"{answer} as well", 90, "one"),
+        told("Boris: And where is your blue ladder?", 91, "one"),
+        told(f"{answer} too", 92, "two"),
+    ]
+
+    async def run() -> dict[str, tuple[str, ...]]:
+        looked = Looked(fleet)
+        await looked.backend.connect()
+        await looked.backend.store_many(talks)
+        return {each.text: each.questions for each in await looked.passages() if each.questions}
+
+    assert asyncio.run(run()) == {answer: ("Ada, where did Ada put the key?",)}
+
+
+def test_documents_and_memories_that_a_model_asked_about_come_with_its_questions(fleet: Fleet, tmp_path: Path) -> None:
+    documents = tmp_path / "docs"
+    documents.mkdir()
+    (documents / "tea.md").write_text("Tea is at four.", "utf-8")
+    model, path = Tutor(always='{"questions": ["When?", "Where?"]}'), tmp_path / "passages.jsonl"
+
+    async def run(**told: Any) -> list[Passage]:
+        looked = Looked(fleet)
+        await looked.backend.connect()
+        await looked.backend.store_many([record("ada", "the import failed"), record("bob", "the gate is shut")])
+        plan = FineTunePlan(source_dir=str(documents), **told)
+        writer = QuestionWriter(
+            model,
+            fleet.ledger,
+            company=COMPANY,
+            run_id="run-1",
+            model_name=None,
+            count=plan.queries_per_passage,
+            alive=lambda: None,
+            clock=fleet.clock,
+        )
+        await gather.gather(
+            looked.backend, fleet.ledger, path, company=COMPANY, plan=plan, writer=writer, alive=lambda: None
+        )
+        return list(read_lines(path, Passage))
+
+    def asked(passages: list[Passage]) -> dict[str, tuple[str, ...]]:
+        return {each.text: each.questions for each in passages if each.questions}
+
+    found = asyncio.run(run())
+    assert (len(found), asked(found), model.asked) == (2, {}, [])
+    found = asyncio.run(run(llm_questions=9))
+    assert asked(found) == dict.fromkeys(
+        ["Tea is at four.", "the import failed", "the gate is shut"], ("When?", "Where?")
+    )
+    assert {by.agent_id for by in model.for_whom} == {"ada", "bob", ORGANISATION}
+    assert len(asked(asyncio.run(run(llm_questions=2)))) == 2
+    assert [each.source for each in asyncio.run(run(llm_questions=9, uses_memories=False))] == ["document"]
+    assert len(model.asked) == 3
 
 
 def test_of_many_memories_the_newest_are_taken(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:

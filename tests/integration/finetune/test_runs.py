@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from faults import Crash, Faults
-from finetune_world import Fleet, report
+from finetune_world import PLAN, Fleet, report
 from ledgers import COMPANY
 
 from memcore.errors import MemoryConnectionError
@@ -97,6 +97,26 @@ def test_a_cancelled_run_ends_as_that_and_a_resume_finishes_it(fleet: Fleet, cap
     fleet.stages.within = lambda _job: None
     fleet.ledger.finetune_runs.resume(COMPANY, run_id)
     assert fleet.to_the_end(run_id).stage is FineTuneStage.COMPLETE
+
+
+def test_the_threads_of_a_plan_are_those_of_every_stage_that_computes(fleet: Fleet) -> None:
+    told: dict[str, object] = {}
+    fleet.stages.within = lambda job: told.update({job.config.stage: getattr(job.config, "threads", None)})
+    fleet.to_the_end(fleet.start(PLAN.model_copy(update={"threads": 3})))
+    assert told == {**dict.fromkeys(STAGES[:-1], 3), FineTuneStage.DEPLOYING: None}
+    fleet.to_the_end(fleet.start())
+    assert told[TRAINING] == 1
+
+
+def test_the_progress_of_a_stage_is_told_with_each_sign_of_life(fleet: Fleet) -> None:
+    told: list[tuple[str, float | None]] = []
+
+    def passes(_job: StageJob) -> None:
+        fleet.clock.advance(BEAT)
+
+    fleet.stages.within = passes
+    fleet.worker().run(fleet.start(), tell=lambda stage, fraction: told.append((stage, fraction)))
+    assert told == [("generating_data", 0.5)]
 
 
 def test_a_run_whose_worker_died_is_cancelled_by_the_next_one_after_what_runs_is_ended(fleet: Fleet) -> None:

@@ -10,13 +10,14 @@ import pytest
 from memcore.embedding.choice import EmbedderChoice
 from memcore.embedding.factory import create_embedder
 from memcore.embedding.tokenizer import fold
-from memcore.finetune.checkpoint import load_checkpoint, read_manifest
+from memcore.finetune.checkpoint import CHECKPOINT, load_checkpoint, read_manifest
 from memcore.finetune.encoder import needed
 from memcore.finetune.lines import write_lines
 from memcore.finetune.pair import Triple
+from memcore.finetune.perform import perform
 from memcore.finetune.runner_config import TrainingConfig
 from memcore.finetune.stage import FineTuneStage
-from memcore.finetune.train import train
+from memcore.finetune.watch import Watch
 
 pytestmark = [
     pytest.mark.service,
@@ -37,7 +38,7 @@ TEXTS = [
 ]
 
 
-def trained(folder: Path, kind: Kind) -> Path:
+def trained(folder: Path, kind: Kind, *, threads: int = 1) -> Path:
     write_lines(
         folder / "triples.jsonl",
         [
@@ -53,8 +54,10 @@ def trained(folder: Path, kind: Kind) -> Path:
         epochs=1,
         batch_size=4,
         learning_rate=1e-4,
+        threads=threads,
     )
-    return train(folder / "triples.jsonl", folder, config)
+    perform(config, Watch())
+    return folder / CHECKPOINT
 
 
 def by_torch(model: Any, texts: list[str]) -> Any:
@@ -81,9 +84,17 @@ def test_a_table_is_the_same_without_torch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["static", "transformer"])
-def test_the_same_seed_gives_the_same_checkpoint(tmp_path: Path, kind: Kind) -> None:
-    needed("torch").set_num_threads(1)
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    hashes = {read_manifest(trained(tmp_path / name, kind)).sha256 for name in ("a", "b")}
+def test_the_same_seed_on_one_thread_gives_the_same_checkpoint(tmp_path: Path, kind: Kind) -> None:
+    torch, hashes = needed("torch"), set()
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        torch.set_num_threads(2)
+        hashes.add(read_manifest(trained(tmp_path / name, kind)).sha256)
+        assert torch.get_num_threads() == 1
     assert len(hashes) == 1
+
+
+def test_more_threads_are_taken_when_they_are_asked_for(tmp_path: Path) -> None:
+    needed("torch").set_num_threads(1)
+    trained(tmp_path, "static", threads=2)
+    assert needed("torch").get_num_threads() == 2

@@ -24,11 +24,13 @@ from memcore.config.evolver import EvolverConfig
 from memcore.config.policy import Policy
 from memcore.errors import MemoryConnectionError
 from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Skipped, Snooze
+from memcore.jobs.progress import Tell
 from memcore.jobs.skill_payloads import EvolvePayload
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.ledger.migrate import migrate
 from memcore.ledger.skill_cycle import Cycle
 from memcore.skills.cycle_service import CycleService
+from memcore.skills.cycle_stage import CycleStage
 from memcore.skills.evolver import SkillEvolver
 from memcore.skills.report import EvolverReport
 from memcore.skills.sign_of_life import SignOfLife
@@ -144,7 +146,8 @@ def test_while_somebody_works_on_a_cycle_nobody_is_rung_for_it(ledger: Ledger, c
         return signs() >= told + 2
 
     class Slow:
-        async def run(self, cycle: Cycle) -> EvolverReport:
+        async def run(self, cycle: Cycle, *, tell: Tell) -> EvolverReport:
+            tell(CycleStage.SEARCHING, None)
             for _ in range(3):
                 clock.advance(UNHEARD_TOO_LONG + timedelta(seconds=1))
                 await asyncio.to_thread(wait_until, partial(has_more, signs()), what="signs of life")

@@ -182,6 +182,7 @@ WRITES: dict[str, Call] = {
     "approvals.undo": lambda ledger, _, c: _heard(lambda: ledger.approvals.undo(c, "one", PERSON)),
     "approvals.expire": _expired,
     "answers.take": lambda ledger, _, c: _asked(ledger, c),
+    "answers.forget": lambda ledger, _, c: ledger.answers.forget(c, f"night of {COMPANY}"),
     "answers.expire": lambda ledger, clock, c: ledger.answers.expire(c, before=clock() + timedelta(days=400)),
     "syntheses.revive": lambda ledger, _, c: ledger.syntheses.revive(c),
     "syntheses.forget": lambda ledger, _, c: ledger.syntheses.forget(c),

@@ -10,8 +10,8 @@ from checkpoint_rows import checkpoint_row
 from ledgers import COMPANY, StoppedClock
 
 from memcore.errors import (
-    FineTuneNotResumableError,
     FineTuneRunActiveError,
+    FineTuneRunNotResumableError,
     LeaseLostError,
     MemoryInputError,
     MemoryNotFoundError,
@@ -147,7 +147,7 @@ def test_a_complete_run_and_its_checkpoint_are_written_together(ledger: Ledger, 
     assert ledger.checkpoints.page(COMPANY) == (row,)
     assert ledger.checkpoints.page(COMPANY, before=row) == ()
     assert ledger.checkpoints.get("globex", row.checkpoint_id) is None
-    with pytest.raises(FineTuneNotResumableError, match="the run is complete"):
+    with pytest.raises(FineTuneRunNotResumableError, match="the run is complete"):
         runs.resume(COMPANY, run_id)
     assert runs.claim(COMPANY, run_id, lease=LEASE) is None
 
@@ -166,7 +166,7 @@ def test_a_failed_run_says_why_and_is_resumed_behind_its_stages(ledger: Ledger) 
     resumed = runs.resume(COMPANY, run_id)
     assert (resumed.stage, resumed.error, resumed.completed_at) == (STAGES[1], None, None)
     assert resumed.finished == {STAGES[0]: {"a": "1"}}
-    with pytest.raises(FineTuneNotResumableError, match="the run is mining_negatives"):
+    with pytest.raises(FineTuneRunNotResumableError, match="the run is mining_negatives"):
         runs.resume(COMPANY, run_id)
     with pytest.raises(MemoryNotFoundError, match="run_id"):
         runs.resume(COMPANY, "another")

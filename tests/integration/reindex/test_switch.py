@@ -77,6 +77,22 @@ async def test_everything_is_carried_over_and_found_with_the_new_embedder(
     await world.close()
 
 
+async def test_a_slice_tells_how_far_the_reindex_is(make_world: MakeWorld, tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    backend = world.backend()
+    await backend.connect()
+    await _stored(backend, 600)
+    await world.begin()
+    told: list[tuple[str, float]] = []
+    await world.slice(tell=lambda stage, fraction: told.append((stage, fraction or 0.0)))
+    assert told[0][0] == ReindexStage.COPYING
+    assert 0.0 < told[0][1] < 0.9
+    assert told[-1] == (ReindexStage.CATCHING_UP, 0.9)
+    assert told == sorted(told, key=lambda each: each[1])
+    await backend.disconnect()
+    await world.close()
+
+
 async def test_what_is_written_and_removed_meanwhile_is_as_the_last_word_said(
     make_world: MakeWorld, tmp_path: Path
 ) -> None:

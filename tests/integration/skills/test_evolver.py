@@ -15,6 +15,7 @@ from memcore.execution_trace import Turn
 from memcore.ledger import Ledger
 from memcore.procedural.sections import written
 from memcore.skills import survey
+from memcore.skills.cycle_stage import CycleStage
 from memcore.skills.events import SkillEvent
 from memcore.skills.promotion import ORG_PROMOTION, lesson_of
 from memcore.skills.report import EvolverReport
@@ -29,6 +30,18 @@ REFUND = lesson(
 
 def events(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name.startswith("memcore.skills")]
+
+
+async def test_a_cycle_tells_how_far_it_is_and_nothing_of_what_it_reads(fleet: Fleet) -> None:
+    fleet.fail("abcd")
+    told: list[tuple[str, float | None]] = []
+    await fleet.evolver().run(fleet.cycle(), tell=lambda stage, fraction: told.append((stage, fraction)))
+    # The four executions are read twice.
+    assert told == [
+        (CycleStage.SEARCHING, None),
+        *((CycleStage.REPLAYING, number / 8) for number in range(1, 9)),
+        (CycleStage.FILING, 0.0),
+    ]
 
 
 async def test_what_several_agents_learned_from_a_failure_waits_for_a_person(

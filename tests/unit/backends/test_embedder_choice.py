@@ -44,6 +44,14 @@ def test_the_policy_wins_over_the_setting(tmp_path: Path) -> None:
     assert embedder_choice(found, policy(query_prefix="q: ")).provider == "minilm"
 
 
+def test_a_checkpoint_takes_the_place_of_the_model(tmp_path: Path) -> None:
+    checkpoint = {"enabled": True, "checkpoint_path": "/models/7", "base_model": "all-MiniLM-L6-v2"}
+    chosen = embedder_choice(settings(tmp_path), policy(provider="onnx", model="m", dims=3, fine_tune=checkpoint))
+    assert (chosen.provider, chosen.model, chosen.dims) == ("onnx", "/models/7", None)
+    idle = policy(provider="onnx", model="m", dims=3, fine_tune={**checkpoint, "enabled": False})
+    assert embedder_choice(settings(tmp_path), idle).model == "m"
+
+
 def test_white_space_in_a_prefix_is_kept(tmp_path: Path) -> None:
     chosen = embedder_choice(settings(tmp_path), policy(provider="onnx", query_prefix="query: "))
     assert chosen.sides == Sides(query_prefix="query: ")
@@ -67,10 +75,12 @@ def test_a_backend_that_embeds_nothing_loads_nothing(tmp_path: Path) -> None:
 
 def test_the_embedded_stack_takes_the_embedder_of_the_environment_and_keeps_it(tmp_path: Path) -> None:
     environ = {"MEMTEND_EMBEDDER": "ollama", "MEMTEND_EMBEDDER_API_KEY": "k", "MEMTEND_EMBEDDER_HAS_GPU": "no"}
+    environ["MEMTEND_FINE_TUNE_IMAGE"] = "tuner:1"
     written = settings(tmp_path).with_models({**environ, "MEMTEND_COMPANY": "other", "PATH": "/bin"})
     written.save_stack()
     read = Settings.load({}, tmp_path)
     assert (read.embedder, read.embedder_has_gpu, read.company) == ("ollama", False, "default")
+    assert read.fine_tune_image == "tuner:1"
     assert read.embedder_api_key is not None
     assert read.embedder_api_key.get_secret_value() == "k"
 

@@ -1,7 +1,7 @@
 import pytest
 
 from memcore.client.receipts import JobState, JobStatus
-from memcore.client.sender import SNOOZED, _status
+from memcore.client.sender import PROGRESS, SNOOZED, _status
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,12 @@ def test_what_the_result_store_says_becomes_a_status(
 ) -> None:
     status = _status("job", meta)
     assert (status.state, status.reason, status.is_finished) == (state, reason, is_finished)
+
+
+def test_a_long_job_says_how_far_it_is() -> None:
+    status = _status("job", {"status": PROGRESS, "result": {"stage": "training", "fraction": 0.25}})
+    assert status == JobStatus(job_id="job", state=JobState.RUNNING, stage="training", fraction=0.25)
+    assert _status("job", {"status": PROGRESS, "result": None}) == JobStatus(job_id="job", state=JobState.RUNNING)
 
 
 def test_the_facts_of_a_job_are_handed_on() -> None:

@@ -103,6 +103,40 @@ def test_a_consolidation_setting_without_effect_is_named(text: str, warnings: li
     assert warnings_of("consolidation", text) == warnings
 
 
+@pytest.mark.parametrize(
+    ("section", "text", "warnings"),
+    [
+        ("embedder", "fine_tune: {enabled: true, checkpoint_path: /c, base_model: b}", []),
+        (
+            "embedder",
+            "model: m, dims: 3, fine_tune: {enabled: true, checkpoint_path: /c, base_model: b}",
+            [f"{name} has no effect: fine_tune.enabled is true" for name in ("model", "dims")],
+        ),
+        (
+            "embedder",
+            "fine_tune: {checkpoint_path: /c, base_model: b, training_data_dir: d}",
+            [
+                "fine_tune.checkpoint_path has no effect: enabled is false",
+                "fine_tune.base_model has no effect: enabled is false",
+                "fine_tune.training_data_dir has no effect: what a run is trained on is said when it is started",
+            ],
+        ),
+        ("fine_tune", "backend: docker, image: i, gpu_enabled: true, memory_limit: 1g", []),
+        (
+            "fine_tune",
+            "image: i, gpu_enabled: true",
+            [
+                f"{name} has no effect: backend is in-process, "
+                "and that changes only where MEMTEND_FINE_TUNE_IMAGE names an image"
+                for name in ("image", "gpu_enabled")
+            ],
+        ),
+    ],
+)
+def test_a_setting_of_fine_tuning_without_effect_is_named(section: str, text: str, warnings: list[str]) -> None:
+    assert warnings_of(section, text) == warnings
+
+
 def test_a_process_logs_each_setting_without_effect_once_by_name(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:

@@ -47,6 +47,18 @@ def test_the_hierarchical_retriever_needs_the_context_strategy() -> None:
     )
 
 
+def test_stages_in_containers_need_an_image() -> None:
+    assert refused("memory: {fine_tune: {backend: docker}}") == (
+        "memory.fine_tune: image must be set when backend is docker"
+    )
+
+
+def test_a_checkpoint_in_use_is_named_with_its_base() -> None:
+    assert refused("memory: {embedder: {fine_tune: {enabled: true, base_model: b}}}") == (
+        "memory.embedder.fine_tune: checkpoint_path and base_model must be set when enabled is true"
+    )
+
+
 def test_the_dual_mode_needs_a_model() -> None:
     assert refused("memory: {consolidation: {archival: {dual_mode: {enabled: true}}}}") == (
         "memory.consolidation.archival.dual_mode: summarization_model must be set when enabled is true"

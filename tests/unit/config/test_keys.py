@@ -123,6 +123,11 @@ memory.llm.prices {}
 memory.budgets.tokens_per_agent_per_day 200000
 memory.budgets.cost_per_agent_per_day None
 memory.approvals.expire_days 14
+memory.fine_tune.backend in-process
+memory.fine_tune.image None
+memory.fine_tune.gpu_enabled False
+memory.fine_tune.memory_limit 8g
+memory.fine_tune.timeout_seconds 7200.0
 """
 
 

@@ -154,7 +154,7 @@ def test_a_wrong_variable_is_named_and_its_value_is_not(
     assert refused({**SERVERS, variable: value}, tmp_path) == f"{variable}: {problem}"
 
 
-@pytest.mark.parametrize("variable", ["MEMTEND_LOCOMO_DIR", "MEMTEND_TEST_QDRANT_URL"])
+@pytest.mark.parametrize("variable", ["MEMTEND_LOCOMO_DIR", "MEMTEND_TEST_QDRANT_URL", "MEMTEND_FINE_TUNE_HEALTH_PORT"])
 def test_variables_of_benchmarks_and_tests_are_let_pass(tmp_path: Path, variable: str) -> None:
     assert Settings.load({**SERVERS, variable: "x"}, tmp_path) == Settings.load(SERVERS, tmp_path)
 

@@ -76,6 +76,15 @@ def test_no_more_pairs_are_trained_on_than_wanted(tmp_path: Path) -> None:
     assert generate(PASSAGES, config_of(max_pairs=5), tmp_path).training == 5
 
 
+def test_of_too_many_pairs_those_stay_whose_question_was_known(tmp_path: Path) -> None:
+    asked = [
+        each.model_copy(update={"questions": (f"Who mended number {place}?",)}) for place, each in enumerate(PASSAGES)
+    ]
+    made = generate(asked, config_of(max_pairs=20, validation_split=0.2, queries_per_passage=2), tmp_path)
+    assert made.training == 20
+    assert all(pair.query.startswith("Who mended") for pair in pairs_of(tmp_path, TRAINING_FILE))
+
+
 def test_a_cancelled_stage_writes_nothing(tmp_path: Path) -> None:
     watch = Watch()
     watch._cancelled.set()  # as a signal would

@@ -27,8 +27,12 @@ from memcore.finetune.plan import FineTunePlan
         ("validation_split", 0.0),
         ("validation_split", 1.0),
         ("chunk_words", 1),
+        ("llm_questions", -1),
+        ("llm_questions", 10_001),
         ("max_pairs", 1),
         ("seed", -1),
+        ("threads", 0),
+        ("threads", 129),
         ("kind", "gbm"),
         ("surprise", 1),
     ],
@@ -38,10 +42,22 @@ def test_a_value_beyond_its_limit_is_refused_by_its_name(field: str, value: obje
         FineTunePlan.model_validate({field: value})
 
 
+def test_there_is_one_table_to_train() -> None:
+    with pytest.raises(MemoryInputError, match=r"^base_model: must be wordllama-256-tempered for kind static$"):
+        FineTunePlan(kind="static", base_model="models/mine")
+    assert FineTunePlan(kind="static", base_model="wordllama-256-tempered").kind == "static"
+
+
 def test_a_plan_needs_something_to_learn_from() -> None:
     with pytest.raises(MemoryInputError, match=r"^source_dir"):
         FineTunePlan(uses_memories=False)
     assert FineTunePlan(uses_memories=False, source_dir="docs").source_dir == "docs"
+
+
+def test_the_worker_gathers_memories_and_what_a_model_is_asked_about() -> None:
+    assert FineTunePlan().is_gathered
+    assert not FineTunePlan(uses_memories=False, source_dir="docs").is_gathered
+    assert FineTunePlan(uses_memories=False, source_dir="docs", llm_questions=1).is_gathered
 
 
 def test_the_defaults_are_those_of_the_reference() -> None:

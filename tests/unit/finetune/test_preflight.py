@@ -1,10 +1,13 @@
 """What is looked at before a run, and what is said about it."""
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Literal
 
 import pytest
 
+from memcore.config.finetune import FineTuneExecutionConfig
 from memcore.finetune.plan import FineTunePlan
 from memcore.finetune.preflight import PreflightResult, PreflightStatus, preflight
 
@@ -68,6 +71,33 @@ def test_a_folder_that_is_missing_fails(tmp_path: Path) -> None:
     assert status(result, "source_dir_exists") == "fail"
 
 
+@pytest.mark.parametrize("backend", ["in-process", "docker"])
+def test_a_base_model_that_is_missing_fails_by_its_field(
+    tmp_path: Path, backend: Literal["in-process", "docker"]
+) -> None:
+    execution = FineTuneExecutionConfig(backend=backend, image="tuner:1")
+
+    def bounds(base_model: Path) -> str:
+        plan = FineTunePlan(base_model=str(base_model))
+        result = preflight(plan, runs=tmp_path, memories=lambda enough: enough, execution=execution)
+        return f"{result.checks[-1].status}: {result.checks[-1].message}"
+
+    assert bounds(tmp_path / "nowhere") == "fail: base_model: names no model on this machine"
+    assert not bounds(tmp_path).startswith("fail")
+
+
+@pytest.mark.parametrize(
+    ("cached", "is_found"), [("org/mine", True), ("sentence-transformers/mine", False), (None, False)]
+)
+def test_a_base_model_by_name_is_looked_for_in_the_hubs_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cached: str | None, *, is_found: bool
+) -> None:
+    hub = SimpleNamespace(try_to_load_from_cache=lambda name, _file: "a/path" if name == cached else None)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
+    result = preflight(FineTunePlan(base_model="org/mine"), runs=tmp_path, memories=lambda enough: enough)
+    assert (status(result, "override_bounds") != "fail") is is_found
+
+
 def test_a_place_that_cannot_be_written_to_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memcore.finetune.preflight.os.access", lambda _path, _mode: False)
     assert status(looked(FineTunePlan(), tmp_path), "output_dir_writable") == "fail"
@@ -78,6 +108,18 @@ def test_missing_libraries_fail_with_what_to_install(tmp_path: Path, monkeypatch
     result = looked(FineTunePlan(), tmp_path, gib=None)
     check = result.checks[0]
     assert (check.status, check.detail) == ("fail", "pip install 'memtend[finetune]'")
+
+
+@pytest.mark.parametrize(("is_there", "said"), [(True, "pass"), (False, "fail")])
+def test_where_stages_run_in_containers_this_machine_needs_the_docker_library_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_there: bool, said: str
+) -> None:
+    found = {"docker": is_there, "torch": False, "sentence_transformers": False}
+    monkeypatch.setattr("memcore.finetune.preflight.importlib.util.find_spec", lambda name: found[name] or None)
+    execution = FineTuneExecutionConfig(backend="docker", image="tuner:1")
+    result = preflight(FineTunePlan(), runs=tmp_path, memories=lambda enough: enough, execution=execution)
+    assert (result.checks[0].name, result.checks[0].status) == ("dependencies", said)
+    assert ("tuner:1" in result.checks[0].message) is is_there
 
 
 def test_a_plan_that_breaks_a_limit_is_told_by_its_field(tmp_path: Path) -> None:

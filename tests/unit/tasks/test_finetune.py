@@ -7,11 +7,17 @@ import pytest
 from crews import ScriptedCrew
 from ledgers import COMPANY, StoppedClock
 
+from memcore import ids
+from memcore.finetune.plan import FineTunePlan
 from memcore.finetune.run_service import Step
+from memcore.finetune_models import FineTuneStage
 from memcore.jobs.finetune_payload import FineTunePayload
-from memcore.jobs.outcomes import Dead, Done, Parked, Snooze
+from memcore.jobs.outcomes import Dead, Done, Parked, Skipped, Snooze
 from scheduler.sweep import FINETUNE_UNHEARD, sweep
 from tasks.finetune import finetune
+
+RUN_ID = ids.finetune_run_id(company=COMPANY, cause="ours")
+PLAN = FineTunePlan(kind="static", epochs=2)
 
 
 def payload(**changed: object) -> str:
@@ -33,6 +39,53 @@ def test_what_must_wait_is_left_to_the_sweep(crew: ScriptedCrew) -> None:
 @pytest.mark.parametrize("changed", [{"company": "other"}, {"extra": 1}, {"run_id": ""}])
 def test_what_can_never_work_is_dead(crew: ScriptedCrew, changed: dict[str, object]) -> None:
     assert isinstance(finetune(payload(**changed), crew), Dead)
+
+
+def asked(plan: object, run_id: str = RUN_ID) -> str:
+    return payload(run_id=run_id, plan=plan, version=3)
+
+
+def test_what_an_engine_asks_for_is_one_run_however_often_it_comes(crew: ScriptedCrew) -> None:
+    runs, message = crew.ledger.finetune_runs, asked(PLAN.model_dump(mode="json"))
+    crew.step = Step(outcome=Done(facts={"files": 2}), goes_on=True)
+    assert finetune(message, crew) == Done(facts={"files": 2})
+    assert crew.bell.finetunes == [(COMPANY, RUN_ID)]
+    ((run,), total) = runs.page(COMPANY)
+    assert (run.run_id, FineTunePlan.model_validate(run.plan), total) == (RUN_ID, PLAN, 1)
+    assert finetune(message, crew) == Done(facts={"files": 2})
+    runs.cancel(COMPANY)
+    crew.step = Step(outcome=Skipped(reason="the run has ended, or another worker has it"))
+    assert finetune(message, crew) == crew.step.outcome
+    ((run,), total) = runs.page(COMPANY)
+    assert (run.stage, total) == (FineTuneStage.CANCELLED, 1)
+
+
+def test_while_another_run_has_not_ended_none_is_started_and_the_outcome_says_so(crew: ScriptedCrew) -> None:
+    other = crew.ledger.finetune_runs.start(COMPANY, {}).run_id
+    crew.step = Step(outcome=Done(), goes_on=True)
+    outcome = finetune(asked({}), crew)
+    assert isinstance(outcome, Skipped)
+    assert "a run has not ended" in outcome.reason
+    assert crew.bell.finetunes == []
+    assert [run.run_id for run in crew.ledger.finetune_runs.page(COMPANY)[0]] == [other]
+
+
+@pytest.mark.parametrize(
+    ("plan", "run_id", "field"),
+    [
+        ({"epochs": 0}, RUN_ID, "epochs"),
+        ({"base_model": "https://models"}, RUN_ID, "base_model"),
+        ({"mood": "new"}, RUN_ID, "mood"),
+        ({}, "../../etc", "run_id"),
+        ({}, RUN_ID.upper(), "run_id"),
+        ([], RUN_ID, "plan"),
+    ],
+)
+def test_a_plan_that_breaks_a_limit_starts_nothing(crew: ScriptedCrew, plan: object, run_id: str, field: str) -> None:
+    outcome = finetune(asked(plan, run_id), crew)
+    assert isinstance(outcome, Dead)
+    assert outcome.reason.startswith(f"{field}: "), outcome
+    assert crew.ledger.finetune_runs.page(COMPANY) == ((), 0)
 
 
 def test_a_newer_payload_waits(crew: ScriptedCrew) -> None:

@@ -1,6 +1,7 @@
 import json
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Literal
 
 import pytest
 from crews import ScriptedCrew
@@ -8,7 +9,7 @@ from memories import NOW
 
 from memcore.errors import MemoryConnectionError
 from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Skipped, Snooze
-from memcore.jobs.payloads import MaintenancePayload
+from memcore.jobs.payloads import VERSION, MaintenancePayload
 from memcore.ledger.run import NewRun, RunState
 from tasks.maintain import maintain
 from workers.task import MAX_COUNTDOWN
@@ -90,7 +91,7 @@ def test_a_failure_before_there_is_a_row_keeps_the_message(crew: ScriptedCrew, m
 
 
 def test_a_newer_message_waits_for_a_newer_worker(crew: ScriptedCrew) -> None:
-    newer = json.dumps({**json.loads(payload()), "version": 3, "depth": "new"})
+    newer = json.dumps({**json.loads(payload()), "version": VERSION + 1, "depth": "new"})
     assert isinstance(maintain(newer, crew), Snooze)
     assert crew.ledger.runs.get("run-1") is None
 
@@ -124,12 +125,12 @@ def end(scope_id: str, run_id: str | None = None, *, agent_id: str = "ada") -> s
     ).model_dump_json()
 
 
-def restore(memory_id: str) -> str:
+def restore(memory_id: str, kind: Literal["restore", "remove"] = "restore") -> str:
     return MaintenancePayload(
         company="acme",
         agent_id="ada",
-        run_id=f"restore-{memory_id}",
-        kind="restore",
+        run_id=f"{kind}-{memory_id}",
+        kind=kind,
         origin="manual",
         planned_at=NOW,
         scope_id=memory_id,
@@ -147,10 +148,11 @@ def done(crew: ScriptedCrew) -> Callable[[str], Outcome]:
     return night
 
 
-def test_only_a_restore_asks_for_a_worker_that_knows_it() -> None:
+def test_only_a_restore_and_a_removal_ask_for_a_worker_that_knows_them() -> None:
     assert json.loads(payload())["version"] == 1
     assert json.loads(end("s"))["version"] == 1
     assert json.loads(restore("m"))["version"] == 2
+    assert json.loads(restore("m", "remove"))["version"] == 3
 
 
 def test_a_restore_waits_for_the_agents_other_run_instead_of_being_dropped(crew: ScriptedCrew) -> None:

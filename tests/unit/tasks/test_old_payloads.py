@@ -24,6 +24,7 @@ from tasks.applied import count as count_application
 from tasks.distill import distill
 from tasks.evolve import evolve
 from tasks.experience import record
+from tasks.finetune import finetune
 from tasks.lesson import draw
 from tasks.maintain import maintain
 from tasks.store import write
@@ -62,6 +63,7 @@ def test_every_payload_on_file_is_read_and_counts_as_none_of_the_newer() -> None
         "undo": MaintenancePayload,
         "end": MaintenancePayload,
         "restore": MaintenancePayload,
+        "remove": MaintenancePayload,
         "use": UsePayload,
         "experience": ExperiencePayload,
         "compress": CompressPayload,
@@ -127,6 +129,13 @@ def test_a_restore_job_of_version_2_makes_its_run(crew: ScriptedCrew) -> None:
     assert (run.kind, run.scope_id, run.planned_at) == ("restore", "archived-1", SENT)
 
 
+def test_a_removal_of_version_3_makes_its_run(crew: ScriptedCrew) -> None:
+    assert isinstance(maintain(payload("remove-3"), crew), Done)
+    run = crew.ledger.runs.get("remove-1")
+    assert run is not None
+    assert (run.kind, run.scope_id, run.planned_at, run.step) == ("remove", "memory-1", SENT, "remove")
+
+
 def test_a_use_job_of_version_1_is_counted(crew: ScriptedCrew) -> None:
     assert count(payload("use-1"), crew) == Done(facts={"counted": 2, "passed_over": 0})
     found = crew.ledger.uses.of("acme", "ada", ["6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e"])
@@ -158,6 +167,14 @@ def test_an_evolve_job_of_version_1_plans_its_cycle(crew: ScriptedCrew) -> None:
     (cycle,) = crew.ledger.skill_cycles.page("acme")
     assert (cycle.cycle_id, cycle.origin) == (json.loads(payload("evolve-1"))["cycle_id"], "manual")
     assert cycle.planned_at == cycle.window_end == SENT
+
+
+def test_a_finetune_job_of_version_3_starts_its_run_to_the_last_field_of_its_plan(crew: ScriptedCrew) -> None:
+    told = json.loads(payload("finetune-3"))
+    assert isinstance(finetune(payload("finetune-3"), crew), Done)
+    run = crew.ledger.finetune_runs.get("acme", told["run_id"])
+    assert run is not None
+    assert run.plan.items() >= told["plan"].items()
 
 
 def test_an_experience_job_of_version_1_is_kept_to_its_last_field(crew: ScriptedCrew) -> None:

@@ -10,13 +10,17 @@ from docker_engines import StubContainer
 from stage_places import InStubEngine, Stage
 
 from memcore.config.finetune import FineTuneExecutionConfig
-from memcore.errors import FineTuneStageError
+from memcore.config.loader import load_policy
+from memcore.config.settings import Settings
+from memcore.errors import FineTuneStageError, MemoryConfigError
 from memcore.finetune.events import FineTuneEvent
 from memcore.finetune.execution.docker import DockerExecutor, end_container
 from memcore.finetune.execution.docker_engine import docker_engine
-from memcore.finetune.execution.factory import create_executor
+from memcore.finetune.execution.factory import create_executor, execution_of
 from memcore.finetune.execution.process import ProcessExecutor
 from memcore.finetune.execution.protocol import StageEnd, StageJob, StageOutcome
+from workers.app import create_app
+from workers.groups import FINETUNE, STORE
 
 
 def ran(containers: InStubEngine, folder: Path, image: str = "complete", **more: object) -> StageOutcome:
@@ -172,6 +176,29 @@ def test_an_engine_that_is_not_there_is_asked_three_times(tmp_path: Path, caplog
     gc.collect()
     assert pauses == [0.5, 1.0]
     assert [record.msg for record in caplog.records] == [FineTuneEvent.ENGINE_RETRIED] * 2
+
+
+def test_the_environments_image_wins_over_the_policy(tmp_path: Path) -> None:
+    settings = Settings(
+        broker_url="redis://127.0.0.1:1/0", database_url="sqlite://", qdrant_url="http://127.0.0.1:2", home=tmp_path
+    )
+    policy = load_policy("memory: {fine_tune: {memory_limit: 1g, timeout_seconds: 60}}")
+    assert execution_of(settings, policy) == policy.memory.fine_tune
+    found = execution_of(settings.model_copy(update={"fine_tune_image": "tuner:1"}), policy)
+    assert (found.backend, found.image, found.memory_limit, found.timeout_seconds) == ("docker", "tuner:1", "1g", 60.0)
+
+
+def test_a_worker_that_cannot_speak_to_an_engine_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "docker", None)
+    settings = Settings(
+        broker_url="redis://127.0.0.1:1/0", database_url="sqlite://", qdrant_url="http://127.0.0.1:2", home=tmp_path,
+        fine_tune_image="tuner:1",
+    )  # fmt: skip
+    with pytest.raises(MemoryConfigError, match=r"^memory\.fine_tune\.backend: is docker, and the Docker library is"):
+        create_app(settings, group=FINETUNE)
+    create_app(settings, group=STORE).close()
 
 
 def test_what_is_configured_says_where_stages_run(containers: InStubEngine, tmp_path: Path) -> None:

@@ -1,0 +1,50 @@
+"""The demo of fine-tuning from its first line to its last; needs torch, and MEMTEND_TEST_TORCH=1."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from stacks import clean_environ
+
+from ops.demo.finetuning.corpus import notes, questions
+
+pytestmark = [
+    pytest.mark.acceptance,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(os.environ.get("MEMTEND_TEST_TORCH") != "1", reason="MEMTEND_TEST_TORCH is not 1"),
+]
+
+
+def row(told: str, name: str) -> list[str]:
+    return [line.removeprefix(name).split() for line in told.splitlines() if line.startswith(f"{name}  ")][-1]
+
+
+def test_the_demo_trains_deploys_and_goes_back_while_agents_go_on(tmp_path: Path) -> None:
+    environ = {**clean_environ(), "TMPDIR": str(tmp_path)}
+    demo = subprocess.run(
+        [sys.executable, "-m", "ops.demo.finetuning"], env=environ, stdin=subprocess.DEVNULL, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    told = demo.stdout
+    assert demo.returncode == 0, told + demo.stderr
+    assert list(tmp_path.glob("memtend-*")) == []
+    assert f"{len(notes())} notes of 4 agents are stored" in told
+    assert f"{len(questions())} questions" in told
+    for stage in ("generating_data", "mining_negatives", "training", "evaluating", "deploying"):
+        assert f"{stage}: 100%" in demo.stderr
+    assert re.search(r"^\S+ .* promoted ", told, re.MULTILINE)
+    for change in ("deploy", "rollback"):
+        seen = re.search(
+            rf"^during the {change}: (\d+) searches, 0 failed; (\d+) .* 0 failed, 0 lost$", told, re.MULTILINE
+        )
+        assert seen
+        assert int(seen[1]) > 0
+        assert int(seen[2]) > 0
+    base, trained, back = row(told, "MiniLM"), row(told, "the checkpoint"), row(told, "MiniLM again")
+    assert back == base
+    assert float(trained[0]) > float(base[0])
+    assert "torch in the process that searched: no" in told
+    assert "every question finds its note where it did" in told

@@ -1,0 +1,149 @@
+"""Runners that break, through the whole job: what the ledger says, that nothing of them runs on, and how it ends."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crews import ScriptedCrew
+from fake_runners import fake_python
+from finetune_world import HOST, PLAN, Fleet, Stages
+from ledgers import COMPANY
+from stage_places import is_gone
+
+from memcore.finetune.execution.process import ProcessExecutor, end_by_name
+from memcore.finetune.execution.protocol import StageEnd, StageJob, StageOutcome
+from memcore.finetune.markers import LogLine, Said
+from memcore.finetune.pulse import BEAT
+from memcore.finetune.run_service import FineTuneService, Place, Step
+from memcore.finetune_models import STAGES, FineTuneStage
+from memcore.jobs.finetune_payload import FineTunePayload
+from memcore.ledger.finetune_run import FineTuneRun
+from tasks.finetune import finetune
+
+TRAINING = FineTuneStage.TRAINING
+
+#: The runner, what it ends as, and the sentence that stands in the ledger; None for a run that goes on.
+BROKEN: list[tuple[str, FineTuneStage, str | None]] = [
+    ("fails", FineTuneStage.FAILED, r"training failed: No space left on device"),
+    ("killed", FineTuneStage.FAILED, r"training was ended by signal 9"),
+    ("no_reason", FineTuneStage.FAILED, r"training ended with code 7 and gave no reason"),
+    ("silent", FineTuneStage.FAILED, r"training ended without saying that it is complete"),
+    ("cut_marker", FineTuneStage.FAILED, r"training ended without saying that it is complete"),
+    ("wrong_stage", FineTuneStage.FAILED, r"training ended without saying that it is complete"),
+    ("complete_and_fails", FineTuneStage.FAILED, r"training ended with code 1 and gave no reason"),
+    ("complete", FineTuneStage.FAILED, r"training left no memtend\.json"),
+    ("broken_config", FineTuneStage.FAILED, r"config: \S+ is no JSON"),
+    ("unknown_stage", FineTuneStage.FAILED, r"stage: must be one of generating_data, .*"),
+    ("waits_for_ever", FineTuneStage.FAILED, r"training took longer than 2 seconds"),
+    ("waits_for_ever cancelled", FineTuneStage.CANCELLED, r"training was cancelled"),
+    ("heeds_no_signal cancelled", FineTuneStage.CANCELLED, r"training was cancelled"),
+    ("not_utf8 leaves", FineTuneStage.EVALUATING, None),
+    ("ten_megabytes leaves", FineTuneStage.EVALUATING, None),
+    ("ten_megabytes_of_errors leaves", FineTuneStage.EVALUATING, None),
+    ("child_keeps_output leaves", FineTuneStage.EVALUATING, None),
+]
+
+
+@dataclass
+class Broken:
+    """Runs the training with a runner that breaks, and the other stages as they should be.
+
+    Attributes:
+        leaves: whether the training's files are there all the same.
+        cancels: called once the runner speaks.
+        pids: what has run.
+    """
+
+    fleet: Fleet
+    processes: ProcessExecutor
+    leaves: bool
+    cancels: Callable[[], object] | None
+    pids: list[int] = field(default_factory=list)
+
+    def run(
+        self, job: StageJob, *, told: Callable[[Said], None], cancelled: Callable[[], bool], born: Callable[[str], None]
+    ) -> StageOutcome:
+        if job.config.stage is not TRAINING:
+            return self.fleet.stages.run(job, told=told, cancelled=cancelled, born=born)
+
+        def named(name: str) -> None:
+            born(name)
+            self.pids.append(int(name.split(":")[1]))
+
+        def hear(said: Said) -> None:
+            told(said)
+            if isinstance(said, LogLine) and said.text.startswith("CHILD "):
+                self.pids.append(int(said.text.split()[1]))
+            if self.cancels is not None:
+                self.cancels()
+
+        def asked() -> bool:
+            self.fleet.clock.advance(BEAT)
+            return cancelled()
+
+        outcome = self.processes.run(job, told=hear, cancelled=asked, born=named)
+        if self.leaves and outcome.end is StageEnd.COMPLETE:
+            Stages()._leave(job.config)
+        return outcome
+
+
+@dataclass
+class Crew(ScriptedCrew):
+    """Has one worker."""
+
+    worker: FineTuneService = field(init=False)
+
+    def finetune(self, run_id: str) -> Step:
+        return self.worker.run(run_id)
+
+
+@pytest.mark.parametrize(("runner", "stage", "reason"), BROKEN, ids=[each[0] for each in BROKEN])
+def test_a_runner_that_breaks_is_told_of_leaves_nothing_running_and_a_resume_finishes_the_run(
+    fleet: Fleet, tmp_path: Path, runner: str, stage: FineTuneStage, reason: str | None
+) -> None:
+    name, _, manner = runner.partition(" ")
+    runs = fleet.ledger.finetune_runs
+    broken = Broken(
+        fleet,
+        ProcessExecutor(tmp_path / "scratch", python=fake_python(tmp_path, name), grace=0.2),
+        leaves=manner == "leaves",
+        cancels=(lambda: runs.cancel(COMPANY)) if manner == "cancelled" else None,
+    )
+    crew: Any = Crew(ledger=fleet.ledger, company=COMPANY, clock=fleet.clock)
+    crew.worker = FineTuneService(
+        fleet.ledger,
+        broken,
+        gather=fleet._gather,
+        reap=end_by_name,
+        company=COMPANY,
+        place=Place(runs=fleet.runs, host=HOST, timeout_seconds=2.0 if manner == "" and "waits" in name else 60.0),
+        clock=fleet.clock,
+    )
+    run_id = fleet.start(PLAN)
+    message = FineTunePayload(company=COMPANY, run_id=run_id).model_dump_json()
+
+    def job() -> FineTuneRun:
+        finetune(message, crew)
+        return fleet.row(run_id)
+
+    for _ in STAGES[: STAGES.index(TRAINING)]:
+        job()
+    run = job()
+    assert (run.stage, run.holder, run.token) == (stage, None, None)
+    assert re.fullmatch(reason, run.error or "") if reason else run.error is None
+    assert broken.pids
+    assert all(map(is_gone, broken.pids))
+    assert len(crew.bell.finetunes) == (3 if reason is None else 2)
+
+    crew.worker = fleet.worker()
+    if reason is not None:
+        assert job() == run
+        runs.resume(COMPANY, run_id)
+    for _ in STAGES:
+        job()
+    assert (fleet.row(run_id).stage, fleet.row(run_id).stages_completed) == (FineTuneStage.COMPLETE, STAGES)
+    performed: list[Any] = [*STAGES] if reason is not None else [each for each in STAGES if each is not TRAINING]
+    assert fleet.stages.performed == performed

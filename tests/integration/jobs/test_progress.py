@@ -1,0 +1,89 @@
+"""How far a long job is, seen by a client while a real worker carries it out, in the job's thread or another."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from brokers import valkey_server
+from celery.contrib.testing.worker import start_worker
+from crews import ScriptedCrew
+from stacks import wait_until
+
+from memcore.client import JobState, MemoryClient
+from memcore.client.receipts import JobStatus
+from memcore.config.settings import Settings
+from memcore.jobs.outcomes import Done, Outcome
+from memcore.jobs.progress import Tell
+from memcore.jobs.queues import Queue
+from memcore.ledger import Ledger, LedgerUrls
+from workers import app as assembling
+from workers.app import create_app
+from workers.groups import NIGHT
+
+# Celery's own call; a worker in this process is all that meets it under our filter
+pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")
+
+
+@pytest.fixture
+def settings(tmp_path: Path, sqlite_ledger: LedgerUrls) -> Iterator[Settings]:
+    with valkey_server(tmp_path / "broker") as broker:
+        yield Settings(
+            broker_url=broker.url, database_url=sqlite_ledger.ledger, journal_url=sqlite_ledger.journal, home=tmp_path,
+            qdrant_url="http://127.0.0.1:9", company="acme",
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_a_client_sees_how_far_a_long_job_is_and_then_its_end(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, *, is_elsewhere: bool
+) -> None:
+    crew = ScriptedCrew(ledger=Ledger.open(settings.ledger_urls))
+    seen: list[JobStatus] = []
+    hired: dict[str, Any] = {}
+
+    def hire(*_: object, **told: Any) -> ScriptedCrew:
+        hired.update(told)
+        return crew
+
+    monkeypatch.setattr(assembling, "WorkerCrew", hire)
+    monkeypatch.setattr(assembling, "watch_pool", lambda *_, **__: None)
+    monkeypatch.setattr(assembling, "create_configured_embedder", lambda *_: None)
+    app = create_app(settings, group=NIGHT)
+    for queue in Queue:
+        if queue is not Queue.SKILLS:
+            app.amqp.queues.deselect(str(queue))
+    with MemoryClient.from_settings(settings) as client:
+
+        def look(cycle_id: str, tell: Tell) -> None:
+            def shows(stage: str, fraction: float | None) -> bool:
+                tell(stage, fraction)
+                status = client.status(cycle_id)
+                if status.stage == stage:
+                    seen.append(status)
+                return status.stage == stage
+
+            wait_until(lambda: shows("searching", None), seconds=30)
+            wait_until(lambda: shows("replaying", 0.5), seconds=30)
+
+        def evolve(cycle_id: str) -> Outcome:
+            tell = hired["telling"]()
+            if is_elsewhere:
+                with ThreadPoolExecutor(1) as others:
+                    others.submit(look, cycle_id, tell).result()
+            else:
+                look(cycle_id, tell)
+            return Done(facts={"proposals_emitted": 1})
+
+        crew.evolving = evolve
+        job_id = client.evolve_now().job_id
+        worker: Any = start_worker(app, perform_ping_check=False, pool="solo", shutdown_timeout=60)
+        with worker:
+            (ended,) = client.wait([job_id], timeout_seconds=60)
+    assert [(each.state, each.stage, each.fraction, each.is_finished) for each in seen] == [
+        (JobState.RUNNING, "searching", None, False),
+        (JobState.RUNNING, "replaying", 0.5, False),
+    ]
+    assert ended == JobStatus(job_id=job_id, state=JobState.DONE, facts={"proposals_emitted": 1})
+    crew.ledger.close()

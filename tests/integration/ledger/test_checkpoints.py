@@ -1,0 +1,166 @@
+"""Checkpoints in the ledger: what removes them, what keeps them, and what two processes at once may and may not do."""
+
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from ledgers import COMPANY
+from registered import registered
+from served import served
+
+from memcore.errors import CheckpointConflictError, CheckpointNotFoundError, MemoryInputError
+from memcore.ledger import Ledger
+from memcore.ledger.audit import AuditNote, AuditVerdict, append
+from memcore.ledger.checkpoint import Checkpoint
+from memcore.ledger.reindex import ReindexKind
+from memcore.ledger.serving import CollectionUse, ServedCollection, Serving
+from memcore.ledger.serving_rows import read_serving
+
+MINUTE = timedelta(minutes=1)
+
+
+def note(action: str) -> AuditNote:
+    return AuditNote(actor="person:ada", action=action, verdict=AuditVerdict.DONE)
+
+
+def filled_by(checkpoint: Checkpoint) -> ServedCollection:
+    return served("new", generation=2).model_copy(update={"checkpoint_id": checkpoint.checkpoint_id})
+
+
+def begun(ledger: Ledger, target: ServedCollection, kind: ReindexKind = ReindexKind.FORWARD) -> Serving:
+    version = ledger.servings.adopt(COMPANY, served("old")).version
+    return ledger.servings.begin(COMPANY, version=version, target=target, kind=kind, total=1, note=note("begin"))
+
+
+def switched(ledger: Ledger, serving: Serving) -> Serving:
+    frozen = ledger.servings.freeze(COMPANY, version=serving.version, lasts=MINUTE)
+    assert frozen is not None
+    done = ledger.servings.switch(COMPANY, version=frozen.version, settles=MINUTE)
+    assert done is not None
+    settled = ledger.servings.settle(COMPANY, version=done.version)
+    assert settled is not None
+    return settled
+
+
+def actions(ledger: Ledger) -> list[str]:
+    return sorted(line.action for line in ledger.audit.page(COMPANY))
+
+
+@pytest.fixture
+def checkpoint(ledger: Ledger, tmp_path: Path) -> Checkpoint:
+    return registered(ledger, COMPANY, tmp_path / "runs")
+
+
+def test_what_is_in_use_stays_until_it_is_no_more(ledger: Ledger, checkpoint: Checkpoint) -> None:
+    def refused(use: CollectionUse, serving: Serving) -> None:
+        assert serving.use_of(checkpoint) is use
+        with pytest.raises(CheckpointConflictError):
+            ledger.checkpoints.remove(COMPANY, checkpoint.checkpoint_id, note=note("remove"))
+
+    filling = begun(ledger, filled_by(checkpoint))
+    refused(CollectionUse.FILLING, filling)
+    serves = switched(ledger, filling)
+    refused(CollectionUse.SERVES, serves)
+    assert serves.previous is not None
+    kept = switched(ledger, begun(ledger, serves.previous, ReindexKind.BACK))
+    refused(CollectionUse.KEPT, kept)
+    assert ledger.checkpoints.get(COMPANY, checkpoint.checkpoint_id) == checkpoint
+    assert actions(ledger) == ["begin", "begin"]
+
+    assert ledger.servings.forget_previous(COMPANY, version=kept.version) is not None
+    assert ledger.checkpoints.remove(COMPANY, checkpoint.checkpoint_id, note=note("remove")) == checkpoint
+    assert actions(ledger) == ["begin", "begin", "remove"]
+    with pytest.raises(CheckpointNotFoundError):
+        ledger.checkpoints.remove(COMPANY, checkpoint.checkpoint_id, note=note("remove"))
+    assert len(actions(ledger)) == 3
+
+
+def test_one_that_is_configured_by_its_folder_is_in_use_too(ledger: Ledger, checkpoint: Checkpoint) -> None:
+    first = served("old")
+    choice = first.choice.model_copy(update={"model": checkpoint.model_path})
+    ledger.servings.adopt(COMPANY, first.model_copy(update={"choice": choice}))
+    with pytest.raises(CheckpointConflictError, match="it serves"):
+        ledger.checkpoints.remove(COMPANY, checkpoint.checkpoint_id, note=note("remove"))
+
+
+def test_one_that_was_removed_is_not_filled_with_and_leaves_no_line(ledger: Ledger, checkpoint: Checkpoint) -> None:
+    ledger.checkpoints.remove(COMPANY, checkpoint.checkpoint_id, note=note("remove"))
+    with pytest.raises(CheckpointNotFoundError):
+        begun(ledger, filled_by(checkpoint))
+    serving = ledger.servings.get(COMPANY)
+    assert serving is not None
+    assert (serving.phase, serving.target, ledger.reindexes.get(COMPANY)) == (None, None, None)
+    assert actions(ledger) == ["remove"]
+
+
+def test_who_comes_second_with_an_old_row_leaves_no_line(ledger: Ledger, checkpoint: Checkpoint) -> None:
+    version = ledger.servings.adopt(COMPANY, served("old")).version
+    begun(ledger, filled_by(checkpoint))
+    with pytest.raises(MemoryInputError, match="another one is under way"):
+        ledger.servings.begin(
+            COMPANY,
+            version=version,
+            target=filled_by(checkpoint),
+            kind=ReindexKind.FORWARD,
+            total=1,
+            note=note("second"),
+        )
+    assert actions(ledger) == ["begin"]
+
+
+def test_a_deploy_in_the_middle_of_a_removal_waits_for_it(
+    ledger: Ledger, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger.servings.adopt(COMPANY, served("old"))
+    heard: list[object] = []
+
+    def deploys() -> None:
+        try:
+            heard.append(begun(ledger, filled_by(checkpoint)))
+        except CheckpointNotFoundError as error:
+            heard.append(error)
+
+    thread = threading.Thread(target=deploys)
+
+    def read_then_deployed(*args: object) -> Serving | None:
+        found = read_serving(*args)  # type: ignore[arg-type]  # what it was called with
+        thread.start()
+        # It waits for the removal: so long that it would be done, did it not.
+        thread.join(timeout=1.0)
+        return found
+
+    monkeypatch.setattr("memcore.ledger.checkpoints.read_serving", read_then_deployed)
+    ledger.checkpoints.remove(COMPANY, checkpoint.checkpoint_id, note=note("remove"))
+    thread.join()
+    assert [type(each) for each in heard] == [CheckpointNotFoundError]
+    assert actions(ledger) == ["remove"]
+
+
+def test_a_removal_in_the_middle_of_a_deploy_is_refused(
+    ledger: Ledger, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = ledger.servings.adopt(COMPANY, served("old")).version
+    heard: list[object] = []
+
+    def removes() -> None:
+        try:
+            heard.append(ledger.checkpoints.remove(COMPANY, checkpoint.checkpoint_id, note=note("remove")))
+        except CheckpointConflictError as error:
+            heard.append(error)
+
+    thread = threading.Thread(target=removes)
+
+    def told(*args: object, **kwargs: object) -> None:
+        thread.start()
+        thread.join(timeout=1.0)
+        append(*args, **kwargs)  # type: ignore[arg-type]  # what it was called with
+
+    monkeypatch.setattr("memcore.ledger.servings.append", told)
+    target = filled_by(checkpoint)
+    ledger.servings.begin(
+        COMPANY, version=version, target=target, kind=ReindexKind.FORWARD, total=1, note=note("begin")
+    )
+    thread.join()
+    assert [type(each) for each in heard] == [CheckpointConflictError]
+    assert ledger.checkpoints.get(COMPANY, checkpoint.checkpoint_id) == checkpoint

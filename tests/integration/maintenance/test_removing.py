@@ -1,0 +1,101 @@
+"""One memory removed on a person's word: journaled, undoable, once, whoever dies."""
+
+from datetime import timedelta
+
+import pytest
+from faults import Crash, Faults
+from night_world import AGENT, COMPANY, MakeWorld, World, memory, uid
+
+from memcore.config.archival import ArchivalConfig
+from memcore.config.consolidation import ConsolidationConfig
+from memcore.jobs.outcomes import Done, Skipped, Snooze
+from memcore.ledger import AgentSpec
+from memcore.ledger.run import Run
+
+OFF = ConsolidationConfig(enabled=False, archival=ArchivalConfig(enabled=True))
+
+
+def asked(world: World, number: int) -> Run:
+    return world.plan_run(kind="remove", scope_id=uid(number))
+
+
+async def removed(world: World, number: int) -> Run:
+    run = asked(world, number)
+    assert isinstance(await world.to_the_end(run.run_id), Done)
+    return world.run(run.run_id)
+
+
+async def test_what_is_removed_is_in_the_journal_and_an_undo_brings_it_back(make_world: MakeWorld) -> None:
+    world = make_world(OFF)
+    await world.store([memory(1, tags=["pinned"], with_vectors=True), memory(2)])
+    before = await world.snapshot()
+
+    run = await removed(world, 1)
+
+    assert set(await world.live()) == {uid(2)}
+    assert run.counts == {"removed": 1}
+    (booking,) = world.ledger.journal.bookings(run.run_id)
+    assert (booking.reason, booking.outgoing_ids) == ("deleted", frozenset({uid(1)}))
+    assert not booking.archived
+    assert world.ledger.journal.buried({uid(1): world.clock.at - timedelta(hours=1)}) == {uid(1)}
+    await world.check_balance()
+    await world.undo(run.run_id)
+    assert await world.snapshot() == before
+    await world.check_balance()
+
+
+async def test_it_is_done_once_and_what_is_stored_anew_stays(world: World) -> None:
+    await world.store([memory(1)])
+    run = await removed(world, 1)
+    assert isinstance(await world.service().run(run.run_id), Skipped)
+    outcome = await world.to_the_end(asked(world, 1).run_id)
+    assert outcome == Skipped(reason=f"memory {uid(1)} is not there any more")
+
+    late = asked(world, 1)
+    await world.store([memory(1, days_old=-1)])
+    assert isinstance(await world.to_the_end(late.run_id), Skipped)
+    assert set(await world.live()) == {uid(1)}
+
+
+async def test_another_agents_memory_is_none_of_it(world: World) -> None:
+    await world.store([memory(1, agent_id="bob")])
+    assert isinstance(await world.to_the_end(asked(world, 1).run_id), Skipped)
+    assert set(await world.live("bob")) == {uid(1)}
+
+
+async def test_a_pause_holds_it_up_and_loses_it_not(world: World) -> None:
+    world.ledger.agents.put(AgentSpec(company=COMPANY, agent_id=AGENT))
+    await world.store([memory(1)])
+    run = asked(world, 1)
+    world.ledger.switches.pause(COMPANY)
+    assert isinstance(await world.service().run(run.run_id), Snooze)
+    assert set(await world.live()) == {uid(1)}
+    world.ledger.switches.resume(COMPANY)
+    assert isinstance(await world.to_the_end(run.run_id), Done)
+    assert await world.live() == {}
+
+
+async def test_a_crash_at_any_call_removes_it_all_the_same(make_world: MakeWorld) -> None:
+    world = make_world(OFF)
+    await world.store([memory(1), memory(2)])
+    go_back = world.keep()
+    counted = Faults()
+    run = asked(world, 1)
+    assert isinstance(await _watched(world, counted, run), Done)
+    assert len(counted.calls) >= 8, "the scenario has become too small to mean anything"
+
+    for point in range(1, len(counted.calls)):
+        go_back()
+        run = asked(world, 1)
+        # Before a call, or after the one before it: both leave the same behind.
+        with pytest.raises(Crash):
+            await _watched(world, Faults(point), run)
+        outcome = await world.to_the_end(run.run_id)
+        assert isinstance(outcome, Done), (counted.calls[point], outcome)
+        assert world.run(run.run_id).counts == {"removed": 1}, counted.calls[point]
+        assert set(await world.live()) == {uid(2)}, counted.calls[point]
+        await world.check_balance()
+
+
+async def _watched(world: World, faults: Faults, run: Run) -> object:
+    return await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run.run_id)

@@ -1,0 +1,315 @@
+"""A checkpoint deployed, gone back from and deleted, on a real store: what agents find, and what is refused."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from memories import new_agent, record
+from registered import DIMS, WEIGHT, registered
+from reindex_world import ReindexWorld
+
+from memcore.backends.mem0.backend import Mem0Backend
+from memcore.errors import (
+    CheckpointConflictError,
+    CheckpointCorruptError,
+    CheckpointNotFoundError,
+    CheckpointRollbackCorruptError,
+    CheckpointRollbackUnavailableError,
+    MemoryInputError,
+    MemoryNotFoundError,
+)
+from memcore.finetune.checkpoint import MANIFEST_FILE
+from memcore.finetune.checkpoint_files import delete_files
+from memcore.finetune.deployment import CheckpointDeployment
+from memcore.finetune.events import CheckpointEvent
+from memcore.ledger.checkpoint import Checkpoint, Verdict
+from memcore.ledger.serving import CollectionUse, Phase
+from memcore.models import MemoryQuery
+
+from .conftest import MakeWorld
+
+TEXTS = ("the queue is full", "a tidy garden with tea", "that payment failed")
+
+
+def deployment(world: ReindexWorld) -> CheckpointDeployment:
+    return CheckpointDeployment(world.mirror, world.ledger, company=world.company, load=world.load)
+
+
+@pytest.fixture
+async def world(make_world: MakeWorld, tmp_path: Path) -> AsyncIterator[ReindexWorld]:
+    made = make_world(tmp_path)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def backend(world: ReindexWorld) -> AsyncIterator[Mem0Backend]:
+    """An agent's process."""
+    made = world.backend()
+    await made.connect()
+    yield made
+    await made.disconnect()
+
+
+@pytest.fixture
+def checkpoint(world: ReindexWorld, tmp_path: Path) -> Checkpoint:
+    return registered(world.ledger, world.company, tmp_path / "runs")
+
+
+def actions(world: ReindexWorld) -> list[tuple[str, str | None]]:
+    return [(line.action, line.subject) for line in reversed(world.ledger.audit.page(world.company))]
+
+
+def lengths(world: ReindexWorld, collection: str) -> set[int]:
+    """How long the vectors of a collection are: the checkpoint's are shorter."""
+    vectors = [vector for _, vector in world.points(collection).values()]
+    return {len(vector[""] if isinstance(vector, dict) else vector) for vector in vectors}
+
+
+async def test_agents_find_with_the_checkpoint_then_with_what_served_before(
+    world: ReindexWorld, backend: Mem0Backend, checkpoint: Checkpoint
+) -> None:
+    agent = new_agent()
+    await backend.store_many([record(agent, text) for text in TEXTS])
+    old, weight, deployed = world.serving.current, backend.dense_weight, deployment(world)
+    assert deployed.active().model_dump() == {
+        "provider": "even", "model": "even", "checkpoint_id": None, "dims": 64, "collection": old.name,
+        "dense_weight": None,
+    }  # fmt: skip
+
+    begun = await deployed.deploy(checkpoint.checkpoint_id, actor="ada", reason="it leads")
+    assert (begun.phase, begun.current, begun.use_of(checkpoint)) == (Phase.FILLING, old, CollectionUse.FILLING)
+    assert deployed.active().checkpoint_id is None
+    (line,) = world.ledger.audit.page(world.company)
+    assert (line.actor, line.action, line.subject, line.reason) == (
+        "person:ada",
+        "finetune.deploy",
+        checkpoint.checkpoint_id,
+        "it leads",
+    )
+    assert world.ledger.reindexes.waiting(world.company, rung_before=-timedelta(days=1)), "the sweep would ring"
+    await world.finish()
+
+    active = deployed.active()
+    assert (active.provider, active.model, active.checkpoint_id) == (
+        "static",
+        checkpoint.model_path,
+        checkpoint.checkpoint_id,
+    )
+    assert (active.dims, active.dense_weight) == (DIMS, WEIGHT)
+    assert (lengths(world, old.name), lengths(world, active.collection)) == ({64}, {DIMS})
+    world.clock.now += timedelta(seconds=3)
+    found = await backend.retrieve(agent, MemoryQuery(text="tea with a garden", limit=1))
+    assert found[0].content == TEXTS[1]
+    legs = await backend.retrieve_legs(agent, MemoryQuery(text="tea with a garden"))
+    assert (legs.dense_weight, backend.dense_weight) == (WEIGHT, WEIGHT)
+    assert checkpoint.sha256 not in (backend.vector_space or "")
+    assert f"{DIMS} dimensions" in (backend.vector_space or "")
+
+    await backend.store_many([record(agent, "the tidy queue")])
+    back = await deployed.rollback(actor="ada")
+    assert back.use_of(checkpoint) is CollectionUse.SERVES
+    await world.finish()
+    world.clock.now += timedelta(seconds=3)
+    assert deployed.active().collection == old.name
+    assert world.serving.use_of(checkpoint) is CollectionUse.KEPT
+    assert await backend.count(agent) == 4
+    assert (await backend.retrieve(agent, MemoryQuery(text="tidy queue", limit=1)))[0].content == "the tidy queue"
+    assert backend.dense_weight == weight
+    assert actions(world) == [
+        ("finetune.deploy", checkpoint.checkpoint_id),
+        ("finetune.rollback", old.name),
+    ]
+
+    await deployed.rollback(checkpoint.checkpoint_id, actor="ada")
+    await world.finish()
+    assert deployed.active().checkpoint_id == checkpoint.checkpoint_id
+    assert actions(world)[-1] == ("finetune.rollback", checkpoint.checkpoint_id)
+
+
+async def test_a_checkpoint_that_the_gate_rejected_is_deployed_by_force_alone(
+    world: ReindexWorld, backend: Mem0Backend, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert backend.dense_weight
+    rejected = registered(world.ledger, world.company, tmp_path / "runs", verdict=Verdict.REJECTED).checkpoint_id
+    with pytest.raises(CheckpointConflictError, match="the gate rejected"):
+        await deployment(world).deploy(rejected, actor="ada")
+    assert (world.serving.phase, actions(world)) == (None, [])
+    assert [vars(one)["error"] for one in caplog.records if one.msg == CheckpointEvent.DEPLOY_FAILED] == [
+        "CheckpointConflictError"
+    ]
+    await deployment(world).deploy(rejected, actor="ada", is_forced=True)
+    assert actions(world) == [("finetune.deploy_forced", rejected)]
+
+
+async def test_what_cannot_be_deployed_now_says_what_to_do(
+    world: ReindexWorld, backend: Mem0Backend, checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    assert backend.dense_weight
+    deployed = deployment(world)
+    second = registered(world.ledger, world.company, tmp_path / "runs", seed=1).checkpoint_id
+    with pytest.raises(CheckpointNotFoundError):
+        await deployed.deploy("another", actor="ada")
+    with pytest.raises(MemoryInputError, match="actor: must not be blank"):
+        await deployed.deploy(second, actor=" ")
+    with pytest.raises(CheckpointRollbackUnavailableError, match="no old collection is kept"):
+        await deployed.rollback(actor="ada")
+
+    await deployed.deploy(checkpoint.checkpoint_id, actor="ada")
+    with pytest.raises(CheckpointConflictError, match="being deployed"):
+        await deployed.deploy(checkpoint.checkpoint_id, actor="ada")
+    with pytest.raises(CheckpointConflictError, match="one is under way"):
+        await deployed.deploy(second, actor="ada")
+    with pytest.raises(CheckpointRollbackUnavailableError, match="--cancel"):
+        await deployed.rollback(actor="ada")
+    await world.finish()
+    with pytest.raises(CheckpointConflictError, match="serves already"):
+        await deployed.deploy(checkpoint.checkpoint_id, actor="ada")
+    with pytest.raises(CheckpointConflictError, match="memtend reindex --drop-old"):
+        await deployed.deploy(second, actor="ada")
+    with pytest.raises(CheckpointRollbackUnavailableError, match=f"memtend finetune deploy {second}"):
+        await deployed.rollback(second, actor="ada")
+    await deployed.rollback(actor="ada")
+    await world.finish()
+    with pytest.raises(CheckpointConflictError, match="memtend finetune rollback"):
+        await deployed.deploy(checkpoint.checkpoint_id, actor="ada")
+    assert len(actions(world)) == 2, "what was refused left no line"
+
+
+@pytest.mark.parametrize("harm", ["gone", "changed", "swapped"])
+async def test_a_folder_that_is_not_what_was_registered_is_neither_deployed_nor_gone_back_to(
+    world: ReindexWorld, backend: Mem0Backend, checkpoint: Checkpoint, tmp_path: Path, harm: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    assert backend.dense_weight
+    folder, deployed = Path(checkpoint.model_path), deployment(world)
+    other = Path(registered(world.ledger, world.company, tmp_path / "others", seed=1).model_path)
+
+    def harmed() -> None:
+        match harm:
+            case "gone":
+                folder.rename(folder.with_name("elsewhere"))
+            case "changed":
+                table = folder / "table.safetensors"
+                table.write_bytes(table.read_bytes()[:-1] + b"x")
+            case _:
+                folder.rename(folder.with_name("elsewhere"))
+                other.rename(folder)
+
+    await deployed.deploy(checkpoint.checkpoint_id, actor="ada")
+    await world.finish()
+    await deployed.rollback(actor="ada")
+    await world.finish()
+    harmed()
+    before = world.serving
+    with pytest.raises(CheckpointRollbackCorruptError, match="cannot serve again"):
+        await deployed.rollback(checkpoint.checkpoint_id, actor="ada")
+    assert world.serving == before
+    assert CheckpointEvent.ROLLBACK_FAILED in [one.msg for one in caplog.records]
+    await world.planning.drop_old()
+    with pytest.raises(CheckpointCorruptError, match=checkpoint.checkpoint_id):
+        await deployed.deploy(checkpoint.checkpoint_id, actor="ada")
+    assert world.serving.phase is None
+
+
+async def test_what_served_before_is_gone_back_to_only_with_the_embedder_that_filled_it(
+    world: ReindexWorld, backend: Mem0Backend, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert backend.dense_weight
+    await deployment(world).deploy(checkpoint.checkpoint_id, actor="ada")
+    await world.finish()
+    monkeypatch.setattr("reindex_world.SidedEmbedder.name", property(lambda _: "another release of the model"))
+    with pytest.raises(CheckpointRollbackCorruptError, match="another release of the model"):
+        await deployment(world).rollback(actor="ada")
+    assert world.serving.phase is None
+
+
+async def test_of_two_deploys_at_one_moment_one_wins(
+    world: ReindexWorld, backend: Mem0Backend, checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    assert backend.dense_weight
+    second = registered(world.ledger, world.company, tmp_path / "runs", seed=1)
+    both = await asyncio.gather(
+        *(deployment(world).deploy(each.checkpoint_id, actor="ada") for each in (checkpoint, second)),
+        return_exceptions=True,
+    )
+    (refused,) = [each for each in both if isinstance(each, BaseException)]
+    assert isinstance(refused, CheckpointConflictError)
+    target = world.serving.target
+    assert target is not None
+    assert actions(world) == [("finetune.deploy", target.checkpoint_id)]
+
+
+async def test_a_cancelled_deploy_leaves_what_served_and_can_be_begun_again(
+    world: ReindexWorld, backend: Mem0Backend, checkpoint: Checkpoint
+) -> None:
+    assert backend.dense_weight
+    deployed, before = deployment(world), world.serving.current
+    await deployed.deploy(checkpoint.checkpoint_id, actor="ada")
+    with pytest.raises(CheckpointConflictError, match="memtend reindex --cancel"):
+        await deployed.delete(checkpoint.checkpoint_id, actor="ada")
+    await world.planning.cancel()
+    assert (world.serving.current, world.serving.target) == (before, None)
+    await deployed.deploy(checkpoint.checkpoint_id, actor="ada")
+    await world.finish()
+    assert deployed.active().checkpoint_id == checkpoint.checkpoint_id
+
+
+async def test_a_checkpoint_is_deleted_with_its_folder_once_nothing_uses_it(
+    world: ReindexWorld, backend: Mem0Backend, checkpoint: Checkpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    assert backend.dense_weight
+    deployed, checkpoint_id, folder = deployment(world), checkpoint.checkpoint_id, Path(checkpoint.model_path)
+    await deployed.deploy(checkpoint_id, actor="ada")
+    await world.finish()
+    with pytest.raises(CheckpointConflictError, match="it serves"):
+        await deployed.delete(checkpoint_id, actor="ada")
+    await deployed.rollback(actor="ada")
+    await world.finish()
+    with pytest.raises(CheckpointConflictError, match="kept"):
+        await deployed.delete(checkpoint_id, actor="ada")
+    await world.planning.drop_old()
+    assert (folder / MANIFEST_FILE).is_file()
+
+    assert await deployed.delete(checkpoint_id, actor="ada", reason="too large") == checkpoint
+    assert not list(folder.parent.glob("*"))
+    assert world.ledger.checkpoints.get(world.company, checkpoint_id) is None
+    assert actions(world)[-1] == ("finetune.delete", checkpoint_id)
+    assert CheckpointEvent.DELETED in [one.msg for one in caplog.records]
+    for deed in (deployed.delete, deployed.deploy, deployed.rollback):
+        with pytest.raises(CheckpointNotFoundError):
+            await deed(checkpoint_id, actor="ada")
+
+
+async def test_of_a_deploy_and_a_delete_at_one_moment_one_is_refused(
+    world: ReindexWorld, backend: Mem0Backend, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert backend.dense_weight
+    count = world.mirror.count
+
+    async def counting(collection: str) -> int:
+        # Behind every check of the deploy, before its transaction.
+        await deployment(world).delete(checkpoint.checkpoint_id, actor="bob")
+        return await count(collection)
+
+    monkeypatch.setattr(world.mirror, "count", counting)
+    with pytest.raises(CheckpointNotFoundError):
+        await deployment(world).deploy(checkpoint.checkpoint_id, actor="ada")
+    assert (world.serving.phase, world.serving.target) == (None, None)
+    assert actions(world) == [("finetune.delete", checkpoint.checkpoint_id)]
+
+
+def test_a_row_that_names_any_other_folder_deletes_nothing_there(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    assert not delete_files(checkpoint.model_copy(update={"model_path": str(precious)}))
+    assert precious.is_dir()
+
+
+def test_nothing_is_active_before_anybody_has_connected(world: ReindexWorld) -> None:
+    with pytest.raises(MemoryNotFoundError, match="nobody has connected"):
+        deployment(world).active()

@@ -1,0 +1,99 @@
+"""The memory service's word on checkpoints, on a real store: what serves, what is noted, whom it rings for."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from crews import RecordingBell
+from memories import new_agent, record
+from memory_services import WORD, memory_service
+from registered import DIMS, registered
+from reindex_world import ReindexWorld
+
+from memcore.backends.mem0.backend import Mem0Backend
+from memcore.errors import CheckpointNotFoundError, CheckpointRollbackUnavailableError, MemoryConnectionError
+from memcore.finetune.deployment import CheckpointDeployment
+from memcore.ledger.checkpoint import Checkpoint
+from memcore.memory_service.service import MemoryService
+
+from .conftest import MakeWorld
+
+
+@pytest.fixture
+async def world(make_world: MakeWorld, tmp_path: Path) -> AsyncIterator[ReindexWorld]:
+    made = make_world(tmp_path)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def backend(world: ReindexWorld) -> AsyncIterator[Mem0Backend]:
+    made = world.backend()
+    await made.connect()
+    yield made
+    await made.disconnect()
+
+
+@pytest.fixture
+def bell() -> RecordingBell:
+    return RecordingBell()
+
+
+@pytest.fixture
+def service(world: ReindexWorld, backend: Mem0Backend, bell: RecordingBell, tmp_path: Path) -> MemoryService:
+    deployment = CheckpointDeployment(world.mirror, world.ledger, company=world.company, load=world.load)
+    return memory_service(
+        world.ledger, bell, world.clock, tmp_path, company=world.company, backend=backend, deployment=deployment
+    )
+
+
+def is_there(checkpoint: Checkpoint) -> bool:
+    return Path(checkpoint.model_path).exists()
+
+
+async def test_a_checkpoint_is_deployed_seen_gone_back_from_and_deleted(
+    service: MemoryService, world: ReindexWorld, backend: Mem0Backend, bell: RecordingBell, tmp_path: Path
+) -> None:
+    checkpoint = registered(world.ledger, world.company, tmp_path / "runs")
+    key = checkpoint.checkpoint_id
+    await backend.store_many([record(new_agent(), "the queue is full")])
+    before = await service.get_active_embedder()
+    assert (before.model, before.checkpoint_id) == ("even", None)
+    with pytest.raises(CheckpointRollbackUnavailableError):
+        await service.rollback_checkpoint(key, WORD)
+    for ask in (service.deploy_checkpoint, service.rollback_checkpoint, service.delete_checkpoint):
+        with pytest.raises(CheckpointNotFoundError):
+            await ask("another", WORD)
+    assert bell.reindexes == []
+
+    serving = await service.deploy_checkpoint(key, WORD)
+    assert serving.target is not None
+    assert bell.reindexes == [world.company]
+    await world.finish()
+    active = await service.get_active_embedder()
+    assert (active.checkpoint_id, active.dims) == (key, DIMS)
+
+    bell.error = MemoryConnectionError("the broker is away")
+    await service.rollback_checkpoint(None, WORD)
+    await world.finish()
+    back = await service.get_active_embedder()
+    assert back == before, "what served before serves again; nothing else was switched off"
+    assert (await service.list_checkpoints(limit=1, offset=0))[1] == 1
+
+    lines = world.ledger.audit.page(world.company)
+    told = [(line.actor, line.action, line.subject, line.reason) for line in reversed(lines)]
+    assert told[0] == ("person:grace", "finetune.deploy", key, WORD.reason)
+    assert (told[1][0], told[1][1], told[1][3]) == ("person:grace", "finetune.rollback", WORD.reason)
+    assert len(told) == 2
+
+
+async def test_a_checkpoint_that_nothing_uses_is_deleted_and_that_is_noted(
+    service: MemoryService, world: ReindexWorld, tmp_path: Path
+) -> None:
+    checkpoint = registered(world.ledger, world.company, tmp_path / "runs")
+    assert await service.delete_checkpoint(checkpoint.checkpoint_id, WORD) == checkpoint
+    assert not is_there(checkpoint)
+    with pytest.raises(CheckpointNotFoundError):
+        await service.get_checkpoint(checkpoint.checkpoint_id)
+    (line,) = world.ledger.audit.page(world.company)
+    assert (line.actor, line.subject, line.reason) == ("person:grace", checkpoint.checkpoint_id, WORD.reason)
