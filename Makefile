@@ -9,6 +9,10 @@ SEED ?= 1
 # Whose vectors make bench-retrieval measures: static, minilm, ...
 EMBEDDER ?= static
 
+# The releases of sentence-transformers that make test-finetune trains with.
+FINETUNE := 6.0 6.2
+TORCH_TESTS = $(shell grep -rl --include='test_*.py' MEMTEND_TEST_TORCH tests)
+
 VENV := .venv
 BIN := $(VENV)/bin
 ROOMS := memcore ops scheduler tasks workers
@@ -18,7 +22,7 @@ REPORTS := build/tests
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo up test test-fast lint format types bench bench-consolidation bench-finetune bench-retrieval chaos clean
+.PHONY: help setup demo demo-finetune up test test-fast lint format types bench bench-consolidation bench-finetune bench-retrieval chaos clean test-finetune
 
 help:  ## Show this list.
 	@echo "memtend: make TARGET"
@@ -28,6 +32,9 @@ setup: $(VENV)/.core  ## Install memtend into .venv; then .venv/bin/memtend work
 
 demo: $(VENV)/.core  ## Start everything in a fresh folder, keep a fleet's memories through a night, show it, stop.
 	$(BIN)/python -m ops.demo
+
+demo-finetune: $(VENV)/.finetune  ## Train the fleet's embedder, let it serve and go back, with figures (installs torch; ten minutes).
+	$(BIN)/python -m ops.demo.finetuning
 
 up: $(VENV)/.core  ## Start the embedded stack in ~/.memtend and keep it alive until Ctrl-C.
 	$(BIN)/memtend up
@@ -65,8 +72,14 @@ bench-retrieval: $(VENV)/.dev  ## Measure what is found (LoCoMo from MEMTEND_LOC
 bench-consolidation: $(VENV)/.dev  ## Measure what a night leaves of what agents need (LoCoMo from MEMTEND_LOCOMO_DIR).
 	$(BIN)/python tests/benchmarks/consolidation/run.py
 
-bench-finetune: $(VENV)/.dev  ## Measure what fine-tuning gains (LoCoMo from MEMTEND_LOCOMO_DIR, torch from memtend[finetune]).
+bench-finetune: $(VENV)/.dev $(VENV)/.finetune  ## Measure what fine-tuning gains (LoCoMo from MEMTEND_LOCOMO_DIR; installs torch).
 	$(BIN)/python tests/benchmarks/finetune/run.py
+
+test-finetune: $(FINETUNE:%=test-finetune-%)  ## Run the tests that need torch, with sentence-transformers 6.0 and 6.2, each under build/.
+
+.PHONY: $(FINETUNE:%=test-finetune-%)
+$(FINETUNE:%=test-finetune-%): test-finetune-%: build/finetune-%/.installed
+	MEMTEND_TEST_TORCH=1 build/finetune-$*/bin/python -m pytest -v -o timeout=1800 $(TORCH_TESTS)
 
 chaos: $(VENV)/.dev  ## Kill every part again and again under load, then account for every job (five minutes).
 	$(BIN)/python tests/chaos/run.py --seed $(SEED)
@@ -85,6 +98,20 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.dev: $(VENV)/.core
 	@echo "Installing what the tests need into $(VENV) ..."
 	@$(PIP) --no-build-isolation -e ".[dev,postgres]"
+	@touch $@
+
+# The finetune extra writes what torch trained; minilm serves what it is compared with.
+$(VENV)/.finetune: $(VENV)/.core
+	@echo "Installing torch and what training needs into $(VENV) ..."
+	@$(PIP) --no-build-isolation -e ".[finetune,minilm]"
+	@touch $@
+
+# Without constraints.txt, whose huggingface_hub is newer than 6.0 takes.
+$(FINETUNE:%=build/finetune-%/.installed): build/finetune-%/.installed: pyproject.toml | $(BIN)/python
+	@echo "Installing torch and sentence-transformers $* into build/finetune-$* ..."
+	@$(BIN)/python -m venv build/finetune-$*
+	@build/finetune-$*/bin/python -m pip --disable-pip-version-check -qq install \
+		-e ".[dev,finetune,postgres]" "sentence-transformers==$*.*"
 	@touch $@
 
 $(BIN)/python:
