@@ -37,7 +37,7 @@ class Findings:
 
     Attributes:
         counts: of the report, by its fields.
-        own: what this cycle filed before it died, if it did.
+        own: what this cycle has filed: before it died, if it did, or by another worker at this moment.
         docket: what may be proposed, the surest first.
         waiting: the proposals that wait.
         standing: skills that stand.
@@ -82,8 +82,10 @@ class Survey:
         passed = sorted(filter(self._is_proven, trials), key=lambda trial: trial.candidate.rank)
         found.counts["skipped_by_replay"] = len(trials) - len(passed)
         standing = stands([trial.candidate for trial in passed], self._sources.skills, company=self._company)
-        found.docket = list(zip(passed, standing, strict=True))
         found.waiting = waiting(self._sources.approvals, company=self._company, now=self._clock())
+        # After what waits was read: another worker at this cycle may have filed since the candidates were listed.
+        docket = zip(passed, standing, strict=True)
+        found.docket = [each for each in docket if not self._is_filed(each[0].candidate, cycle, found)]
         found.standing = self._sources.skills.count(self._company)
         return found
 
@@ -119,16 +121,19 @@ class Survey:
         pattern_id = ids.pattern_id(company=self._company, kind=str(pattern.kind), key=pattern.key)
         filing = self._filings.next_of(pattern_id, cycle_id=cycle.cycle_id)
         if isinstance(filing, Approval):
-            if filing.proposal.details.get("cycle_id") == cycle.cycle_id:
-                found.own.append(filing)
-            else:
-                found.counts["skipped_known"] += 1
+            _noted(filing, cycle, found)
             return None
         lesson = medoid(self._lessons(pattern, cycle))
         if lesson is None:
             found.counts["skipped_without_lesson"] += 1
             return None
         return Candidate(pattern_id=pattern_id, approval_id=filing, pattern=pattern, lesson=lesson)
+
+    def _is_filed(self, candidate: Candidate, cycle: Cycle, found: Findings) -> bool:
+        filing = self._sources.approvals.get(self._company, candidate.approval_id)
+        if filing is not None:
+            _noted(filing, cycle, found)
+        return filing is not None
 
     def _lessons(self, pattern: Pattern, cycle: Cycle) -> Sequence[Lesson]:
         lessons = self._sources.lessons
@@ -138,6 +143,13 @@ class Survey:
     def _is_proven(self, trial: Trial) -> bool:
         config = self._config
         return trial.precision >= config.min_precision and len(trial.agents) >= config.min_agents_seen_pattern
+
+
+def _noted(filing: Approval, cycle: Cycle, found: Findings) -> None:
+    if filing.proposal.details.get("cycle_id") == cycle.cycle_id:
+        found.own.append(filing)
+    else:
+        found.counts["skipped_known"] += 1
 
 
 def _watched(stream: Callable[[], Iterator[Trajectory]], number: int, tell: Tell) -> Callable[[], Iterator[Trajectory]]:

@@ -43,9 +43,13 @@ ON = EvolverConfig(enabled=True)
 WINDOW = timedelta(days=30)
 
 
-def service(ledger: Ledger, clock: StoppedClock, config: EvolverConfig = ON) -> CycleService:
+def evolver(ledger: Ledger, clock: StoppedClock, config: EvolverConfig = ON) -> SkillEvolver:
     approvals = ApprovalService(ledger.approvals, EffectRegistry(()), company=COMPANY, lasts=timedelta(days=14))
-    return CycleService(ledger, SkillEvolver(ledger, approvals, config, company=COMPANY, clock=clock), company=COMPANY)
+    return SkillEvolver(ledger, approvals, config, company=COMPANY, clock=clock)
+
+
+def service(ledger: Ledger, clock: StoppedClock, config: EvolverConfig = ON) -> CycleService:
+    return CycleService(ledger, evolver(ledger, clock, config), company=COMPANY)
 
 
 def planned(ledger: Ledger, clock: StoppedClock) -> str:
@@ -132,6 +136,22 @@ def test_many_workers_at_one_cycle_finish_it_once(ledger: Ledger, clock: Stopped
     with ThreadPoolExecutor(4) as workers:
         became = [each.result(timeout=120) for each in [workers.submit(work) for _ in range(4)]]
     assert Counter(map(type, became)) == {Done: 1, Skipped: 3}
+    check(ledger, cycle_id)
+
+
+def test_what_another_worker_files_meanwhile_is_this_cycles_own(ledger: Ledger, clock: StoppedClock) -> None:
+    cycle_id, reports = planned(ledger, clock), list[EvolverReport]()
+    cycle = ledger.skill_cycles.get(COMPANY, cycle_id)
+    assert cycle is not None
+
+    def the_other_works(stage: str, _fraction: float | None) -> None:
+        if stage == CycleStage.REPLAYING and not reports:  # this one has listed what it may file, and filed nothing
+            reports.append(asyncio.run(evolver(ledger, clock).run(cycle)))
+
+    outcome = asyncio.run(service(ledger, clock).run(cycle_id, tell=the_other_works))
+    assert isinstance(outcome, Done)
+    assert [each.proposals_emitted for each in reports] == [len(FAILURES)]
+    assert outcome.facts["skipped_known"] == 0
     check(ledger, cycle_id)
 
 
