@@ -1,5 +1,6 @@
 """A real Valkey server for one test: started on a free loopback port, killed and restarted at will."""
 
+import json
 import secrets
 import socket
 import subprocess
@@ -8,6 +9,7 @@ from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 import redis
 
@@ -50,6 +52,11 @@ class BrokerAddress:
 
     def client(self) -> redis.Redis:
         return redis.Redis(port=self.port, password=self.password)
+
+    def waiting(self, queue: str) -> list[dict[str, Any]]:
+        """Return the messages of a queue, newest first."""
+        with self.client() as client:
+            return [json.loads(text) for text in client.lrange(str(queue), 0, -1)]
 
     def start(self) -> None:
         settings = {

@@ -204,11 +204,10 @@ class CompressionService:
 
     def _switch(self, agent_id: str) -> KillSwitch:
         return KillSwitch(
-            self._ledger.switches,
-            self._ledger.agents,
-            is_enabled=lambda: self._policy.enabled,
+            self._ledger,
             company=self._company,
             agent_id=agent_id,
+            is_enabled=lambda: self._policy.enabled,
         )
 
 

@@ -199,11 +199,5 @@ class QuestionWriter:
         return answer.questions[:count]
 
     def _switch(self, agent_id: str) -> KillSwitch:
-        return KillSwitch(
-            self._ledger.switches,
-            self._ledger.agents,
-            # Nights have a switch of their own in the policy; a run is asked for by a person.
-            is_enabled=lambda: True,
-            company=self._company,
-            agent_id=agent_id,
-        )
+        # Nights have a switch of their own in the policy; a run is asked for by a person.
+        return KillSwitch(self._ledger, company=self._company, agent_id=agent_id)

@@ -285,12 +285,11 @@ class MaintenanceService:
 
     def _switch(self, run: Run) -> KillSwitch:
         return KillSwitch(
-            self._ledger.switches,
-            self._ledger.agents,
-            # A pause holds up an end and a removal too. A policy without maintenance does not: they would never come.
-            is_enabled=lambda: run.kind != "maintenance" or self._policy.enabled,
+            self._ledger,
             company=self._company,
             agent_id=run.agent_id,
+            # A pause holds up an end and a removal too. A policy without maintenance does not: they would never come.
+            is_enabled=lambda: run.kind != "maintenance" or self._policy.enabled,
         )
 
     def _view(self, agent_id: str) -> View:

@@ -4,26 +4,24 @@ import builtins
 from collections.abc import Callable
 
 from memcore.errors import MaintenancePausedError
-from memcore.ledger.agents import Agents
-from memcore.ledger.switches import Switches
+from memcore.ledger.ledger import Ledger
 
 
 class KillSwitch:
     """Tell whether an agent may be maintained now.
 
     Args:
-        switches: the company's switch.
-        agents: the agent's switch.
-        is_enabled: the policy's ``consolidation.enabled``, asked each time.
+        ledger: the company's switch, and the agent's.
         company: whose agent.
         agent_id: which agent.
+        is_enabled: the policy's ``consolidation.enabled``, asked each time; without it only the ledger's two count.
     """
 
     def __init__(
-        self, switches: Switches, agents: Agents, *, is_enabled: Callable[[], bool], company: str, agent_id: str
+        self, ledger: Ledger, *, company: str, agent_id: str, is_enabled: Callable[[], bool] = lambda: True
     ) -> None:
-        self._switches = switches
-        self._agents = agents
+        self._switches = ledger.switches
+        self._agents = ledger.agents
         self._is_enabled = is_enabled
         self._company = company
         self._agent_id = agent_id

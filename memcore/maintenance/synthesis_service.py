@@ -139,9 +139,8 @@ class SynthesisService:
 
     def _switch(self, run: Run) -> KillSwitch:
         return KillSwitch(
-            self._ledger.switches,
-            self._ledger.agents,
-            is_enabled=lambda: self._policy.enabled,
+            self._ledger,
             company=self._company,
             agent_id=run.agent_id,
+            is_enabled=lambda: self._policy.enabled,
         )

@@ -169,11 +169,5 @@ class LearningService:
             await self._backend.delete_many(lesson.agent_id, [captured.memory_id])
 
     def _switch(self, agent_id: str) -> KillSwitch:
-        return KillSwitch(
-            self._ledger.switches,
-            self._ledger.agents,
-            # Lessons have a switch of their own in the policy, and are drawn also where nights are off.
-            is_enabled=lambda: True,
-            company=self._company,
-            agent_id=agent_id,
-        )
+        # Lessons have a switch of their own in the policy, and are drawn also where nights are off.
+        return KillSwitch(self._ledger, company=self._company, agent_id=agent_id)

@@ -121,13 +121,7 @@ class Propagation:
         return ProceduralMemoryScope(self._config.propagation.type)
 
     def _is_paused(self, agent_id: str) -> bool:
-        switch = KillSwitch(
-            self._ledger.switches,
-            self._ledger.agents,
-            is_enabled=lambda: True,
-            company=self._company,
-            agent_id=agent_id,
-        )
+        switch = KillSwitch(self._ledger, company=self._company, agent_id=agent_id)
         try:
             switch.check()
         except MaintenancePausedError:

@@ -3,12 +3,9 @@
 import base64
 import json
 import logging
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-from brokers import BrokerAddress, valkey_server
+from brokers import BrokerAddress
 from memories import NOW, StoppedClock
 
 from memcore.client import AsyncMemoryClient, MemoryClient
@@ -18,17 +15,6 @@ from memcore.jobs.queues import Queue
 from memcore.jobs.skill_payloads import AppliedPayload
 
 SKILL = "6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e"
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerAddress]:
-    with valkey_server(tmp_path) as running:
-        yield running
-
-
-def waiting(broker: BrokerAddress) -> list[dict[str, Any]]:
-    with broker.client() as client:
-        return [json.loads(text) for text in client.lrange(str(Queue.CONTROL), 0, -1)]
 
 
 async def test_both_clients_send_the_same_application_under_one_id(broker: BrokerAddress) -> None:
@@ -42,7 +28,7 @@ async def test_both_clients_send_the_same_application_under_one_id(broker: Broke
     assert first is not None
     assert second is not None
     assert first.application_id == second.application_id
-    newest, oldest = waiting(broker)
+    newest, oldest = broker.waiting(Queue.CONTROL)
     assert [oldest["headers"]["id"], newest["headers"]["id"]] == [first.job_id, second.job_id]
     for message in (oldest, newest):
         assert message["headers"]["task"] == "memory.skills.applied"
@@ -65,6 +51,6 @@ def test_a_full_queue_and_a_broker_that_is_away_fail_no_task(
         assert client.applied("ada", SKILL, "failure") is None
     with MemoryClient("redis://127.0.0.1:1/0") as lost:
         assert lost.applied("ada", SKILL, "success") is None
-    assert len(waiting(broker)) == 1
+    assert len(broker.waiting(Queue.CONTROL)) == 1
     events = [(record.msg, record.levelno) for record in caplog.records]
     assert events == [(ClientEvent.APPLICATION_LOST, logging.WARNING)] * 2

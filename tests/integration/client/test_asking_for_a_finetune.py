@@ -2,12 +2,10 @@
 
 import base64
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from brokers import BrokerAddress, valkey_server
+from brokers import BrokerAddress
 
 from memcore.client import AsyncMemoryClient, MemoryClient
 from memcore.errors import MemoryInputError
@@ -16,17 +14,6 @@ from memcore.jobs.finetune_payload import FineTunePayload
 from memcore.jobs.queues import Queue
 
 PLAN = FineTunePlan(source_dir="/srv/docs", epochs=2)
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerAddress]:
-    with valkey_server(tmp_path) as running:
-        yield running
-
-
-def waiting(broker: BrokerAddress) -> list[dict[str, Any]]:
-    with broker.client() as client:
-        return [json.loads(text) for text in client.lrange(str(Queue.FINETUNE), 0, -1)]
 
 
 async def test_both_clients_send_one_request_as_one_run(broker: BrokerAddress) -> None:
@@ -39,7 +26,7 @@ async def test_both_clients_send_one_request_as_one_run(broker: BrokerAddress) -
 
     assert first.job_id == second.job_id
     assert len({first.job_id, another.job_id, *unnamed}) == 4
-    newest, *_, oldest = waiting(broker)
+    newest, *_, oldest = broker.waiting(Queue.FINETUNE)
     assert newest["headers"]["task"] == "memory.finetune.stage"
     for message in (oldest, newest):
         assert message["headers"]["id"] == first.job_id
@@ -65,4 +52,4 @@ def test_what_breaks_a_limit_is_refused_before_anything_is_sent(
 ) -> None:
     with MemoryClient(broker.url) as client, pytest.raises(MemoryInputError, match=f"^{field}: "):
         client.finetune(plan, request_id=asked)
-    assert waiting(broker) == []
+    assert broker.waiting(Queue.FINETUNE) == []

@@ -2,12 +2,9 @@
 
 import base64
 import json
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-from brokers import BrokerAddress, valkey_server
+from brokers import BrokerAddress
 from memories import NOW, StoppedClock
 from traces import trace
 
@@ -15,17 +12,6 @@ from memcore.client import AsyncMemoryClient, MemoryClient, Scope
 from memcore.errors import MemoryInputError
 from memcore.jobs.distill_payload import DistillPayload
 from memcore.jobs.queues import Queue
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerAddress]:
-    with valkey_server(tmp_path) as running:
-        yield running
-
-
-def waiting(broker: BrokerAddress) -> list[dict[str, Any]]:
-    with broker.client() as client:
-        return [json.loads(text) for text in client.lrange(str(Queue.DISTILL), 0, -1)]
 
 
 async def test_both_clients_send_the_same_trace_under_one_id(broker: BrokerAddress) -> None:
@@ -40,7 +26,7 @@ async def test_both_clients_send_the_same_trace_under_one_id(broker: BrokerAddre
     assert first is not None
     assert second is not None
     assert first.trace_id == second.trace_id
-    newest, oldest = waiting(broker)
+    newest, oldest = broker.waiting(Queue.DISTILL)
     assert [oldest["headers"]["id"], newest["headers"]["id"]] == [first.job_id, second.job_id]
     for message in (oldest, newest):
         assert message["headers"]["task"] == "memory.distill.capture"
@@ -58,4 +44,4 @@ def test_a_full_queue_and_a_broker_that_is_away_fail_no_task(broker: BrokerAddre
             direct.flushall()
     with MemoryClient("redis://127.0.0.1:1/0") as lost:
         assert lost.distill("ada", trace("t-3")) is None
-    assert waiting(broker) == []
+    assert broker.waiting(Queue.DISTILL) == []

@@ -2,29 +2,16 @@
 
 import base64
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from brokers import BrokerAddress, valkey_server
+from brokers import BrokerAddress
 from memories import NOW, StoppedClock
 
 from memcore.client import AsyncMemoryClient, MemoryClient
 from memcore.errors import MemoryInputError
 from memcore.jobs.experience_payload import ExperiencePayload
 from memcore.jobs.queues import Queue
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerAddress]:
-    with valkey_server(tmp_path) as running:
-        yield running
-
-
-def waiting(broker: BrokerAddress) -> list[dict[str, Any]]:
-    with broker.client() as client:
-        return [json.loads(text) for text in client.lrange(str(Queue.DISTILL), 0, -1)]
 
 
 async def test_both_clients_send_the_same_experience_under_one_id(broker: BrokerAddress) -> None:
@@ -37,7 +24,7 @@ async def test_both_clients_send_the_same_experience_under_one_id(broker: Broker
         second = await other.record_experience("ada", **said)
 
     assert first.experience_id == second.experience_id
-    newest, oldest = waiting(broker)
+    newest, oldest = broker.waiting(Queue.DISTILL)
     assert [oldest["headers"]["id"], newest["headers"]["id"]] == [first.job_id, second.job_id]
     for message in (oldest, newest):
         assert message["headers"]["task"] == "memory.experience.record"
