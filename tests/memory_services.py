@@ -12,7 +12,7 @@ from memcore.clock import Clock
 from memcore.errors import MemoryBackendUnsupportedError
 from memcore.finetune.deployment import CheckpointDeployment
 from memcore.ledger import Ledger
-from memcore.memory_service.guardrail import Guardrail
+from memcore.ledger.guardrail import Guardrail
 from memcore.memory_service.service import MemoryService
 
 WORD = Guardrail(actor="grace", confirm=True, reason="it finds the wrong hall")

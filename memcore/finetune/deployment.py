@@ -8,12 +8,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Self
-
-from pydantic import ValidationError
 
 from memcore import errors
-from memcore.approval_models import Name, Reason
 from memcore.backends.fusion import default_dense_weight
 from memcore.backends.mem0.mirror import Mirror
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
@@ -31,9 +27,8 @@ from memcore.errors import (
 from memcore.finetune.active_embedder import ActiveEmbedderSnapshot, active_embedder
 from memcore.finetune.checkpoint_files import choice_of, delete_files, fusion_weight_of, require_whole
 from memcore.finetune.events import CheckpointEvent
-from memcore.frozen import Frozen
-from memcore.ledger.audit import AuditNote, AuditVerdict, person
 from memcore.ledger.checkpoint import Checkpoint, Verdict
+from memcore.ledger.guardrail import Guardrail
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.serving import CollectionUse, ServedCollection, Serving
 from memcore.reindex.planning import ReindexPlanning
@@ -46,25 +41,6 @@ _IN_USE = {
     CollectionUse.FILLING: "it is being deployed: see `memtend reindex --status`",
     CollectionUse.KEPT: "its collection is kept: `memtend finetune rollback` lets it serve again",
 }
-
-
-class _Word(Frozen):
-    """Who says so, and why."""
-
-    actor: Name
-    reason: Reason | None
-
-    @classmethod
-    def of(cls, actor: str, reason: str | None) -> Self:
-        try:
-            return cls(actor=actor, reason=reason)
-        except ValidationError as error:
-            raise MemoryInputError.of(error) from None
-
-    def on(self, subject: str, action: str) -> AuditNote:
-        return AuditNote(
-            actor=person(self.actor), action=action, subject=subject, verdict=AuditVerdict.DONE, reason=self.reason
-        )
 
 
 class CheckpointDeployment:
@@ -93,15 +69,12 @@ class CheckpointDeployment:
         self._load = load
         self._dense_weight = dense_weight
 
-    async def deploy(
-        self, checkpoint_id: str, *, actor: str, reason: str | None = None, is_forced: bool = False
-    ) -> Serving:
+    async def deploy(self, checkpoint_id: str, guardrail: Guardrail, *, is_forced: bool = False) -> Serving:
         """Begin to fill a collection with the checkpoint; ring for the reindex then.
 
         Args:
             checkpoint_id: which one.
-            actor: the person who wants it.
-            reason: why, for the audit.
+            guardrail: who wants it, and why.
             is_forced: whether the gate's word does not count.
 
         Raises:
@@ -109,10 +82,8 @@ class CheckpointDeployment:
             CheckpointConflictError: the gate rejected it, it is in use, a reindex is under way, or an old collection is
                 kept.
             CheckpointCorruptError: its folder is gone, or not what was registered.
-            MemoryInputError: actor or reason breaks a limit.
             MemoryConfigError: this machine lacks what its embedder needs.
         """
-        word = _Word.of(actor, reason)
         with self._told(CheckpointEvent.DEPLOY_BEGUN, CheckpointEvent.DEPLOY_FAILED, checkpoint_id):
             checkpoint = self._found(checkpoint_id)
             is_promoted = checkpoint.verdict is Verdict.PROMOTED
@@ -133,24 +104,21 @@ class CheckpointDeployment:
                     text_template=current.text_template,
                     dense_weight=fusion_weight_of(checkpoint, at_least=usual),
                     checkpoint_id=checkpoint_id,
-                    note=word.on(checkpoint_id, "finetune.deploy" if is_promoted else "finetune.deploy_forced"),
+                    note=guardrail.note("finetune.deploy" if is_promoted else "finetune.deploy_forced", checkpoint_id),
                 )
 
-    async def rollback(self, checkpoint_id: str | None = None, *, actor: str, reason: str | None = None) -> Serving:
+    async def rollback(self, checkpoint_id: str | None, guardrail: Guardrail) -> Serving:
         """Begin to bring what served before up to date, to serve again; ring for the reindex then.
 
         Args:
             checkpoint_id: the checkpoint that must be what served before; None takes whatever did.
-            actor: the person who wants it.
-            reason: why, for the audit.
+            guardrail: who wants it, and why.
 
         Raises:
             CheckpointNotFoundError: the id names none.
             CheckpointRollbackUnavailableError: nothing is kept, or not this checkpoint, or a reindex is under way.
             CheckpointRollbackCorruptError: the embedder of what is kept is gone, or not what it was.
-            MemoryInputError: actor or reason breaks a limit.
         """
-        word = _Word.of(actor, reason)
         with self._told(CheckpointEvent.ROLLBACK_BEGUN, CheckpointEvent.ROLLBACK_FAILED, checkpoint_id):
             wanted = None if checkpoint_id is None else self._found(checkpoint_id)
             serving = self._ledger.servings.get(self._company)
@@ -168,23 +136,21 @@ class CheckpointDeployment:
                 )
             await asyncio.to_thread(self._require_as_it_was, kept)
             with _conflict(CheckpointRollbackUnavailableError):
-                note = word.on(kept.checkpoint_id or kept.name, "finetune.rollback")
+                note = guardrail.note("finetune.rollback", kept.checkpoint_id or kept.name)
                 return await self._planning.go_back(serving, note=note)
 
-    async def delete(self, checkpoint_id: str, *, actor: str, reason: str | None = None) -> Checkpoint:
+    async def delete(self, checkpoint_id: str, guardrail: Guardrail) -> Checkpoint:
         """Delete a checkpoint's row, then its folder, and return what it was.
 
         Args:
             checkpoint_id: which one.
-            actor: the person who wants it.
-            reason: why, for the audit.
+            guardrail: who wants it, and why.
 
         Raises:
             CheckpointNotFoundError: the id names none.
             CheckpointConflictError: its collection serves, is being filled, or is kept.
-            MemoryInputError: actor or reason breaks a limit.
         """
-        note = _Word.of(actor, reason).on(checkpoint_id, "finetune.delete")
+        note = guardrail.note("finetune.delete", checkpoint_id)
         with self._told(CheckpointEvent.DELETED, CheckpointEvent.DELETE_FAILED, checkpoint_id):
             gone = self._ledger.checkpoints.remove(self._company, checkpoint_id, note=note)
         if not await asyncio.to_thread(delete_files, gone):

@@ -25,10 +25,10 @@ from memcore.finetune.preflight import PreflightResult, preflight
 from memcore.finetune_models import FineTuneStatus
 from memcore.ledger.checkpoint import Checkpoint
 from memcore.ledger.finetune_run import FineTuneRun
+from memcore.ledger.guardrail import Guardrail
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.run import NewRun, Run
 from memcore.ledger.serving import Serving
-from memcore.memory_service.guardrail import Guardrail
 from memcore.memory_service.needs import Bell, Rooms
 
 #: Most rows of a page.
@@ -165,9 +165,7 @@ class MemoryService:
             # Whoever connects first writes down what serves.
             async with self._rooms.backend():
                 pass
-            serving = await deployment.deploy(
-                checkpoint_id, actor=guardrail.actor, reason=guardrail.reason, is_forced=is_forced
-            )
+            serving = await deployment.deploy(checkpoint_id, guardrail, is_forced=is_forced)
         await self._ring(partial(self._bell.ring_reindex, self._company))
         return serving
 
@@ -180,7 +178,7 @@ class MemoryService:
                 CheckpointDeployment.rollback; what serves goes on.
         """
         async with self._rooms.deployment() as deployment:
-            serving = await deployment.rollback(checkpoint_id, actor=guardrail.actor, reason=guardrail.reason)
+            serving = await deployment.rollback(checkpoint_id, guardrail)
         await self._ring(partial(self._bell.ring_reindex, self._company))
         return serving
 
@@ -191,7 +189,7 @@ class MemoryService:
         MemoryBackendUnsupportedError.
         """
         async with self._rooms.deployment() as deployment:
-            return await deployment.delete(checkpoint_id, actor=guardrail.actor, reason=guardrail.reason)
+            return await deployment.delete(checkpoint_id, guardrail)
 
     async def delete_memory_entry(self, agent_id: str, memory_id: str, guardrail: Guardrail) -> Run:
         """Queue the removal of one memory, and return its run, which can be undone while the journal keeps it.

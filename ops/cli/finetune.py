@@ -1,17 +1,15 @@
 """``memtend finetune``: train the embedder on the fleet's own texts, stage by stage, in a worker."""
 
-import getpass
 from typing import Annotated
 
 import typer
 
 from memcore.errors import MemoryConfigError
 from memcore.finetune.preflight import PreflightResult
-from memcore.memory_service.guardrail import Guardrail
 from ops.cli import finetune_plan as told
 from ops.cli.console import AsJson, say, show_facts, show_json, show_rows
 from ops.cli.finetune_checkpoints import delete, deploy, rollback
-from ops.cli.finetune_service import memory_service_of
+from ops.cli.finetune_service import TYPED, By, Reason, memory_service_of, word
 from ops.cli.finetune_views import checkpoints, run_facts, runs, status, watch, watched
 from ops.cli.session import HomeOption, settings_of
 
@@ -100,16 +98,10 @@ def start(  # a command's options
     show_facts(run_facts(run), as_json=as_json)
 
 
-def cancel(
-    by: Annotated[str | None, typer.Option("--by", help="Your name, for the audit; your login when left out.")] = None,
-    reason: Annotated[str, typer.Option("--reason", help="Why; it is kept in the audit.")] = "asked for by a command",
-    home: HomeOption = None,
-    as_json: AsJson = False,
-) -> None:
+def cancel(by: By, reason: Reason = TYPED, home: HomeOption = None, as_json: AsJson = False) -> None:
     """End the active run; its worker stops the stage within seconds, and what is finished stays for a resume."""
-    guardrail = Guardrail(actor=_login() if by is None else by, confirm=True, reason=reason)
     with memory_service_of(settings_of(home)) as (service, runner):
-        run_id = runner.run(service.cancel_fine_tune(guardrail))
+        run_id = runner.run(service.cancel_fine_tune(word(by, reason)))
         run = None if run_id is None else runner.run(service.get_run(run_id))
     show_facts({"run_id": None} if run is None else run_facts(run), as_json=as_json)
 
@@ -131,13 +123,6 @@ def add_to(app: typer.Typer) -> None:
     for command in (plan, start, status, watch, cancel, resume, runs, checkpoints, deploy, rollback, delete):
         group.command(command.__name__)(command)
     app.add_typer(group, name="finetune")
-
-
-def _login() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown"
 
 
 def _require(found: PreflightResult) -> None:

@@ -24,7 +24,7 @@ def finetune(settings: Settings) -> Iterator[Finding]:
             check="fine-tune",
             ok=not is_stuck,
             seen=f"{run.stage}, {run.fraction:.0%} done" + (", and nobody has it in hand" if is_stuck else ""),
-            mend="start a worker: `memtend worker --group finetune`; or `memtend finetune cancel`",
+            mend="start a worker: `memtend worker --group finetune`; or `memtend finetune cancel --by YOU`",
         )
 
 

@@ -1,15 +1,31 @@
-"""The memory service for commands: what HTTP and MCP call, with the broker's bell of this command."""
+"""The memory service for commands, with the broker's bell of this one, and the word of the person who typed it."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Annotated
+
+import typer
 
 from memcore.config.settings import Settings
+from memcore.ledger.guardrail import Guardrail
 from memcore.ledger.run import Run
 from memcore.memory_service.factory import create_memory_service
 from memcore.memory_service.service import MemoryService
 from ops.cli.ringing import ring, ring_finetune, ring_reindex
 from ops.cli.session import ledger_of, policy_of
+
+By = Annotated[str, typer.Option("--by", help="Your name; it is kept in the audit.")]
+
+Reason = Annotated[str, typer.Option("--reason", help="Why; it is kept in the audit.")]
+
+#: What the audit says where a person gives no reason: that they typed it.
+TYPED = "asked for by a command"
+
+
+def word(by: str, reason: str) -> Guardrail:
+    """Return the word of the person who typed the command. Raises MemoryInputError."""
+    return Guardrail(actor=by, confirm=True, reason=reason)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ def run_id(memtend: CommandLine, documents: Path) -> Iterator[str]:
         "--epochs", "2", "--json",
     )  # fmt: skip
     yield started.value["run_id"]
-    memtend("finetune", "cancel")
+    memtend("finetune", "cancel", "--by", "grace")
 
 
 @pytest.mark.parametrize(
@@ -75,13 +75,13 @@ def test_a_run_is_queued_seen_cancelled_and_resumed(memtend: CommandLine, docume
     assert (second.code, "a run has not ended" in second.err) == (1, True)
     assert memtend("finetune", "resume", run_id).code == 1
 
-    refused = memtend("finetune", "cancel", "--reason", " ")
+    refused = memtend("finetune", "cancel", "--by", "grace", "--reason", " ")
     assert (refused.code, refused.err.startswith("memtend: reason: must not be blank")) == (2, True)
     cancelled = memtend.ok("finetune", "cancel", "--by", "grace", "--reason", "the wrong folder", "--json").value
     assert (cancelled["run_id"], cancelled["stage"]) == (run_id, "cancelled")
     (line,) = memtend.ok("audit", "--actor", "grace", "--action", "finetune.cancel", "--json").value
     assert (line["subject"], line["reason"]) == (run_id, "the wrong folder")
-    assert memtend.ok("finetune", "cancel", "--json").value == {"run_id": None}
+    assert memtend.ok("finetune", "cancel", "--by", "grace", "--json").value == {"run_id": None}
     watched = memtend("finetune", "watch", run_id, "--json")
     assert (watched.code, watched.value["error"]) == (1, "a person cancelled the run")
     assert memtend.ok("finetune", "resume", run_id, "--json").value["stage"] == "generating_data"

@@ -18,7 +18,6 @@ from memcore.errors import (
     CheckpointNotFoundError,
     CheckpointRollbackCorruptError,
     CheckpointRollbackUnavailableError,
-    MemoryInputError,
     MemoryNotFoundError,
 )
 from memcore.finetune.checkpoint import MANIFEST_FILE
@@ -26,10 +25,14 @@ from memcore.finetune.checkpoint_files import delete_files
 from memcore.finetune.deployment import CheckpointDeployment
 from memcore.finetune.events import CheckpointEvent
 from memcore.ledger.checkpoint import Checkpoint, Verdict
+from memcore.ledger.guardrail import Guardrail
 from memcore.ledger.serving import CollectionUse, Phase
 from memcore.models import MemoryQuery
 
 from .conftest import MakeWorld
+
+ADA = Guardrail(actor="ada", confirm=True, reason="it leads")
+BOB = Guardrail(actor="bob", confirm=True, reason="it is too large")
 
 TEXTS = ("the queue is full", "a tidy garden with tea", "that payment failed")
 
@@ -80,7 +83,7 @@ async def test_agents_find_with_the_checkpoint_then_with_what_served_before(
         "dense_weight": None,
     }  # fmt: skip
 
-    begun = await deployed.deploy(checkpoint.checkpoint_id, actor="ada", reason="it leads")
+    begun = await deployed.deploy(checkpoint.checkpoint_id, ADA)
     assert (begun.phase, begun.current, begun.use_of(checkpoint)) == (Phase.FILLING, old, CollectionUse.FILLING)
     assert deployed.active().checkpoint_id is None
     (line,) = world.ledger.audit.page(world.company)
@@ -110,7 +113,7 @@ async def test_agents_find_with_the_checkpoint_then_with_what_served_before(
     assert f"{DIMS} dimensions" in (backend.vector_space or "")
 
     await backend.store_many([record(agent, "the tidy queue")])
-    back = await deployed.rollback(actor="ada")
+    back = await deployed.rollback(None, ADA)
     assert back.use_of(checkpoint) is CollectionUse.SERVES
     await world.finish()
     world.clock.now += timedelta(seconds=3)
@@ -124,7 +127,7 @@ async def test_agents_find_with_the_checkpoint_then_with_what_served_before(
         ("finetune.rollback", old.name),
     ]
 
-    await deployed.rollback(checkpoint.checkpoint_id, actor="ada")
+    await deployed.rollback(checkpoint.checkpoint_id, ADA)
     await world.finish()
     assert deployed.active().checkpoint_id == checkpoint.checkpoint_id
     assert actions(world)[-1] == ("finetune.rollback", checkpoint.checkpoint_id)
@@ -136,12 +139,12 @@ async def test_a_checkpoint_that_the_gate_rejected_is_deployed_by_force_alone(
     assert backend.dense_weight
     rejected = registered(world.ledger, world.company, tmp_path / "runs", verdict=Verdict.REJECTED).checkpoint_id
     with pytest.raises(CheckpointConflictError, match="the gate rejected"):
-        await deployment(world).deploy(rejected, actor="ada")
+        await deployment(world).deploy(rejected, ADA)
     assert (world.serving.phase, actions(world)) == (None, [])
     assert [vars(one)["error"] for one in caplog.records if one.msg == CheckpointEvent.DEPLOY_FAILED] == [
         "CheckpointConflictError"
     ]
-    await deployment(world).deploy(rejected, actor="ada", is_forced=True)
+    await deployment(world).deploy(rejected, ADA, is_forced=True)
     assert actions(world) == [("finetune.deploy_forced", rejected)]
 
 
@@ -152,30 +155,28 @@ async def test_what_cannot_be_deployed_now_says_what_to_do(
     deployed = deployment(world)
     second = registered(world.ledger, world.company, tmp_path / "runs", seed=1).checkpoint_id
     with pytest.raises(CheckpointNotFoundError):
-        await deployed.deploy("another", actor="ada")
-    with pytest.raises(MemoryInputError, match="actor: must not be blank"):
-        await deployed.deploy(second, actor=" ")
+        await deployed.deploy("another", ADA)
     with pytest.raises(CheckpointRollbackUnavailableError, match="no old collection is kept"):
-        await deployed.rollback(actor="ada")
+        await deployed.rollback(None, ADA)
 
-    await deployed.deploy(checkpoint.checkpoint_id, actor="ada")
+    await deployed.deploy(checkpoint.checkpoint_id, ADA)
     with pytest.raises(CheckpointConflictError, match="being deployed"):
-        await deployed.deploy(checkpoint.checkpoint_id, actor="ada")
+        await deployed.deploy(checkpoint.checkpoint_id, ADA)
     with pytest.raises(CheckpointConflictError, match="one is under way"):
-        await deployed.deploy(second, actor="ada")
+        await deployed.deploy(second, ADA)
     with pytest.raises(CheckpointRollbackUnavailableError, match="--cancel"):
-        await deployed.rollback(actor="ada")
+        await deployed.rollback(None, ADA)
     await world.finish()
     with pytest.raises(CheckpointConflictError, match="serves already"):
-        await deployed.deploy(checkpoint.checkpoint_id, actor="ada")
+        await deployed.deploy(checkpoint.checkpoint_id, ADA)
     with pytest.raises(CheckpointConflictError, match="memtend reindex --drop-old"):
-        await deployed.deploy(second, actor="ada")
+        await deployed.deploy(second, ADA)
     with pytest.raises(CheckpointRollbackUnavailableError, match=f"memtend finetune deploy {second}"):
-        await deployed.rollback(second, actor="ada")
-    await deployed.rollback(actor="ada")
+        await deployed.rollback(second, ADA)
+    await deployed.rollback(None, ADA)
     await world.finish()
     with pytest.raises(CheckpointConflictError, match="memtend finetune rollback"):
-        await deployed.deploy(checkpoint.checkpoint_id, actor="ada")
+        await deployed.deploy(checkpoint.checkpoint_id, ADA)
     assert len(actions(world)) == 2, "what was refused left no line"
 
 
@@ -199,19 +200,19 @@ async def test_a_folder_that_is_not_what_was_registered_is_neither_deployed_nor_
                 folder.rename(folder.with_name("elsewhere"))
                 other.rename(folder)
 
-    await deployed.deploy(checkpoint.checkpoint_id, actor="ada")
+    await deployed.deploy(checkpoint.checkpoint_id, ADA)
     await world.finish()
-    await deployed.rollback(actor="ada")
+    await deployed.rollback(None, ADA)
     await world.finish()
     harmed()
     before = world.serving
     with pytest.raises(CheckpointRollbackCorruptError, match="cannot serve again"):
-        await deployed.rollback(checkpoint.checkpoint_id, actor="ada")
+        await deployed.rollback(checkpoint.checkpoint_id, ADA)
     assert world.serving == before
     assert CheckpointEvent.ROLLBACK_FAILED in [one.msg for one in caplog.records]
     await world.planning.drop_old()
     with pytest.raises(CheckpointCorruptError, match=checkpoint.checkpoint_id):
-        await deployed.deploy(checkpoint.checkpoint_id, actor="ada")
+        await deployed.deploy(checkpoint.checkpoint_id, ADA)
     assert world.serving.phase is None
 
 
@@ -219,11 +220,11 @@ async def test_what_served_before_is_gone_back_to_only_with_the_embedder_that_fi
     world: ReindexWorld, backend: Mem0Backend, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert backend.dense_weight
-    await deployment(world).deploy(checkpoint.checkpoint_id, actor="ada")
+    await deployment(world).deploy(checkpoint.checkpoint_id, ADA)
     await world.finish()
     monkeypatch.setattr("reindex_world.SidedEmbedder.name", property(lambda _: "another release of the model"))
     with pytest.raises(CheckpointRollbackCorruptError, match="another release of the model"):
-        await deployment(world).rollback(actor="ada")
+        await deployment(world).rollback(None, ADA)
     assert world.serving.phase is None
 
 
@@ -233,7 +234,7 @@ async def test_of_two_deploys_at_one_moment_one_wins(
     assert backend.dense_weight
     second = registered(world.ledger, world.company, tmp_path / "runs", seed=1)
     both = await asyncio.gather(
-        *(deployment(world).deploy(each.checkpoint_id, actor="ada") for each in (checkpoint, second)),
+        *(deployment(world).deploy(each.checkpoint_id, ADA) for each in (checkpoint, second)),
         return_exceptions=True,
     )
     (refused,) = [each for each in both if isinstance(each, BaseException)]
@@ -248,12 +249,12 @@ async def test_a_cancelled_deploy_leaves_what_served_and_can_be_begun_again(
 ) -> None:
     assert backend.dense_weight
     deployed, before = deployment(world), world.serving.current
-    await deployed.deploy(checkpoint.checkpoint_id, actor="ada")
+    await deployed.deploy(checkpoint.checkpoint_id, ADA)
     with pytest.raises(CheckpointConflictError, match="memtend reindex --cancel"):
-        await deployed.delete(checkpoint.checkpoint_id, actor="ada")
+        await deployed.delete(checkpoint.checkpoint_id, ADA)
     await world.planning.cancel()
     assert (world.serving.current, world.serving.target) == (before, None)
-    await deployed.deploy(checkpoint.checkpoint_id, actor="ada")
+    await deployed.deploy(checkpoint.checkpoint_id, ADA)
     await world.finish()
     assert deployed.active().checkpoint_id == checkpoint.checkpoint_id
 
@@ -264,25 +265,25 @@ async def test_a_checkpoint_is_deleted_with_its_folder_once_nothing_uses_it(
     caplog.set_level(logging.INFO)
     assert backend.dense_weight
     deployed, checkpoint_id, folder = deployment(world), checkpoint.checkpoint_id, Path(checkpoint.model_path)
-    await deployed.deploy(checkpoint_id, actor="ada")
+    await deployed.deploy(checkpoint_id, ADA)
     await world.finish()
     with pytest.raises(CheckpointConflictError, match="it serves"):
-        await deployed.delete(checkpoint_id, actor="ada")
-    await deployed.rollback(actor="ada")
+        await deployed.delete(checkpoint_id, ADA)
+    await deployed.rollback(None, ADA)
     await world.finish()
     with pytest.raises(CheckpointConflictError, match="kept"):
-        await deployed.delete(checkpoint_id, actor="ada")
+        await deployed.delete(checkpoint_id, ADA)
     await world.planning.drop_old()
     assert (folder / MANIFEST_FILE).is_file()
 
-    assert await deployed.delete(checkpoint_id, actor="ada", reason="too large") == checkpoint
+    assert await deployed.delete(checkpoint_id, ADA) == checkpoint
     assert not list(folder.parent.glob("*"))
     assert world.ledger.checkpoints.get(world.company, checkpoint_id) is None
     assert actions(world)[-1] == ("finetune.delete", checkpoint_id)
     assert CheckpointEvent.DELETED in [one.msg for one in caplog.records]
     for deed in (deployed.delete, deployed.deploy, deployed.rollback):
         with pytest.raises(CheckpointNotFoundError):
-            await deed(checkpoint_id, actor="ada")
+            await deed(checkpoint_id, ADA)
 
 
 async def test_of_a_deploy_and_a_delete_at_one_moment_one_is_refused(
@@ -293,12 +294,12 @@ async def test_of_a_deploy_and_a_delete_at_one_moment_one_is_refused(
 
     async def counting(collection: str) -> int:
         # Behind every check of the deploy, before its transaction.
-        await deployment(world).delete(checkpoint.checkpoint_id, actor="bob")
+        await deployment(world).delete(checkpoint.checkpoint_id, BOB)
         return await count(collection)
 
     monkeypatch.setattr(world.mirror, "count", counting)
     with pytest.raises(CheckpointNotFoundError):
-        await deployment(world).deploy(checkpoint.checkpoint_id, actor="ada")
+        await deployment(world).deploy(checkpoint.checkpoint_id, ADA)
     assert (world.serving.phase, world.serving.target) == (None, None)
     assert actions(world) == [("finetune.delete", checkpoint.checkpoint_id)]
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from memcore import errors
 from memcore.errors import MemoryBackendUnsupportedError, MemoryInputError
 from memcore.finetune_models import FineTuneStage, FineTuneStatus
-from memcore.memory_service.guardrail import Guardrail
+from memcore.ledger.guardrail import Guardrail
 
 GIVEN = {"actor": " grace ", "confirm": True, "reason": "it is wrong"}
 
