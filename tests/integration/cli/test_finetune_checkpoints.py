@@ -9,6 +9,7 @@ from stacks import running_stack
 
 from memcore.finetune.run_folder import RUNS
 from memcore.ledger import Ledger
+from ops.cli.finetune_service import TYPED
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -51,3 +52,4 @@ def test_a_checkpoint_serves_is_gone_back_from_and_deleted(tmp_path: Path) -> No
         assert memtend.ok("finetune", "checkpoints", "--json").value == []
         lines = memtend.ok("audit", "--actor", "ada", "--json").value
         assert [line["action"] for line in lines] == ["finetune.delete", "finetune.rollback", "finetune.deploy"]
+        assert [line["reason"] for line in lines] == [TYPED, TYPED, "it leads"]

@@ -139,11 +139,13 @@ def test_what_was_known_stays_first_and_only_what_is_missing_is_asked_for(asker:
 
 def test_a_spent_budget_ends_the_questions_of_its_owner_alone(asker: Asker) -> None:
     asker.tokens = 1_500
-    found = asker.write([*[owned(number) for number in range(20)], owned(0, "bob")])
+    looks = Faults()
+    found = asker.write([*[owned(number) for number in range(20)], owned(0, "bob")], faults=looks)
     ends = asker.ends()
     assert ends["budget"] >= 10
     assert ends["written"] == len(found) < 11
     assert found[-1].agent_id == "bob"
+    assert looks.calls.count("switches.paused") <= ends["written"] + question_writer.AT_ONCE, "the rest was not tried"
     spent = asker.fleet.ledger.spending.of(COMPANY, "ada", asker.fleet.clock().date())
     assert spent.tokens <= asker.tokens
 

@@ -11,9 +11,14 @@ from registered import DIMS, registered
 from reindex_world import ReindexWorld
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.errors import CheckpointNotFoundError, CheckpointRollbackUnavailableError, MemoryConnectionError
+from memcore.errors import (
+    CheckpointConflictError,
+    CheckpointNotFoundError,
+    CheckpointRollbackUnavailableError,
+    MemoryConnectionError,
+)
 from memcore.finetune.deployment import CheckpointDeployment
-from memcore.ledger.checkpoint import Checkpoint
+from memcore.ledger.checkpoint import Checkpoint, Verdict
 from memcore.memory_service.service import MemoryService
 
 from .conftest import MakeWorld
@@ -85,6 +90,17 @@ async def test_a_checkpoint_is_deployed_seen_gone_back_from_and_deleted(
     assert told[0] == ("person:grace", "finetune.deploy", key, WORD.reason)
     assert (told[1][0], told[1][1], told[1][3]) == ("person:grace", "finetune.rollback", WORD.reason)
     assert len(told) == 2
+
+
+async def test_one_that_the_gate_rejected_takes_a_word_more(
+    service: MemoryService, world: ReindexWorld, tmp_path: Path
+) -> None:
+    rejected = registered(world.ledger, world.company, tmp_path / "runs", verdict=Verdict.REJECTED).checkpoint_id
+    with pytest.raises(CheckpointConflictError, match="the gate rejected"):
+        await service.deploy_checkpoint(rejected, WORD)
+    await service.deploy_checkpoint(rejected, WORD, is_forced=True)
+    (line,) = world.ledger.audit.page(world.company)
+    assert (line.action, line.subject) == ("finetune.deploy_forced", rejected)
 
 
 async def test_a_checkpoint_that_nothing_uses_is_deleted_and_that_is_noted(
