@@ -45,7 +45,7 @@ class FineTunePlan(Frozen):
         llm_questions: most passages whose questions the policy's language model writes, up to 10,000; 0 asks none.
         max_pairs: most pairs that are trained on, 2 or more.
         seed: of everything that is left to chance.
-        threads: of the arithmetic, 1 to 128; with 1 the same seed gives the same checkpoint, to the last bit.
+        threads: of the arithmetic, 1 to 128; with 1 the same seed gives the same checkpoint on one kind of CPU.
 
     Raises:
         MemoryInputError: a value breaks its limit; the message names the field.

@@ -26,7 +26,7 @@ class _Stage(Frozen):
         output_dir: the folder of the files that it leaves.
         kind: what is trained.
         seed: of everything that is left to chance.
-        threads: of the arithmetic; with 1 the same input gives the same output to the last bit.
+        threads: of the arithmetic; with 1 the same input gives the same output on one kind of CPU.
     """
 
     output_dir: DataPath

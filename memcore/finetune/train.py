@@ -32,7 +32,8 @@ _TRAINED = 0.95
 def train(triples: Path, output: Path, config: TrainingConfig, *, watch: Watch | None = None) -> Path:
     """Train a model on the triples and return the folder of the checkpoint, which is there whole or not.
 
-    The same triples, configuration and libraries, on one thread of a CPU, give the same checkpoint to the last bit.
+    The same triples, configuration and libraries, on one thread of one kind of CPU, give the same checkpoint to the
+    last bit.
 
     Raises:
         FineTuneDependencyError: torch or sentence-transformers is missing.

@@ -1,7 +1,7 @@
 """A store server, and worlds on collections of their own."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from reindex_world import ReindexWorld
 from servers import StoreAddress, store_server
 
+from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.place import Mem0Place
 from memcore.ledger.migrate import migrate_history
 
@@ -47,3 +48,19 @@ def make_world(address: StoreAddress, ledger_template: Path, history_template: P
         return ReindexWorld(place, copied_urls(ledger_template, folder / "ledger"), company=company)
 
     return make
+
+
+@pytest.fixture
+async def world(make_world: MakeWorld, tmp_path: Path) -> AsyncIterator[ReindexWorld]:
+    made = make_world(tmp_path)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def backend(world: ReindexWorld) -> AsyncIterator[Mem0Backend]:
+    """An agent's process."""
+    made = world.backend()
+    await made.connect()
+    yield made
+    await made.disconnect()

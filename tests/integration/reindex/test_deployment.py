@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -29,8 +28,6 @@ from memcore.ledger.guardrail import Guardrail
 from memcore.ledger.serving import CollectionUse, Phase
 from memcore.models import MemoryQuery
 
-from .conftest import MakeWorld
-
 ADA = Guardrail(actor="ada", confirm=True, reason="it leads")
 BOB = Guardrail(actor="bob", confirm=True, reason="it is too large")
 
@@ -39,22 +36,6 @@ TEXTS = ("the queue is full", "a tidy garden with tea", "that payment failed")
 
 def deployment(world: ReindexWorld) -> CheckpointDeployment:
     return CheckpointDeployment(world.mirror, world.ledger, company=world.company, load=world.load)
-
-
-@pytest.fixture
-async def world(make_world: MakeWorld, tmp_path: Path) -> AsyncIterator[ReindexWorld]:
-    made = make_world(tmp_path)
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-async def backend(world: ReindexWorld) -> AsyncIterator[Mem0Backend]:
-    """An agent's process."""
-    made = world.backend()
-    await made.connect()
-    yield made
-    await made.disconnect()
 
 
 @pytest.fixture

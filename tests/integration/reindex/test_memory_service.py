@@ -1,6 +1,5 @@
 """The memory service's word on checkpoints, on a real store: what serves, what is noted, whom it rings for."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -20,23 +19,6 @@ from memcore.errors import (
 from memcore.finetune.deployment import CheckpointDeployment
 from memcore.ledger.checkpoint import Checkpoint, Verdict
 from memcore.memory_service.service import MemoryService
-
-from .conftest import MakeWorld
-
-
-@pytest.fixture
-async def world(make_world: MakeWorld, tmp_path: Path) -> AsyncIterator[ReindexWorld]:
-    made = make_world(tmp_path)
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-async def backend(world: ReindexWorld) -> AsyncIterator[Mem0Backend]:
-    made = world.backend()
-    await made.connect()
-    yield made
-    await made.disconnect()
 
 
 @pytest.fixture
