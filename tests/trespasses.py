@@ -159,8 +159,8 @@ async def _hidden(t: Trespass) -> bool:
     return True
 
 
-async def _near(t: Trespass) -> bool:
-    found = () if t.facts is None else await t.facts.near(t.by_words)
+async def _fact_legs(t: Trespass) -> bool:
+    found = () if t.facts is None else (await t.facts.legs(t.by_words)).dense
     ids = {hit.entry.id for hit in found}
     known = {t.fact.entry.id} if t.is_colleague and t.fact is not None else set[str]()
     return ids == known

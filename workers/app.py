@@ -8,8 +8,7 @@ from celery import Celery
 from memcore.backends.factory import create_configured_embedder
 from memcore.client.broker_queues import broker_queues
 from memcore.clock import Clock, utc_now
-from memcore.config.loader import load_policy
-from memcore.config.policy import Policy
+from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
 from memcore.finetune.execution.factory import execution_of, require_executor
 from memcore.jobs.queues import Queue
@@ -41,7 +40,7 @@ def create_app(settings: Settings, *, group: WorkerGroup = STORE, clock: Clock =
         MemoryConfigError: the policy file is invalid, or this group lacks what it asks for.
     """
     transport.register()
-    policy = load_policy(settings.policy_path) if settings.policy_path else Policy()
+    policy = effective_policy(settings.policy_path)
     if Queue.FINETUNE in group.queues:
         require_executor(execution_of(settings, policy))
     app = Celery("memtend", set_as_current=False)

@@ -7,7 +7,7 @@ whether it still stands.
 from collections.abc import Collection
 from typing import Protocol, runtime_checkable
 
-from memcore.backends.legs import Hit
+from memcore.backends.legs import Legs
 from memcore.backends.owner import RESERVED_PREFIX
 from memcore.backends.record import MemoryRecord
 from memcore.models import MemoryQuery
@@ -43,19 +43,19 @@ class FactStore(Protocol):
         """
         ...
 
-    async def near(self, query: MemoryQuery) -> tuple[Hit, ...]:
-        """Return versions of facts that are near a text, each with its cosine; nothing but facts.
+    async def legs(self, query: MemoryQuery) -> Legs:
+        """Return versions of facts that are near a text, and those with words of it; nothing but facts.
 
-        Raises MemoryConnectionError, MemoryRetrievalError, MemoryEmbeddingError.
+        They stand in ``dense`` and ``sparse``, each best first and with its cosine; the other lists are empty. Raises MemoryConnectionError, MemoryRetrievalError, MemoryEmbeddingError.
         """
         ...
 
     async def standing(self, fact_ids: Collection[str]) -> dict[str, tuple[int, OrgFact]]:
-        """Return those of the facts that stand, each with its version. Raises as near does."""
+        """Return those of the facts that stand, each with its version. Raises as legs does."""
         ...
 
     async def policies(self, *, offset: int) -> tuple[OrgFact, ...]:
-        """Return a page of the core policies that were written and stand, oldest first. Raises as near does."""
+        """Return a page of the core policies that were written and stand, oldest first. Raises as legs does."""
         ...
 
 
@@ -65,7 +65,7 @@ class HoldsFacts(Protocol):
 
     @property
     def facts(self) -> FactStore | None:
-        """The store of facts; None before connect, and where nothing is shared or there is no ledger."""
+        """The store of facts; None before connect, and where there is no ledger."""
         ...
 
 

@@ -11,6 +11,7 @@ from memcore.config.finetune import FineTuneExecutionConfig
 from memcore.config.fusion import FusionStrategy
 from memcore.config.injection import InjectionStrategy
 from memcore.config.retrieval import MemoryRetrievalConfig
+from memcore.config.storage import MemoryStorageConfig
 from memcore.frozen import Frozen
 
 #: The event under which such a setting is logged.
@@ -18,6 +19,7 @@ NO_EFFECT = "memory.config.no_effect"
 
 _log = logging.getLogger(__name__)
 
+_STORAGE = "memory.storage"
 _RETRIEVAL = "memory.retrieval"
 _CONSOLIDATION = "memory.consolidation"
 _EMBEDDER = "memory.embedder"
@@ -28,6 +30,7 @@ def advice(memory: CompanyMemoryConfig) -> tuple[str, ...]:
     """Return the sentences, each beginning with the key it is about."""
     retrieval = memory.retrieval
     return (
+        *_on_storage(memory.storage),
         *_on_fusion(retrieval),
         *_on_reranking(retrieval),
         *_on_retriever(retrieval),
@@ -53,6 +56,15 @@ def _idle(section: Frozen, where: str, *names: str, because: str) -> Iterator[st
     for name in names:
         if getattr(section, name) != type(section).model_fields[name].default:
             yield f"{where}.{name} has no effect: {because}"
+
+
+def _on_storage(storage: MemoryStorageConfig) -> Iterator[str]:
+    # Whatever it says, also the default: nothing lies there.
+    if "data_dir" in storage.model_fields_set:
+        yield (
+            f"{_STORAGE}.data_dir has no effect: data lie in the data folder "
+            "(`memtend up --home`, MEMTEND_HOME), or on the servers that the settings name"
+        )
 
 
 def _on_fusion(retrieval: MemoryRetrievalConfig) -> Iterator[str]:

@@ -27,7 +27,8 @@ class CompanyMemoryConfig(Frozen):
 
     Attributes:
         backend: who keeps the memories; ``inmemory`` is for engines and tests, workers refuse it.
-        level: how long memories live unless an agent says otherwise.
+        level: how long memories live unless an agent says otherwise; the reference's ``session`` would refuse every
+            memory that names no session.
         storage: where they lie.
         options: limits, in the guide's words; ``consolidation`` wins where both speak.
         retrieval: how they are found.
@@ -42,7 +43,7 @@ class CompanyMemoryConfig(Frozen):
     """
 
     backend: Literal["mem0", "composite", "inmemory"] = "mem0"
-    level: MemoryLevel = MemoryLevel.SESSION
+    level: MemoryLevel = MemoryLevel.PERSISTENT
     storage: MemoryStorageConfig = MemoryStorageConfig()
     options: MemoryOptionsConfig = MemoryOptionsConfig()
     retrieval: MemoryRetrievalConfig = MemoryRetrievalConfig()

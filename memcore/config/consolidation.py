@@ -2,9 +2,9 @@
 
 from enum import StrEnum
 from importlib.metadata import entry_points
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from memcore.config.added import Added
 from memcore.config.archival import ArchivalConfig
@@ -47,6 +47,7 @@ class ConsolidationConfig(Frozen):
         experience_compressor: two-tier experience.
         wiki_export: export as files.
         strategy: how groups are summarised; beside the shipped ones, a strategy that an installed package registers.
+            ``dual_mode`` where it is left out and ``archival.dual_mode.enabled`` is true.
         min_age_days: younger memories are not consolidated; 0 takes all.
         group_threshold: least memories of a category that are merged; ``llm`` has a threshold of its own.
         group_max_entries: most memories behind one summary.
@@ -105,6 +106,13 @@ class ConsolidationConfig(Frozen):
             shipped = ", ".join(ConsolidationStrategyType)
             raise ValueError(f"should be {shipped}, or the name of an entry point of the group {STRATEGY_GROUP}")
         return strategy
+
+    @model_validator(mode="after")
+    def _dual_mode_unless_named(self) -> Self:
+        if "strategy" not in self.model_fields_set and self.archival.dual_mode.enabled:
+            # The model is still being built: nobody else has seen it. Not marked as given: the person did not name it.
+            vars(self)["strategy"] = ConsolidationStrategyType.DUAL_MODE
+        return self
 
     @property
     def least_age_days(self) -> int:

@@ -11,7 +11,7 @@ from memcore.frozen import Frozen
 
 
 class Origin(StrEnum):
-    """Where a value comes from: the default, the policy file, or the file's other key of the same meaning."""
+    """Where a value comes from: the default, the policy file, or another key of the file that decides it too."""
 
     DEFAULT = "default"
     FILE = "file"
@@ -47,11 +47,13 @@ def explain(policy: Policy) -> Iterator[Effective]:
 
 
 def _leaves(model: Frozen, under: str) -> Iterator[Effective]:
-    for name in type(model).model_fields:
+    for name, field in type(model).model_fields.items():
         value = getattr(model, name)
         if isinstance(value, Frozen):
             yield from _leaves(value, f"{under}{name}.")
             continue
         plain = model.model_dump(mode="json", include={name})[name]
         origin = Origin.FILE if name in model.model_fields_set else Origin.DEFAULT
+        if origin is Origin.DEFAULT and value != field.default:
+            origin = Origin.TWIN  # as archival.dual_mode.enabled chooses the strategy
         yield Effective(key=under + name, value=plain, origin=origin)

@@ -6,6 +6,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from memcore.config.advice import log_once
+from memcore.config.injection import InjectionStrategy
 from memcore.config.keys import keys
 from memcore.config.policy import Policy
 from memcore.config.problem import problem
@@ -16,13 +17,24 @@ from memcore.errors import MemoryConfigError
 MAX_POLICY_BYTES = 262_144
 
 
+def effective_policy(path: Path | None) -> Policy:
+    """Return what a policy file says, or what holds where none is named: the defaults.
+
+    Everything that memtend starts asks here. The file that `memtend up` writes says the same (a test compares them).
+
+    Raises MemoryConfigError as `load_policy`.
+    """
+    return Policy() if path is None else load_policy(path)
+
+
 def load_policy(source: Path | str) -> Policy:
     """Read a policy from a file (Path) or from YAML text (str).
 
     A setting that is valid and has no effect is logged as a warning, once in a process.
 
     Raises:
-        MemoryConfigError: it cannot be read or is wrong; the sentence names the dotted key and the limit.
+        MemoryConfigError: it cannot be read, is wrong, or asks for what this release lacks; the sentence names the
+            dotted key and the limit.
     """
     text, name = (_read(source), str(source)) if isinstance(source, Path) else (source, "policy")
     if len(text.encode("utf-8", "surrogatepass")) > MAX_POLICY_BYTES:
@@ -36,8 +48,26 @@ def load_policy(source: Path | str) -> Policy:
     except (TypeError, ValueError):
         # Explicit tags such as !!set or !!binary build what JSON has no word for.
         raise MemoryConfigError(f"{name}: holds a value that is no text, number, list or mapping") from None
+    _refuse_absent(policy)
     log_once(policy.warnings)
     return policy
+
+
+def _refuse_absent(policy: Policy) -> None:
+    # Here and not in the models: an engine may give a retriever or a re-ranker of its own in code.
+    retrieval = policy.memory.retrieval
+    absent = {
+        "strategy": (retrieval.strategy, InjectionStrategy.CONTEXT, "context is the only one there is"),
+        "retriever": (retrieval.retriever, "flat", "flat is the only one there is"),
+        "query_specific_rerank_enabled": (
+            "true" if retrieval.query_specific_rerank_enabled else "false",
+            "false",
+            "memories come in the order of their scores",
+        ),
+    }
+    for key, (value, present, instead) in absent.items():
+        if value != present:
+            raise MemoryConfigError(f"memory.retrieval.{key}: {value} is not in this release; {instead}")
 
 
 def _read(path: Path) -> str:

@@ -1,7 +1,9 @@
 """Where things run: addresses, keys, the data folder. What happens there is the policy's business."""
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -10,8 +12,9 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from memcore.config.address import KEEPS_NO_RESULTS, Address, scheme_of
 from memcore.config.endpoint import Endpoint, HttpEndpoint, SecretHttpEndpoint, masked
 from memcore.config.home_folder import home_folder
+from memcore.config.keys import nearest
 from memcore.config.ledger_urls import LedgerUrls
-from memcore.config.problem import problem, unknown
+from memcore.config.problem import problem
 from memcore.config.stack_file import read_stack, stack_path, write_stack
 from memcore.errors import MemoryConfigError
 from memcore.frozen import Frozen, NotBlankStr
@@ -20,7 +23,7 @@ from memcore.frozen import Frozen, NotBlankStr
 PREFIX = "MEMTEND_"
 
 #: Variables that the benchmarks read, and the beginnings of those that tests read, and that a worker hands on to the
-#: stage runner; no settings, and no mistakes either.
+#: stage runner: no settings, and no cause for a warning.
 FOREIGN = ("MEMTEND_LOCOMO_DIR", "MEMTEND_REALTALK_DIR", "MEMTEND_TEST_", "MEMTEND_FINE_TUNE_HEALTH_")
 
 #: Without these nothing can be reached; given one, none is taken from the embedded stack's file.
@@ -34,6 +37,11 @@ SWEEP_SECONDS = 15.0
 
 #: Longest of both pauses, in seconds: with a longer one an hourly agent would miss its hour.
 LONGEST_PAUSE_SECONDS = 3600.0
+
+#: The event under which a variable that nothing reads is logged.
+UNKNOWN_VARIABLE = "memory.settings.unknown_variable"
+
+_log = logging.getLogger(__name__)
 
 # It becomes part of collection names, so it must be a plain word to every vector store.
 _COMPANY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
@@ -118,12 +126,14 @@ class Settings(Frozen):
     def load(cls, environ: Mapping[str, str], home: Path | None = None) -> Self:
         """Read the settings of the environment or, without addresses there, of the embedded stack in the data folder.
 
+        An unknown ``MEMTEND_`` variable is logged as a warning, once in a process, and counts as absent.
+
         Args:
             environ: the process's environment; variables that are empty count as absent.
             home: the data folder; without it MEMTEND_HOME, else ``~/.memtend``.
 
         Raises:
-            MemoryConfigError: a variable is unknown or wrong, an address is missing, or no embedded stack runs there.
+            MemoryConfigError: a variable is wrong, an address is missing, or no embedded stack runs there.
         """
         given = _given(environ)
         home = home_folder(environ, home)
@@ -140,12 +150,15 @@ class Settings(Frozen):
                 f"nothing runs at {home}: start it with `memtend up`, "
                 f"or set {', '.join(map(_variable, _ADDRESSES))} to servers of your own"
             )
-        return cls._checked({**stack, **given, "home": home}, name_of=lambda name: f"{stack_path(home)}: {name}")
+        return cls._checked(
+            {**stack, **given, "home": home},
+            name_of=lambda name: _variable(name) if name in given else f"{stack_path(home)}: {name}",
+        )
 
     def with_models(self, environ: Mapping[str, str]) -> Self:
         """Return these settings with what the environment names of embedder, models, images and webhook, if anything.
 
-        Raises MemoryConfigError when a variable is unknown or wrong.
+        Raises MemoryConfigError when a variable is wrong.
         """
         given = {
             name: value
@@ -194,6 +207,15 @@ def _variable(field: str) -> str:
     return PREFIX + field.upper()
 
 
+@cache
+def _warn_once(variable: str) -> None:
+    # Not refused: it may be the user's own, or what Kubernetes sets for a service that is called memtend-something.
+    meant = nearest(variable, [_variable(field) for field in Settings.model_fields])
+    hint = f"; did you mean {meant}?" if meant else ""
+    # In the message too: a process that has set up no logs shows nothing else of a record.
+    _log.warning("%s: %s: unknown variable%s", UNKNOWN_VARIABLE, variable, hint, extra={"variable": variable})
+
+
 def _given(environ: Mapping[str, str]) -> dict[str, str]:
     fields = {_variable(field): field for field in Settings.model_fields}
     given: dict[str, str] = {}
@@ -201,7 +223,8 @@ def _given(environ: Mapping[str, str]) -> dict[str, str]:
         if not variable.startswith(PREFIX) or variable.startswith(FOREIGN):
             continue
         if variable not in fields:
-            raise MemoryConfigError(unknown(variable, list(fields)))
+            _warn_once(variable)
+            continue
         # compose.yml passes variables that nobody set as empty text.
         if value:
             given[fields[variable]] = value

@@ -20,10 +20,10 @@ async def nearness(facts: FactStore | None, context: str, categories: Categories
         return NOTHING_NEAR
     try:
         query = MemoryQuery(text=context, namespaces=namespaces_of(categories), limit=_CANDIDATES)
-        hits = await facts.near(query)
+        legs = await facts.legs(query)
     except Exception as error:  # noqa: BLE001  # an engine's own embedder may raise anything
         _log.warning(OrgEvent.QUERY_DEGRADED, extra={"error": type(error).__name__})
         return NOTHING_NEAR
-    shown = [(shown_by(hit.entry), hit.cosine) for hit in hits]
+    shown = [(shown_by(hit.entry), hit.cosine) for hit in (*legs.sparse, *legs.dense)]
     cosines = {fact: cosine for fact, cosine in shown if fact is not None and cosine is not None}
     return Near(cosines, facts.dense_weight)

@@ -11,6 +11,7 @@ from memcore.backends.shared import SharedKnowledgeStore
 from memcore.chat_message import ChatMessage
 from memcore.clock import Clock, utc_now
 from memcore.config.fusion import FusionStrategy
+from memcore.config.org import ExtendedStoreConfig
 from memcore.config.policy import Policy
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.errors import MemoryConfigError
@@ -24,7 +25,7 @@ from memcore.retrieval.hierarchical import HierarchicalRetriever
 from memcore.retrieval.injection import ToolDefinition
 from memcore.retrieval.linear import rank_memories
 from memcore.retrieval.memory_filter import MemoryFilterStrategy, PassthroughMemoryFilter, TagBasedMemoryFilter
-from memcore.retrieval.organisation import Organisation, as_memories
+from memcore.retrieval.organisation import FactsAlone, Organisation, as_memories
 from memcore.retrieval.reranker import QuerySpecificReranker, reordered
 from memcore.retrieval.rrf import fuse_ranked_lists
 from memcore.retrieval.scored_memory import ScoredMemory
@@ -45,7 +46,7 @@ class ContextInjectionStrategy:
     Args:
         backend: the agents' own memories.
         config: the policy's ``memory.retrieval``.
-        shared_store: shared knowledge, asked when ``include_shared`` is true; None for none.
+        shared_store: shared knowledge and facts, asked when ``include_shared`` is true; None for none.
         token_estimator: counts tokens; four characters to a token when left out.
         memory_filter: which memories may be injected; when left out all, or with ``non_inferable_only`` those that
             carry the tag.
@@ -54,6 +55,8 @@ class ContextInjectionStrategy:
         core_policies: texts that lead every prepared context (``org_memory.core_policies``).
         organisation: beside whose memories the organisation's facts lie: the core policies that were written lead too,
             after those given, and of the facts found only those are injected that stand. None injects no fact.
+        max_facts: most facts found for one prompt (``org_memory.extended_store.max_retrieved_per_query``); core
+            policies do not count.
         similarity_fn: compares contents for diversity; word pairs in common when left out.
         use_recorder: told which memories were injected; None for nobody.
         clock: the time.
@@ -74,6 +77,7 @@ class ContextInjectionStrategy:
         reranker: QuerySpecificReranker | None = None,
         core_policies: Sequence[str] = (),
         organisation: HoldsFacts | None = None,
+        max_facts: int = ExtendedStoreConfig().max_retrieved_per_query,
         similarity_fn: Similarity | None = None,
         use_recorder: UseRecorder | None = None,
         clock: Clock = utc_now,
@@ -91,7 +95,7 @@ class ContextInjectionStrategy:
         self._hierarchical = hierarchical_retriever if config.retriever == "hierarchical" else None
         self._reranker = reranker if config.query_specific_rerank_enabled else None
         self._core_policies = tuple(core_policies)
-        self._organisation = Organisation(organisation, clock=clock)
+        self._organisation = Organisation(organisation, clock=clock, max_facts=max_facts)
         self._similarity = similarity_fn
         self._use_recorder = use_recorder
         self._clock = clock
@@ -108,13 +112,17 @@ class ContextInjectionStrategy:
     ) -> Self:
         """Return the strategy that a policy describes, with what the backend has of shared knowledge and facts."""
         can_share = isinstance(backend, MemoryCapabilities) and backend.supports_shared_access
+        shared_store: SharedSearch | None = FactsAlone(backend) if isinstance(backend, HoldsFacts) else None
+        if can_share and isinstance(backend, SharedKnowledgeStore):
+            shared_store = backend
         return cls(
             backend=backend,
             config=policy.memory.retrieval,
-            shared_store=backend if can_share and isinstance(backend, SharedKnowledgeStore) else None,
+            shared_store=shared_store,
             token_estimator=token_estimator,
             core_policies=policy.org_memory.core_policies,
             organisation=backend if isinstance(backend, HoldsFacts) else None,
+            max_facts=policy.org_memory.extended_store.max_retrieved_per_query,
             use_recorder=use_recorder,
             clock=clock,
         )

@@ -3,15 +3,19 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 
 from memcore.backends.facts import ORGANISATION, FactStore, HoldsFacts
+from memcore.backends.legs import Legs
 from memcore.clock import Clock
 from memcore.config.write_access import OrgFactCategory
-from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata
+from memcore.embedding.relevance import relevance_of
+from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery
 from memcore.org.shown_fact import namespace_of, shown_by
 from memcore.org_models import OrgFact
 from memcore.retrieval.degradation import Source, degrade
 from memcore.retrieval.scored_memory import ScoredMemory
+from memcore.retrieval.sources import nearest
 
 #: How old policies may be that lead a prompt: a question to the ledger for each prompt would cost more than it tells.
 KEPT = timedelta(seconds=5)
@@ -29,11 +33,13 @@ class Organisation:
     Args:
         holder: the backend beside whose memories facts lie; None for none.
         clock: the time.
+        max_facts: most facts of those found that one prompt holds; policies do not count.
     """
 
-    def __init__(self, holder: HoldsFacts | None, *, clock: Clock) -> None:
+    def __init__(self, holder: HoldsFacts | None, *, clock: Clock, max_facts: int) -> None:
         self._holder = holder
         self._clock = clock
+        self._max_facts = max_facts
         self._reading = asyncio.Lock()
         self._read_at: datetime | None = None
         self._policies: tuple[OrgFact, ...] = ()
@@ -54,13 +60,16 @@ class Organisation:
     async def checked(self, agent_id: str, found: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
         """Return what was found without versions of facts that stand no more, and without policies, which lead anyway.
 
-        Where the ledger cannot say what stands, no fact is left.
+        Of the facts that stand the best are left, as many as a prompt may hold. Where the ledger cannot say what
+        stands, none is.
         """
         shown = {memory.entry.id: shown_by(memory.entry) for memory in found if memory.is_fact}
         if not shown:
             return found
         standing = await self._standing(agent_id, {fact.fact_id for fact in shown.values() if fact is not None})
-        kept = {key for key, fact in shown.items() if fact is not None and standing.get(fact.fact_id) == fact.version}
+        # In the order of what was found, which is best first.
+        stand = (key for key, fact in shown.items() if fact is not None and standing.get(fact.fact_id) == fact.version)
+        kept = set(islice(stand, self._max_facts))
         return tuple(memory for memory in found if not memory.is_fact or memory.entry.id in kept)
 
     async def _standing(self, agent_id: str, fact_ids: set[str]) -> dict[str, int]:
@@ -96,6 +105,34 @@ class Organisation:
         else:
             self._policies, self._error = tuple(found), None
         self._read_at = self._clock()
+
+
+class FactsAlone:
+    """Search an organisation's facts where agents share nothing (``memory.options.shared_knowledge_base: false``).
+
+    Args:
+        holder: the backend beside whose memories facts lie.
+    """
+
+    def __init__(self, holder: HoldsFacts) -> None:
+        self._holder = holder
+
+    async def search_shared(self, query: MemoryQuery, *, exclude_agent: str | None = None) -> tuple[MemoryEntry, ...]:
+        """Return the facts near a text, best first; no agent published them, so none is left out."""
+        del exclude_agent
+        return nearest((await self._found(query)).dense)
+
+    async def search_shared_sparse(
+        self, query: MemoryQuery, *, exclude_agent: str | None = None
+    ) -> tuple[MemoryEntry, ...]:
+        """Return the facts with words of a text, best first."""
+        del exclude_agent
+        found = (await self._found(query)).sparse
+        return tuple(hit.entry.model_copy(update={"relevance_score": relevance_of(hit.score)}) for hit in found)
+
+    async def _found(self, query: MemoryQuery) -> Legs:
+        facts = self._holder.facts
+        return Legs() if facts is None else await facts.legs(query)
 
 
 def as_memories(policies: Sequence[OrgFact]) -> tuple[ScoredMemory, ...]:

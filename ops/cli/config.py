@@ -8,8 +8,7 @@ import typer
 
 from memcore.config.explain import explain
 from memcore.config.home_folder import home_folder
-from memcore.config.loader import load_policy
-from memcore.config.policy import Policy
+from memcore.config.loader import effective_policy
 from ops.cli.console import AsJson, say, show_rows
 from ops.cli.session import HomeOption
 
@@ -18,13 +17,16 @@ app = typer.Typer(help="Configuration: show.", no_args_is_help=True)
 
 @app.command("show")
 def show(
-    policy: Annotated[Path | None, typer.Option(help="A policy file; else the data folder's.")] = None,
+    policy: Annotated[
+        Path | None, typer.Option(help="A policy file; else that of MEMTEND_POLICY_PATH, else the data folder's.")
+    ] = None,
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Show every value of the memory policy and where it comes from; nothing has to run for this."""
-    path = policy or home_folder(os.environ, home) / "policy.yaml"
-    loaded = load_policy(path) if policy or path.exists() else Policy()
+    named = os.environ.get("MEMTEND_POLICY_PATH")
+    own = home_folder(os.environ, home) / "policy.yaml"
+    loaded = effective_policy(policy or (Path(named) if named else own if own.exists() else None))
     show_rows(
         ({"key": each.key, "value": each.value, "origin": str(each.origin)} for each in explain(loaded)),
         columns=("key", "value", "origin"),

@@ -11,7 +11,7 @@ import typer
 from pydantic import ValidationError
 
 from memcore.client import MemoryClient
-from memcore.config.loader import load_policy
+from memcore.config.loader import effective_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryInputError
@@ -31,7 +31,7 @@ def settings_of(home: Path | None) -> Settings:
 
 def policy_of(settings: Settings) -> Policy:
     """Return the policy in force; raises MemoryConfigError."""
-    return load_policy(settings.policy_path) if settings.policy_path else Policy()
+    return effective_policy(settings.policy_path)
 
 
 @contextmanager

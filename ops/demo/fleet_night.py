@@ -12,8 +12,7 @@ from memcore.backends.factory import WorkerBackend, create_worker_backend
 from memcore.backends.where import Where
 from memcore.client import MemoryClient
 from memcore.client.envelope import ImportRecord
-from memcore.config.loader import load_policy
-from memcore.config.policy import Policy
+from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryStoreError
 from memcore.experience_models import COMPRESSED_TAG
@@ -157,7 +156,7 @@ class FleetNight:
 @contextmanager
 def fleet_night(settings: Settings) -> Iterator[FleetNight]:
     """Connect to a running stack, as an engine and an operator would."""
-    policy = load_policy(settings.policy_path) if settings.policy_path else Policy()
+    policy = effective_policy(settings.policy_path)
     backend = create_worker_backend(settings, policy)
     ledger = Ledger.open(settings.ledger_urls)
     with MemoryClient.from_settings(settings) as client, asyncio.Runner() as runner:

@@ -16,7 +16,7 @@ from uuid import UUID
 from qdrant_client import QdrantClient
 
 from memcore.backends.factory import WorkerBackend, create_worker_backend
-from memcore.config.loader import load_policy
+from memcore.config.loader import effective_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from workers.stack.home import Home
@@ -91,7 +91,7 @@ class House:
 
 def policy_of(settings: Settings) -> Policy:
     """Return the policy that the settings name."""
-    return load_policy(settings.policy_path) if settings.policy_path else Policy()
+    return effective_policy(settings.policy_path)
 
 
 @contextmanager

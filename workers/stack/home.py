@@ -13,7 +13,8 @@ from memcore.frozen import Frozen
 #: Bytes of randomness in each generated password.
 _PASSWORD_BYTES = 24
 
-#: What `memtend up` writes into a new folder: the reference's defaults, but memories that stay (SPEC M6).
+#: What `memtend up` writes into a new folder: the defaults, and the level by name (SPEC M6), since a person who reads
+#: one line should read how long memories live.
 STARTER_POLICY = """\
 # What memtend may do with memories; `memtend config show` prints every value and where it comes from.
 memory:

@@ -48,6 +48,7 @@ class Mem0Backend:
         plan: how text queries are answered.
         text_template: the text that is embedded (``memory.storage.text_template``).
         following: how the row is followed that says which collection serves; None stays with the place's own.
+        is_sharing: whether agents share knowledge; the organisation's facts are there either way.
         clock: the time.
     """
 
@@ -61,9 +62,11 @@ class Mem0Backend:
         plan: SearchPlan | None = None,
         text_template: str = PLAIN,
         following: Following | None = None,
+        is_sharing: bool = True,
         clock: Clock = utc_now,
     ) -> None:
         self._place = place
+        self._is_sharing = is_sharing and place.ledger_url is not None
         self._company = company
         self._clock = clock
         self._parts = Parts(
@@ -147,12 +150,12 @@ class Mem0Backend:
 
     @property
     def supports_shared_access(self) -> bool:
-        """Whether its place names a ledger, which holds the log of shared knowledge."""
-        return self._place.ledger_url is not None
+        """Whether the policy lets agents share, and its place names a ledger, which holds the log of that."""
+        return self._is_sharing
 
     @property
     def facts(self) -> FactStore | None:
-        """The organisation's facts, which lie where shared knowledge does; None before connect."""
+        """The organisation's facts, which lie where shared knowledge does; None before connect or without a ledger."""
         return None if self._opened is None else self._opened.facts
 
     @property
@@ -207,7 +210,7 @@ class Mem0Backend:
         if text is None:
             return Legs()
         own, others = Space.of_agent(agent_id, query), None
-        if include_shared and opened.shared is not None:
+        if include_shared and self._is_sharing and opened.shared is not None:
             others = await opened.shared.space(query, exclude_agent=agent_id)
         return await opened.calls.read(
             "retrieve_legs", lambda: opened.shelves.reading().search.legs(own, others, query, text, now=now)
@@ -318,7 +321,7 @@ class Mem0Backend:
         return await self._sharing().version()
 
     def _sharing(self) -> SharedKnowledge:
-        if (shared := self._connected().shared) is None:
+        if (shared := self._connected().shared) is None or not self._is_sharing:
             raise MemoryCapabilityError("this backend shares nothing: memory.options.shared_knowledge_base is off")
         return shared
 

@@ -31,12 +31,13 @@ def build_mem0(
     """
     plan_of = plans(config)
     return Mem0Backend(
-        place if config.options.shared_knowledge_base else place.model_copy(update={"ledger_url": None}),
+        place,
         company=company,
         embedder=embedder,
         encoder=encoder_of(config),
         plan=plan_of(embedder.kind, None),
         text_template=config.storage.text_template,
+        is_sharing=config.options.shared_knowledge_base,
         following=None if followed is None else Following(row=followed, plan_of=plan_of),
         clock=clock,
     )

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from memcore.backends.facts import ORGANISATION
-from memcore.backends.legs import Hit
+from memcore.backends.legs import Legs
 from memcore.backends.mem0.calls import Calls
 from memcore.backends.mem0.shared_knowledge import SharedKnowledge
 from memcore.backends.mem0.shelves import Shelves
@@ -52,16 +52,15 @@ class Facts:
         """Retract a version of a fact."""
         await self._shared.take(ORGANISATION, memory_id)
 
-    async def near(self, query: MemoryQuery) -> tuple[Hit, ...]:
-        """Return what is near a text of the facts alone, best first."""
+    async def legs(self, query: MemoryQuery) -> Legs:
+        """Return what a text finds of the facts alone."""
         now, text, version = self._clock(), query.text, await self._shared.version()
         if text is None or version == 0:
-            return ()
+            return Legs()
         space = Space.of_publisher(ORGANISATION, query, version=version)
-        legs = await self._calls.read(
-            "near", lambda: self._shelves.reading().search.legs(space, None, query, text, now=now)
+        return await self._calls.read(
+            "facts", lambda: self._shelves.reading().search.legs(space, None, query, text, now=now)
         )
-        return tuple({hit.entry.id: hit for hit in (*legs.sparse, *legs.dense) if hit.cosine is not None}.values())
 
     async def standing(self, fact_ids: Collection[str]) -> dict[str, tuple[int, OrgFact]]:
         """Return those of the facts that stand, each with its version."""

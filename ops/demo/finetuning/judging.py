@@ -11,8 +11,7 @@ import numpy as np
 
 from memcore.backends.factory import WorkerBackend, create_worker_backend
 from memcore.config.fusion import FusionStrategy
-from memcore.config.loader import load_policy
-from memcore.config.policy import Policy
+from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryStoreError
 from memcore.finetune.metrics import DEPTH, ndcg_of, recall_of
@@ -104,7 +103,7 @@ class Judge:
 @contextmanager
 def judge(settings: Settings, questions: Sequence[Question], keys: Mapping[str, str]) -> Iterator[Judge]:
     """Yield a judge whose backends are connected."""
-    policy = load_policy(settings.policy_path) if settings.policy_path else Policy()
+    policy = effective_policy(settings.policy_path)
     with asyncio.Runner() as runner, ExitStack() as open_ones:
 
         def connected(**retrieval: Any) -> WorkerBackend:

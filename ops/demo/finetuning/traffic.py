@@ -10,8 +10,7 @@ from memcore.backends.factory import WorkerBackend, create_worker_backend
 from memcore.backends.where import Where
 from memcore.client import MemoryClient
 from memcore.client.receipts import JobState
-from memcore.config.loader import load_policy
-from memcore.config.policy import Policy
+from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.models import MemoryCategory, MemoryQuery, MemoryStoreRequest
@@ -73,7 +72,7 @@ def traffic(settings: Settings, questions: Sequence[Question], *, about: str) ->
 def _go_on(
     settings: Settings, questions: Sequence[Question], about: str, seen: Traffic, is_over: threading.Event
 ) -> None:
-    policy = load_policy(settings.policy_path) if settings.policy_path else Policy()
+    policy = effective_policy(settings.policy_path)
     backend = create_worker_backend(settings, policy)
     with asyncio.Runner() as runner, MemoryClient.from_settings(settings) as client:
         runner.run(backend.connect())

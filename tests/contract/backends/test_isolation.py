@@ -120,7 +120,7 @@ async def test_no_call_of_a_stranger_shows_counts_or_changes_anything(
     facts = facts_of(backend)
     if facts is not None and fact_shown is not None:
         # No stranger hid it.
-        assert {hit.entry.id for hit in await facts.near(MemoryQuery(text="safe"))} == {fact_shown.entry.id}
+        assert {hit.entry.id for hit in (await facts.legs(MemoryQuery(text="safe"))).dense} == {fact_shown.entry.id}
         assert (await facts.standing([FACT])).keys() == {FACT}
 
 

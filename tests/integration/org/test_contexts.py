@@ -1,12 +1,21 @@
 """From a written fact to a prompt: an engine's default strategy injects what the organisation knows."""
 
+import pytest
 from ledgers import StoppedClock
 from org_facts import GRACE, agent, request
 
 from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.mem0.build import build_mem0
+from memcore.backends.mem0.place import Mem0Place
+from memcore.config.company import CompanyMemoryConfig
+from memcore.config.fusion import FusionStrategy
+from memcore.config.options import MemoryOptionsConfig
 from memcore.config.org import OrgMemoryConfig
 from memcore.config.policy import Policy
+from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.config.write_access import OrgFactCategory
+from memcore.embedding.protocol import Embedder
+from memcore.errors import MemoryCapabilityError
 from memcore.ledger import Ledger
 from memcore.models import MemoryCategory, MemoryStoreRequest
 from memcore.org.ledger_org_memory import LedgerOrgMemory
@@ -41,3 +50,37 @@ async def test_a_strategy_made_from_the_policy_leads_with_policies_and_shows_fac
     assert first.content.splitlines()[1:] == ["- Be kind."]
     assert "paper" not in memories.content
     assert "on Mondays" in memories.content
+
+
+@pytest.mark.parametrize("fusion", FusionStrategy)
+async def test_without_shared_knowledge_prompts_still_hold_what_the_organisation_says(
+    fusion: FusionStrategy,
+    memory: LedgerOrgMemory,
+    backend: Mem0Backend,
+    place: Mem0Place,
+    embedder: Embedder,
+    company: str,
+    clock: StoppedClock,
+) -> None:
+    await memory.write(request("Never log customer data", category=POLICY), author=GRACE)
+    await memory.write(request("The printer wants blue paper"), author=agent())
+    said = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="The printer wants paper, says Bob")
+    await backend.publish("bob", said)
+    policy = Policy(
+        memory=CompanyMemoryConfig(
+            options=MemoryOptionsConfig(shared_knowledge_base=False),
+            retrieval=MemoryRetrievalConfig(fusion_strategy=fusion),
+        )
+    )
+    alone = build_mem0(policy.memory, place, company=company, embedder=embedder, clock=clock)
+    await alone.connect()
+    try:
+        made = ContextInjectionStrategy.from_policy(policy, backend=alone, clock=clock)
+        first, *_, memories = await made.prepare_messages("ada", "printer paper", 500)
+        assert "- Never log customer data" in first.content
+        assert "blue paper" in memories.content
+        assert "says Bob" not in memories.content
+        with pytest.raises(MemoryCapabilityError, match="shared_knowledge_base is off"):
+            await alone.publish("ada", said)
+    finally:
+        await alone.disconnect()

@@ -1,13 +1,15 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from memcore.config import advice
 from memcore.config.loader import load_policy
+from memcore.config.policy import Policy
 
 
 def warnings_of(section: str, text: str) -> list[str]:
-    warnings = load_policy(f"memory: {{{section}: {{{text}}}}}").warnings
+    warnings = Policy.model_validate(yaml.safe_load(f"memory: {{{section}: {{{text}}}}}")).warnings
     assert all(warning.startswith(f"memory.{section}.") for warning in warnings)
     return [warning.removeprefix(f"memory.{section}.") for warning in warnings]
 

@@ -4,8 +4,10 @@ import pytest
 
 from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType
 from memcore.config.explain import Origin, explain
+from memcore.config.injection import InjectionStrategy
 from memcore.config.llm_consolidation import LLMConsolidationConfig
 from memcore.config.loader import load_policy
+from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.errors import MemoryConfigError
 from memcore.models import ConsolidationInterval
 
@@ -38,7 +40,7 @@ def test_reformulation_needs_the_tool_based_strategy() -> None:
     assert refused("memory: {retrieval: {query_reformulation_enabled: true}}") == (
         "memory.retrieval: query_reformulation_enabled needs strategy tool_based, and it is context"
     )
-    load_policy("memory: {retrieval: {query_reformulation_enabled: true, strategy: tool_based}}")
+    MemoryRetrievalConfig(query_reformulation_enabled=True, strategy=InjectionStrategy.TOOL_BASED)
 
 
 def test_the_hierarchical_retriever_needs_the_context_strategy() -> None:
@@ -63,6 +65,19 @@ def test_the_dual_mode_needs_a_model() -> None:
     assert refused("memory: {consolidation: {archival: {dual_mode: {enabled: true}}}}") == (
         "memory.consolidation.archival.dual_mode: summarization_model must be set when enabled is true"
     )
+
+
+def test_the_dual_mode_that_is_enabled_is_the_strategy_where_none_is_named() -> None:
+    enabled = "archival: {dual_mode: {enabled: true, summarization_model: m}}"
+    policy = load_policy(f"memory: {{consolidation: {{{enabled}}}}}")
+    named = load_policy(f"memory: {{consolidation: {{strategy: condense, {enabled}}}}}")
+
+    assert policy.memory.consolidation.strategy == ConsolidationStrategyType.DUAL_MODE
+    assert policy.warnings == ()
+    (strategy,) = [each for each in explain(policy) if each.key == "memory.consolidation.strategy"]
+    assert (strategy.value, strategy.origin) == ("dual_mode", Origin.TWIN)
+    assert named.memory.consolidation.strategy == ConsolidationStrategyType.CONDENSE
+    assert len(named.warnings) == 1
 
 
 def test_one_entry_may_not_exceed_the_total_of_a_synthesis() -> None:

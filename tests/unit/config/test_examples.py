@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 import yaml
 
+from memcore.config.consolidation import ConsolidationStrategyType
 from memcore.config.explain import Origin, explain
 from memcore.config.loader import load_policy
 
@@ -31,17 +32,16 @@ def test_there_are_the_seven_examples_of_the_guides() -> None:
     assert len(EXAMPLES) == 7
 
 
-def test_the_research_lab_is_told_that_its_dual_mode_needs_a_strategy() -> None:
+def test_the_research_lab_gets_the_dual_mode_that_it_enables() -> None:
     policy = load_policy(next(path for path in EXAMPLES if path.stem == "guide_research_lab"))
 
-    assert policy.warnings == (
-        (
-            "memory.consolidation.archival.dual_mode.enabled has no effect: "
-            "strategy is condense; set memory.consolidation.strategy to dual_mode"
-        ),
-    )
+    assert policy.memory.consolidation.strategy == ConsolidationStrategyType.DUAL_MODE
 
 
-@pytest.mark.parametrize("path", [path for path in EXAMPLES if "lab" not in path.stem], ids=lambda path: path.stem)
-def test_the_other_examples_give_no_cause_for_a_warning(path: Path) -> None:
-    assert load_policy(path).warnings == ()
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_is_warned_of_the_folder_that_it_names_and_of_nothing_else(path: Path) -> None:
+    warnings = load_policy(path).warnings
+
+    assert [warning.partition(" ")[0] for warning in warnings] == [
+        key for key in flatten(yaml.safe_load(path.read_text())) if key == "memory.storage.data_dir"
+    ]

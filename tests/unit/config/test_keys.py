@@ -6,9 +6,11 @@ from memcore.config.explain import explain
 from memcore.config.keys import keys, nearest
 from memcore.config.policy import Policy
 
+#: Keys whose default differs, with a reason in docs/configuration.md ("Values that differ from the reference"), stand
+#: here with memtend's.
 REFERENCE = """
 memory.backend mem0
-memory.level session
+memory.level persistent
 memory.storage.data_dir /data/memory
 memory.storage.vector_store qdrant
 memory.storage.history_store sqlite

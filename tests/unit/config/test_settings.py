@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from memcore.config import settings
 from memcore.config.endpoint import masked
 from memcore.config.home_folder import home_folder
 from memcore.config.settings import Settings
@@ -135,8 +136,6 @@ def test_a_stack_file_of_another_make_is_refused_by_its_key(
     ("variable", "value", "problem"),
     [
         ("MEMTEND_APPROVALS_WEBHOOK", "hunter2", "should be an http or https URL"),
-        ("MEMTEND_BROKER", "redis://x", "unknown key; did you mean MEMTEND_BROKER_URL?"),
-        ("MEMTEND_ZZZ", "1", "unknown key"),
         ("MEMTEND_BROKER_URL", "hunter2", "should be a URL such as redis://127.0.0.1:6379/0"),
         ("MEMTEND_QDRANT_URL", "redis://hunter2", "should be an http or https URL"),
         ("MEMTEND_LOG_LEVEL", "hunter2", "should be 'DEBUG', 'INFO', 'WARNING' or 'ERROR'"),
@@ -152,6 +151,30 @@ def test_a_wrong_variable_is_named_and_its_value_is_not(
     tmp_path: Path, variable: str, value: str, problem: str
 ) -> None:
     assert refused({**SERVERS, variable: value}, tmp_path) == f"{variable}: {problem}"
+
+
+def test_a_wrong_variable_beside_a_stack_is_not_blamed_on_its_file(tmp_path: Path) -> None:
+    Settings.load(SERVERS, tmp_path).save_stack()
+
+    assert refused({"MEMTEND_EMBEDDER_HAS_GPU": "maybe"}, tmp_path) == (
+        "MEMTEND_EMBEDDER_HAS_GPU: should be a valid boolean, unable to interpret input"
+    )
+
+
+def test_an_unknown_variable_is_warned_of_once_and_stops_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings._warn_once.cache_clear()  # other tests of this process may have warned of the same
+    unknown = {"MEMTEND_BROKER": "redis://hunter2", "MEMTEND_ZZZ": "hunter2"}
+    loaded = [Settings.load({**SERVERS, **unknown}, tmp_path) for _ in range(3)]
+    loaded[0].with_models(unknown)
+
+    assert loaded[0] == Settings.load(SERVERS, tmp_path)
+    assert [record.getMessage() for record in caplog.records] == [
+        "memory.settings.unknown_variable: MEMTEND_BROKER: unknown variable; did you mean MEMTEND_BROKER_URL?",
+        "memory.settings.unknown_variable: MEMTEND_ZZZ: unknown variable",
+    ]
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
 
 
 @pytest.mark.parametrize("variable", ["MEMTEND_LOCOMO_DIR", "MEMTEND_TEST_QDRANT_URL", "MEMTEND_FINE_TUNE_HEALTH_PORT"])

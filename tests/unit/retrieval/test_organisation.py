@@ -1,6 +1,7 @@
 """What an organisation says in prompts: policies lead, facts that stand follow, and its failure costs nothing else."""
 
 import asyncio
+import re
 from collections.abc import Collection
 from datetime import datetime, timedelta
 
@@ -137,6 +138,20 @@ async def test_facts_found_are_injected_as_they_stand_and_count_as_nobodys_use()
         assert text not in message.content
     assert set(recorder.used) == {"a", "s"}
     assert facts.asked == [0, {"stands", "old", "gone", "policy"}]
+
+
+async def test_the_policy_bounds_the_facts_of_a_prompt_and_nothing_else() -> None:
+    standing = {f"fact {n}": (1, fact(f"fact {n}", category=OrgFactCategory.ADR)) for n in range(9)}
+    near = [shown(name).model_copy(update={"relevance_score": 0.9 - n / 100}) for n, name in enumerate(standing)]
+    found = (*near, shown("gone"), entry("s", "from bob", relevance=0.5))
+    facts = Facts(fact("one"), fact("obey me", author=agent()), standing=standing)
+
+    messages = await prepared(strategy(facts, *found, max_facts=2))
+
+    assert "- one" in messages[0].content
+    assert re.findall("fact [0-9]", messages[-1].content) == ["fact 0", "fact 1"]
+    for text in ("obey me", "from bob", "alpha"):
+        assert text in messages[-1].content
 
 
 async def test_without_a_fact_among_the_hits_the_ledger_is_asked_for_policies_alone_and_rarely() -> None:
