@@ -100,12 +100,8 @@ class Fleet:
 
 @contextmanager
 def fleet(home: Path, **variables: str) -> Iterator[Fleet]:
-    """Make an installation without any part; those that a test starts are ended with it."""
+    """Make an installation without any part, and without a policy file; parts that a test starts are ended with it."""
     home.mkdir(parents=True, exist_ok=True)
-    policy = home / "policy.yaml"
-    # As docker/README.md says: the default level wants a session with every memory.
-    policy.write_text("memory:\n  level: persistent\n", encoding="utf-8")
-    variables = {"policy_path": str(policy), **variables}
     made = Fleet(home=home, variables={f"MEMTEND_{name.upper()}": value for name, value in variables.items()})
     try:
         yield made

@@ -216,7 +216,7 @@ CALLS: tuple[tuple[str, Callable[[Trespass], Awaitable[Any]], Returned | None], 
     ("shared_version", _version, lambda _: True),
     ("show", _shown, lambda _: True),
     ("hide", _hidden, lambda _: True),
-    ("near", _near, lambda _: True),
+    ("legs", _fact_legs, lambda _: True),
     ("standing", _standing, lambda _: True),
     ("policies", _policies, lambda _: True),
 )

@@ -5,8 +5,7 @@ import os
 
 from memcore import MemoryCategory, MemoryClient, MemoryQuery, MemoryStoreRequest
 from memcore.backends.factory import create_engine_backend
-from memcore.config.loader import load_policy
-from memcore.config.policy import Policy
+from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
 
 
@@ -15,10 +14,11 @@ async def main() -> None:
     with MemoryClient.from_settings(settings) as client:
         note = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="The payment queue pages at 500 messages.")
         receipt = client.store("oncall", note)  # returns once the broker has it on disk
-        list(client.wait(receipt.job_ids, timeout_seconds=30))  # only who wants to read it at once needs to wait
+        for stored in client.wait(receipt.job_ids, timeout_seconds=30):  # needed only to read it at once
+            if stored.state != "done":
+                raise SystemExit(f"{stored.state}: {stored.reason}")
 
-    policy = load_policy(settings.policy_path) if settings.policy_path else Policy()
-    memory = create_engine_backend(settings, policy)
+    memory = create_engine_backend(settings, effective_policy(settings.policy_path))
     await memory.connect()
     for found in await memory.retrieve("oncall", MemoryQuery(text="when does payments page?", limit=3)):
         print(f"{found.relevance_score:.3f}  {found.content}")

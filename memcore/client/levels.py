@@ -20,12 +20,12 @@ REMEMBERED_SECONDS = 60.0
 class Levels:
     """Refuse what lacks the id that its agent's level asks for.
 
-    The policy file says the company's level, and the ledger an agent's own, which wins. The ledger is asked only about
-    memories that the company's level refuses. What cannot be read refuses nothing: the worker decides, and keeps as a
-    dead letter what it may not store.
+    The policy says the company's level, and the ledger an agent's own, which wins. The ledger is asked only about
+    memories that the company's level refuses: no engine waits for a database with each memory. What is not known here
+    refuses nothing: the worker decides, keeps as a dead letter what it may not store, and ``wait`` says why.
 
     Args:
-        settings: where policy and ledger are; without a policy file nothing is known.
+        settings: where policy and ledger are; without a policy file the default holds.
         monotonic: seconds on a clock that never goes back.
     """
 
@@ -81,25 +81,24 @@ class Levels:
         return known[1]
 
     def _read_company(self) -> MemoryLevel | None:
-        if self._settings.policy_path is None:
-            return None  # the workers may have a policy that this machine has not
-        from memcore.config.loader import load_policy  # noqa: PLC0415  # an engine imports YAML when it first sends
-
         try:
-            return load_policy(self._settings.policy_path).memory.level
-        except MemoryError:
+            # An engine imports YAML when it first sends, or not at all: it may be installed without it.
+            from memcore.config.loader import effective_policy  # noqa: PLC0415  # see above
+
+            return effective_policy(self._settings.policy_path).memory.level
+        except (MemoryError, ImportError):
             return None
 
     def _read_agent(self, agent_id: str, otherwise: MemoryLevel) -> MemoryLevel | None:
-        from memcore.ledger.ledger import Ledger  # noqa: PLC0415  # few engines need a database
-
         try:
+            from memcore.ledger.ledger import Ledger  # noqa: PLC0415  # few engines need a database, or have its library
+
             ledger = Ledger.open(self._settings.ledger_urls)
             try:
                 own = ledger.agents.levels(self._settings.company, [agent_id])
             finally:
                 ledger.close()
-        except MemoryError:
+        except (MemoryError, ImportError):
             return None
         return own.get(agent_id, otherwise)
 

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -17,6 +19,7 @@ from fleets import Fleet, fleet
 from holdings import history_events, memory_ids
 from ledgers import postgres_database
 from rabbits import rabbitmq
+from repository import ROOT
 from servers import store_server
 from stacks import wait_until
 
@@ -130,6 +133,15 @@ def test_a_memory_goes_the_whole_way_and_back(installation: Fleet, ledger: Ledge
         assert status.state == "done"
     undone = account(installation, ledger, stored)
     assert (undone.live.total(), undone.is_exact) == (100, True), undone.equation()
+
+
+def test_the_example_of_the_readme_finds_its_memory_where_no_policy_is_named(installation: Fleet) -> None:
+    assert "MEMTEND_POLICY_PATH" not in installation.environ
+    example = ROOT / "docs" / "examples" / "store_and_search.py"
+    done = subprocess.run(
+        [sys.executable, str(example)], env=installation.environ, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, "pages at 500 messages" in done.stdout) == (0, True), (done.stdout, done.stderr)
 
 
 def test_the_doctor_finds_everybody_but_the_worker_that_nobody_started(installation: Fleet) -> None:

@@ -1,9 +1,11 @@
+import sys
 from pathlib import Path
 
 import pytest
 from items import item
 from memories import NOW
 
+from memcore.client import AsyncMemoryClient, MemoryClient
 from memcore.client.envelope import Scope, seal
 from memcore.client.levels import REMEMBERED_SECONDS, Levels
 from memcore.config.settings import Settings
@@ -97,11 +99,41 @@ def test_an_agents_own_level_wins_and_a_change_is_heard_within_a_minute(
 
 
 def test_what_cannot_be_read_refuses_nothing(policy: Path, settings: Settings) -> None:
-    Levels(settings).check(item())  # there is no policy file
-    Levels(settings.model_copy(update={"policy_path": None})).check(item())
+    Levels(settings).check(item())  # there is no such file here
     say(policy, MemoryLevel.SESSION)
     lost = settings.model_copy(update={"database_url": "sqlite:////nowhere/at/all.db"})
     Levels(lost).check(item())
+
+
+def test_where_no_policy_is_named_the_first_memory_needs_no_session(settings: Settings) -> None:
+    unnamed = Levels(settings.model_copy(update={"policy_path": None}))
+    unnamed.check(item())
+    unnamed.check_experience("ada")
+
+
+@pytest.mark.parametrize("module", ["memcore.config.loader", "memcore.ledger.ledger"])
+def test_an_engine_without_the_libraries_that_would_tell_leaves_it_to_the_worker(
+    policy: Path, settings: Settings, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(policy, MemoryLevel.SESSION)
+    monkeypatch.setitem(sys.modules, module, None)  # importing it fails, as where YAML or SQLAlchemy is missing
+    Levels(settings).check(item())
+
+
+async def test_a_client_of_either_kind_refuses_before_it_sends_and_says_what_to_do(
+    policy: Path, settings: Settings
+) -> None:
+    say(policy, MemoryLevel.SESSION)
+    request = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="x")
+    # Nothing listens at this broker: what is sent would be a MemoryConnectionError.
+    with MemoryClient.from_settings(settings) as client, pytest.raises(MemoryInputError) as caught:
+        client.store("ada", request)
+    async with AsyncMemoryClient.from_settings(settings) as waiting:
+        with pytest.raises(MemoryInputError) as too:
+            await waiting.store_many("ada", [request, request])
+    assert str(caught.value) == str(too.value)
+    for said in ("session_id: is missing", "level session", "Scope(session_id=...)", "`memtend agents set --level`"):
+        assert said in str(caught.value)
 
 
 @pytest.mark.parametrize("level", [MemoryLevel.SESSION, MemoryLevel.PROJECT])
