@@ -46,7 +46,9 @@ class FactStore(Protocol):
     async def legs(self, query: MemoryQuery) -> Legs:
         """Return versions of facts that are near a text, and those with words of it; nothing but facts.
 
-        They stand in ``dense`` and ``sparse``, each best first and with its cosine; the other lists are empty. Raises MemoryConnectionError, MemoryRetrievalError, MemoryEmbeddingError.
+        They stand in ``dense`` and ``sparse``, each best first and with its cosine; the other lists are empty.
+
+        Raises MemoryConnectionError, MemoryRetrievalError, MemoryEmbeddingError.
         """
         ...
 
