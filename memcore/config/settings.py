@@ -69,7 +69,7 @@ class Settings(Frozen):
         approvals_webhook: is told of each proposal that waits for a person: id, action, title and risk, by POST.
         fine_tune_image: image of the stage runner; with it each stage runs in a container of it, whatever the policy's
             ``memory.fine_tune`` says of backend and image.
-        policy_path: the policy file; None for the defaults alone.
+        policy_path: the policy file; None for the defaults alone, which are those that `memtend up` writes.
         home: the data folder of this machine.
         tick_seconds: pause between two looks for agents that are due, above 0.
         sweep_seconds: pause between two looks for runs that were lost, above 0.

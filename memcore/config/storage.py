@@ -21,7 +21,7 @@ class MemoryStorageConfig(Frozen):
     """Choose the stores behind the mem0 backend.
 
     Attributes:
-        data_dir: folder of the memory data.
+        data_dir: of no effect: data lie in the data folder or on servers.
         vector_store: ``qdrant`` is the store of the embedded stack, ``qdrant-external`` a Qdrant server.
         history_store: where mem0's history rows go.
         text_template: the text that is embedded and indexed; the stored content stays as it was given.

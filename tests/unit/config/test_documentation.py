@@ -5,10 +5,13 @@ from enum import StrEnum
 from pathlib import Path
 
 from memcore.config.keys import Key, keys
+from memcore.config.loader import effective_policy, load_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
+from workers.stack.home import STARTER_POLICY
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
+DISTRIBUTED = PAGE.with_name("distributed.md")
 
 
 def rows(heading: str, *, columns: int) -> dict[str, str]:
@@ -71,9 +74,23 @@ def test_the_page_lists_every_variable() -> None:
     }
 
 
-def test_the_policy_on_the_page_loads() -> None:
-    from memcore.config.loader import load_policy  # noqa: PLC0415  # the other tests need no loader
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
 
-    example = PAGE.read_text(encoding="utf-8").split("```yaml\n", 1)[1].split("```", 1)[0]
+
+def test_the_policy_on_the_page_loads() -> None:
+    (example,) = blocks(PAGE, "yaml")
 
     assert load_policy(example).memory.consolidation.retention.rules[0].retention_days == 180
+
+
+def test_the_policy_of_an_installation_on_servers_is_the_default_and_that_of_memtend_up(tmp_path: Path) -> None:
+    (policy,) = blocks(DISTRIBUTED, "yaml")
+
+    assert load_policy(policy) == effective_policy(None) == load_policy(STARTER_POLICY)
+
+    example = next(block for block in blocks(DISTRIBUTED, "console") if "export" in block)
+    variables = dict(line.split("=", 1) for line in re.findall(r"^\$ export (.*)$", example, re.MULTILINE))
+    assert Settings.load(variables, tmp_path).policy_path == Path("/etc/memtend/policy.yaml")
+    (script,) = re.findall(r"python (docs/\S+)", example)
+    assert (PAGE.parents[1] / script).exists()
