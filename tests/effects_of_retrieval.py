@@ -1,7 +1,7 @@
 """What the keys of retrieval, of the stores and of the organisation change in a prompt, or in what a backend is."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from functools import partial
 
@@ -67,7 +67,7 @@ class Facts:
 
     async def standing(self, fact_ids: Collection[str]) -> dict[str, tuple[int, OrgFact]]:
         told = {"category": OrgFactCategory.ADR, "author": agent(), "created_at": NOW}
-        return {key: (1, OrgFact(id=key, content=key, **told)) for key in fact_ids}  # type: ignore[arg-type]  # a row
+        return {key: (1, OrgFact(id=key, content=key, **told)) for key in fact_ids}
 
 
 class Shelf(HybridBackend):
@@ -159,11 +159,17 @@ def writing_facts(place: Place, policy: Policy) -> object:
         ledger.close()
 
 
-def _retrieval(see: Scene, value: object, also: dict[str, object] | None = None, **given: object) -> Effect:
+def _retrieval(
+    see: Scene,
+    value: object,
+    *,
+    also: Mapping[str, object] | None = None,
+    given: Mapping[str, object] | None = None,
+) -> Effect:
     return Effect(
         see,
         value,
-        {f"memory.retrieval.{name}": each for name, each in given.items()},
+        {f"memory.retrieval.{name}": each for name, each in (given or {}).items()},
         {f"memory.retrieval.{name}": each for name, each in (also or {}).items()},
     )
 
@@ -176,24 +182,24 @@ EFFECTS = {
     **{
         f"memory.retrieval.{name}": effect
         for name, effect in {
-            "relevance_weight": _retrieval(prompt, 0.2, {"recency_weight": 0.8}),
-            "recency_weight": _retrieval(prompt, 0.9, {"relevance_weight": 0.1}),
+            "relevance_weight": _retrieval(prompt, 0.2, also={"recency_weight": 0.8}),
+            "recency_weight": _retrieval(prompt, 0.9, also={"relevance_weight": 0.1}),
             "recency_decay_rate": _retrieval(prompt, 0.5),
             "personal_boost": _retrieval(prompt, 0.5),
             "min_relevance": _retrieval(prompt, 0.9),
             "max_memories": _retrieval(prompt, 1),
             "include_shared": _retrieval(prompt, value=False),
-            "default_relevance": _retrieval(prompt, 0.9, fusion_strategy="linear"),
+            "default_relevance": _retrieval(prompt, 0.9, given={"fusion_strategy": "linear"}),
             "injection_point": _retrieval(prompt, "user"),
             "non_inferable_only": _retrieval(prompt, value=True),
             "fusion_strategy": _retrieval(prompt, "linear"),
-            "rrf_k": _retrieval(prompt, 1, fusion_strategy="rrf"),
+            "rrf_k": _retrieval(prompt, 1, given={"fusion_strategy": "rrf"}),
             "dense_weight": _retrieval(prompt, 1.0),
             "sparse": _retrieval(prompt, value=False),
             "sparse_term_weight": _retrieval(sparse_vector, "raw"),
-            "diversity_penalty_enabled": _retrieval(prompt, value=True, **{**ALIKE, "diversity_lambda": 0.3}),
-            "diversity_lambda": _retrieval(prompt, 1.0, **DIVERSE),
-            "candidate_pool_multiplier": _retrieval(prompt, 1, **DIVERSE),
+            "diversity_penalty_enabled": _retrieval(prompt, value=True, given={**ALIKE, "diversity_lambda": 0.3}),
+            "diversity_lambda": _retrieval(prompt, 1.0, given=DIVERSE),
+            "candidate_pool_multiplier": _retrieval(prompt, 1, given=DIVERSE),
         }.items()
     },
     "memory.storage.text_template": Effect(vector_space, "{date}: {content}"),

@@ -16,8 +16,8 @@ class MemoryOptionsConfig(Frozen):
         retention_days: None keeps memories for ever; same as ``consolidation.retention.default_retention_days``.
         max_memories_per_agent: same as ``consolidation.max_memories_per_agent``.
         consolidation_interval: same as ``consolidation.interval``.
-        shared_knowledge_base: whether agents may publish to, and search, what other agents publish; facts and policies of
-            the organisation are shown either way.
+        shared_knowledge_base: whether agents may publish, and search what others publish; facts and policies of the
+            organisation are shown either way.
         session_timeout_hours: a session without a new memory for so long is over; None waits for its end for ever.
         project_timeout_hours: the same of a project.
         task_timeout_hours: working memories older than this go, unless a retention rule names them; None keeps them.

@@ -13,7 +13,8 @@ class ExtendedStoreConfig(Frozen):
 
     Attributes:
         backend: accepted with the guide's value; the facts lie in the ledger, wherever that is.
-        max_retrieved_per_query: most facts that a query returns and a prompt holds, 1 to 50; core policies do not count.
+        max_retrieved_per_query: most facts that a query returns and a prompt holds, 1 to 50; core policies do not
+            count.
     """
 
     backend: Literal["sqlite"] = "sqlite"
