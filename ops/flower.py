@@ -27,6 +27,8 @@ def arguments_of(settings: Settings) -> list[str]:
         raise MemoryConfigError(msg)
     return [
         "flower",
+        # Otherwise it runs the flowerconfig.py of the working directory.
+        f"--conf={os.devnull}",
         f"--address={url.hostname}",
         f"--port={url.port}",
         f"--basic-auth={url.username}:{url.password}",

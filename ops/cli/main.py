@@ -79,3 +79,7 @@ def _nothing() -> None:
 def _tell(error: Exception, code: int) -> int:
     sys.stderr.write(f"memtend: {error}\n")
     return code
+
+
+if __name__ == "__main__":
+    run()

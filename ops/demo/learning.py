@@ -2,7 +2,6 @@
 
 import shlex
 import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterable
@@ -17,6 +16,7 @@ from memcore.execution_trace import ExecutionTrace
 from memcore.ledger.lesson import Lesson
 from memcore.ledger.skill import Applications
 from memcore.models import MemoryEntry, MemoryQuery
+from memcore.programs import program_argv
 from memcore.skills.promotion import ORG_PROMOTION
 from memcore.skills.report import EvolverReport
 from ops.demo.fleet_night import LIMIT_SECONDS, FleetNight
@@ -118,7 +118,7 @@ class Learning:
     def type(self, *words: str) -> Typed:
         """Run a command of memtend in a process of its own, as a person would."""
         words = (*words, "--home", str(self.home))
-        argv = [sys.executable, "-c", "from ops.cli.main import run; run()", *words]
+        argv = [*program_argv("ops.cli.main"), *words]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False)
         return Typed(
             line=shlex.join(["memtend", *words]), code=done.returncode, printed=done.stdout, told=done.stderr.strip()

@@ -2,7 +2,6 @@
 
 import asyncio
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -12,6 +11,7 @@ from pydantic import SecretStr
 from memcore.errors import MemoryConfigError, MemoryConnectionError
 from memcore.frozen import Frozen, NotBlankStr
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
+from memcore.programs import program_argv
 from ops.stub_llm.server import MODEL
 
 #: How long a server may take to list its models.
@@ -56,7 +56,7 @@ def demo_model(environ: Mapping[str, str], *, name: str | None = None) -> Iterat
 
 @contextmanager
 def _stub() -> Iterator[str]:
-    argv = [sys.executable, "-m", "ops.stub_llm"]
+    argv = program_argv("ops.stub_llm")
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
         try:
             address = process.stdout.readline().strip() if process.stdout else ""

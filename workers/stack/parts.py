@@ -1,9 +1,9 @@
 """Which parts a stack has, in the order in which they start."""
 
-import sys
 from collections.abc import Collection
 from datetime import timedelta
 
+from memcore.programs import program_argv
 from workers.groups import GROUPS, STORE
 from workers.heartbeat import Heartbeat
 from workers.stack.broker import broker_binary, write_broker_config
@@ -27,7 +27,7 @@ def infrastructure(home: Home, doors: Doors, *, with_store: bool = True) -> tupl
     store = Part(
         name="store-server",
         argv=(
-            *_python("memcore.vectorstore.server"),
+            *program_argv("memcore.vectorstore.server"),
             f"--data={home.data / 'vectors'}",
             f"--port={doors.store_port}",
             f"--api-key-file={key_file}",
@@ -42,7 +42,7 @@ def crews(home: Home, *, also: Collection[str] = ()) -> tuple[Part, ...]:
     workers = tuple(
         Part(
             name=f"worker-{name}",
-            argv=(*_python("workers.run"), f"--group={name}"),
+            argv=(*program_argv("workers.run"), f"--group={name}"),
             is_ready=file_appears(Heartbeat.of(home.path, f"worker-{name}").path),
             is_well=Heartbeat.of(home.path, f"worker-{name}").is_fresh,
             is_beside=name != STORE.name,
@@ -57,7 +57,7 @@ def crews(home: Home, *, also: Collection[str] = ()) -> tuple[Part, ...]:
     )
     beat = Part(
         name="beat",
-        argv=_python("workers.beat"),
+        argv=program_argv("workers.beat"),
         is_ready=file_appears(Heartbeat.of(home.path, "beat").path),
         is_well=Heartbeat.of(home.path, "beat").is_fresh,
         is_beside=True,
@@ -69,11 +69,7 @@ def flower(doors: Doors) -> Part:
     """Return Flower, which shows jobs and workers to people."""
     return Part(
         name="flower",
-        argv=_python("ops.flower"),
+        argv=program_argv("ops.flower"),
         is_ready=http_answers(doors.flower_port, "/healthcheck"),
         is_beside=True,
     )
-
-
-def _python(module: str) -> tuple[str, ...]:
-    return (sys.executable, "-m", module)

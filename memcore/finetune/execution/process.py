@@ -16,6 +16,7 @@ from memcore.finetune.lines import write_text
 from memcore.finetune.markers import Said
 from memcore.finetune.parent import PARENT
 from memcore.finetune.runner import CONFIG
+from memcore.programs import program_argv
 
 #: How long the last words of a runner that has ended are waited for: a child of it may hold its output open for ever.
 _LAST_WORDS = 1.0
@@ -40,7 +41,7 @@ class ProcessExecutor:
         grace: float = GRACE,
     ) -> None:
         self._scratch = scratch
-        self._command = [python, "-m", "memcore.finetune.runner"]
+        self._command = program_argv("memcore.finetune.runner", python=python)
         self._environment = dict(environment or {})
         self._grace = grace
 

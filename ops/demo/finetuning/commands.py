@@ -2,10 +2,10 @@
 
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 from memcore.errors import MemoryStoreError
+from memcore.programs import program_argv
 from ops.cli.console import say
 
 #: How long a command may take, in seconds: the longest stays until a run has ended.
@@ -25,7 +25,7 @@ class Commands:
     def type(self, *words: str) -> None:
         """Show the line, run it, and let it print what it prints. Raises MemoryStoreError when it ends badly."""
         say(f"\n$ {shlex.join(['memtend', *words])}")
-        argv = [sys.executable, "-c", "from ops.cli.main import run; run()", *words, "--home", str(self._home)]
+        argv = [*program_argv("ops.cli.main"), *words, "--home", str(self._home)]
         code = subprocess.run(argv, stdin=subprocess.DEVNULL, timeout=_LIMIT_SECONDS, check=False).returncode
         if code:
             raise MemoryStoreError(f"memtend {words[0]} {words[1]} ended with exit code {code}")

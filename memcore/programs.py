@@ -1,0 +1,81 @@
+"""Start a program of memtend: ``python -P -m memcore.programs MODULE ARGUMENTS``, and the command ``memtend``.
+
+The folders of the programs have common names (``ops``, ``scheduler``, ``tasks``, ``workers``), which a project may have
+too. The wheel keeps them below this package, where no import finds them by accident; a checkout keeps them beside it.
+What starts here finds them first, and nothing of the working directory or of ``PYTHONPATH`` in their place.
+"""
+
+import os
+import runpy
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+
+_PACKAGE = Path(__file__).parent
+
+#: Where the wheel keeps the programs; in a checkout there is no such folder.
+_IN_WHEEL = _PACKAGE / "_programs"
+
+#: What holds the folders of the programs.
+FOLDER = _IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parent
+
+#: Variables by which Celery, Django and Flower are told of a project of one's own. Celery puts its broker before ours.
+_OF_OTHERS = ("CELERY_", "DJANGO_", "FLOWER_")
+
+#: Exit code for a wrong call.
+EXIT_USAGE = 2
+
+
+def program_argv(module: str, *, python: str = sys.executable) -> tuple[str, ...]:
+    """Return the command line that starts a program as a process of its own; its arguments follow.
+
+    Args:
+        module: the program, such as ``workers.run``.
+        python: another interpreter that memtend is installed for.
+    """
+    return (python, "-P", "-m", "memcore.programs", module)
+
+
+def import_path(entries: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """Return where programs look for modules: our own folders, then what is installed, then ``PYTHONPATH``.
+
+    Plug-ins that only ``PYTHONPATH`` names are still found; a ``celery.py`` or ``redis.py`` there replaces nothing.
+    Where memtend itself stands in a folder of ``PYTHONPATH`` (``pip install --target``), so do its libraries: that
+    folder keeps its place.
+
+    Args:
+        entries: ``sys.path`` without the folder of the script or the working directory.
+        environ: the environment that named ``PYTHONPATH``.
+    """
+    named = {str(Path(entry).absolute()) for entry in environ.get("PYTHONPATH", "").split(os.pathsep)}
+    behind = [entry for entry in entries if entry in named and entry != str(_PACKAGE.parent)]
+    return [str(FOLDER), *(entry for entry in entries if entry not in behind and entry != str(FOLDER)), *behind]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one program in this process; return its exit code, unless it ends the process itself."""
+    if not argv:
+        sys.stderr.write("usage: python -P -m memcore.programs MODULE [ARGUMENTS], such as workers.health beat\n")
+        return EXIT_USAGE
+    _stand_alone()
+    sys.argv = list(argv)
+    runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
+    return 0
+
+
+def memtend() -> None:
+    """Run the command line; the entry point of the ``memtend`` script."""
+    _stand_alone()
+    import_module("ops.cli.main").run()
+
+
+def _stand_alone() -> None:
+    # Without -P the first entry is the folder of the script, or the working directory.
+    sys.path[:] = import_path(sys.path[0 if sys.flags.safe_path else 1 :], os.environ)
+    for name in [name for name in os.environ if name.startswith(_OF_OTHERS)]:
+        del os.environ[name]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
