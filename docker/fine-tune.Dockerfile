@@ -46,4 +46,4 @@ USER 10001:10001
 WORKDIR /tmp
 HEALTHCHECK --interval=10s --timeout=5s --retries=3 --start-period=60s \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:15002/healthz', timeout=4)"]
-ENTRYPOINT ["python", "-m", "memcore.finetune.runner"]
+ENTRYPOINT ["python", "-P", "-m", "memcore.programs", "memcore.finetune.runner"]

@@ -20,9 +20,6 @@ _IN_WHEEL = _PACKAGE / "_programs"
 #: What holds the folders of the programs.
 FOLDER = _IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parent
 
-#: Variables by which Celery, Django and Flower are told of a project of one's own. Celery puts its broker before ours.
-_OF_OTHERS = ("CELERY_", "DJANGO_", "FLOWER_")
-
 #: Exit code for a wrong call.
 EXIT_USAGE = 2
 
@@ -58,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
     if not argv:
         sys.stderr.write("usage: python -P -m memcore.programs MODULE [ARGUMENTS], such as workers.health beat\n")
         return EXIT_USAGE
-    _stand_alone()
+    _use_own_folders()
     sys.argv = list(argv)
     runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
     return 0
@@ -66,15 +63,13 @@ def main(argv: Sequence[str]) -> int:
 
 def memtend() -> None:
     """Run the command line; the entry point of the ``memtend`` script."""
-    _stand_alone()
+    _use_own_folders()
     import_module("ops.cli.main").run()
 
 
-def _stand_alone() -> None:
+def _use_own_folders() -> None:
     # Without -P the first entry is the folder of the script, or the working directory.
     sys.path[:] = import_path(sys.path[0 if sys.flags.safe_path else 1 :], os.environ)
-    for name in [name for name in os.environ if name.startswith(_OF_OTHERS)]:
-        del os.environ[name]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Flower for this stack: ``python -m ops.flower``; behind a password, on loopback, without a word of any memory."""
+"""Flower for this stack: the program ``ops.flower``; behind a password, on loopback, without a word of any memory."""
 
 import os
 import sys
@@ -49,6 +49,9 @@ def main() -> int:
     except MemoryError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_CONFIG
+    # Flower puts its own variables before its command line.
+    for name in [name for name in os.environ if name.startswith("FLOWER_")]:
+        del os.environ[name]
     app.start(argv=arguments)
     return 0
 

@@ -11,7 +11,6 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -26,9 +25,10 @@ from typing import Any, BinaryIO
 from urllib.parse import parse_qs, urlsplit
 
 from memcore.finetune.runner import CONFIG
+from memcore.programs import program_argv
 
 #: The real runner, as an image's entry point would start it.
-RUNNER = [sys.executable, "-m", "memcore.finetune.runner"]
+RUNNER = [*program_argv("memcore.finetune.runner")]
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Stage runners that misbehave: Python files that stand in the place of ``python -m memcore.finetune.runner``."""
+"""Stage runners that misbehave: Python files that stand in the place of the stage runner."""
 
 import os
 import stat

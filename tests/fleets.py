@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from pathlib import Path
 from stacks import MEMTEND, clean_environ, wait_until
 
 from memcore.config.settings import Settings
+from memcore.programs import program_argv
 from workers.heartbeat import Heartbeat
 
 #: Seconds that a part gets to stop: a worker alone may take 40 to give back what it holds.
@@ -66,7 +66,7 @@ class Fleet:
     def health(self, part: str) -> int:
         """Ask as a container's probe does."""
         return subprocess.run(
-            [sys.executable, "-m", "workers.health", part], env=self.environ, capture_output=True, check=False
+            [*program_argv("workers.health"), part], env=self.environ, capture_output=True, check=False
         ).returncode
 
     def is_well(self, part: str) -> bool:

@@ -1,7 +1,6 @@
 """The stub of a language model as a process of its own, and what tests tell it and ask it."""
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any
 import httpx
 from repository import ROOT
 
+from memcore.programs import program_argv
 from ops.stub_llm.fault import Fault, Orders, Scripted
 
 
@@ -55,7 +55,7 @@ class StubLLM:
 def stub_llm(*options: str) -> Iterator[StubLLM]:
     """Yield a stub that answers; it ends with the block."""
     with subprocess.Popen(
-        [sys.executable, "-m", "ops.stub_llm", *options], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        [*program_argv("ops.stub_llm"), *options], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as process:
         try:
             assert process.stdout is not None

@@ -7,6 +7,7 @@ from celery import Celery
 
 from memcore.backends.factory import create_configured_embedder
 from memcore.client.broker_queues import broker_queues
+from memcore.client.celery_app import OwnCelery
 from memcore.clock import Clock, utc_now
 from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
@@ -43,7 +44,7 @@ def create_app(settings: Settings, *, group: WorkerGroup = STORE, clock: Clock =
     policy = effective_policy(settings.policy_path)
     if Queue.FINETUNE in group.queues:
         require_executor(execution_of(settings, policy))
-    app = Celery("memtend", set_as_current=False)
+    app = OwnCelery("memtend")
     _configure(app, settings, group)
     bell = BrokerBell(app)
     # Loaded once, wherever that is asked first: a prefork parent does so for all its children.

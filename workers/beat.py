@@ -1,4 +1,4 @@
-"""Beat: ``python -m workers.beat`` rings the static schedule, and keeps nothing: the ledger knows who is due."""
+"""Beat: ``workers.beat`` rings the static schedule, and keeps nothing: the ledger knows who is due."""
 
 import os
 import sys

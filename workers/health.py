@@ -1,4 +1,4 @@
-"""``python -m workers.health PART``: exit code 0 while a worker or beat on this machine takes jobs, else 1.
+"""``workers.health PART``: exit code 0 while a worker or beat on this machine takes jobs, else 1.
 
 For probes of containers and machines. It looks at the part's heartbeat alone, so it costs a few milliseconds and asks
 nobody; a part that runs and has stopped taking jobs is not well.
@@ -18,7 +18,7 @@ EXIT_USAGE = 2
 def main(argv: Sequence[str]) -> int:
     """Look at one part's heartbeat; return the exit code and say in one sentence what was seen."""
     if len(argv) != 1:
-        sys.stderr.write("usage: python -m workers.health PART, such as worker-store or beat\n")
+        sys.stderr.write("usage: python -m memcore.programs workers.health PART, such as worker-store or beat\n")
         return EXIT_USAGE
     heartbeat = Heartbeat.of(home_folder(os.environ), argv[0])
     age = heartbeat.age_seconds()

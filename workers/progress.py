@@ -11,6 +11,7 @@ from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
+from memcore.client.celery_app import OwnCelery
 from memcore.client.sender import PROGRESS
 from memcore.config.address import Address
 from memcore.config.settings import Settings
@@ -75,7 +76,7 @@ class TaskProgress:
         # outcome and wrong for a word on the way.
         if self._results is None:
             address = Address.of(self._settings.result_url)
-            app = Celery(set_as_current=False, backend=address.url)
+            app = OwnCelery(backend=address.url)
             app.conf.update(
                 result_serializer="json",
                 accept_content=["json"],

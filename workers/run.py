@@ -1,4 +1,4 @@
-"""One worker process: ``python -m workers.run --group store``, with settings from environment or stack file."""
+"""One worker process: the program ``workers.run --group store``, with settings from environment or stack file."""
 
 import argparse
 import os
@@ -31,7 +31,7 @@ def arguments_of(group: WorkerGroup) -> list[str]:
 
 def main(argv: Sequence[str]) -> int:
     """Run a worker until it is told to stop; return its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m workers.run", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m memcore.programs workers.run", description=__doc__)
     parser.add_argument("--group", required=True, choices=sorted(GROUPS))
     chosen = group(parser.parse_args(argv).group)
     try:

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from amqp.exceptions import AMQPError
-from celery import Celery
 from celery.exceptions import CeleryError
 from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
 from memcore.client.broker_queues import broker_queues
+from memcore.client.celery_app import OwnCelery
 from memcore.client.outlet import Outlet
 from memcore.client.posting import Posting
 from memcore.client.receipts import JobState, JobStatus
@@ -54,7 +54,7 @@ class Sender:
         # Two apps: one that knows the results would subscribe to each job's result as it sends the job and unsubscribe
         # again, two commands beside the one that matters. Outcomes are asked for here, never waited for.
         broker = Address.of(broker_url)
-        self._app = Celery(set_as_current=False, broker=broker.url)
+        self._app = OwnCelery(broker=broker.url)
         self._app.conf.update(
             task_serializer="json",
             accept_content=["json"],
@@ -66,7 +66,7 @@ class Sender:
         )
         self._outlet = Outlet(self._app)
         results = Address.of(result_url) if result_url else None
-        self._outcomes = Celery(set_as_current=False, backend=results.url if results else None)
+        self._outcomes = OwnCelery(backend=results.url if results else None)
         self._outcomes.conf.update(
             accept_content=["json"],
             redis_socket_connect_timeout=_CONNECT_SECONDS,

@@ -1,4 +1,4 @@
-"""The demo: ``python -m ops.demo`` starts a stack in a fresh folder, brings the fleet in, and shows its first night."""
+"""The demo: ``ops.demo`` starts a stack in a fresh folder, brings the fleet in, and shows its first night."""
 
 import argparse
 import json
@@ -28,7 +28,7 @@ _UNDONE = "support"
 
 def main(argv: Sequence[str]) -> int:
     """Run the demo; return 0 when every account balances."""
-    parser = argparse.ArgumentParser(prog="python -m ops.demo", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m memcore.programs ops.demo", description=__doc__)
     parser.add_argument("--home", type=Path, help="keep the data here; else a temporary folder that is removed")
     parser.add_argument("--model", help="which model of MEMTEND_LLM_URL is asked; else the first that it lists")
     given = parser.parse_args(argv)

@@ -1,4 +1,4 @@
-"""``python -m ops.stub_llm``: print the address as soon as questions can be asked, then answer until interrupted."""
+"""The program ``ops.stub_llm``: print the address as soon as questions can be asked, then answer until interrupted."""
 
 import argparse
 import contextlib
@@ -10,7 +10,7 @@ from ops.stub_llm.server import StubServer
 
 def main() -> None:
     """Serve until interrupted."""
-    parser = argparse.ArgumentParser(prog="python -m ops.stub_llm", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m memcore.programs ops.stub_llm", description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="port on loopback; 0 takes any that is free")
     parser.add_argument("--obedient", action="store_true", help="do what instructions in the data say")
     parser.add_argument("--key", help="the only bearer token that is let in")

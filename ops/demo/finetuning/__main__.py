@@ -1,4 +1,4 @@
-"""The demo of fine-tuning: ``python -m ops.demo.finetuning`` trains an embedder, lets it serve, goes back."""
+"""The demo of fine-tuning: ``ops.demo.finetuning`` trains an embedder, lets it serve, goes back."""
 
 import argparse
 import os
@@ -24,7 +24,7 @@ from ops.demo.running import running
 
 def main(argv: Sequence[str]) -> int:
     """Run the demo; return 0 when the checkpoint served, nobody was hurt, and the way back led back."""
-    parser = argparse.ArgumentParser(prog="python -m ops.demo.finetuning", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m memcore.programs ops.demo.finetuning", description=__doc__)
     parser.add_argument("--home", type=Path, help="keep the data here; else a temporary folder that is removed")
     home: Path | None = parser.parse_args(argv).home
     folder = (home or Path(tempfile.mkdtemp(prefix="memtend-demo-"))).absolute()

@@ -18,6 +18,7 @@ from memcore.finetune.execution.container_paths import CHECKPOINTS, DATA
 from memcore.finetune.health import DEFAULT_HOST, DEFAULT_PORT
 from memcore.finetune.runner_config import DEFAULT_CONFIG
 from memcore.jobs.queues import Queue
+from memcore.programs import program_argv
 from ops.cli.main import build
 from workers.app import SOFT_SHUTDOWN_SECONDS
 from workers.groups import GROUPS
@@ -54,7 +55,7 @@ def test_the_file_keeps_the_compose_specification() -> None:
 @pytest.mark.parametrize("name", ["worker-store", "worker-night", "worker-llm", "beat"])
 def test_the_check_of_each_part_looks_at_the_heartbeat_that_the_part_keeps(name: str) -> None:
     service = SERVICES[name]
-    assert service["healthcheck"]["test"] == ["CMD", "python", "-m", "workers.health", name]
+    assert service["healthcheck"]["test"] == ["CMD", *program_argv("workers.health", python="python"), name]
     group = service["command"][-1]
     assert name == ("beat" if group == "beat" else f"worker-{group}")
     # The heartbeats are in memory, in a folder that the user of the image may write.
@@ -168,7 +169,8 @@ def test_the_image_runs_as_the_user_that_compose_names(name: str) -> None:
 def test_the_fine_tune_image_is_the_runner_with_its_health_check(variant: str) -> None:
     name = "fine-tune" if variant == "cpu" else "fine-tune-gpu"
     dockerfile, service = dockerfile_of(name), SERVICES[name]
-    assert 'ENTRYPOINT ["python", "-m", "memcore.finetune.runner"]' in dockerfile
+    entrypoint = json.dumps(program_argv("memcore.finetune.runner", python="python"))
+    assert f"ENTRYPOINT {entrypoint}" in dockerfile
     assert f"http://{DEFAULT_HOST}:{DEFAULT_PORT}/healthz" in dockerfile
     assert f"FROM wanted AS torch-{variant}" in dockerfile
     assert service["build"]["args"] == {"VARIANT": variant}
