@@ -303,12 +303,13 @@ _MODULES = ("memcore.models", "memcore.errors", "memcore.client", "memcore.backe
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULE_OF:
-        return getattr(import_module(_MODULE_OF[name]), name)
     if name in __all__:
-        for module in _MODULES:
-            found = getattr(import_module(module), name, None)
-            if found is not None:
-                return found
+        from memcore.extras import naming_extras  # noqa: PLC0415  # with the first name, as all modules
+
+        with naming_extras():
+            for module in [_MODULE_OF[name]] if name in _MODULE_OF else _MODULES:
+                found = getattr(import_module(module), name, None)
+                if found is not None:
+                    return found
     msg = f"module 'memcore' has no attribute {name!r}"
     raise AttributeError(msg)

@@ -9,6 +9,7 @@
     ├── MemoryEmbeddingError         retryable: an embedder failed
     ├── MemoryNotFoundError          the id names nothing
     ├── MemoryConfigError            a setting is wrong; the message names the key and the limit
+    │   └── MissingExtraError        a library is not installed; the message names the command that installs it
     ├── MemoryInputError             a caller's value is wrong; the message names the field and the limit
     ├── MemoryCapabilityError        this backend cannot do that
     ├── MemoryQueueFullError         retryable: the queue holds as much as it may
@@ -93,6 +94,20 @@ class MemoryNotFoundError(MemoryError):
 
 class MemoryConfigError(MemoryError):
     """The configuration is invalid; the message names the key."""
+
+
+class MissingExtraError(MemoryConfigError):
+    """A library is not installed on this machine: install the extra that brings it.
+
+    Args:
+        extra: the extra, such as ``engine``.
+        module: the module that is missing.
+    """
+
+    def __init__(self, extra: str, module: str) -> None:
+        super().__init__(f"{module} is not installed: pip install 'memtend[{extra}]'")
+        self.extra = extra
+        self.module = module
 
 
 class MemoryInputError(MemoryError):

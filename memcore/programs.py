@@ -8,9 +8,13 @@ What starts here finds them first, and nothing of the working directory or of ``
 import os
 import runpy
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+
+from memcore.errors import MissingExtraError
+from memcore.extras import naming_extras
 
 _PACKAGE = Path(__file__).parent
 
@@ -22,6 +26,9 @@ FOLDER = _IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parent
 
 #: Exit code for a wrong call.
 EXIT_USAGE = 2
+
+#: Exit code where a library is missing: as for configuration that is wrong, so that no supervisor tries again.
+EXIT_MISSING = 2
 
 
 def program_argv(module: str, *, python: str = sys.executable) -> tuple[str, ...]:
@@ -57,14 +64,28 @@ def main(argv: Sequence[str]) -> int:
         return EXIT_USAGE
     _use_own_folders()
     sys.argv = list(argv)
-    runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
+    with _telling():
+        runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
     return 0
 
 
 def memtend() -> None:
     """Run the command line; the entry point of the ``memtend`` script."""
     _use_own_folders()
-    import_module("ops.cli.main").run()
+    with _telling():
+        import_module("ops.cli.main").run()
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    try:
+        with naming_extras():
+            yield
+    except MissingExtraError as error:
+        # What reads alone is not enough for a program.
+        missing = MissingExtraError("worker" if error.extra == "engine" else error.extra, error.module)
+        sys.stderr.write(f"memtend: {missing}\n")
+        sys.exit(EXIT_MISSING)
 
 
 def _use_own_folders() -> None:

@@ -8,7 +8,6 @@ from amqp.exceptions import AMQPError
 from celery.exceptions import CeleryError
 from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
-from sqlalchemy.exc import SQLAlchemyError
 
 from memcore.client.broker_queues import broker_queues
 from memcore.client.celery_app import OwnCelery
@@ -18,6 +17,7 @@ from memcore.client.receipts import JobState, JobStatus
 from memcore.client.vigil import Vigil
 from memcore.config.address import Address
 from memcore.errors import MemoryConnectionError
+from memcore.extras import naming_extras
 from memcore.jobs.names import TaskName
 from memcore.jobs.queues import Queue
 
@@ -39,7 +39,7 @@ _RUNNING_STATES = {"STARTED", PROGRESS, "RECEIVED"}
 #: What kombu must be told of a Redis broker.
 _PATIENCE = {"socket_connect_timeout": _CONNECT_SECONDS, "socket_keepalive": True}
 
-_BROKER_ERRORS = (OSError, AMQPError, CeleryError, KombuError, RedisError, SQLAlchemyError)
+_BROKER_ERRORS = (OSError, AMQPError, CeleryError, KombuError, RedisError)
 
 
 #: Says how many of these jobs a queue may take now; raises when it may take none.
@@ -50,7 +50,11 @@ class Sender:
     """Publish jobs by name and read their outcomes; needs no worker code."""
 
     def __init__(self, broker_url: str, result_url: str | None) -> None:
-        """Prepare the connection; nothing is opened before the first job."""
+        """Prepare the connection; nothing is opened before the first job.
+
+        Raises:
+            MissingExtraError: the outcomes are in a database, and what speaks to it is not installed.
+        """
         # Two apps: one that knows the results would subscribe to each job's result as it sends the job and unsubscribe
         # again, two commands beside the one that matters. Outcomes are asked for here, never waited for.
         broker = Address.of(broker_url)
@@ -66,6 +70,7 @@ class Sender:
         )
         self._outlet = Outlet(self._app)
         results = Address.of(result_url) if result_url else None
+        self._result_errors = _result_errors(results)
         self._outcomes = OwnCelery(backend=results.url if results else None)
         self._outcomes.conf.update(
             accept_content=["json"],
@@ -108,7 +113,7 @@ class Sender:
             return
         try:
             self._outcomes.backend.forget(job_id)
-        except _BROKER_ERRORS as error:
+        except self._result_errors as error:
             msg = f"the outcome cannot be dropped: {type(error).__name__}; is the result store running?"
             raise MemoryConnectionError(msg) from error
 
@@ -119,7 +124,7 @@ class Sender:
             raise MemoryConnectionError(msg)
         try:
             meta = self._outcomes.backend.get_task_meta(job_id)
-        except _BROKER_ERRORS as error:
+        except self._result_errors as error:
             msg = f"the outcome cannot be read: {type(error).__name__}; is the result store running?"
             raise MemoryConnectionError(msg) from error
         return _status(job_id, meta)
@@ -140,6 +145,14 @@ class Sender:
         """Close every connection."""
         self._app.close()
         self._outcomes.close()
+
+
+def _result_errors(results: Address | None) -> tuple[type[Exception], ...]:
+    if results is None or not results.is_database:
+        return _BROKER_ERRORS
+    with naming_extras():
+        from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415  # only where it keeps the outcomes
+    return (*_BROKER_ERRORS, SQLAlchemyError)
 
 
 def _status(job_id: str, meta: dict[str, Any]) -> JobStatus:

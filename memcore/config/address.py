@@ -70,6 +70,11 @@ class Address(Frozen):
         """Whether a Redis or Valkey server keeps the queues."""
         return scheme_of(self.url) in {"redis", "rediss", "redis+socket", "rediss+socket", "sentinel"}
 
+    @property
+    def is_database(self) -> bool:
+        """Whether a database keeps the outcomes."""
+        return self.url.startswith("db+")
+
 
 def scheme_of(url: str) -> str:
     """Return the URL's scheme in lower case."""

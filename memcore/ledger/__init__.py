@@ -8,6 +8,8 @@ many. The names below load their modules when they are first asked for: migratio
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from memcore.extras import require_extra
+
 if TYPE_CHECKING:
     from memcore.ledger.agent import Agent, AgentSpec
     from memcore.ledger.agents import Agents
@@ -57,6 +59,8 @@ __all__ = [
     "Trajectory",
     "next_slot",
 ]
+
+require_extra("engine")
 
 _MODULE_OF = {
     name: f"memcore.ledger.{module}"
