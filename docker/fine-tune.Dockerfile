@@ -7,7 +7,7 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /opt/memtend
 WORKDIR /src
 COPY constraints.txt pyproject.toml README.md LICENSE ./
-RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; e = p['optional-dependencies']; w = [x for x in (*p['dependencies'], *e['onnx'], *e['finetune']) if not x.startswith('memtend[')]; open('wanted.txt', 'w').write('\n'.join(w)); open('torch.txt', 'w').write(next(x for x in w if x.startswith('torch==')))"
+RUN mkdir memcore ops scheduler tasks workers && grep -o "torch==[^\"]*" pyproject.toml > torch.txt
 
 # The same version of torch twice: the CPU's wheel stands in an index of its own, and of two the local version counts as later.
 FROM wanted AS torch-cpu
@@ -19,13 +19,14 @@ RUN /opt/memtend/bin/pip install -c constraints.txt -r torch.txt
 
 FROM torch-${VARIANT} AS build
 # Third-party wheels first: they change rarely, the code often.
-RUN /opt/memtend/bin/pip install -c constraints.txt hatchling -r wanted.txt
+RUN /opt/memtend/bin/pip install -c constraints.txt hatchling && \
+    /opt/memtend/bin/pip install -c constraints.txt --no-build-isolation ".[finetune]"
 COPY memcore memcore
 COPY ops ops
 COPY scheduler scheduler
 COPY tasks tasks
 COPY workers workers
-RUN /opt/memtend/bin/pip install --no-deps --no-build-isolation . && \
+RUN /opt/memtend/bin/pip install --no-deps --no-build-isolation --force-reinstall . && \
     /opt/memtend/bin/pip uninstall -y hatchling pip && \
     /opt/memtend/bin/python -m compileall -q /opt/memtend/lib
 

@@ -7,15 +7,15 @@ RUN python -m venv /opt/memtend
 WORKDIR /src
 COPY constraints.txt pyproject.toml README.md LICENSE ./
 # Third-party wheels first: they change rarely, the code often.
-RUN /opt/memtend/bin/pip install -c constraints.txt hatchling && \
-    python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; print(*p['dependencies'], *p['optional-dependencies']['postgres'], sep='\n')" > wanted.txt && \
-    /opt/memtend/bin/pip install -c constraints.txt -r wanted.txt
+RUN mkdir memcore ops scheduler tasks workers && \
+    /opt/memtend/bin/pip install -c constraints.txt hatchling && \
+    /opt/memtend/bin/pip install -c constraints.txt --no-build-isolation ".[worker,postgres]"
 COPY memcore memcore
 COPY ops ops
 COPY scheduler scheduler
 COPY tasks tasks
 COPY workers workers
-RUN /opt/memtend/bin/pip install --no-deps --no-build-isolation . && \
+RUN /opt/memtend/bin/pip install --no-deps --no-build-isolation --force-reinstall . && \
     /opt/memtend/bin/pip uninstall -y hatchling pip && \
     /opt/memtend/bin/python -m compileall -q /opt/memtend/lib
 

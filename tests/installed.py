@@ -40,11 +40,12 @@ def closure(*extras: str) -> dict[str, Distribution]:
     return found
 
 
-def library_folder(folder: Path, *extras: str) -> Path:
+def library_folder(folder: Path, *extras: str, ours: Path = ROOT) -> Path:
     """Fill a folder with links to our own folders and to all that the extras install; it serves as PYTHONPATH."""
     folder.mkdir(parents=True)
     for room in ROOMS:
-        (folder / room).symlink_to(ROOT / room)
+        if (ours / room).is_dir():
+            (folder / room).symlink_to(ours / room)
     for each in closure(*extras).values():
         for top in {path.parts[0] for path in each.files or () if path.parts[0] not in {"..", "__pycache__"}}:
             if not (folder / top).exists():

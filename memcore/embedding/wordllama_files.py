@@ -1,5 +1,7 @@
 """The wordllama model, read from the files of its wheel."""
 
+import sys
+import sysconfig
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +19,12 @@ if TYPE_CHECKING:
 
 #: Where the wheel keeps the table, below its package folder: 32,000 tokens by 256 dimensions in float16.
 _WEIGHTS = Path("weights", "l2_supercat_256.safetensors")
+
+#: The wheel, as pip is asked for it.
+WHEEL = "wordllama==0.4.0.post1"
+
+#: The first Python for which there is no such wheel. Data files alone are read, so that one of another Python serves.
+FIRST_WITHOUT = (3, 14)
 
 #: The name of the table in that file.
 _TENSOR = "embedding.weight"
@@ -45,7 +53,9 @@ class WordllamaModel:
         """
         spec = find_spec("wordllama")
         if spec is None or spec.origin is None:
-            raise MemoryConfigError("embedder: 'static' needs the wheel wordllama, which is not installed")
+            raise MemoryConfigError(
+                f"embedder: 'static' reads files of the wheel wordllama: {installs(sys.version_info)}"
+            )
         folder = Path(spec.origin).parent
         try:
             # The wheel's float16 file is read to its end here; nothing stays mapped.
@@ -59,3 +69,12 @@ class WordllamaModel:
         tokenizer.no_padding()
         tokenizer.no_truncation()
         return cls(table=table, tokenizer=tokenizer, tokens=tuple(sorted(vocabulary, key=vocabulary.__getitem__)))
+
+
+def installs(version: tuple[int, ...]) -> str:
+    """Return the command that installs the wheel for a Python of this version."""
+    if version < FIRST_WITHOUT:
+        return "pip install 'memtend[engine]'"
+    last = f"{FIRST_WITHOUT[0]}.{FIRST_WITHOUT[1] - 1}"
+    folder = sysconfig.get_path("purelib")
+    return f"pip install --no-deps --only-binary=:all: --python-version {last} --target {folder} {WHEEL}"

@@ -10,6 +10,7 @@ from importlib.metadata import Distribution
 from pathlib import Path
 
 import pytest
+from installed import library_folder
 from repository import ROOMS, ROOT
 from stacks import clean_environ, running_stack
 
@@ -31,6 +32,11 @@ class Project:
     python: Path
     witness: Path
     environ: dict[str, str]
+
+    @property
+    def site(self) -> Path:
+        """Where the wheel was installed to."""
+        return next((self.python.parent.parent / "lib").glob("python*/site-packages"))
 
     def run(self, *words: str, timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
         """Run a command of the environment's bin folder in the project's folder."""
@@ -57,18 +63,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     subprocess.run([*pip, "--no-index", "--no-deps", str(wheel)], check=True, capture_output=True)
     # The third-party wheels of this environment, without its own path files: our checkout is not seen there.
     libraries = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    site = next((folder / "venv" / "lib").glob("python*/site-packages"))
-    (site / "third_party.pth").write_text("\n".join(libraries), encoding="utf-8")
-    theirs = folder / "project"
-    witness = folder / "imported.txt"
-    # The folder that memtend is started in, and one of PYTHONPATH.
-    for place in (theirs, theirs / "lib"):
-        place.mkdir()
-        for name in MODULES:
-            (place / f"{name}.py").write_text(WITNESS.format(path=str(witness)), encoding="utf-8")
-        for name in PACKAGES:
-            (place / name).mkdir()
-            (place / name / "__init__.py").write_text(WITNESS.format(path=str(witness)), encoding="utf-8")
     environ = {
         **clean_environ(),
         "PYTHONPATH": "lib",
@@ -82,7 +76,17 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
         "BROKER_URL": "redis://127.0.0.1:1/0",
         "FLOWER_PORT": "1",
     }
-    return Project(folder=theirs, python=python, witness=witness, environ=environ)
+    made = Project(folder=folder / "project", python=python, witness=folder / "imported.txt", environ=environ)
+    (made.site / "third_party.pth").write_text("\n".join(libraries), encoding="utf-8")
+    # The folder that memtend is started in, and one of PYTHONPATH.
+    for place in (made.folder, made.folder / "lib"):
+        place.mkdir()
+        for name in MODULES:
+            (place / f"{name}.py").write_text(WITNESS.format(path=str(made.witness)), encoding="utf-8")
+        for name in PACKAGES:
+            (place / name).mkdir()
+            (place / name / "__init__.py").write_text(WITNESS.format(path=str(made.witness)), encoding="utf-8")
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +98,7 @@ def stack(project: Project) -> Generator[Project]:
 
 
 def test_the_wheel_adds_memcore_alone_to_what_can_be_imported(project: Project) -> None:
-    site = next((project.python.parent.parent / "lib").glob("python*/site-packages"))
-    installed = Distribution.at(next(site.glob("memtend-*.dist-info")))
+    installed = Distribution.at(next(project.site.glob("memtend-*.dist-info")))
     names = {path.parts[0] for path in installed.files or () if path.parts[0] not in {"..", installed.name}}
     assert {name for name in names if not name.endswith(".dist-info")} == {"memcore"}
     code = f"import importlib.util as util; print([name for name in {ROOMS!r} if util.find_spec(name)])"
@@ -114,22 +117,18 @@ def test_the_stack_works_and_imports_nothing_of_the_project(stack: Project) -> N
     assert not stack.witness.exists(), stack.witness.read_text()
 
 
-def test_an_engine_of_the_project_stores_where_its_address_says(stack: Project) -> None:
-    code = (
-        "import os, sys\n"
-        "sys.path[:] = [path for path in sys.path if path not in ('', os.getcwd())]\n"
-        "from memcore import MemoryCategory, MemoryClient, MemoryStoreRequest\n"
-        "from memcore.config.settings import Settings\n"
-        "note = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content='Deploys wait for the night.')\n"
-        "with MemoryClient.from_settings(Settings.load(os.environ)) as client:\n"
-        "    jobs = client.store('oncall', note).job_ids\n"
-        "    print(*(str(job.state) for job in client.wait(jobs, timeout_seconds=30)))\n"
+def test_an_engine_of_the_project_stores_and_reads_with_what_its_extra_installs(stack: Project, tmp_path: Path) -> None:
+    libraries = library_folder(tmp_path / "lib", "engine", ours=stack.site)
+    engine = subprocess.run(
+        [stack.python, "-S", ROOT / "docs" / "examples" / "store_and_search.py"],
+        cwd=stack.folder,
+        env={**stack.environ, "PYTHONPATH": str(libraries)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
-    environ = {key: value for key, value in stack.environ.items() if key != "PYTHONPATH"}
-    sent = subprocess.run(
-        [stack.python, "-c", code], cwd=stack.folder, env=environ, capture_output=True, text=True, check=False
-    )
-    assert sent.stdout.strip() == "done", sent.stderr
+    assert "The payment queue pages at 500 messages." in engine.stdout, engine.stderr
     assert not stack.witness.exists(), stack.witness.read_text()
 
 

@@ -39,6 +39,7 @@ from benchmarks.stock_mem0 import stock_mem0  # noqa: E402
 from benchmarks.storing import Storing  # noqa: E402
 from benchmarks.texts import Texts  # noqa: E402
 from benchmarks.transport import transports  # noqa: E402
+from benchmarks.weight import weights  # noqa: E402
 
 from memcore.client import MemoryClient  # noqa: E402
 from memcore.embedding.bm25 import Bm25Encoder  # noqa: E402
@@ -80,13 +81,14 @@ def main(argv: Sequence[str]) -> int:
     noise.append(_spin())
     learned, skill_targets = skill_cycles(size=options.executions, turns=1)
     found, found_targets = enforcing(RULES) if conversations() else ([], [])
-    figures += crowd + agenda + kept + learned + found
+    weighed, weight_targets = weights()
+    figures += crowd + agenda + kept + learned + found + weighed
     noise.append(_spin())
     spin = Figure(group="noise", name="the same 0.2 s of arithmetic", unit="ms", samples=noise)
     figures.append(spin)
     machine = _machine(foreign, time.monotonic() - begun)
     targets = _targets({figure.name: figure for figure in figures}) + queue_targets + crowd_targets
-    targets += agenda_targets + night_targets + skill_targets + found_targets
+    targets += agenda_targets + night_targets + skill_targets + found_targets + weight_targets
     show(figures, targets, machine)
     if options.json:
         save(options.json, figures, targets, machine)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from installed import declared
 
 from memcore.embedding import wordllama_files
 from memcore.embedding.pooling import Pooling
@@ -136,8 +137,18 @@ def test_the_identity_says_what_made_the_vectors(mean: StaticEmbedder) -> None:
 
 def test_a_missing_wheel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wordllama_files, "find_spec", lambda _name: None)
-    with pytest.raises(MemoryConfigError, match="wordllama"):
+    with pytest.raises(MemoryConfigError, match=r"wheel wordllama: pip install "):
         StaticEmbedder()
+
+
+def test_where_the_wheel_has_no_python_its_files_are_taken_from_the_last_that_it_has() -> None:
+    assert wordllama_files.installs((3, 13, 9)) == "pip install 'memtend[engine]'"
+    told = wordllama_files.installs((3, 14, 0))
+    assert "--only-binary=:all: --python-version 3.13 " in told
+    assert told.endswith(f" {wordllama_files.WHEEL}")
+    pinned = next(each for each in declared()["engine"] if each.name == "wordllama")
+    assert f"wordllama{pinned.specifier}" == wordllama_files.WHEEL
+    assert [pinned.marker.evaluate({"python_version": version}) for version in ("3.13", "3.14")] == [True, False]
 
 
 def test_a_wheel_without_its_files_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 from brokers import valkey_server
 from installed import closure, declared, library_folder
 from packaging.utils import canonicalize_name
-from repository import ROOMS, ROOT
+from repository import ROOMS, ROOT, source_files
 
 import memcore
 from memcore.errors import MissingExtraError
@@ -99,6 +99,16 @@ def test_every_public_name_works_or_names_the_extra_that_brings_it(store_only: P
     assert "LedgerOrgMemory" in refused
     for sentence in refused.values():
         assert re.fullmatch(r"\w+ is not installed: pip install 'memtend\[engine\]'", sentence)
+
+
+def test_an_engine_that_reads_needs_nothing_of_what_runs(tmp_path: Path) -> None:
+    # The store server, the migrations, and the errors of the library that a model's first question imports.
+    of_workers = ("memcore.vectorstore.", "memcore.ledger.migrat", "memcore.llm.trouble")
+    modules = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in source_files("memcore")]
+    wanted = [name for name in modules if not name.endswith("__init__") and not name.startswith(of_workers)]
+    code = "import importlib, sys\nfor name in sys.argv[1:]:\n    importlib.import_module(name)\n"
+    done = seen_by(library_folder(tmp_path / "lib", "engine"), code, *wanted)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
