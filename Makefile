@@ -28,7 +28,7 @@ help:  ## Show this list.
 	@echo "memtend: make TARGET"
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.core  ## Install memtend into .venv; then .venv/bin/memtend works.
+setup: $(VENV)/.core  ## Install memtend[worker] into .venv; then .venv/bin/memtend works.
 
 demo: $(VENV)/.core  ## Start everything in a fresh folder, keep a fleet's memories through a night, show it, stop.
 	$(BIN)/python -P -m memcore.programs ops.demo

@@ -79,7 +79,7 @@ def wait_until(condition: Callable[[], bool], *, seconds: float = 60.0, what: st
         sleep(0.05)
 
 
-def start_stack(home: Path, *, command: Path = MEMTEND, cwd: Path | None = None, **environ: str) -> StackAddress:
+def start_stack(home: Path, command: Path = MEMTEND, cwd: Path | None = None, /, **environ: str) -> StackAddress:
     """Start `memtend up` and return once it says that it is up; the caller ends it."""
     home.parent.mkdir(parents=True, exist_ok=True)
     output = home.parent / f"{home.name}.up.log"
@@ -124,10 +124,10 @@ def end_stack(home: Path, process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def running_stack(
-    home: Path, *, command: Path = MEMTEND, cwd: Path | None = None, **environ: str
+    home: Path, command: Path = MEMTEND, cwd: Path | None = None, /, **environ: str
 ) -> Generator[StackAddress]:
     """Run a stack for as long as the context is open; the same home finds the same data again."""
-    stack = start_stack(home, command=command, cwd=cwd, **environ)
+    stack = start_stack(home, command, cwd, **environ)
     try:
         yield stack
     finally:

@@ -54,7 +54,7 @@ class WordllamaModel:
         spec = find_spec("wordllama")
         if spec is None or spec.origin is None:
             raise MemoryConfigError(
-                f"embedder: 'static' reads files of the wheel wordllama: {installs(sys.version_info)}"
+                f"embedder: 'static' reads files of the wheel wordllama: {installs(sys.version_info[:3])}"
             )
         folder = Path(spec.origin).parent
         try:

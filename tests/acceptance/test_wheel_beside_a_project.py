@@ -93,7 +93,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 def stack(project: Project) -> Generator[Project]:
     home = Path(project.environ["MEMTEND_HOME"])
     command = project.python.with_name("memtend")
-    with running_stack(home, command=command, cwd=project.folder, **project.environ):
+    with running_stack(home, command, project.folder, **project.environ):
         yield project
 
 

@@ -41,7 +41,7 @@ def weights() -> tuple[list[Figure], list[Target]]:
                 Figure(group="weight", name=f"{kind}: packages", unit="packages", samples=[packages]),
                 Figure(group="weight", name=f"{kind}: size", unit="MB", samples=[size]),
             ]
-        _tried(folder / str(number), folder / "project")
+        _tried(folder / str(len(KINDS) - 1), folder / "project")
     return figures, [
         Target(name="packages of an engine that stores", values=figures[0].samples, wanted=MOST_PACKAGES, at_most=True),
         Target(name="MB of an engine that stores", values=figures[1].samples, wanted=MOST_MB, at_most=True),
@@ -70,9 +70,9 @@ def _tried(environment: Path, project: Path) -> None:
         (project / name / "__init__.py").write_text("raise SystemExit('theirs')\n", encoding="utf-8")
     command, home = environment / "bin" / "memtend", project / "home"
     environ = {**clean_environ(), "PYTHONPATH": str(project), "MEMTEND_HOME": str(home)}
-    with running_stack(home, command=command, cwd=project, PYTHONPATH=str(project)):
+    with running_stack(home, command, project, PYTHONPATH=str(project)):
         for words in (("store", "oncall", "Deploys wait for the night."), ("search", "oncall", "When do we deploy?")):
-            argv = [command, *words]
+            argv = [str(command), *words]
             done = subprocess.run(argv, cwd=project, env=environ, check=True, capture_output=True, text=True)
         if "Deploys wait" not in done.stdout:
             raise SystemExit(f"what was stored is not found: {done.stdout}{done.stderr}")

@@ -148,6 +148,7 @@ def test_where_the_wheel_has_no_python_its_files_are_taken_from_the_last_that_it
     assert told.endswith(f" {wordllama_files.WHEEL}")
     pinned = next(each for each in declared()["engine"] if each.name == "wordllama")
     assert f"wordllama{pinned.specifier}" == wordllama_files.WHEEL
+    assert pinned.marker
     assert [pinned.marker.evaluate({"python_version": version}) for version in ("3.13", "3.14")] == [True, False]
 
 
