@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -40,6 +41,11 @@ def parse_url(url: str, *, name: str) -> URL:
     if parsed.drivername in {"postgres", "postgresql", "postgresql+psycopg"}:
         return parsed.set(drivername="postgresql+psycopg")
     raise MemoryConfigError(f"{name}: {parsed.drivername} is not supported; use sqlite or postgresql")
+
+
+def sqlite_url(file: Path) -> str:
+    """Return the URL of a SQLite file; written by hand, a % or ? in its path would name another file."""
+    return URL.create("sqlite", database=str(file)).render_as_string(hide_password=False)
 
 
 def create_database_engine(url: URL) -> Engine:

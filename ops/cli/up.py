@@ -31,6 +31,8 @@ def up(
     if wrong:
         raise MemoryInputError("with", f"{wrong[0]!r} is not one of {', '.join(ON_DEMAND)}")
     set_up_plain_logs()
+    # Databases, logs and what else this process writes hold memories, names of agents and passwords.
+    os.umask(0o077)
     path = home_folder(os.environ, home)
     stack = start_stack(path, os.environ, prepare=_catch_signals, also=also or ())
     say(f"memtend is up in {path}; stop with Ctrl-C")

@@ -47,7 +47,7 @@ def write_broker_config(home: Home, doors: Doors) -> Path:
                 "protected-mode yes",
                 f"port {doors.broker_port}",
                 f"requirepass {doors.broker_password}",
-                f'dir "{home.data / "broker"}"',
+                f"dir {_quoted(home.data / 'broker')}",
                 "daemonize no",
                 "databases 4",
                 # Durable before it is accepted: a store job carries the only copy of its memory (STACK, Broker).
@@ -61,3 +61,9 @@ def write_broker_config(home: Home, doors: Doors) -> Path:
         encoding="utf-8",
     )
     return path
+
+
+def _quoted(path: Path) -> str:
+    """Return the path as one word of the configuration; control characters were refused with the data folder."""
+    escaped = str(path).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,14 +1,19 @@
 """The data folder of a stack: where its data, its logs, its passwords and its policy lie."""
 
+import os
 import secrets
 import socket
+import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import Field, SecretStr
 
 from memcore.config.settings import Settings
+from memcore.errors import MemoryConfigError
 from memcore.frozen import Frozen
+from memcore.ledger.engine import sqlite_url
 
 #: Bytes of randomness in each generated password.
 _PASSWORD_BYTES = 24
@@ -20,6 +25,10 @@ STARTER_POLICY = """\
 memory:
   level: persistent
 """
+
+
+#: What memtend itself puts into a data folder.
+_OWN_NAMES = {"data", "logs", "run", "fine-tune", "policy.yaml"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +58,22 @@ class Home:
         return self.path / "policy.yaml"
 
     def furnish(self) -> None:
-        """Create what is missing; only the owner may look inside."""
-        for folder in (self.path, self.data, self.logs, self.run, self.data / "broker", self.data / "vectors"):
+        """Create what is missing; only the owner may look inside, also where a folder of before let others.
+
+        Raises:
+            MemoryConfigError: the folder belongs to another user.
+        """
+        kept = (self.data, self.logs, self.run)
+        for folder in (self.path, *kept, self.data / "broker", self.data / "vectors"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Root may serve another user's stack.
+            if os.geteuid() not in {folder.stat().st_uid, 0}:
+                raise MemoryConfigError(f"{folder}: belongs to another user; choose another --home")
+        for folder in (*kept, self.path / "fine-tune"):
+            _close_to_others(folder)
+        # A folder that holds other things too, such as /tmp, is not ours alone to close.
+        if {entry.name for entry in self.path.iterdir()} <= _OWN_NAMES:
+            self.path.chmod(stat.S_IRWXU)
         if not self.policy.exists():
             self.policy.write_text(STARTER_POLICY, encoding="utf-8")
 
@@ -72,9 +94,9 @@ class Doors(Frozen):
         return Settings(
             broker_url=f"{broker}/0",
             result_url=f"{broker}/1",
-            database_url=f"sqlite:///{home.data}/ledger.db",
-            journal_url=f"sqlite:///{home.data}/journal.db",
-            history_url=f"sqlite:///{home.data}/history.db",
+            database_url=sqlite_url(home.data / "ledger.db"),
+            journal_url=sqlite_url(home.data / "journal.db"),
+            history_url=sqlite_url(home.data / "history.db"),
             qdrant_url=f"http://127.0.0.1:{self.store_port}",
             qdrant_api_key=SecretStr(self.store_key),
             flower_url=f"http://memtend:{self.flower_password}@127.0.0.1:{self.flower_port}",
@@ -106,6 +128,17 @@ def open_doors(home: Home) -> Doors:
     kept.touch(mode=0o600)
     kept.write_text(doors.model_dump_json(), encoding="utf-8")
     return doors
+
+
+def _close_to_others(folder: Path) -> None:
+    """Take every right of group and others from a folder and all below it; links are not followed."""
+    for root, _, files in os.walk(folder):
+        for path in (Path(root), *(Path(root, name) for name in files)):
+            # A stack that runs here may replace its files meanwhile.
+            with suppress(FileNotFoundError):
+                mode = path.stat().st_mode
+                if mode & (stat.S_IRWXG | stat.S_IRWXO) and (path == folder or not path.is_symlink()):
+                    path.chmod(stat.S_IMODE(mode) & stat.S_IRWXU)
 
 
 def _is_free(port: int) -> bool:

@@ -37,7 +37,9 @@ class PartProcess:
         self._set_old_log_aside()
         self.was_ready = False
         self._is_cleared = False
-        with self.log.open("ab") as log:
+        # Logs name agents, and a part's files hold memories: all that it creates is for the owner alone.
+        handle = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "ab") as log:
             self.process = subprocess.Popen(
                 self.part.argv,
                 env={**env, **self.part.env},
@@ -45,6 +47,7 @@ class PartProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                umask=0o077,
             )
         self._born = psutil.Process(self.process.pid).create_time()
 

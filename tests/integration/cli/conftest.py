@@ -9,7 +9,8 @@ from stacks import StackAddress, running_stack
 
 @pytest.fixture(scope="package")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Generator[StackAddress]:
-    with running_stack(tmp_path_factory.mktemp("cli") / "home") as address:
+    # A name that URLs, configuration files and shells read otherwise: every command must work there too.
+    with running_stack(tmp_path_factory.mktemp("cli") / "50% %41 #1?x='ü\"") as address:
         yield address
 
 

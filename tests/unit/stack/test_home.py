@@ -2,13 +2,22 @@ import json
 import os
 import socket
 import stat
+import sys
 from pathlib import Path
 
 import pytest
+from stacks import wait_until
 
+from memcore.config.home_folder import home_folder
+from memcore.config.settings import Settings
+from memcore.errors import MemoryConfigError
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.migrate import migrate, migrate_history
 from workers.stack.broker import broker_binary, write_broker_config
 from workers.stack.home import STARTER_POLICY, Doors, Home, open_doors
+from workers.stack.part import Part
 from workers.stack.parts import crews, flower, infrastructure
+from workers.stack.process import PartProcess
 
 
 @pytest.fixture
@@ -92,3 +101,98 @@ def test_no_command_line_of_a_part_shows_a_password(home: Home) -> None:
 def test_doors_are_closed_to_unknown_fields() -> None:
     with pytest.raises(ValueError, match="mood"):
         Doors.model_validate({"mood": 1})
+
+
+#: Names that a URL, a quoted string, a format or a shell would read as something else.
+ODD_NAMES = ["a b", "50%", "%41x", "what?x=1", "#1", "it's", 'quo"te', "ünï", "back\\slash", "a@b:c;d"]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_whatever_the_folder_is_called_its_databases_and_its_broker_lie_inside(tmp_path: Path, name: str) -> None:
+    home = Home(tmp_path / name)
+    home.furnish()
+    doors = open_doors(home)
+    doors.settings(home, tick_seconds=1, sweep_seconds=1).save_stack()
+    settings = Settings.load({}, home.path)
+    migrate(settings.ledger_urls)
+    migrate_history(settings.history_url)
+    ledger = Ledger.open(settings.ledger_urls)
+    ledger.switches.pause(settings.company)
+    ledger.close()
+    broker, _ = infrastructure(home, doors)
+    process = PartProcess(broker, home.logs / "broker.log")
+    process.start({})
+    try:
+        wait_until(lambda: process.look() or process.died() is not None, what="the broker")
+        assert process.is_well, process.log.read_text()
+    finally:
+        process.clear_away()
+    assert {path.name for path in tmp_path.iterdir()} == {name}
+    inside = {str(path.relative_to(home.data)) for path in home.data.rglob("*")}
+    assert {"ledger.db", "journal.db", "history.db", "broker/appendonlydir"} <= inside
+    assert not list(home.run.glob("*.aof"))
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "n\0l", "bell\a", "esc\x1b[31m", "\udcff", "c1\x9b"])
+def test_a_folder_whose_name_cannot_be_quoted_is_refused_in_one_sentence(tmp_path: Path, name: str) -> None:
+    with pytest.raises(MemoryConfigError, match=r"^--home: .*(control characters|UTF-8)") as caught:
+        home_folder({}, tmp_path / name)
+    assert str(caught.value).isprintable()
+    with pytest.raises(MemoryConfigError, match=r"^--home: "):
+        home_folder({"MEMTEND_HOME": str(tmp_path / name)})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_home_of_an_unknown_user_is_refused_in_one_sentence() -> None:
+    with pytest.raises(MemoryConfigError, match=r"^--home: "):
+        home_folder({}, Path("~nobody-has-this-name/memtend"))
+
+
+def test_an_existing_folder_is_closed_to_others_with_all_that_memtend_keeps_in_it(home: Home, tmp_path: Path) -> None:
+    (home.data / "vectors" / "shard").mkdir()
+    (tmp_path / "elsewhere").write_text("of somebody else")
+    (home.data / "link").symlink_to(tmp_path / "elsewhere")
+    files = [
+        *(home.data / name for name in ("ledger.db", "ledger.db-wal", "history.db-shm", "vectors/shard/segment")),
+        *(home.run / name for name in ("stack.json", "store.key")),
+        home.logs / "broker.log",
+    ]
+    for file in files:
+        file.write_text("kept")
+    for path in (*home.path.rglob("*"), home.path, tmp_path / "elsewhere"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+    home.furnish()
+
+    for path in (home.path, home.data, home.logs, home.run, home.data / "broker", home.data / "vectors" / "shard"):
+        assert mode(path) == 0o700, path
+    for file in files:
+        assert (mode(file), file.read_text()) == (0o600, "kept"), file
+    assert mode(tmp_path / "elsewhere") == 0o644
+
+
+def test_a_folder_that_holds_other_things_too_keeps_its_own_mode(home: Home) -> None:
+    (home.path / "of-a-person").mkdir(mode=0o755)
+    home.path.chmod(0o755)
+    home.data.chmod(0o755)
+    home.furnish()
+    assert (mode(home.path), mode(home.path / "of-a-person"), mode(home.data)) == (0o755, 0o755, 0o700)
+
+
+def test_a_folder_of_another_user_is_refused_in_one_sentence(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: home.path.stat().st_uid + 1)
+    with pytest.raises(MemoryConfigError, match="belongs to another user"):
+        home.furnish()
+
+
+def test_what_a_part_creates_is_for_the_owner_alone(home: Home) -> None:
+    made = home.data / "made"
+    part = Part(name="part", argv=(sys.executable, "-c", f"open({str(made)!r}, 'w')"), is_ready=made.exists)
+    before = os.umask(0o022)
+    try:
+        process = PartProcess(part, home.logs / "part.log")
+        process.start({})
+        wait_until(lambda: process.died() is not None, what="the part")
+    finally:
+        os.umask(before)
+    assert (mode(made), mode(home.logs / "part.log")) == (0o600, 0o600)
