@@ -52,6 +52,15 @@ def require_extra(extra: str) -> None:
             raise MissingExtraError(extra, module)
 
 
+def extra_of(error: ModuleNotFoundError) -> MissingExtraError | None:
+    """Return the error that names the extra of a missing module; None for a module that no extra installs."""
+    module = (error.name or "").partition(".")[0]
+    for extra, modules in EXTRAS.items():
+        if module in modules:
+            return MissingExtraError(extra, module)
+    return None
+
+
 @contextmanager
 def naming_extras() -> Iterator[None]:
     """Raise MissingExtraError, which names the command to install it, where a library of an extra is missing.
@@ -61,8 +70,7 @@ def naming_extras() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        module = (error.name or "").partition(".")[0]
-        for extra, modules in EXTRAS.items():
-            if module in modules:
-                raise MissingExtraError(extra, module) from error
-        raise
+        missing = extra_of(error)
+        if missing is None:
+            raise
+        raise missing from error

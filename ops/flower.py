@@ -6,10 +6,10 @@ from urllib.parse import urlsplit
 
 from memcore.config.address import Address
 from memcore.config.settings import Settings
-from memcore.errors import MemoryConfigError, MemoryError  # noqa: A004  # the reference fixes the name
+from memcore.errors import MemoryConfigError
+from memcore.operational import tell
 from workers.app import create_app
 from workers.logs import set_up_logs
-from workers.run import EXIT_CONFIG
 
 #: Jobs that Flower remembers; its own default of 100,000 grows without end (STACK, Settings).
 MAX_JOBS = 5_000
@@ -46,9 +46,8 @@ def main() -> int:
         # Flower looks into queues by itself and knows kombu's own schemes only; it takes no jobs, so it loses none.
         app.conf.update(broker_url=Address.of(settings.broker_url).url)
         arguments = arguments_of(settings)
-    except MemoryError as error:
-        sys.stderr.write(f"{error}\n")
-        return EXIT_CONFIG
+    except Exception as error:  # noqa: BLE001  # a defect is raised again
+        return tell(error)
     # Flower puts its own variables before its command line.
     for name in [name for name in os.environ if name.startswith("FLOWER_")]:
         del os.environ[name]

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from memcore.clock import Clock
 from memcore.config.policy import Policy
-from memcore.finetune.run_service import Step
 from memcore.intake import Written
 from memcore.jobs.outcomes import Outcome
 from memcore.jobs.payloads import StoreItem
@@ -16,8 +15,12 @@ from memcore.ledger.run import Run
 from memcore.ledger.skill_cycle import Cycle
 from memcore.ledger.synthesis import Synthesis
 from memcore.llm.protocol import Model
-from memcore.maintenance.synthesis_service import Asked
-from memcore.reindex.service import Slice
+
+if TYPE_CHECKING:
+    # They bring the vector store's client, and `memtend doctor` asks only for the limits of jobs.
+    from memcore.finetune.run_service import Step
+    from memcore.maintenance.synthesis_service import Asked
+    from memcore.reindex.service import Slice
 
 
 class WriteDesk(Protocol):
@@ -102,7 +105,7 @@ class Crew(Protocol):
         """Carry out a run of maintenance or undo to its next stop."""
         ...
 
-    def synthesize(self, run_id: str, place: int) -> Asked:
+    def synthesize(self, run_id: str, place: int) -> "Asked":
         """Ask the model about one part of a night."""
         ...
 
@@ -122,11 +125,11 @@ class Crew(Protocol):
         """Give an agent's lessons to its like, if the policy says so, and return how many copies were written."""
         ...
 
-    def reindex(self) -> Slice:
+    def reindex(self) -> "Slice":
         """Carry the company's reindex on for one slice of time."""
         ...
 
-    def finetune(self, run_id: str) -> Step:
+    def finetune(self, run_id: str) -> "Step":
         """Carry out a fine-tune run's next stage."""
         ...
 

@@ -4,12 +4,11 @@ import os
 import sys
 
 from memcore.config.settings import Settings
-from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
+from memcore.operational import tell
 from workers.app import create_app
 from workers.heartbeat import Heartbeat
 from workers.logs import set_up_logs
 from workers.pulse import beat_scheduler
-from workers.run import EXIT_CONFIG
 
 
 def main() -> int:
@@ -18,9 +17,8 @@ def main() -> int:
         settings = Settings.load(os.environ)
         set_up_logs(settings)
         app = create_app(settings)
-    except MemoryError as error:
-        sys.stderr.write(f"{error}\n")
-        return EXIT_CONFIG
+    except Exception as error:  # noqa: BLE001  # a defect is raised again
+        return tell(error)
     heartbeat = Heartbeat.of(settings.home, "beat")
     app.Beat(
         scheduler=beat_scheduler(heartbeat), loglevel="WARNING", quiet=True, redirect_stdouts=False, logfile=None

@@ -1,5 +1,6 @@
 """The broker as workers see it: what Celery must be told for each kind, and how much waits on it."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from kombu.connection import Connection
@@ -7,6 +8,7 @@ from kombu.exceptions import KombuError
 
 from memcore.config.address import Address
 from memcore.config.settings import Settings
+from memcore.errors import MemoryConnectionError
 from memcore.jobs.queues import Queue
 from workers import transport
 from workers.groups import WorkerGroup
@@ -15,7 +17,10 @@ from workers.groups import WorkerGroup
 RESTORE_SECONDS = 5
 
 #: How long the broker may take to answer a person's question, in seconds.
-ANSWER_SECONDS = 2
+ANSWER_SECONDS = 1
+
+#: kombu tries a second time after two seconds, unless it is told otherwise.
+_ONE_TRY = {"max_retries": 0}
 
 
 def broker_conf(settings: Settings, group: WorkerGroup) -> dict[str, Any]:
@@ -29,23 +34,62 @@ def broker_conf(settings: Settings, group: WorkerGroup) -> dict[str, Any]:
     }
 
 
-def waiting(settings: Settings) -> dict[str, int | None]:
-    """Return how many jobs wait on each queue, whatever the broker is; None where it does not answer."""
-    transport.register()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueLook:
+    """What lies on the broker.
+
+    Attributes:
+        waiting: how many jobs wait on each queue.
+        unreadable: messages that were set aside, since no worker could read them; Redis and Valkey alone keep them.
+    """
+
+    waiting: dict[str, int]
+    unreadable: int
+
+
+def look_at_queues(settings: Settings) -> QueueLook:
+    """Look what waits on the broker, whatever its kind.
+
+    Raises:
+        MemoryConnectionError: it does not answer within ANSWER_SECONDS.
+    """
     address = Address.of(settings.broker_url)
-    timeouts = {"socket_timeout": ANSWER_SECONDS, "socket_connect_timeout": ANSWER_SECONDS}
-    if not address.is_redis:
-        timeouts = {"read_timeout": ANSWER_SECONDS}
     connection = Connection(
         transport.reliable_url(address.url),
         connect_timeout=ANSWER_SECONDS,
-        transport_options=address.options | timeouts,
+        transport_options=person_options(settings),
     )
     try:
         with connection:
-            return {str(queue): _waiting_on(connection, queue) for queue in Queue}
-    except (OSError, KombuError, *connection.connection_errors, *connection.channel_errors):
+            waiting_now = {str(queue): _waiting_on(connection, queue) for queue in Queue}
+            return QueueLook(waiting=waiting_now, unreadable=_unreadable(connection))
+    except (OSError, KombuError, *connection.connection_errors, *connection.channel_errors) as error:
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise MemoryConnectionError(f"does not answer ({reason})") from error
+
+
+def waiting(settings: Settings) -> dict[str, int | None]:
+    """Return how many jobs wait on each queue, whatever the broker is; None where it does not answer."""
+    try:
+        return dict(look_at_queues(settings).waiting)
+    except MemoryConnectionError:
         return dict.fromkeys(map(str, Queue))
+
+
+def person_options(settings: Settings) -> dict[str, Any]:
+    """Return the transport options for a person's question: a broker that does not answer is told, not waited for."""
+    transport.register()
+    address = Address.of(settings.broker_url)
+    if not address.is_redis:
+        return address.options | {"read_timeout": ANSWER_SECONDS} | _ONE_TRY
+    timeouts = {"socket_timeout": ANSWER_SECONDS, "socket_connect_timeout": ANSWER_SECONDS}
+    return address.options | timeouts | _ONE_TRY
+
+
+def _unreadable(connection: Connection) -> int:
+    channel = connection.default_channel
+    key = getattr(channel, "unreadable_key", None)
+    return 0 if key is None else int(channel.client.llen(key))
 
 
 def _waiting_on(connection: Connection, queue: Queue) -> int:

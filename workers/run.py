@@ -4,15 +4,16 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 
+from memcore.config.address import scheme_of
 from memcore.config.settings import Settings
-from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
+from memcore.errors import MemoryConnectionError
+from memcore.ledger.ledger import Ledger
+from memcore.operational import tell
 from workers.app import create_app
 from workers.groups import GROUPS, WorkerGroup, group
 from workers.logs import set_up_logs
-
-#: Exit code for a mistake in settings or policy: the supervisor must not try again.
-EXIT_CONFIG = 2
 
 
 def arguments_of(group: WorkerGroup) -> list[str]:
@@ -37,12 +38,25 @@ def main(argv: Sequence[str]) -> int:
     try:
         settings = Settings.load(os.environ)
         set_up_logs(settings)
+        _require_ledger(settings)
         app = create_app(settings, group=chosen)
-    except MemoryError as error:
-        sys.stderr.write(f"{error}\n")
-        return EXIT_CONFIG
+    except Exception as error:  # noqa: BLE001  # a defect is raised again
+        return tell(error)
     app.worker_main(arguments_of(chosen))
     return 0
+
+
+def _require_ledger(settings: Settings) -> None:
+    """Refuse to start without a driver, or on a file that is damaged or missing: every job would fail.
+
+    A server that does not answer may come back, and jobs wait for it.
+    """
+    with closing(Ledger.open(settings.ledger_urls)) as ledger:
+        try:
+            ledger.switches.paused(settings.company)
+        except MemoryConnectionError:
+            if scheme_of(settings.database_url) == "sqlite":
+                raise
 
 
 if __name__ == "__main__":

@@ -110,16 +110,21 @@ def create_worker_backend(
     settings: "Settings", policy: "Policy", *, embedder: "Embedder | None" = None, clock: Clock = utc_now
 ) -> WorkerBackend:
     """Build the backend for a worker; MemoryConfigError for one that keeps its memories in the process."""
+    require_shared_backends(policy)
+    backend = create_engine_backend(settings, policy, embedder=embedder, clock=clock)
+    if not isinstance(backend, WorkerBackend):
+        raise MemoryConfigError(f"memory.backend: {policy.memory.backend!r} has no batch protocol, which workers need")
+    return backend
+
+
+def require_shared_backends(policy: "Policy") -> None:
+    """Raise MemoryConfigError when a backend keeps its memories inside one process: workers share them."""
     registry = BackendRegistry.default()
     for key, name in policy.memory.backends.items():
         if registry.entry(name, key=key).is_process_local:
             raise MemoryConfigError(
                 f"{key}: {name!r} keeps memories inside one process, and workers share them: choose mem0"
             )
-    backend = create_engine_backend(settings, policy, embedder=embedder, clock=clock)
-    if not isinstance(backend, WorkerBackend):
-        raise MemoryConfigError(f"memory.backend: {policy.memory.backend!r} has no batch protocol, which workers need")
-    return backend
 
 
 def followed_row(settings: "Settings", policy: "Policy") -> Followed:

@@ -10,6 +10,7 @@ from memcore.config.injection import InjectionStrategy
 from memcore.config.keys import keys
 from memcore.config.policy import Policy
 from memcore.config.problem import problem
+from memcore.config.stack_file import opened_regular
 from memcore.config.yaml_source import parse_yaml
 from memcore.errors import MemoryConfigError
 
@@ -72,7 +73,7 @@ def _refuse_absent(policy: Policy) -> None:
 
 def _read(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with opened_regular(path) as file:
             # One byte more than allowed tells "too large" without reading a huge file or an endless device.
             data = file.read(MAX_POLICY_BYTES + 1)
     except OSError as error:

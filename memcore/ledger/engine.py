@@ -1,6 +1,7 @@
 """One database: short transactions, safe across fork, on SQLite and PostgreSQL alike."""
 
 import os
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -14,6 +15,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import NullPool
 
 from memcore.errors import MemoryConfigError, MemoryConnectionError, MemoryRetrievalError, MemoryStoreError
+from memcore.extras import naming_extras
 
 #: How long a SQLite writer waits for another one: longer than the longest booking takes to write, shorter than a lease.
 BUSY_TIMEOUT = timedelta(seconds=15)
@@ -49,15 +51,19 @@ def sqlite_url(file: Path) -> str:
 
 
 def create_database_engine(url: URL) -> Engine:
-    """Return an engine that has not connected yet and whose errors never show a statement's values."""
+    """Return an engine that has not connected yet and whose errors never show a statement's values.
+
+    Raises MissingExtraError when the database's driver is not installed.
+    """
     if url.get_backend_name() != "sqlite":
-        return create_engine(
-            url,
-            hide_parameters=True,
-            pool_size=KEPT_CONNECTIONS,
-            pool_pre_ping=True,
-            connect_args={"connect_timeout": int(CONNECT_TIMEOUT.total_seconds())},
-        )
+        with naming_extras():
+            return create_engine(
+                url,
+                hide_parameters=True,
+                pool_size=KEPT_CONNECTIONS,
+                pool_pre_ping=True,
+                connect_args={"connect_timeout": int(CONNECT_TIMEOUT.total_seconds())},
+            )
     # No SQLite connection outlives its transaction: one that is open across a fork makes the child believe in file
     # locks that it does not hold, and that corrupts the file. Opening costs 0.1 to 0.3 ms.
     engine = create_engine(
@@ -145,10 +151,13 @@ class Database:
 
     def close(self) -> None:
         """Close the connections that are kept; a later transaction opens new ones."""
-        self.engine().dispose()
+        engine = self._engines.get(os.getpid())
+        if engine is not None:
+            engine.dispose()
 
 
 def _cause(error: Exception) -> str:
     # The driver's first line names the table or the lock; its further lines quote values.
     cause = error.orig if isinstance(error, DBAPIError) else error
-    return str(cause).partition("\n")[0]
+    damaged = getattr(cause, "sqlite_errorcode", 0) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+    return ("it is damaged, restore it from a backup: " if damaged else "") + str(cause).partition("\n")[0]

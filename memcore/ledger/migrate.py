@@ -10,7 +10,7 @@ from alembic.config import Config
 from alembic.util import CommandError
 from sqlalchemy import URL, text
 
-from memcore.errors import MemoryConfigError, MemoryConnectionError
+from memcore.errors import MemoryConfigError, MemoryConnectionError, MemoryStoreError
 from memcore.ledger.engine import BUSY_TIMEOUT, Database, parse_url
 from memcore.ledger.urls import LedgerUrls
 
@@ -28,7 +28,8 @@ def migrate(urls: LedgerUrls) -> None:
 
     Raises:
         MemoryConfigError: a URL is neither SQLite's nor PostgreSQL's, or a newer release made the tables.
-        MemoryConnectionError: a database cannot be reached, or another process keeps it locked.
+        MemoryConnectionError: a database cannot be reached or opened, or another process keeps it locked.
+        MemoryStoreError: a file is damaged.
     """
     _upgrade(urls.ledger, tree="ledger")
     _upgrade(urls.journal, tree="journal")
@@ -64,7 +65,10 @@ def _upgrade(url: str, *, tree: str) -> None:
 def _use_write_ahead_log(url: URL, *, name: str) -> None:
     # The mode is kept in the file, so it is set once, here. SQLite does not wait for a lock when it changes the mode.
     path = Path(url.database or "")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MemoryConnectionError(f"the {name} cannot be opened: {path.parent}: {error.strerror}") from error
     deadline = time.monotonic() + BUSY_TIMEOUT.total_seconds()
     while True:
         try:
@@ -72,6 +76,10 @@ def _use_write_ahead_log(url: URL, *, name: str) -> None:
                 connection.execute("PRAGMA journal_mode=WAL")
                 return
         except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+                raise MemoryConnectionError(f"the {name} cannot be opened: {path}: {error}") from error
             if time.monotonic() > deadline:
                 raise MemoryConnectionError(f"the {name} stays locked: {error}") from error
             time.sleep(_WAL_RETRY_SECONDS)
+        except sqlite3.DatabaseError as error:
+            raise MemoryStoreError(f"the {name} is damaged, restore it from a backup: {path}: {error}") from error

@@ -171,14 +171,29 @@ class Runs:
         self, company: str, *, agent_id: str | None = None, state: RunState | None = None, limit: int = 50
     ) -> tuple[Run, ...]:
         """Return a company's runs, the newest first."""
-        query = select(runs).where(runs.c.company == company)
+        wanted = [runs.c.company == company]
         if agent_id is not None:
-            query = query.where(runs.c.agent_id == agent_id)
+            wanted.append(runs.c.agent_id == agent_id)
         if state is not None:
-            query = query.where(runs.c.state == state)
-        query = query.order_by(runs.c.created_at.desc(), runs.c.run_id).limit(limit)
-        with self._database.read() as connection:
-            return tuple(run_of(row) for row in connection.execute(query).mappings())
+            wanted.append(runs.c.state == state)
+        return self._newest(*wanted, limit=limit)
+
+    def failed(self, company: str, *, limit: int) -> "tuple[Run, ...]":
+        """Return each agent's newest failed run of a kind, unless one was done since; the newest first."""
+        later = runs.alias("later")
+        made_good = exists().where(
+            later.c.company == runs.c.company,
+            later.c.agent_id == runs.c.agent_id,
+            later.c.kind == runs.c.kind,
+            later.c.state.in_((RunState.DONE, RunState.FAILED)),
+            later.c.created_at > runs.c.created_at,
+        )
+        return self._newest(runs.c.company == company, runs.c.state == RunState.FAILED, ~made_good, limit=limit)
+
+    def asleep(self, company: str, *, limit: int) -> "tuple[Run, ...]":
+        """Return the runs that were put off until later, because of a model, a budget or a pause; the newest first."""
+        sleeps = (runs.c.state == RunState.QUEUED) & runs.c.wake_at.is_not(None) & runs.c.reason.is_not(None)
+        return self._newest(runs.c.company == company, sleeps, limit=limit)
 
     def active(self, company: str, agent_id: str) -> Run | None:
         """Return the agent's queued or running run, if it has one."""
@@ -223,6 +238,11 @@ class Runs:
             .order_by(runs.c.rung_at, runs.c.run_id)
             .limit(limit)
         )
+        with self._database.read() as connection:
+            return tuple(run_of(row) for row in connection.execute(query).mappings())
+
+    def _newest(self, *wanted: ColumnElement[bool], limit: int) -> "tuple[Run, ...]":
+        query = select(runs).where(*wanted).order_by(runs.c.created_at.desc(), runs.c.run_id).limit(limit)
         with self._database.read() as connection:
             return tuple(run_of(row) for row in connection.execute(query).mappings())
 

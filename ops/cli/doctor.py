@@ -1,30 +1,34 @@
 """``memtend doctor``: one look at every part and every promise, and what to do about what is wrong."""
 
 import os
-from collections.abc import Callable, Iterator
+import shutil
+import textwrap
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from typing import get_args
 
 import typer
 
 from memcore.config.home_folder import home_folder
 from memcore.config.settings import Settings
-from memcore.errors import MemoryConfigError, MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.ledger.run import RunState
-from ops.cli.console import AsJson, say, show_rows
-from ops.cli.finding import Finding
+from ops.cli.console import AsJson, say, show_json
+from ops.cli.finding import Finding, Group, Look, take_all
 from ops.cli.finetune_look import finetune, stage_containers
 from ops.cli.model_looks import language_model, model_budget
 from ops.cli.reindex_look import embedder, reindex
-from ops.cli.session import HomeOption, backend_of, ledger_of, policy_of, settings_of
+from ops.cli.server_looks import broker, databases, store, workers
+from ops.cli.session import HomeOption, ledger_of, policy_of, settings_of
 from ops.cli.skill_cycles import skill_evolver
-from workers.app import all_jobs, create_app
-from workers.broker import waiting
 from workers.groups import GROUPS
 from workers.stack.state import read_state
 
-#: How long workers may take to answer a ping, in seconds.
-_PING_SECONDS = 2.0
+#: Columns of a terminal; no line is longer.
+_COLUMNS = 80
+
+#: Findings of a well group that are named; more are counted.
+_NAMED = 9
 
 #: An agent this much later than its time, beyond some ticks, means that nobody schedules or nobody works.
 _LATE = timedelta(minutes=5)
@@ -38,15 +42,26 @@ _NO_TICK = timedelta(minutes=1)
 #: How old the supervisor's last word may be while it lives.
 _SILENT = timedelta(seconds=30)
 
+#: How long a run may wait for a language model before somebody should know; a busy model takes minutes.
+_PATIENCE = timedelta(minutes=15)
+
+#: Free space on the data folder's disk below which something will soon fail, in bytes (256 MiB).
+_LEAST_FREE_BYTES = 268_435_456
+
+#: Runs that are counted; a larger number says no more.
+_COUNTED = 100
+
 
 def doctor(home: HomeOption = None, as_json: AsJson = False) -> None:
     """Check every part; exit 1 when something is wrong, each finding with what to do."""
-    settings = settings_of(home)
-    findings = [finding for look in _LOOKS for finding in _safely(look, settings)]
-    show_rows(map(asdict, findings), columns=("check", "ok", "seen", "mend"), as_json=as_json)
+    findings = take_all(LOOKS, settings_of(home))
+    if as_json:
+        # What is well needs no advice.
+        show_json([asdict(each) | ({"mend": ""} if each.ok else {}) for each in findings])
+    else:
+        for line in _told(findings):
+            say(line)
     if not all(finding.ok for finding in findings):
-        if not as_json:
-            say("\nsomething is wrong: see the column mend")
         raise typer.Exit(1)
 
 
@@ -55,14 +70,38 @@ def add_to(app: typer.Typer) -> None:
     app.command("doctor")(doctor)
 
 
-def _safely(look: Callable[[Settings], Iterator[Finding]], settings: Settings) -> list[Finding]:
-    try:
-        return list(look(settings))
-    except (MemoryError, OSError) as error:
-        name = look.__name__.removeprefix("_").replace("_", " ")
-        is_written = isinstance(error, MemoryConfigError)
-        mend = "change policy.yaml or the settings" if is_written else "is it running? see `memtend status`"
-        return [Finding(check=name, ok=False, seen=str(error), mend=mend)]
+def _told(findings: list[Finding]) -> Iterator[str]:
+    """Say each group in one line if it is well, else each of its wrong findings, and what to do."""
+    for group in get_args(Group):
+        found = [each for each in findings if each.group == group]
+        wrong = [each for each in found if not each.ok]
+        if not found:
+            continue
+        if not wrong:
+            line = f"{group:<12} ok     {_summary(found)}"
+            yield line if len(line) <= _COLUMNS else f"{line[: _COLUMNS - 4]} ..."
+            continue
+        yield f"{group:<12} WRONG  {len(wrong)} of {len(found)} checks"
+        for each in wrong:
+            yield from textwrap.wrap(
+                f"{each.check}: {each.seen}", _COLUMNS, initial_indent="  - ", subsequent_indent="    "
+            )
+            if each.mend:
+                yield from textwrap.wrap(
+                    f"-> {each.mend}", _COLUMNS, initial_indent="    ", subsequent_indent="       ",
+                    break_on_hyphens=False,
+                )  # fmt: skip
+    wrong_count = sum(not each.ok for each in findings)
+    yield f"\n{wrong_count} of {len(findings)} checks are wrong" if wrong_count else "\nall is well"
+
+
+def _summary(found: list[Finding]) -> str:
+    seen = dict.fromkeys(each.seen for each in found)
+    if len(seen) > _NAMED:
+        return f"all {len(found)} checks"
+    if len(seen) > 1:
+        return "; ".join(f"{each.check}: {each.seen}" for each in found)
+    return (f"all {len(found)}: " if len(found) > 1 else "") + next(iter(seen))
 
 
 def _supervisor(settings: Settings) -> Iterator[Finding]:
@@ -85,45 +124,37 @@ def _supervisor(settings: Settings) -> Iterator[Finding]:
         )
 
 
-def _broker(settings: Settings) -> Iterator[Finding]:
-    for queue, count in waiting(settings).items():
-        yield Finding(
-            check=f"queue {queue}",
-            ok=count is not None,
-            seen="unknown" if count is None else f"{count} waiting",
-            mend="the broker does not answer",
-        )
+def _data_folder(settings: Settings) -> Iterator[Finding]:
+    home = settings.home
+    if not home.is_dir():
+        # Needed by the embedded stack and by workers; an operator's machine may have none.
+        yield Finding(check="data folder", ok=read_state(home) is None, seen=f"{home} is not there")
+        return
+    yield Finding(
+        check="data folder",
+        ok=os.access(home, os.W_OK | os.X_OK),
+        seen=f"{home} can be written" if os.access(home, os.W_OK) else f"{home} cannot be written",
+        mend="give it back to the user who runs memtend",
+    )
+    free = shutil.disk_usage(home).free
+    yield Finding(
+        check="disk",
+        ok=free >= _LEAST_FREE_BYTES,
+        seen=f"{free / 2**30:.1f} GiB free",
+        mend="make room outside of the data folder: see docs/runbook.md, The disk is full",
+    )
 
 
-def _workers(settings: Settings) -> Iterator[Finding]:
-    app = create_app(settings)
-    answers = app.control.ping(timeout=_PING_SECONDS)
-    present = {name.partition("@")[0] for answer in answers for name in answer}
-    for name, group in GROUPS.items():
-        if group.on_demand and name not in present:
-            continue  # `memtend finetune status` says when a run waits for it
-        yield Finding(
-            check=f"worker {name}",
-            ok=name in present,
-            seen="answers" if name in present else "does not answer",
-            mend=f"start it: `memtend worker --group {name}`, or see its log",
-        )
-    app.close()
+def _policy(settings: Settings) -> Iterator[Finding]:
+    warnings = policy_of(settings).warnings
+    yield Finding(check="policy", ok=True, seen="valid" + "".join(f"; {warning}" for warning in warnings))
 
 
-def _store(settings: Settings) -> Iterator[Finding]:
-    with backend_of(settings) as (backend, runner):
-        healthy = runner.run(backend.health_check())
-    yield Finding(check="store", ok=healthy, seen="answers" if healthy else "does not answer", mend="see its log")
-
-
-def _ledger(settings: Settings) -> Iterator[Finding]:
+def _maintenance(settings: Settings) -> Iterator[Finding]:
     with ledger_of(settings) as ledger:
         paused = ledger.switches.paused(settings.company)
         interval = policy_of(settings).memory.consolidation.interval
         late = ledger.agents.late(settings.company, interval=interval, before=datetime.now(UTC) - _LATE)
-        held = ledger.runs.list(settings.company, state=RunState.HELD, limit=100)
-        dead = ledger.dead_letters.count(settings.company)
     yield Finding(
         check="kill switch", ok=not paused, seen="paused" if paused else "maintenance on", mend="`memtend resume`"
     )
@@ -133,11 +164,33 @@ def _ledger(settings: Settings) -> Iterator[Finding]:
         seen=f"{late} agents late" if late else "nobody late",
         mend="is beat running, and a worker for memory.control?",
     )
+
+
+def _runs(settings: Settings) -> Iterator[Finding]:
+    now = datetime.now(UTC)
+    with ledger_of(settings) as ledger:
+        held = ledger.runs.list(settings.company, state=RunState.HELD, limit=_COUNTED)
+        failed = ledger.runs.failed(settings.company, limit=_COUNTED)
+        asleep = ledger.runs.asleep(settings.company, limit=_COUNTED)
+        dead = ledger.dead_letters.count(settings.company)
     yield Finding(
         check="held runs",
         ok=not held,
         seen=f"{len(held)} held by the brake" if held else "none",
         mend="`memtend runs list`, then `memtend runs release RUN` or change the policy",
+    )
+    yield Finding(
+        check="failed runs",
+        ok=not failed,
+        seen=f"{len(failed)} agents whose last run failed: {failed[0].reason}" if failed else "none",
+        mend="`memtend runs list` names them; once the cause is gone, `memtend maintain AGENT`",
+    )
+    overdue = [run for run in asleep if now - run.created_at > _PATIENCE]
+    yield Finding(
+        check="waiting runs",
+        ok=not overdue,
+        seen=f"{len(asleep)} wait: {(overdue or asleep)[0].reason}" if asleep else "none",
+        mend="is the language model connected and paid for? see `memtend usage`; they go on by themselves",
     )
     yield Finding(
         check="dead letters",
@@ -163,38 +216,41 @@ def _scheduler(settings: Settings) -> Iterator[Finding]:
     )
 
 
-def _policy(settings: Settings) -> Iterator[Finding]:
-    warnings = policy_of(settings).warnings
-    yield Finding(check="policy", ok=True, seen="valid" + "".join(f"; {warning}" for warning in warnings))
-
-
 def _limits(_settings: Settings) -> Iterator[Finding]:
+    # Imported here, in a thread: jobs bring most of memcore with them.
+    from scheduler import JOBS as SCHEDULED  # noqa: PLC0415  # see above
+    from tasks import JOBS  # noqa: PLC0415  # see above
+
     takers = {queue: group for group in GROUPS.values() for queue in group.queues}
-    for job in all_jobs():
+    for job in (*JOBS, *SCHEDULED):
         group = takers[job.queue]
         ok = job.limits.soft < job.limits.hard < group.visibility
         yield Finding(
             check=f"limits {job.name}",
             ok=ok,
             seen=f"soft {job.limits.soft} < hard {job.limits.hard} < visibility {group.visibility}",
-            mend="a defect: please report it",
+            mend="a defect of memtend: please report it",
         )
 
 
-_LOOKS = (
-    _supervisor,
-    _broker,
-    _workers,
-    _store,
-    embedder,
-    reindex,
-    finetune,
-    stage_containers,
-    language_model,
-    model_budget,
-    _ledger,
-    _scheduler,
-    skill_evolver,
-    _policy,
-    _limits,
+#: Every look, in the order of their findings.
+LOOKS = (
+    Look(name="supervisor", group="parts", take=_supervisor),
+    Look(name="data folder", group="files", take=_data_folder),
+    Look(name="policy", group="files", take=_policy),
+    Look(name="broker", group="broker", take=broker),
+    Look(name="workers", group="workers", take=workers, needs=("broker",)),
+    Look(name="store", group="store", take=store, needs=("policy",)),
+    Look(name="ledger", group="ledger", take=databases),
+    Look(name="maintenance", group="maintenance", take=_maintenance, needs=("ledger", "policy")),
+    Look(name="runs", group="maintenance", take=_runs, needs=("ledger",)),
+    Look(name="last tick", group="maintenance", take=_scheduler, needs=("ledger",)),
+    Look(name="skill evolver", group="maintenance", take=skill_evolver, needs=("ledger", "policy")),
+    Look(name="fine-tune", group="maintenance", take=finetune, needs=("ledger",)),
+    Look(name="stage containers", group="maintenance", take=stage_containers, needs=("policy",)),
+    Look(name="embedder", group="models", take=embedder, needs=("ledger", "policy")),
+    Look(name="reindex", group="models", take=reindex, needs=("ledger",)),
+    Look(name="language model", group="models", take=language_model, needs=("policy",)),
+    Look(name="model budget", group="models", take=model_budget, needs=("ledger", "policy")),
+    Look(name="limits", group="limits", take=_limits),
 )

@@ -5,13 +5,7 @@ from importlib import import_module
 
 import typer
 
-from memcore.errors import MemoryConfigError, MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
-
-#: Exit code for input or configuration that breaks a limit; nothing was written.
-EXIT_INPUT = 2
-
-#: Exit code for everything else that went wrong.
-EXIT_FAILED = 1
+from memcore.operational import tell
 
 #: The room of each command. Only the one that is asked for is imported: all together take a second.
 ROOMS = {
@@ -66,19 +60,12 @@ def run() -> None:
     """Run the command line; the entry point of the ``memtend`` script."""
     try:
         build(sys.argv[1] if len(sys.argv) > 1 else None)(standalone_mode=True)
-    except (MemoryInputError, MemoryConfigError) as error:
-        sys.exit(_tell(error, EXIT_INPUT))
-    except MemoryError as error:
-        sys.exit(_tell(error, EXIT_FAILED))
+    except Exception as error:  # noqa: BLE001  # a defect is raised again
+        sys.exit(tell(error, prefix="memtend: "))
 
 
 def _nothing() -> None:
     """The night crew of an agent fleet: long-term memories, kept findable, small and safe."""
-
-
-def _tell(error: Exception, code: int) -> int:
-    sys.stderr.write(f"memtend: {error}\n")
-    return code
 
 
 if __name__ == "__main__":

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 from memcore.config.model_steps import model_steps
 from memcore.config.settings import Settings
-from memcore.errors import ProviderError
+from memcore.errors import MemoryConnectionError, ProviderError
 from memcore.llm.factory import create_provider
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
-from ops.cli.finding import Finding
+from ops.cli.finding import Finding, require_answer
 from ops.cli.session import ledger_of, policy_of
 
 #: Agents that are named; more are counted.
@@ -37,8 +37,9 @@ def language_model(settings: Settings) -> Iterator[Finding]:
             mend="name one: memory.llm.model",
         )
     try:
+        require_answer(settings.llm_url or "")
         offered = asyncio.run(_offered(provider))
-    except ProviderError as error:
+    except (ProviderError, MemoryConnectionError) as error:
         yield Finding(check="language model", ok=False, seen=str(error), mend="until it answers, its steps wait")
         return
     # Gateways answer under names that they do not list, so a name that is missing is told and is no defect.

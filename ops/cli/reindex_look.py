@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from memcore.backends.factory import create_configured_embedder, followed_row
+from memcore.backends.factory import create_configured_embedder, embedder_choice, followed_row
 from memcore.config.settings import Settings
 from memcore.embedding.protocol import Embedder
 from memcore.ledger.serving import ServedCollection
-from ops.cli.finding import Finding
+from ops.cli.finding import Finding, require_answer
 from ops.cli.session import ledger_of, policy_of
 
 #: How long nobody may have had a reindex in hand that has not ended: a dead worker's lease and two sweeps.
@@ -23,6 +23,8 @@ def embedder(settings: Settings) -> Iterator[Finding]:
     if now is not None and now.checkpoint_id is not None:
         yield _deployed(now, followed_row(settings, policy).load(now.choice))
         return
+    if (server := embedder_choice(settings, policy).url) is not None:
+        require_answer(server)
     configured = create_configured_embedder(settings, policy)
     if configured is None:
         return  # the backend embeds nothing

@@ -6,6 +6,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from memcore.config.stack_file import write_private
 from memcore.errors import MemoryConfigError
 from workers.stack.home import Doors, Home
 
@@ -39,8 +40,8 @@ def broker_binary() -> Path:
 def write_broker_config(home: Home, doors: Doors) -> Path:
     """Write the broker's configuration, owner-only because it holds the password, and return its path."""
     path = home.run / "broker.conf"
-    path.touch(mode=0o600)
-    path.write_text(
+    write_private(
+        path,
         "\n".join(
             (
                 "bind 127.0.0.1",
@@ -58,7 +59,6 @@ def write_broker_config(home: Home, doors: Doors) -> Path:
                 "",
             )
         ),
-        encoding="utf-8",
     )
     return path
 

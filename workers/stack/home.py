@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import Field, SecretStr
 
 from memcore.config.settings import Settings
+from memcore.config.stack_file import opened_regular, write_private
 from memcore.errors import MemoryConfigError
 from memcore.frozen import Frozen
 from memcore.ledger.engine import sqlite_url
@@ -111,10 +112,11 @@ def open_doors(home: Home) -> Doors:
     """Return the doors of the last start while their ports are free, else new ones; they are kept, owner-only."""
     kept = home.run / "doors.json"
     try:
-        doors = Doors.model_validate_json(kept.read_bytes())
+        with opened_regular(kept) as file:
+            doors = Doors.model_validate_json(file.read())
         if all(map(_is_free, (doors.broker_port, doors.store_port, doors.flower_port))):
             return doors
-    except (OSError, ValueError):
+    except (OSError, ValueError, MemoryConfigError):
         pass  # the first start, or a file from another version: new doors are as good
     broker, store, flower = _free_ports(3)
     doors = Doors(
@@ -125,8 +127,7 @@ def open_doors(home: Home) -> Doors:
         store_key=secrets.token_hex(_PASSWORD_BYTES),
         flower_password=secrets.token_hex(_PASSWORD_BYTES),
     )
-    kept.touch(mode=0o600)
-    kept.write_text(doors.model_dump_json(), encoding="utf-8")
+    write_private(kept, doors.model_dump_json())
     return doors
 
 

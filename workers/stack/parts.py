@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from datetime import timedelta
 
+from memcore.config.stack_file import write_private
 from memcore.programs import program_argv
 from workers.groups import GROUPS, STORE
 from workers.heartbeat import Heartbeat
@@ -22,8 +23,7 @@ def infrastructure(home: Home, doors: Doors, *, with_store: bool = True) -> tupl
     if not with_store:
         return (broker,)
     key_file = home.run / "store.key"
-    key_file.touch(mode=0o600)
-    key_file.write_text(doors.store_key, encoding="utf-8")
+    write_private(key_file, doors.store_key)
     store = Part(
         name="store-server",
         argv=(

@@ -7,6 +7,8 @@ from pathlib import Path
 import psutil
 from pydantic import AwareDatetime
 
+from memcore.config.stack_file import opened_regular
+from memcore.errors import MemoryConfigError
 from memcore.frozen import Frozen
 
 
@@ -53,8 +55,9 @@ def write_state(home: Path, state: StackState) -> None:
 def read_state(home: Path) -> StackState | None:
     """Return the state last written, or None when there is none that can be read."""
     try:
-        return StackState.model_validate(json.loads(state_path(home).read_bytes()))
-    except (OSError, ValueError):
+        with opened_regular(state_path(home)) as file:
+            return StackState.model_validate(json.loads(file.read()))
+    except (OSError, ValueError, MemoryConfigError):
         return None
 
 

@@ -7,8 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from memcore.config.settings import Settings
-from ops.cli.doctor import _safely, _store
+from ops.cli.finding import Look, safely
 from ops.cli.main import build
+from ops.cli.server_looks import store
 
 POLICY = """
 memory:
@@ -40,7 +41,7 @@ def test_the_doctor_says_which_route_no_worker_takes_and_where_to_change_it(poli
         policy_path=policy,
         home=tmp_path,
     )
-    (finding,) = _safely(_store, settings)
+    (finding,) = safely(Look(name="store", group="store", take=store), settings)
     assert not finding.ok
     assert finding.seen.startswith("memory.composite.default: 'inmemory' keeps memories inside one process")
     assert finding.mend == "change policy.yaml or the settings"

@@ -72,7 +72,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     latin.write_bytes(b"memory: {level: \xe9}")
 
     assert refused(tmp_path / "none.yaml") == f"{tmp_path / 'none.yaml'}: cannot be read (No such file or directory)"
-    assert refused(tmp_path) == f"{tmp_path}: cannot be read (Is a directory)"
+    assert refused(tmp_path) == f"{tmp_path}: is not a regular file"
     assert refused(latin) == f"{latin}: is not UTF-8 text"
 
 

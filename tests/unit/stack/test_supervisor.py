@@ -18,13 +18,12 @@ from stacks import wait_until
 
 from memcore.errors import MemoryConfigError, MemoryConnectionError
 from workers.heartbeat import STALE_SECONDS, Heartbeat
-from workers.run import EXIT_CONFIG
 from workers.stack import supervisor as supervising
 from workers.stack.home import Home
 from workers.stack.part import START_LIMIT, STOP_LIMIT, Part
 from workers.stack.ready import file_appears
 from workers.stack.state import read_state, same_process
-from workers.stack.supervisor import Supervisor, take_over
+from workers.stack.supervisor import EXIT_CONFIG, Supervisor, take_over
 
 #: Shell: waits for a signal and goes.
 WELL = "touch $READY; exec sleep 600"

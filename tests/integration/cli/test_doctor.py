@@ -1,0 +1,238 @@
+"""What the doctor says when things are down, damaged or waiting: one line each, at once, and nothing of a traceback."""
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Event
+
+import pytest
+from brokers import valkey_server
+from commands import Answer, CommandLine
+from ledgers import COMPANY, copied_urls
+from stacks import StackAddress, wait_until
+
+from memcore.config.settings import Settings
+from memcore.ledger import Ledger, LedgerUrls
+from memcore.ledger.dead_letters import NewDeadLetter
+from memcore.ledger.migrate import migrate_history
+from memcore.ledger.run import NewRun, RunState
+from ops.cli.doctor import LOOKS
+from ops.cli.finding import Finding, Look, take_all
+from ops.cli.server_looks import broker
+
+#: Seconds that the doctor may take here: tests share their machine, and a look that hangs would take ten.
+SOON = 9.0
+
+
+@pytest.fixture
+def urls(ledger_template: Path, tmp_path: Path) -> LedgerUrls:
+    urls = copied_urls(ledger_template, tmp_path)
+    migrate_history(urls.ledger)
+    return urls
+
+
+@pytest.fixture
+def settings(urls: LedgerUrls, tmp_path: Path) -> Settings:
+    """An installation with a ledger, of which nothing else runs."""
+    made = Settings(
+        broker_url="redis://127.0.0.1:1/0", database_url=urls.ledger, journal_url=urls.journal,
+        qdrant_url="http://127.0.0.1:1", company=COMPANY, home=tmp_path,
+    )  # fmt: skip
+    made.save_stack()
+    return made
+
+
+@pytest.fixture
+def memtend(settings: Settings) -> CommandLine:  # the package's own talks to the running stack
+    return CommandLine(home=settings.home)
+
+
+def checks(findings: list[Finding]) -> dict[str, Finding]:
+    return {each.check: each for each in findings}
+
+
+def told(answer: Answer) -> list[str]:
+    """The lines that a person reads, none of them too long and none of a traceback."""
+    assert answer.err == ""
+    lines = answer.out.splitlines()
+    assert all(len(line) <= 80 for line in lines), max(lines, key=len)
+    assert "Traceback" not in answer.out
+    return lines
+
+
+def test_with_everything_down_each_part_is_one_finding_and_what_follows_from_it_is_not_looked_at(
+    memtend: CommandLine,
+) -> None:
+    began = time.monotonic()
+    answer = memtend("doctor")
+    assert time.monotonic() - began < SOON
+    assert answer.code == 1
+    lines = told(answer)
+    assert any(line.startswith("broker       WRONG") for line in lines)
+    assert any(line.startswith("store        WRONG") for line in lines)
+    assert any(line.startswith("ledger       ok") for line in lines)
+    assert "waiting" not in "".join(line for line in lines if line.startswith("queues"))
+    found = checks([Finding(**each) for each in memtend("doctor", "--json").value])
+    assert "does not answer" in found["broker"].seen
+    assert "does not answer" in found["store"].seen
+    assert found["workers"].seen == "not looked at, for broker is not well"
+    assert not [check for check in found if check.startswith("queue ")]
+
+
+@contextmanager
+def hung_server() -> Iterator[int]:
+    """A port that accepts connections, and never says a word."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+        yield listener.getsockname()[1]
+
+
+def test_servers_that_accept_and_never_answer_are_told_within_seconds(settings: Settings) -> None:
+    with hung_server() as port:
+        hung = settings.model_copy(
+            update={"broker_url": f"redis://127.0.0.1:{port}/0", "qdrant_url": f"http://127.0.0.1:{port}"}
+        )
+        began = time.monotonic()
+        found = checks(take_all(LOOKS, hung))
+        assert time.monotonic() - began < SOON
+    assert "does not answer" in found["broker"].seen
+    assert "does not answer" in found["store"].seen
+
+
+def test_a_look_that_hangs_is_given_up_and_one_that_falls_over_is_one_line(settings: Settings) -> None:
+    end = Event()
+
+    def hangs(_: Settings) -> list[Finding]:
+        end.wait()
+        return []
+
+    def falls(_: Settings) -> list[Finding]:
+        raise KeyError("first line\nsecond line")
+
+    def stands(_: Settings) -> list[Finding]:
+        return [Finding(check="third", ok=True, seen="well")]
+
+    looks = [
+        Look(name="hung", group="store", take=hangs),
+        Look(name="fallen", group="store", take=falls),
+        Look(name="third", group="models", take=stands),
+        Look(name="after", group="models", take=stands, needs=("fallen",)),
+    ]
+    try:
+        found = take_all(looks, settings, limit_seconds=0.5)
+    finally:
+        end.set()
+    assert [(each.check, each.ok, each.group) for each in found] == [
+        ("hung", False, "store"), ("fallen", False, "store"), ("third", True, "models"), ("after", False, "models"),
+    ]  # fmt: skip
+    assert found[0].seen == "no answer within 0.5 s"
+    assert found[1].seen.startswith("KeyError: ")
+    assert "\n" not in found[1].seen
+    assert "report it" in found[1].mend
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(b"rubbish " * 1_000, "ledger is damaged|damaged"), (None, "is not there")]
+)
+def test_a_ledger_that_is_damaged_or_gone_is_one_finding_and_is_not_made_anew(
+    memtend: CommandLine, settings: Settings, content: bytes | None, said: str
+) -> None:
+    file = Path(settings.database_url.removeprefix("sqlite:///"))
+    file.unlink()
+    if content:
+        file.write_bytes(content)
+    answer = memtend("doctor", "--json")
+    found = checks([Finding(**each) for each in answer.value])
+    assert (answer.code, answer.err) == (1, "")
+    assert not found["ledger"].ok
+    assert any(word in found["ledger"].seen for word in said.split("|"))
+    assert found["journal"].ok
+    assert found["runs"].seen == "not looked at, for ledger is not well"
+    assert file.exists() is (content is not None)
+
+
+def test_what_failed_waits_or_was_given_up_is_a_finding(settings: Settings, urls: LedgerUrls) -> None:
+    runs = next(look for look in LOOKS if look.name == "runs")
+    assert all(each.ok for each in runs.take(settings))
+    then = datetime.now(UTC) - timedelta(hours=1)
+    ledger = Ledger.open(urls, clock=lambda: then)
+    states = {"failing": RunState.FAILED, "holding": RunState.HELD, "waiting": None}
+    for agent_id, state in states.items():
+        run = ledger.runs.create(NewRun(company=COMPANY, agent_id=agent_id, planned_at=then))
+        assert run is not None
+        taken = ledger.runs.claim(run.run_id, lease=timedelta(minutes=1))
+        assert taken is not None
+        assert taken.token is not None
+        if state is None:
+            ledger.runs.give_back(
+                run.run_id, taken.token, reason="no model is there", wake_at=then + timedelta(hours=2)
+            )
+        else:
+            ledger.runs.finish(run.run_id, taken.token, state=state, counts={}, reason="for a reason")
+    for job_id, payload in (("readable", "{}"), ("unreadable", "\x00not json")):
+        letter = NewDeadLetter(
+            job_id=job_id, company=COMPANY, job="memory.store.write", queue="memory.store", payload=payload,
+            reason="no", attempts=1,
+        )  # fmt: skip
+        ledger.dead_letters.put(letter)
+    found = checks(list(runs.take(settings)))
+    assert [each.ok for each in found.values()] == [False] * 4
+    assert found["failed runs"].seen == "1 agents whose last run failed: for a reason"
+    assert found["held runs"].seen == "1 held by the brake"
+    assert found["waiting runs"].seen == "1 wait: no model is there"
+    assert found["dead letters"].seen == "2 jobs were given up"
+    ledger.close()
+
+
+def test_a_failed_run_is_made_good_by_the_next_one(urls: LedgerUrls) -> None:
+    at = datetime.now(UTC) - timedelta(hours=3)
+    seen: list[int] = []
+    for hours, state in enumerate((RunState.FAILED, RunState.FAILED, RunState.DONE)):
+        now = at + timedelta(hours=hours)
+        ledger = Ledger.open(urls, clock=lambda now=now: now)
+        run = ledger.runs.create(NewRun(company=COMPANY, agent_id="a", planned_at=now))
+        assert run is not None
+        taken = ledger.runs.claim(run.run_id, lease=timedelta(minutes=1))
+        assert taken is not None
+        assert taken.token is not None
+        ledger.runs.finish(run.run_id, taken.token, state=state, counts={}, reason="why")
+        seen.append(len(ledger.runs.failed(COMPANY, limit=10)))
+        ledger.close()
+    assert seen == [1, 1, 0]
+
+
+def test_messages_that_no_worker_can_read_are_a_finding(settings: Settings, tmp_path: Path) -> None:
+    with valkey_server(tmp_path / "valkey") as server:
+        asked = settings.model_copy(update={"broker_url": server.url})
+        found = checks(list(broker(asked)))
+        assert found["broker"].ok
+        assert found["unreadable messages"].ok
+        assert found["queue memory.store"].seen == "0 waiting"
+        with server.client() as client:
+            client.lpush("unreadable", b"\x00\xff")
+        found = checks(list(broker(asked)))
+    assert (found["unreadable messages"].ok, found["unreadable messages"].seen) == (False, "1 set aside")
+
+
+def test_of_a_well_stack_each_group_is_one_line_and_nothing_says_what_to_do(stack: StackAddress) -> None:
+    memtend = CommandLine(home=stack.home)
+
+    def wrong() -> set[str]:
+        # Other tests leave runs that are held, failed or waiting.
+        return {each["check"] for each in memtend("doctor", "--json").value if not each["ok"]} - {"held runs"}
+
+    wait_until(lambda: wrong() == set(), what="a well stack")
+    lines = told(memtend("doctor"))
+    groups = ["parts", "files", "broker", "queues", "workers", "store", "ledger", "models", "limits"]
+    assert [line.split()[0] for line in lines if " ok " in line and not line.startswith("maintenance")] == groups
+    assert "->" not in "".join(line for line in lines if not line.startswith(" "))
+    assert all(each["mend"] == "" for each in memtend("doctor", "--json").value if each["ok"])
+
+
+def test_a_finding_names_its_group_only_where_its_look_has_another(settings: Settings) -> None:
+    look = Look(name="x", group="store", take=lambda _: [found, replace(found, group="queues")])
+    found = Finding(check="x", ok=True, seen="y")
+    assert [each.group for each in take_all([look], settings)] == ["store", "queues"]
