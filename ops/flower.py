@@ -4,6 +4,10 @@ import os
 import sys
 from urllib.parse import urlsplit
 
+from flower.urls import handlers
+from flower.views.monitor import Metrics
+from tornado.web import authenticated
+
 from memcore.config.address import Address
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
@@ -13,6 +17,15 @@ from workers.logs import set_up_logs
 
 #: Jobs that Flower remembers; its own default of 100,000 grows without end (STACK, Settings).
 MAX_JOBS = 5_000
+
+
+class ProtectedMetrics(Metrics):  # type: ignore[misc]  # flower is untyped
+    """Flower's metrics behind the password of all its pages: they name workers, their hosts and every kind of job."""
+
+    @authenticated
+    async def get(self) -> None:
+        """Answer as Flower does."""
+        await super().get()
 
 
 def arguments_of(settings: Settings) -> list[str]:
@@ -46,6 +59,8 @@ def main() -> int:
         # Flower looks into queues by itself and knows kombu's own schemes only; it takes no jobs, so it loses none.
         app.conf.update(broker_url=Address.of(settings.broker_url).url)
         arguments = arguments_of(settings)
+        # Before Flower's own, which asks for nothing; /healthcheck stays open, for it says OK and no more.
+        handlers.insert(0, (r"/metrics", ProtectedMetrics))
     except Exception as error:  # noqa: BLE001  # a defect is raised again
         return tell(error)
     # Flower puts its own variables before its command line.

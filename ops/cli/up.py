@@ -2,12 +2,13 @@
 
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 
-from memcore.config.endpoint import masked
 from memcore.config.home_folder import home_folder
 from memcore.errors import MemoryInputError
 from ops.cli.console import say
@@ -32,22 +33,30 @@ def up(
         raise MemoryInputError("with", f"{wrong[0]!r} is not one of {', '.join(ON_DEMAND)}")
     set_up_plain_logs()
     # Databases, logs and what else this process writes hold memories, names of agents and passwords.
-    os.umask(0o077)
-    path = home_folder(os.environ, home)
-    stack = start_stack(path, os.environ, prepare=_catch_signals, also=also or ())
+    before = os.umask(0o077)
+    try:
+        _run(home_folder(os.environ, home), also or ())
+    finally:
+        os.umask(before)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the command on the command line."""
+    app.command("up")(up)
+
+
+def _run(path: Path, also: Sequence[str]) -> None:
+    stack = start_stack(path, os.environ, prepare=_catch_signals, also=also)
     say(f"memtend is up in {path}; stop with Ctrl-C")
-    say(f"Flower: {masked(stack.settings.flower_url or '')} (user memtend, password in {path}/run/doors.json)")
+    url, doors = urlsplit(stack.settings.flower_url or ""), path / "run" / "doors.json"
+    # The address can be clicked on; a password in it would stay in the terminal, in its log and in the browser.
+    say(f"Flower: http://{url.hostname}:{url.port}/ (user {url.username}, password: flower_password in {doors})")
     try:
         stack.supervisor.watch()
     finally:
         say("stopping ...")
         stack.stop()
     say(f"stopped; the most memory in use together was {stack.supervisor.peak_resident_bytes / 2**20:.0f} MiB")
-
-
-def add_to(app: typer.Typer) -> None:
-    """Put the command on the command line."""
-    app.command("up")(up)
 
 
 def _catch_signals(supervisor: Supervisor) -> None:
