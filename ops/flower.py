@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from flower.urls import handlers
 from flower.views.monitor import Metrics
-from tornado.web import authenticated
+from tornado.web import HTTPError
 
 from memcore.config.address import Address
 from memcore.config.settings import Settings
@@ -22,10 +22,10 @@ MAX_JOBS = 5_000
 class ProtectedMetrics(Metrics):  # type: ignore[misc]  # flower is untyped
     """Flower's metrics behind the password of all its pages: they name workers, their hosts and every kind of job."""
 
-    @authenticated
-    async def get(self) -> None:
-        """Answer as Flower does."""
-        await super().get()
+    async def prepare(self) -> None:
+        """Refuse with 401 whoever does not say the password; nothing has been gathered yet."""
+        if not self.current_user:
+            raise HTTPError(401)
 
 
 def arguments_of(settings: Settings) -> list[str]:

@@ -87,7 +87,7 @@ def person_options(settings: Settings) -> dict[str, Any]:
 
 
 def _unreadable(connection: Connection) -> int:
-    channel = connection.default_channel
+    channel: Any = connection.default_channel
     key = getattr(channel, "unreadable_key", None)
     return 0 if key is None else int(channel.client.llen(key))
 

@@ -7,7 +7,6 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from celery import Celery
 from sqlalchemy import text
 
 from memcore.backends.factory import require_shared_backends
@@ -48,7 +47,7 @@ def broker(settings: Settings) -> Iterator[Finding]:
 
 def workers(settings: Settings) -> Iterator[Finding]:
     """Ask the workers of each group whether they take jobs."""
-    with closing(Celery("memtend-doctor", set_as_current=False)) as app:
+    with closing(OwnCelery("memtend-doctor")) as app:
         asking = broker_conf(settings, STORE) | {"broker_transport_options": person_options(settings)}
         app.conf.update(**asking, accept_content=["json"], task_serializer="json")
         wanted = {name for name, group in GROUPS.items() if not group.on_demand}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -81,6 +82,15 @@ def test_with_everything_down_each_part_is_one_finding_and_what_follows_from_it_
     assert "does not answer" in found["store"].seen
     assert found["workers"].seen == "not looked at, for broker is not well"
     assert not [check for check in found if check.startswith("queue ")]
+
+
+@pytest.mark.parametrize("url", ["amqp://guest@127.0.0.1:1//", "rediss://127.0.0.1:1/0", "redis://nowhere.invalid/0"])
+def test_a_broker_of_any_kind_that_is_away_is_one_finding(settings: Settings, url: str) -> None:
+    began = time.monotonic()
+    (found,) = broker(settings.model_copy(update={"broker_url": url}))
+    assert time.monotonic() - began < SOON
+    assert not found.ok
+    assert found.seen.startswith("does not answer (")
 
 
 @contextmanager
@@ -187,12 +197,16 @@ def test_what_failed_waits_or_was_given_up_is_a_finding(settings: Settings, urls
     ledger.close()
 
 
+def _same(now: datetime) -> datetime:
+    return now
+
+
 def test_a_failed_run_is_made_good_by_the_next_one(urls: LedgerUrls) -> None:
     at = datetime.now(UTC) - timedelta(hours=3)
     seen: list[int] = []
     for hours, state in enumerate((RunState.FAILED, RunState.FAILED, RunState.DONE)):
         now = at + timedelta(hours=hours)
-        ledger = Ledger.open(urls, clock=lambda now=now: now)
+        ledger = Ledger.open(urls, clock=partial(_same, now))
         run = ledger.runs.create(NewRun(company=COMPANY, agent_id="a", planned_at=now))
         assert run is not None
         taken = ledger.runs.claim(run.run_id, lease=timedelta(minutes=1))

@@ -153,7 +153,8 @@ def test_a_server_that_answers_is_well_and_the_question_is_free(configure: Confi
 
 
 @pytest.mark.parametrize(
-    ("url", "key", "seen"), [("http://127.0.0.1:1/v1", "", "is away"), ("", "wrong", "401"), ("", "", "401")]
+    ("url", "key", "seen"),
+    [("http://127.0.0.1:1/v1", "", "127.0.0.1:1 does not answer"), ("", "wrong", "401"), ("", "", "401")],
 )
 def test_a_server_that_does_not_answer_or_refuses_is_a_finding(
     configure: Configure, stub: StubLLM, url: str, key: str, seen: str
