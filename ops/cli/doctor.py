@@ -27,8 +27,8 @@ from workers.stack.state import read_state
 #: Columns of a terminal; no line is longer.
 _COLUMNS = 80
 
-#: Findings of a well group that are named; more are counted.
-_NAMED = 9
+#: Characters that are left of a line for what was seen of a well group.
+_SUMMARY = _COLUMNS - 20
 
 #: An agent this much later than its time, beyond some ticks, means that nobody schedules or nobody works.
 _LATE = timedelta(minutes=5)
@@ -78,8 +78,7 @@ def _told(findings: list[Finding]) -> Iterator[str]:
         if not found:
             continue
         if not wrong:
-            line = f"{group:<12} ok     {_summary(found)}"
-            yield line if len(line) <= _COLUMNS else f"{line[: _COLUMNS - 4]} ..."
+            yield f"{group:<12} ok     {_summary(found)}"
             continue
         yield f"{group:<12} WRONG  {len(wrong)} of {len(found)} checks"
         for each in wrong:
@@ -96,12 +95,12 @@ def _told(findings: list[Finding]) -> Iterator[str]:
 
 
 def _summary(found: list[Finding]) -> str:
-    seen = dict.fromkeys(each.seen for each in found)
-    if len(seen) > _NAMED:
-        return f"all {len(found)} checks"
-    if len(seen) > 1:
-        return "; ".join(f"{each.check}: {each.seen}" for each in found)
-    return (f"all {len(found)}: " if len(found) > 1 else "") + next(iter(seen))
+    """Return what was seen if it is one thing, or short; else how many checks there are. `--json` has them all."""
+    if len({each.seen for each in found}) == 1:
+        summary = (f"all {len(found)}: " if len(found) > 1 else "") + found[0].seen
+    else:
+        summary = "; ".join(f"{each.check}: {each.seen}" for each in found)
+    return summary if len(summary) <= _SUMMARY else f"all {len(found)} checks"
 
 
 def _supervisor(settings: Settings) -> Iterator[Finding]:
