@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import text
 
 from memcore.backends.factory import require_shared_backends
+from memcore.client.celery_app import OwnCelery
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError, MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.ledger.engine import Database, parse_url
@@ -93,7 +94,7 @@ def databases(settings: Settings) -> Iterator[Finding]:
         yield _database(name, url)
 
 
-def _answering(app: Celery, *, limit: int | None) -> set[str]:
+def _answering(app: OwnCelery, *, limit: int | None) -> set[str]:
     answers = app.control.ping(timeout=ANSWER_SECONDS, limit=limit)
     return {name.partition("@")[0] for answer in answers for name in answer}
 
