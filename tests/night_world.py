@@ -64,7 +64,7 @@ def memory(
     number: int,
     *,
     days_old: float = 30.0,
-    category: MemoryCategory = MemoryCategory.SEMANTIC,
+    category: MemoryCategory = MemoryCategory.EPISODIC,
     namespace: str = "default",
     content: str | None = None,
     tags: Sequence[str] = (),
@@ -74,7 +74,7 @@ def memory(
     with_vectors: bool = False,
     agent_id: str = AGENT,
 ) -> MemoryRecord:
-    """A memory of a given age; numbers order the ids."""
+    """A memory of a given age, of the category that a night merges by default; numbers order the ids."""
     vectors = Vectors(dense=np.array([number, 0.25, -1.5], dtype=np.float32)) if with_vectors else None
     return MemoryRecord(
         entry=MemoryEntry(

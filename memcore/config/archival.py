@@ -35,11 +35,11 @@ class DualModeConfig(Frozen):
 
 
 class ArchivalConfig(Frozen):
-    """Archive what consolidation removes.
+    """Archive what leaves the store; what a summary replaces is archived always.
 
     Attributes:
-        enabled: whether removed memories go to the archive beside the journal.
-        age_threshold_days: a younger memory is never archived, nor consolidated by the dual mode.
+        enabled: whether what the limit of memories removes is archived too.
+        age_threshold_days: a younger memory that the limit removes is not archived; nor does the dual mode take it.
         keep_days: how long the archive keeps a memory; None for ever.
         dual_mode: see DualModeConfig.
     """

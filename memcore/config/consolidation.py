@@ -14,7 +14,7 @@ from memcore.config.llm_consolidation import LLMConsolidationConfig
 from memcore.config.retention import RetentionConfig
 from memcore.config.wiki import WikiExportConfig
 from memcore.frozen import Frozen, NotBlankStr
-from memcore.models import ConsolidationInterval
+from memcore.models import ConsolidationInterval, MemoryCategory
 
 #: Entry points of this group name strategies that other packages bring.
 STRATEGY_GROUP = "memtend.consolidation"
@@ -48,6 +48,7 @@ class ConsolidationConfig(Frozen):
         wiki_export: export as files.
         strategy: how groups are summarised; beside the shipped ones, a strategy that an installed package registers.
             ``dual_mode`` where it is left out and ``archival.dual_mode.enabled`` is true.
+        categories: whose memories may be replaced by summaries; never working, whose memories end with their task.
         min_age_days: younger memories are not consolidated; 0 takes all.
         group_threshold: least memories of a category that are merged; ``llm`` has a threshold of its own.
         group_max_entries: most memories behind one summary.
@@ -70,6 +71,10 @@ class ConsolidationConfig(Frozen):
     strategy: Annotated[
         ConsolidationStrategyType | NotBlankStr, Added("the reference picks the strategy in code, not in a file")
     ] = Field(default=ConsolidationStrategyType.CONDENSE, union_mode="left_to_right")
+    categories: Annotated[
+        tuple[MemoryCategory, ...],
+        Added("a summary loses words; of a fact, a skill or a person none may be lost unasked"),
+    ] = Field(default=(MemoryCategory.EPISODIC,), min_length=1)
     min_age_days: Annotated[int, Added("recent memories are still in use and stay as they are")] = Field(
         default=7, ge=0
     )
@@ -113,6 +118,13 @@ class ConsolidationConfig(Frozen):
             # The model is still being built: nobody else has seen it. Not marked as given: the person did not name it.
             vars(self)["strategy"] = ConsolidationStrategyType.DUAL_MODE
         return self
+
+    @field_validator("categories")
+    @classmethod
+    def _can_be_summarised(cls, categories: tuple[MemoryCategory, ...]) -> tuple[MemoryCategory, ...]:
+        if MemoryCategory.WORKING in categories:
+            raise ValueError("must not name working, whose memories end with their task")
+        return tuple(dict.fromkeys(categories))
 
     @property
     def least_age_days(self) -> int:

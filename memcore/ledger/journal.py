@@ -198,6 +198,7 @@ class Journal:
             found = connection.execute(old.limit(_BOOKINGS_PER_EXPIRY).with_for_update()).scalars().all()
             if not found:
                 return 0
+            archive_moves.drop_replaced(connection, found)
             records = booking_records.c.booking_id.in_(found)
             connection.execute(update(booking_records).where(records).values(**content))
             these = bookings.c.booking_id.in_(found)

@@ -1,4 +1,4 @@
-"""Which of the memories that leave the store go to the archive, and how their text was preserved."""
+"""Which of the memories that leave the store go to the archive."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,10 +10,9 @@ from memcore.config.archival import ArchivalConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archiving:
-    """Decide for one attempt what is archived.
+    """Decide for one attempt what enforcement archives; what a summary replaces is archived always.
 
-    Only consolidation and enforcement ask. What retention, an expiry or an end removes was to be deleted, and an
-    archive that kept it would break that word.
+    What retention, an expiry or an end removes was to be deleted, and an archive that kept it would break that word.
 
     Attributes:
         config: whether anything is, and from which age.
@@ -23,18 +22,10 @@ class Archiving:
     config: ArchivalConfig
     now: datetime
 
-    def mode_of(self, record: MemoryRecord, *, chosen: ArchivalMode | None = None) -> ArchivalMode | None:
-        """Return the mode under which a removed memory is archived, or None when it is not.
-
-        Args:
-            record: what goes.
-            chosen: how the op wrote the summary that replaces it; without one the memory counts as preserved word
-                by word, for its text in the archive is.
-        """
-        if not self.takes(record.entry.created_at):
-            return None
-        return chosen or ArchivalMode.EXTRACTIVE
+    def mode_of(self, record: MemoryRecord) -> ArchivalMode | None:
+        """Return the mode under which a memory over the limit is archived, or None when it is not."""
+        return ArchivalMode.EXTRACTIVE if self.takes(record.entry.created_at) else None
 
     def takes(self, created_at: datetime) -> bool:
-        """Return whether a memory of that time is archived when it goes."""
+        """Return whether a memory of that time is archived when the limit takes it."""
         return self.config.enabled and created_at <= self.now - timedelta(days=self.config.age_threshold_days)

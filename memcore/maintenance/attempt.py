@@ -71,6 +71,7 @@ class View:
         """What consolidation may take."""
         return Eligibility(
             now=self.now,
+            categories=self.policy.categories,
             min_age_days=self.policy.least_age_days,
             level=self.terms.level,
             cutoffs=self.cutoffs,
@@ -80,7 +81,7 @@ class View:
 
     @property
     def archiving(self) -> Archiving:
-        """What goes to the archive when it leaves the store."""
+        """What goes to the archive when the limit takes it."""
         return Archiving(config=self.policy.archival, now=self.now)
 
 

@@ -8,7 +8,6 @@ from memcore.ledger.syntheses import Syntheses
 from memcore.ledger.synthesis import Synthesis, SynthesisState
 from memcore.maintenance.attempt import Attempt, View
 from memcore.maintenance.chunks import MAX_BOOKING
-from memcore.maintenance.eligibility import CONSOLIDATED_CATEGORIES
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.member import Member
 from memcore.maintenance.pages import pages
@@ -23,7 +22,7 @@ _log = logging.getLogger(__name__)
 async def parts(view: View, strategy: ConsolidationStrategy) -> AsyncIterator[tuple[Where, Part]]:
     """Yield what stands behind each summary, with the filter that its members met; one category at a time."""
     eligibility = view.eligibility
-    for category in CONSOLIDATED_CATEGORIES:
+    for category in eligibility.categories:
         where = eligibility.where(view.agent_id, category)
         if where is None:
             continue

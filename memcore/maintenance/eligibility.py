@@ -18,9 +18,6 @@ CONSOLIDATED_TAG = "consolidated"
 #: core and pinned ones were chosen by someone.
 PROTECTED_FROM_CONSOLIDATION = ("distillation", COMPRESSED_TAG, CONSOLIDATED_TAG, "superseded", "core", "pinned")
 
-#: Working memory ends with its task and is never summarised, so it is not here.
-CONSOLIDATED_CATEGORIES = tuple(category for category in MemoryCategory if category is not MemoryCategory.WORKING)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eligibility:
@@ -28,6 +25,7 @@ class Eligibility:
 
     Attributes:
         now: the moment.
+        categories: memories of others stay as they are.
         min_age_days: younger memories are left alone.
         level: the agent's level. Ending a session removes a session-level agent's memories of it, so one that still
             names a session belongs to an open one and is left alone; at other levels the least age stands for that.
@@ -37,6 +35,7 @@ class Eligibility:
     """
 
     now: datetime
+    categories: tuple[MemoryCategory, ...]
     min_age_days: int
     level: MemoryLevel
     cutoffs: Mapping[MemoryCategory, datetime]
@@ -47,7 +46,7 @@ class Eligibility:
         """Return the filter for one category, or None when nothing of it can be taken."""
         newest = self.now - timedelta(days=self.min_age_days)
         oldest = self.cutoffs.get(category)
-        if category is MemoryCategory.WORKING or (oldest is not None and oldest >= newest):
+        if category not in self.categories or (oldest is not None and oldest >= newest):
             return None
         return Where(
             agent_id=agent_id,

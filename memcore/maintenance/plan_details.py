@@ -50,7 +50,7 @@ async def with_details(
 
 async def _detailed(step: PlannedStep, view: View, found: "_Found", value: Appraisal) -> PlannedStep:
     if step.step is RunStep.CONSOLIDATION:
-        archived = [each.id for each in found.members if view.archiving.takes(each.created_at)]
+        archived = [each.id for each in found.members]
         more = {"questions": found.questions, "tokens": found.tokens}
     else:
         archived, more = await _archived_by_enforcement(step, view, found, value), {}

@@ -88,5 +88,6 @@ class _Writer:
         self._mode = draft.mode
         return summary_record(sources, draft, company=self._attempt.view.company, strategy=self._strategy.name)
 
-    def archive_as(self, source: MemoryRecord) -> ArchivalMode | None:
-        return self._attempt.view.archiving.mode_of(source, chosen=self._mode)
+    def archive_as(self, _source: MemoryRecord) -> ArchivalMode:
+        # Whatever its age, and whether or not the limit archives too: a summary has lost words, the archive has none.
+        return self._mode or ArchivalMode.EXTRACTIVE

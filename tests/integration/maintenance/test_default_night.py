@@ -1,0 +1,153 @@
+"""The night as it comes: whose memories it merges, and where what it replaced can be found afterwards."""
+
+from datetime import timedelta
+
+import pytest
+from night_world import AGENT, COMPANY, MakeWorld, World, comparable, memory
+
+from memcore.backends.record import Lineage
+from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType
+from memcore.config.retention import RetentionConfig, RetentionRule
+from memcore.jobs.outcomes import Done
+from memcore.models import MemoryCategory, MemoryLevel, MemoryQuery
+
+SEMANTIC, SOCIAL, EPISODIC = MemoryCategory.SEMANTIC, MemoryCategory.SOCIAL, MemoryCategory.EPISODIC
+
+#: Six facts of a person, as an assistant writes them down: a sentence or two each, none said elsewhere.
+FACTS = (
+    (SEMANTIC, "Mia is allergic to peanuts; never order from the Thai place on 5th street for her."),
+    (SEMANTIC, "Customer ACME must get invoices as PDF by mail, never through the portal."),
+    (SEMANTIC, "The staging database is wiped every Sunday at 03:00 UTC."),
+    (SOCIAL, "Don't call Tom before ten; he works late shifts."),
+    (SOCIAL, "When the build breaks on a weekend, ask Ines instead of Paul."),
+    (SOCIAL, "Paul and Ines share one car on Thursdays."),
+)
+
+#: What happened on five days, told at length.
+DAYS = tuple(
+    f"On day {number} the release {number}.4 was cut at noon. Everybody said good morning and asked how it went. "
+    f"Ticket OPS-{number}17 was closed by Ada, who had found the cause in the proxy. Then all went home."
+    for number in range(1, 6)
+)
+
+
+@pytest.fixture
+def default(make_world: MakeWorld) -> World:
+    return make_world(ConsolidationConfig())
+
+
+async def store_facts(world: World) -> None:
+    await world.store(
+        memory(number, category=category, content=text, days_old=8 + number)
+        for number, (category, text) in enumerate(FACTS, start=1)
+    )
+
+
+async def store_days(world: World, *, project_id: str | None = None) -> None:
+    await world.store(
+        memory(
+            100 + number, category=EPISODIC, content=text, days_old=20 - number, lineage=Lineage(project_id=project_id)
+        )
+        for number, text in enumerate(DAYS, start=1)
+    )
+
+
+def forget(world: World) -> None:
+    """Let so much time pass that nothing of today can be undone, and sweep."""
+    world.clock.turn(timedelta(days=world.policy.journal_days + 1))
+    world.ledger.journal.expire(COMPANY, before=world.clock() - timedelta(days=world.policy.journal_days))
+
+
+async def store_days_of_another(world: World) -> None:
+    await world.store(
+        memory(200 + number, category=EPISODIC, content=f"Another project. {text}", days_old=20 - number)
+        for number, text in enumerate(DAYS, start=1)
+    )
+
+
+async def test_facts_of_a_person_stay_word_for_word(default: World) -> None:
+    await store_facts(default)
+
+    plan = await default.service().plan(AGENT)
+    run = await default.night()
+
+    texts = [record.entry.content for record in (await default.live()).values()]
+    assert sorted(texts) == sorted(text for _, text in FACTS)
+    assert any("allergic to peanuts" in text for text in texts)
+    assert run.counts.get("removed", 0) == plan.removed == 0
+    await default.check_balance()
+
+
+async def test_what_a_summary_replaced_can_be_restored_after_the_journal(default: World) -> None:
+    await store_days(default)
+
+    plan = await default.service().plan(AGENT)
+    run = await default.night()
+    (summary,) = await default.summaries()
+    replaced = summary.lineage.summary_of
+    forget(default)
+
+    assert len(replaced) == 4
+    assert plan.archived == default.ledger.archive.archived_by(run.run_id) == 4
+    assert not default.ledger.journal.undoable(run.run_id)
+    found = default.ledger.archive.search(COMPANY, AGENT, MemoryQuery(text="OPS-217"))
+    assert found[0].record.entry.content == DAYS[1]
+    for memory_id in replaced:
+        restored = default.plan_run(kind="restore", scope_id=memory_id)
+        assert isinstance(await default.to_the_end(restored.run_id), Done)
+        assert comparable((await default.live())[memory_id]) == comparable(default.originals[memory_id])
+
+
+@pytest.mark.parametrize("level", [MemoryLevel.PERSISTENT, MemoryLevel.PROJECT, MemoryLevel.SESSION])
+async def test_only_the_categories_of_the_policy_are_merged(make_world: MakeWorld, level: MemoryLevel) -> None:
+    world = make_world(ConsolidationConfig(strategy=ConsolidationStrategyType.SIMPLE, categories=(SOCIAL,)))
+    world.level = level
+    await store_facts(world)
+    await store_days(world)
+
+    await world.night()
+
+    (summary,) = await world.summaries()
+    assert summary.entry.category is SOCIAL
+    assert len((await world.live()).keys() & world.originals.keys()) == len(FACTS) + len(DAYS) - 2
+
+
+async def test_texts_behind_a_deleted_summary_leave_the_archive_with_it(make_world: MakeWorld) -> None:
+    world = make_world(
+        ConsolidationConfig(retention=RetentionConfig(rules=(RetentionRule(category=EPISODIC, retention_days=40),)))
+    )
+    world.level = MemoryLevel.PROJECT
+    await store_days(world, project_id="apollo")
+    await store_days_of_another(world)
+    await world.night()
+    assert world.ledger.archive.count(COMPANY, AGENT) == 8
+
+    ended = await world.end("end_project", "apollo")
+    await world.undo(ended.run_id)
+    forget(world)
+    assert world.ledger.archive.count(COMPANY, AGENT) == 8  # The summary is back, and so is what explains it.
+
+    await world.end("end_project", "apollo")
+    assert world.ledger.archive.count(COMPANY, AGENT) == 8  # It can still be undone.
+    forget(world)
+    assert world.ledger.archive.count(COMPANY, AGENT) == 4
+
+    world.clock.turn(timedelta(days=40))
+    await world.night()
+    forget(world)
+    assert await world.live() == {}
+    assert world.ledger.archive.count(COMPANY, AGENT) == 0
+
+
+async def test_texts_behind_a_summary_over_the_limit_stay_in_the_archive(make_world: MakeWorld) -> None:
+    world = make_world(ConsolidationConfig(max_removed_fraction=1.0))
+    await store_days(world)
+    await world.night()
+    (summary,) = await world.summaries()
+    world.policy = world.policy.model_copy(update={"max_memories_per_agent": 1})
+
+    await world.night()
+    forget(world)
+
+    assert summary.entry.id not in await world.live()
+    assert world.ledger.archive.count(COMPANY, AGENT) == 4
