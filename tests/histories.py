@@ -19,6 +19,9 @@ from memcore.models import MemoryCategory, MemoryMetadata
 #: Strategies that every property of nights and undos is tried with.
 STRATEGIES = ("simple", "condense", "dual_mode", "llm")
 
+#: All that a policy may name.
+SUMMARISED = tuple(category for category in MemoryCategory if category is not MemoryCategory.WORKING)
+
 TAGS = ("pinned", "core", "distillation", "a", "b")
 
 
@@ -57,6 +60,7 @@ def _as_lesson(record: MemoryRecord) -> MemoryRecord:
 POLICIES = st.builds(
     ConsolidationConfig,
     strategy=st.sampled_from(STRATEGIES),
+    categories=st.sampled_from([(MemoryCategory.EPISODIC,), SUMMARISED]),
     max_memories_per_agent=st.integers(1, 20),
     group_threshold=st.integers(2, 4),
     group_max_entries=st.integers(2, 5),

@@ -32,7 +32,6 @@ from memcore.llm.factory import create_model
 from memcore.loop_thread import LoopThread
 from memcore.maintenance.service import MaintenanceService
 from memcore.maintenance.synthesis_service import Asked, SynthesisService
-from memcore.maintenance.timeouts import Timeouts
 from memcore.org.follower import OrgFollower
 from memcore.procedural.learning import LearningService
 from memcore.procedural.propagation import Propagation
@@ -93,17 +92,7 @@ class WorkerCrew:
             level=policy.memory.level,
             guard=StoreGuard() if policy.memory.retrieval.non_inferable_only else None,
         )
-        self._maintenance = MaintenanceService(
-            self._backend,
-            self.ledger,
-            policy.memory.consolidation,
-            company=settings.company,
-            level=policy.memory.level,
-            timeouts=Timeouts.of(policy.memory.options),
-            pruning=policy.memory.procedural.pruning if policy.memory.procedural.enabled else None,
-            has_model=self.model is not None,
-            clock=clock,
-        )
+        self._maintenance = MaintenanceService.configured(settings, policy, self._backend, self.ledger, clock=clock)
         self._synthesis = SynthesisService(
             self._backend,
             self.ledger,

@@ -74,6 +74,7 @@ class MaintenancePlan(Frozen):
         steps: in the order in which they run.
         summaries: how many would be made.
         is_held: whether a run would stop and ask, because it would remove too large a share.
+        waits: what a run lacks and would wait for before it consolidates, in one sentence; its merges are not counted.
         groups: what would be merged; empty, as all figures of archive and models are, unless details were asked for.
     """
 
@@ -83,6 +84,7 @@ class MaintenancePlan(Frozen):
     summaries: int
     is_held: bool
     groups: tuple[PlannedGroup, ...] = ()
+    waits: str | None = None
 
     @property
     def removed(self) -> int:
@@ -123,7 +125,9 @@ class MaintenancePlan(Frozen):
         )
 
 
-async def make_plan(view: View, strategy: ConsolidationStrategy | None, value: Appraisal) -> MaintenancePlan:
+async def make_plan(
+    view: View, strategy: ConsolidationStrategy | None, value: Appraisal, *, waits: str | None = None
+) -> MaintenancePlan:
     """Count what each step would remove, each after those before it; nothing is written or marked."""
     view = await with_gone(view)
     live = await view.backend.count_where(Where(agent_id=view.agent_id))
@@ -147,6 +151,7 @@ async def make_plan(view: View, strategy: ConsolidationStrategy | None, value: A
         summaries=summaries,
         # What ends with its session, project or task was never to stay: the brake looks at the others.
         is_held=_is_large(sum(step.removed for step in steps) - due.timely, live - due.timely, view.policy),
+        waits=waits,
     )
 
 

@@ -4,11 +4,14 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Self
 
 from memcore.backends.factory import WorkerBackend
 from memcore.clock import Clock, utc_now
 from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.policy import Policy
 from memcore.config.pruning import PruningConfig
+from memcore.config.settings import Settings
 from memcore.errors import (
     LeaseLostError,
     MaintenancePausedError,
@@ -112,8 +115,26 @@ class MaintenanceService:
         self._value = installed_value() if value is None else value
         self._monotonic = monotonic
 
+    @classmethod
+    def configured(
+        cls, settings: Settings, policy: Policy, backend: WorkerBackend, ledger: Ledger, *, clock: Clock = utc_now
+    ) -> Self:
+        """Build the service that these settings and this policy describe, for a worker or for looking at a plan."""
+        memory = policy.memory
+        return cls(
+            backend,
+            ledger,
+            memory.consolidation,
+            company=settings.company,
+            level=memory.level,
+            timeouts=Timeouts.of(memory.options),
+            pruning=memory.procedural.pruning if memory.procedural.enabled else None,
+            has_model=settings.llm_url is not None,
+            clock=clock,
+        )
+
     async def plan(self, agent_id: str, *, in_detail: bool = True) -> MaintenancePlan:
-        """Return what a night would do to the agent now; nothing is written, and no model is asked.
+        """Return what a night would do to the agent now, held or not; nothing is written, and no model is asked.
 
         Args:
             agent_id: whose night.
@@ -121,12 +142,12 @@ class MaintenanceService:
                 night makes for its brake, and costs as little.
 
         Raises:
-            MemoryConfigError: the configured strategy needs a language model that is not connected.
             MemoryRetrievalError, MemoryConnectionError: the store or the ledger cannot be read.
         """
         answers = NoAnswers()
-        view, strategy = self._view(agent_id), self._strategy(answers)
-        plan = await make_plan(view, strategy, Appraisal(view, self._value))
+        view = self._view(agent_id)
+        strategy, missing = self._strategy(answers)
+        plan = await make_plan(view, strategy, Appraisal(view, self._value), waits=missing)
         if not in_detail:
             return plan
         return await with_details(plan, view, strategy, Appraisal(view, self._value), answers=answers)
@@ -213,10 +234,7 @@ class MaintenanceService:
     async def _night(self, attempt: Attempt, lease: Lease) -> Outcome | None:
         """Run the steps that are left; None when all are done."""
         run = attempt.run
-        try:
-            strategy, missing = self._strategy(KeptAnswers(self._ledger.answers, run)), None
-        except MemoryConfigError as error:
-            strategy, missing = None, str(error)
+        strategy, missing = self._strategy(KeptAnswers(self._ledger.answers, run))
         if run.step is RunStep.RETENTION:
             if not (run.allow_large or "planned" in run.counts):
                 plan = await make_plan(attempt.view, strategy, Appraisal(attempt.view, self._value))
@@ -241,14 +259,17 @@ class MaintenanceService:
         await apply_enforcement(attempt, Appraisal(attempt.view, self._value))
         return None
 
-    def _strategy(self, answers: Answers) -> ConsolidationStrategy | None:
-        return self._build_strategy(
-            ConsolidationDeps(
-                policy=self._policy,
-                answers=answers if self._has_model else None,
-                vocabulary=RememberedVocabulary(self._backend),
-            )
+    def _strategy(self, answers: Answers) -> tuple[ConsolidationStrategy | None, str | None]:
+        """Return the strategy, or what it lacks in one sentence; neither when nothing is consolidated."""
+        deps = ConsolidationDeps(
+            policy=self._policy,
+            answers=answers if self._has_model else None,
+            vocabulary=RememberedVocabulary(self._backend),
         )
+        try:
+            return self._build_strategy(deps), None
+        except MemoryConfigError as error:
+            return None, str(error)
 
     def _advance(self, run: Run, lease: Lease, step: RunStep, **counts: int) -> None:
         counts |= run_counts(self._ledger.journal, run)

@@ -1,16 +1,20 @@
 """``memtend maintain``: one agent's night, now, beside its schedule; or what it would do."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from memcore.ledger.run import RunState
 from memcore.maintenance.service import MaintenanceService
-from memcore.maintenance.timeouts import Timeouts
 from ops.cli.console import AsJson, say, show_facts, show_json, show_rows
 from ops.cli.runs import facts_of
 from ops.cli.session import HomeOption, backend_of, client_of, ledger_of, policy_of, settings_of
 from ops.cli.waiting import await_run, is_paused
+
+#: Exit code when the run is held: nothing was removed, and a person has to look at it.
+EXIT_HELD = 3
 
 
 def maintain(
@@ -23,9 +27,9 @@ def maintain(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run an agent's maintenance now: retention, then consolidation, then the limit."""
+    """Run an agent's maintenance now: retention, then consolidation, then the limit. Exit 3 when the run is held."""
     if dry_run:
-        _show_plan(agent_id, home, as_json=as_json)
+        _show_plan(agent_id, home, allow_large=allow_large, as_json=as_json)
         return
     with client_of(home) as client:
         receipt = client.maintain_now(agent_id, allow_large=allow_large)
@@ -34,7 +38,11 @@ def maintain(
             await_run(client, receipt.job_id)
     if wait:
         with ledger_of(settings_of(home)) as ledger:
-            show_facts(facts_of(ledger.runs.get(receipt.job_id)), as_json=as_json)
+            run = ledger.runs.get(receipt.job_id)
+        show_facts(facts_of(run), as_json=as_json)
+        if run is not None and run.state is RunState.HELD:
+            sys.stderr.write(f"held: see it with --dry-run, let it go on with `memtend runs release {run.run_id}`\n")
+            raise typer.Exit(EXIT_HELD)
     else:
         show_facts({"run_id": receipt.job_id}, as_json=as_json)
 
@@ -44,22 +52,16 @@ def add_to(app: typer.Typer) -> None:
     app.command("maintain")(maintain)
 
 
-def _show_plan(agent_id: str, home: Path | None, *, as_json: bool) -> None:
+def _show_plan(agent_id: str, home: Path | None, *, allow_large: bool, as_json: bool) -> None:
     settings = settings_of(home)
-    policy = policy_of(settings).memory
     with ledger_of(settings) as ledger, backend_of(settings) as (backend, runner):
-        service = MaintenanceService(
-            backend,
-            ledger,
-            policy.consolidation,
-            company=settings.company,
-            level=policy.level,
-            timeouts=Timeouts.of(policy.options),
-            pruning=policy.procedural.pruning if policy.procedural.enabled else None,
-        )
+        service = MaintenanceService.configured(settings, policy_of(settings), backend, ledger)
         plan = runner.run(service.plan(agent_id))
+    if allow_large:
+        plan = plan.model_copy(update={"is_held": False})
     if as_json:
         told = {name: getattr(plan, name) for name in ("removed", "pruned", "archived", "questions", "tokens")}
+        told["reason"] = plan.reason if plan.is_held else None
         show_json({**plan.model_dump(mode="json"), **told})
         return
     say(f"{plan.live} memories live; a run would remove {plan.removed} and make {plan.summaries} summaries")
@@ -69,6 +71,8 @@ def _show_plan(agent_id: str, home: Path | None, *, as_json: bool) -> None:
         say(f"{plan.archived} of them would go to the archive, the others are in the journal alone")
     if plan.questions:
         say(f"a language model would be asked {plan.questions} questions, about texts of some {plan.tokens} tokens")
+    if plan.waits:
+        say(f"it would wait before it consolidates: {plan.waits}")
     if plan.is_held:
         say(f"it would be held: {plan.reason}")
     show_rows((dict(step) for step in plan.steps), columns=("step", "removed", "archived", "examples"), as_json=False)

@@ -2,7 +2,9 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
+import pytest
 from commands import CommandLine
 from memories import new_agent
 from stacks import wait_until
@@ -11,7 +13,11 @@ from stacks import wait_until
 OLD = (datetime.now(UTC) - timedelta(days=300)).isoformat()
 
 #: Old enough to be merged.
-MERGED = (datetime.now(UTC) - timedelta(days=30)).isoformat()
+MERGED = (datetime.now(UTC) - timedelta(days=120)).isoformat()
+
+#: Each strategy that asks a model, ready to, with its questions about four memories: one of all, or one of each.
+DUAL = "{enabled: true, summarization_model: small, dense_threshold: 1.0}"
+ASKING = [("strategy: llm", 1), (f"strategy: dual_mode, archival: {{dual_mode: {DUAL}}}", 4)]
 
 
 def fill(memtend: CommandLine, agent: str, *, old: int, new: int) -> None:
@@ -22,6 +28,17 @@ def fill(memtend: CommandLine, agent: str, *, old: int, new: int) -> None:
         for n in range(old)
     ]
     lines += [{"agent_id": agent, "category": "semantic", "content": f"{agent} fact {n}"} for n in range(new)]
+    memtend.ok("import", "-", stdin="\n".join(map(json.dumps, lines)).encode())
+
+
+def fill_with_old(memtend: CommandLine, agent: str, **categories: int) -> None:
+    """Bring in memories of each category that are old enough to be merged."""
+    memtend.ok("agents", "add", agent, "--interval", "never")
+    lines = [
+        {"agent_id": agent, "category": category, "content": f"{agent} met person {n}", "created_at": MERGED}
+        for category, count in categories.items()
+        for n in range(count)
+    ]
     memtend.ok("import", "-", stdin="\n".join(map(json.dumps, lines)).encode())
 
 
@@ -41,21 +58,40 @@ def test_a_dry_run_tells_what_would_go_and_removes_nothing(memtend: CommandLine)
 
 def test_a_dry_run_tells_what_would_be_merged_with_what(memtend: CommandLine) -> None:
     agent = new_agent()
-    memtend.ok("agents", "add", agent, "--interval", "never")
-    old = [
-        {"agent_id": agent, "category": "social", "content": f"{agent} met person {n}", "created_at": MERGED}
-        for n in range(5)
-    ]
-    memtend.ok("import", "-", stdin="\n".join(map(json.dumps, old)).encode())
+    fill_with_old(memtend, agent, episodic=5, social=5)
     plan = memtend.ok("maintain", agent, "--dry-run", "--json").value
     (group,) = plan["groups"]
-    assert (group["category"], group["namespace"], group["removed"], group["summaries"]) == ("social", "default", 4, 1)
-    assert (plan["removed"], plan["summaries"], plan["questions"], plan["archived"]) == (4, 1, 0, 0)
+    assert (group["category"], group["namespace"]) == ("episodic", "default")
+    assert (group["removed"], group["summaries"]) == (4, 1)
+    assert (plan["removed"], plan["summaries"], plan["questions"], plan["archived"]) == (4, 1, 0, 4)
     plain = memtend.ok("maintain", agent, "--dry-run").out
     assert "would remove 4 and make 1 summaries" in plain
-    assert "social" in plain
+    assert "episodic" in plain
+    assert "social" not in plain
     run = memtend.ok("maintain", agent, "--json").value
     assert (run["counts"]["consolidated"], run["counts"]["summaries"]) == (4, 1)
+
+
+@pytest.mark.parametrize(("strategy", "questions"), ASKING)
+def test_a_dry_run_tells_what_a_model_would_be_asked(
+    memtend: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str, questions: int
+) -> None:
+    agent = new_agent()
+    fill_with_old(memtend, agent, episodic=5)
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(f"memory: {{level: persistent, consolidation: {{{strategy}}}}}", encoding="utf-8")
+    monkeypatch.setenv("MEMTEND_POLICY_PATH", str(policy))
+
+    without = memtend.ok("maintain", agent, "--dry-run", "--json").value
+    assert without["removed"] == 0
+    assert "needs a language model; set MEMTEND_LLM_URL" in without["waits"]
+    assert "would wait before it consolidates" in memtend.ok("maintain", agent, "--dry-run").out
+
+    monkeypatch.setenv("MEMTEND_LLM_URL", "http://127.0.0.1:9/v1")  # Nobody answers there, and nobody is asked.
+    plan = memtend.ok("maintain", agent, "--dry-run", "--json").value
+    assert (plan["removed"], plan["summaries"], plan["archived"], plan["questions"]) == (4, 1, 4, questions)
+    assert plan["waits"] is None
+    assert f"would be asked {questions} questions" in memtend.ok("maintain", agent, "--dry-run").out
 
 
 def test_a_night_removes_what_is_old_and_an_undo_brings_it_back_and_can_be_undone(memtend: CommandLine) -> None:
@@ -92,9 +128,18 @@ def test_a_night_removes_what_is_old_and_an_undo_brings_it_back_and_can_be_undon
 def test_a_night_that_would_take_most_is_held_until_a_person_releases_it(memtend: CommandLine) -> None:
     agent = new_agent()
     fill(memtend, agent, old=150, new=1)
-    held = memtend.ok("maintain", agent, "--json").value
+    plan = memtend.ok("maintain", agent, "--dry-run", "--json").value
+    answer = memtend("maintain", agent, "--json")
+    held = answer.value
+    assert answer.code == 3
     assert held["state"] == "held"
-    assert held["reason"]
+    assert held["counts"] == {"planned": plan["removed"]} == {"planned": 150}
+    assert (plan["is_held"], plan["reason"]) == (True, held["reason"])
+    assert len(plan["steps"][0]["examples"]) == 5
+    again = memtend.ok("maintain", agent, "--dry-run").out
+    assert f"it would be held: {held['reason']}" in again
+    assert plan["steps"][0]["examples"][0] in again
+    assert not memtend.ok("maintain", agent, "--dry-run", "--allow-large", "--json").value["is_held"]
     assert live(memtend, agent) == 151
     assert "held" in memtend("doctor").out
     memtend.ok("runs", "release", held["run_id"])
