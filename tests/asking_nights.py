@@ -1,6 +1,6 @@
 """Nights that ask a model: their policies, and a world whose model is a stand-in."""
 
-from night_world import MakeWorld, World
+from night_world import SUMMARISED, MakeWorld, World
 from oracles import Oracle
 
 from memcore.config.archival import ArchivalConfig, DualModeConfig
@@ -8,10 +8,11 @@ from memcore.config.consolidation import ConsolidationConfig
 from memcore.jobs.outcomes import Done
 from memcore.ledger import Run
 
-LLM = ConsolidationConfig(strategy="llm", group_max_entries=3, max_removed_fraction=1.0)
+LLM = ConsolidationConfig(strategy="llm", categories=SUMMARISED, group_max_entries=3, max_removed_fraction=1.0)
 
 DUAL = ConsolidationConfig(
     strategy="dual_mode",
+    categories=SUMMARISED,
     group_max_entries=3,
     max_removed_fraction=1.0,
     archival=ArchivalConfig(age_threshold_days=20, dual_mode=DualModeConfig(enabled=True, summarization_model="small")),

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Literal
 
 import hypothesis.strategies as st
-from night_world import AGENT, COMPANY, World, memory
+from night_world import AGENT, COMPANY, SUMMARISED, World, memory
 
 from memcore.backends.record import LESSON_FIELD, LESSON_KEY, Lineage, MemoryRecord
 from memcore.config.archival import ArchivalConfig, DualModeConfig
@@ -18,9 +18,6 @@ from memcore.models import MemoryCategory, MemoryMetadata
 
 #: Strategies that every property of nights and undos is tried with.
 STRATEGIES = ("simple", "condense", "dual_mode", "llm")
-
-#: All that a policy may name.
-SUMMARISED = tuple(category for category in MemoryCategory if category is not MemoryCategory.WORKING)
 
 TAGS = ("pinned", "core", "distillation", "a", "b")
 

@@ -37,6 +37,8 @@ AGENT = "ada"
 START = datetime(2026, 3, 1, 2, tzinfo=UTC)
 #: Linux's file system in memory.
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  # a private folder is made inside it
+#: All that a policy may have merged; by itself it names episodic memories alone.
+SUMMARISED = tuple(category for category in MemoryCategory if category is not MemoryCategory.WORKING)
 #: Enough attempts for any test; a run that needs more goes in circles.
 MAX_CALLS = 12
 

@@ -122,6 +122,8 @@ def _on_strategy(consolidation: ConsolidationConfig) -> Iterator[str]:
         yield from _idle(consolidation, _CONSOLIDATION, "group_threshold", because=because)
     else:
         yield from _idle(consolidation, _CONSOLIDATION, "llm", because=f"strategy is {strategy}")
+    if strategy is ConsolidationStrategyType.NONE:
+        yield from _idle(consolidation, _CONSOLIDATION, "categories", because="strategy is none")
     if strategy is not ConsolidationStrategyType.CONDENSE:
         yield from _idle(consolidation, _CONSOLIDATION, "condense", because=f"strategy is {strategy}")
 

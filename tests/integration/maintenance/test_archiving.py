@@ -20,7 +20,7 @@ from memcore.maintenance.chunks import ChunkLimits
 from memcore.maintenance.draft import Draft
 from memcore.maintenance.selection import HighestRelevanceSelector
 from memcore.maintenance.strategy import CompositeConsolidationStrategy
-from memcore.models import MemoryLevel, MemoryQuery
+from memcore.models import MemoryCategory, MemoryLevel, MemoryQuery
 
 THRESHOLD = 40
 
@@ -52,23 +52,24 @@ def world(make_world: MakeWorld) -> World:
     return make_world(policy(max_memories_per_agent=1, strategy=ConsolidationStrategyType.NONE))
 
 
-async def test_what_is_consolidated_or_enforced_is_archived_unless_it_is_too_young(make_world: MakeWorld) -> None:
-    world = make_world(policy(max_memories_per_agent=2))
-    await world.store(memory(n, days_old=60, with_vectors=n % 2 == 0) for n in range(1, 5))
-    await world.store(memory(n, days_old=THRESHOLD - 0.001 * n) for n in range(5, 8))
-    await world.store([memory(8, days_old=3), memory(9, days_old=2), memory(10, days_old=1)])
+async def test_what_a_summary_replaced_is_archived_always_and_what_the_limit_took_from_an_age(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(policy(max_memories_per_agent=5))
+    old = [memory(n, days_old=60, category=MemoryCategory.SOCIAL, with_vectors=n % 2 == 0) for n in range(1, 5)]
+    young = [memory(n, days_old=THRESHOLD - 0.001 * n, category=MemoryCategory.SOCIAL) for n in range(5, 8)]
+    merged = [memory(n, days_old=THRESHOLD - n) for n in range(11, 16)]
+    await world.store([*old, *young, *merged])
     night = await world.night()
 
     live = await world.live()
-    gone = {key for key in world.originals if key not in live}
-    old = {uid(n) for n in range(1, 5)}
-    assert gone >= {uid(n) for n in (1, 2, 5, 6, 8)}
+    enforced = {record.entry.id for record in [*old, *young]} - live.keys()
+    assert enforced == {uid(n) for n in (1, 2, 3, 4)}
     kept = archived(world)
-    assert set(kept) >= gone & old
-    assert not {uid(n) for n in range(5, 11)} & set(kept)
-    for memory_id in gone & old:
-        assert comparable(kept[memory_id].record) == comparable(world.originals[memory_id])
-        assert kept[memory_id].mode is ArchivalMode.EXTRACTIVE
+    assert set(kept) == enforced | {uid(n) for n in range(11, 15)}
+    for memory_id, entry in kept.items():
+        assert comparable(entry.record) == comparable(world.originals[memory_id])
+        assert entry.mode is ArchivalMode.EXTRACTIVE
     assert {line.original_id for line in world.ledger.archive.index_of(night.run_id)} == set(kept)
 
 
@@ -94,9 +95,9 @@ async def test_what_retention_an_expiry_or_an_end_removes_was_to_be_deleted(make
     assert archived(world) == {}
 
 
-async def test_nothing_is_archived_unless_somebody_turned_it_on(make_world: MakeWorld) -> None:
+async def test_what_the_limit_takes_is_not_archived_unless_somebody_turned_it_on(make_world: MakeWorld) -> None:
     world = make_world(ConsolidationConfig(max_removed_fraction=1.0, max_memories_per_agent=1))
-    await world.store(memory(n, days_old=200) for n in range(1, 6))
+    await world.store(memory(n, days_old=200, category=MemoryCategory.SOCIAL) for n in range(1, 6))
     await world.night()
     assert len(await world.live()) == 1
     assert world.ledger.archive.count(COMPANY, AGENT) == 0

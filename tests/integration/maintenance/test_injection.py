@@ -13,7 +13,7 @@ import pytest
 from faults import Crash, Faults
 from ledgers import copied_urls, postgres_database
 from lesson_memories import lesson_memory
-from night_world import AGENT, COMPANY, World, comparable, memory
+from night_world import AGENT, COMPANY, SUMMARISED, World, comparable, memory
 from oracles import Oracle
 
 from memcore.config.archival import ArchivalConfig, DualModeConfig
@@ -37,6 +37,7 @@ def policy(strategy: str) -> ConsolidationConfig:
     """Everything at once: retention, a limit, an archive, and groups that a model is asked about."""
     return ConsolidationConfig(
         strategy=strategy,
+        categories=SUMMARISED,
         retention=RetentionConfig(default_retention_days=200),
         max_memories_per_agent=6,
         group_max_entries=3,

@@ -114,8 +114,7 @@ async def _ask_about_everything(world: World, records: list[MemoryRecord], histo
         story = await why(world, memory_id, agent_id=AGENT, with_text=True)
         _agrees(story, made_of)
         # The archive outlives the journal.
-        places = {TextPlace.STORE, TextPlace.GONE, *([TextPlace.ARCHIVE] if world.policy.archival.enabled else [])}
-        assert story.memory.text_in in places
+        assert story.memory.text_in is not TextPlace.JOURNAL
         assert (story.memory.text_in is TextPlace.STORE) == (memory_id in live)
         assert (story.memory.text is None) == (story.memory.text_in is TextPlace.GONE)
 
@@ -161,11 +160,10 @@ async def test_a_summary_tells_what_it_stands_for_and_where_that_is_in_full(worl
     assert (first.state, first.replaced_by, first.text_in) == (
         MemoryState.REPLACED,
         (summary_id,),
-        TextPlace.JOURNAL,
+        TextPlace.ARCHIVE,
     )
     assert first.text is None
-    assert first.text_until is not None
-    assert timedelta(days=6) < first.text_until - world.clock() < timedelta(days=JOURNAL_DAYS)
+    assert first.text_until is None
     assert told(await why(world, summary_id, with_text=True), uid(1)).text == "the text of memory 1"
     assert "the text of memory" not in repr(await why(world, summary_id, with_text=True))
 
@@ -182,6 +180,8 @@ async def test_undo_and_its_undo_are_part_of_the_story(world: World) -> None:
     assert back.summaries() == (summary_id,)
     assert (gone.memory.state, gone.memory.chapters[-1].reason) == (MemoryState.REMOVED, "undone")
     assert gone.memory.text_in is TextPlace.JOURNAL
+    assert gone.memory.text_until is not None
+    assert timedelta(days=6) < gone.memory.text_until - world.clock() < timedelta(days=JOURNAL_DAYS)
 
     await world.undo(undo.run_id)
 

@@ -259,14 +259,14 @@ async def test_a_few_removals_are_never_held_whatever_their_share(make_world: Ma
 async def test_the_plan_says_exactly_what_the_night_then_does(make_world: MakeWorld) -> None:
     world = make_world(
         ConsolidationConfig(
-            retention=RetentionConfig(rules=(RetentionRule(category=MemoryCategory.EPISODIC, retention_days=20),)),
+            retention=RetentionConfig(rules=(RetentionRule(category=MemoryCategory.SEMANTIC, retention_days=20),)),
             max_memories_per_agent=4,
             group_max_entries=4,
             max_removed_floor=5,
         )
     )
-    await world.store(memory(n, days_old=30 + n, category=MemoryCategory.EPISODIC) for n in range(1, 5))
-    await world.store([memory(5, days_old=30, category=MemoryCategory.EPISODIC, expires_in_days=-1)])
+    await world.store(memory(n, days_old=30 + n, category=MemoryCategory.SEMANTIC) for n in range(1, 5))
+    await world.store([memory(5, days_old=30, category=MemoryCategory.SEMANTIC, expires_in_days=-1)])
     await world.store([memory(6, days_old=30, expires_in_days=-1)])
     await world.store(memory(n, days_old=60 - n) for n in range(10, 20))
     await world.store(memory(n, days_old=n - 19) for n in range(20, 27))

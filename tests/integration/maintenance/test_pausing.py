@@ -16,6 +16,13 @@ from memcore.maintenance.service import PAUSE_DELAY
 from memcore.models import MemoryCategory
 
 
+@pytest.fixture
+def world(make_world: MakeWorld) -> World:
+    return make_world(
+        ConsolidationConfig(categories=(MemoryCategory.SEMANTIC, MemoryCategory.SOCIAL), max_removed_fraction=1.0)
+    )
+
+
 async def _groups(world: World) -> None:
     await world.store(memory(n, category=MemoryCategory.SEMANTIC) for n in range(1, 5))
     await world.store(memory(n, category=MemoryCategory.SOCIAL) for n in range(5, 9))
@@ -147,8 +154,7 @@ async def test_a_run_that_another_worker_holds_is_skipped(world: World) -> None:
     assert world.run(planned.run_id).attempt == 1
 
 
-async def test_a_passing_error_is_retried_after_its_wait_and_uses_up_an_attempt(make_world: MakeWorld) -> None:
-    world = make_world(ConsolidationConfig(max_removed_fraction=1.0))
+async def test_a_passing_error_is_retried_after_its_wait_and_uses_up_an_attempt(world: World) -> None:
     await _groups(world)
     planned = world.plan_run()
 

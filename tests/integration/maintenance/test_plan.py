@@ -9,7 +9,7 @@ from histories import POLICIES, PRUNINGS, stores
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledgers import copied_urls
-from night_world import AGENT, SHARED_MEMORY, World, memory
+from night_world import AGENT, SHARED_MEMORY, MakeWorld, World, memory
 
 from memcore.backends.record import MemoryRecord
 from memcore.config.archival import ArchivalConfig
@@ -78,7 +78,10 @@ async def _planned_then_done(world: World, records: list[MemoryRecord]) -> None:
     assert (plan.questions, plan.tokens) == (0, 0)
 
 
-async def test_a_plan_tells_what_is_merged_with_what(world: World) -> None:
+async def test_a_plan_tells_what_is_merged_with_what(make_world: MakeWorld) -> None:
+    world = make_world(
+        ConsolidationConfig(categories=(MemoryCategory.EPISODIC, MemoryCategory.SOCIAL), max_removed_fraction=1.0)
+    )
     records = [memory(n, days_old=40 - n, namespace="work") for n in range(1, 6)]
     records += [memory(n, days_old=40 - n, category=MemoryCategory.SOCIAL) for n in range(6, 10)]
     await world.store(records)
@@ -86,7 +89,7 @@ async def test_a_plan_tells_what_is_merged_with_what(world: World) -> None:
     plan = await world.service().plan(AGENT)
 
     assert [(group.category, group.namespace, group.removed, group.summaries) for group in plan.groups] == [
-        (MemoryCategory.SEMANTIC, "work", 4, 1),
+        (MemoryCategory.EPISODIC, "work", 4, 1),
         (MemoryCategory.SOCIAL, "default", 3, 1),
     ]
     assert (plan.groups[0].oldest, plan.groups[0].newest) == (

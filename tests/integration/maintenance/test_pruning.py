@@ -83,7 +83,7 @@ async def test_its_story_says_why_a_lesson_is_gone(world: World) -> None:
 
 
 async def test_a_night_merges_no_lesson(make_world: MakeWorld) -> None:
-    world = make_world(ConsolidationConfig(max_removed_fraction=1.0))
+    world = make_world(ConsolidationConfig(categories=(PROCEDURAL,), max_removed_fraction=1.0))
     lessons = [lesson_memory(n, days_old=60 - n) for n in range(8)]
     await world.store(lessons)
     await world.store(memory(n, days_old=60 - n, category=PROCEDURAL) for n in range(8))

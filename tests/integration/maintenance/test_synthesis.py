@@ -238,9 +238,25 @@ async def test_a_chatty_group_is_shortened_memory_by_memory_and_a_dense_one_need
     await finish(world, run.run_id)
     tags = {summary.entry.category: summary.entry.metadata.tags for summary in await world.summaries()}
     assert tags[MemoryCategory.PROCEDURAL][:2] == ("consolidated", "mode:extractive")
-    assert tags[MemoryCategory.SEMANTIC][:2] == ("consolidated", "mode:abstractive")
+    assert tags[MemoryCategory.EPISODIC][:2] == ("consolidated", "mode:abstractive")
     assert len(oracle.asked) == 3
     await world.check_balance()
+
+
+async def test_a_category_taken_off_the_policy_is_left_alone_though_its_answer_has_come(
+    make_world: MakeWorld, oracle: Oracle
+) -> None:
+    world = with_model(make_world, oracle)
+    await world.store(memory(n, days_old=40 - n, category=MemoryCategory.SEMANTIC) for n in range(1, 5))
+    before = await world.snapshot()
+    run = world.plan_run()
+    assert isinstance(await world.service().run(run.run_id), Snooze)
+    world.policy = world.policy.model_copy(update={"categories": (MemoryCategory.EPISODIC,)})
+
+    await finish(world, run.run_id)
+
+    assert len(oracle.asked) == 1
+    assert await world.snapshot() == before
 
 
 async def test_the_dual_mode_leaves_what_is_younger_than_the_archive_takes(

@@ -96,6 +96,8 @@ def test_a_retrieval_setting_without_effect_is_named(text: str, warnings: list[s
         ("strategy: dual_mode, archival: {dual_mode: {enabled: true, summarization_model: m}}", []),
         ("llm: {temperature: 0.1}", ["llm has no effect: strategy is condense"]),
         ("condense: {keep_share: 0.4}", []),
+        ("categories: [social]", []),
+        ("categories: [social], strategy: none", ["categories has no effect: strategy is none"]),
         ("condense: {keep_share: 0.4}, strategy: simple", ["condense has no effect: strategy is simple"]),
         ("llm: {temperature: 0.1}, strategy: llm", []),
         ("group_threshold: 4, strategy: llm", ["group_threshold has no effect: strategy llm has llm.group_threshold"]),

@@ -35,7 +35,9 @@ def shown(key: Key) -> str:
         return {None: "null", True: "true", False: "false"}[default]
     if isinstance(default, StrEnum):
         return default.value
-    return "[]" if default == () else str(default)
+    if isinstance(default, tuple):
+        return f"[{', '.join(default)}]"
+    return str(default)
 
 
 def settable(*, is_added: bool) -> dict[str, str]:

@@ -91,6 +91,7 @@ memory.retrieval.sparse_term_weight saturated
 memory.consolidation.strategy condense
 memory.consolidation.condense.keep_share 0.5
 memory.consolidation.condense.target_tokens 800
+memory.consolidation.categories ['episodic']
 memory.consolidation.min_age_days 7
 memory.consolidation.group_threshold 3
 memory.consolidation.group_max_entries 20

@@ -52,6 +52,11 @@ BOUNDS: list[tuple[str, list[object], list[object]]] = [
     (CONSOLIDATION + "restored_hold_days", [0], [-1]),
     (CONSOLIDATION + "retention.default_retention_days", [1, "null"], [0]),
     (CONSOLIDATION + "archival.age_threshold_days", [1], [0]),
+    (
+        CONSOLIDATION + "categories",
+        ["[episodic]", "[episodic, semantic, procedural, social]"],
+        ["[]", "[working]", "[episodic, working]", "[diary]", "episodic", "null"],
+    ),
     (CONSOLIDATION + "archival.keep_days", [1], [0]),
     (DUAL + "dense_threshold", [0.0, 1.0], [-0.1, 1.1]),
     (DUAL + "max_summary_tokens", [50, 1000], [49, 1001]),

@@ -45,7 +45,7 @@ def test_a_summary_keeps_namespace_sources_confidence_expiry_tags_and_scope() ->
     )
 
     entry = made.entry
-    assert (entry.namespace, entry.category, entry.content) == ("work", MemoryCategory.SEMANTIC, "in short")
+    assert (entry.namespace, entry.category, entry.content) == ("work", MemoryCategory.EPISODIC, "in short")
     assert entry.metadata.source == "consolidation"
     assert entry.metadata.tags == ("consolidated", "made-so", "a", "b", "c")
     assert entry.metadata.confidence == 0.4
