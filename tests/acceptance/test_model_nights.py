@@ -38,6 +38,7 @@ memory:
 {more}
   consolidation:
     strategy: llm
+    categories: [episodic, semantic]
     group_max_entries: 5
     max_removed_fraction: 1.0
 """

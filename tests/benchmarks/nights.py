@@ -27,6 +27,7 @@ from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find
 from benchmarks.report import show  # noqa: E402
 from benchmarks.texts import Texts  # noqa: E402
 from ledgers import sqlite_urls  # noqa: E402
+from night_world import SUMMARISED  # noqa: E402
 from servers import StoreAddress, store_server  # noqa: E402
 
 from memcore import ids  # noqa: E402
@@ -59,6 +60,7 @@ _SESSIONS = 50
 #: A retention rule, as nearly every company has one, and a silence after which a session is over.
 _POLICY = ConsolidationConfig(
     strategy=ConsolidationStrategyType.SIMPLE,
+    categories=SUMMARISED,
     retention=RetentionConfig(default_retention_days=365),
     max_memories_per_agent=1_000_000,
     max_removed_fraction=1.0,

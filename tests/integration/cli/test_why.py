@@ -20,7 +20,7 @@ def night(memtend: CommandLine) -> tuple[str, str]:
     lines = [
         {
             "agent_id": agent,
-            "category": "semantic",
+            "category": "episodic",
             "content": f"the pump of {agent} has part number {number}",
             "created_at": (OLD + timedelta(hours=number)).isoformat(),
         }

@@ -55,7 +55,7 @@ BOUNDS: list[tuple[str, list[object], list[object]]] = [
     (
         CONSOLIDATION + "categories",
         ["[episodic]", "[episodic, semantic, procedural, social]"],
-        ["[]", "[working]", "[episodic, working]", "[diary]", "episodic", "null"],
+        ["[]", "[working]", "[episodic, working]", "episodic", "null"],
     ),
     (CONSOLIDATION + "archival.keep_days", [1], [0]),
     (DUAL + "dense_threshold", [0.0, 1.0], [-0.1, 1.1]),
