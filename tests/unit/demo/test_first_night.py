@@ -14,7 +14,7 @@ from ops.demo.fleet import FleetAgent, FleetMemory, agents, fleet
 MIN_AGE = timedelta(days=120)
 WORKING = timedelta(days=14)
 
-#: Memories that simple consolidation leaves alone, and the smallest group that it folds.
+#: Memories that consolidation leaves alone, and the smallest group that it folds.
 SPARED = {"core", "pinned", "distillation"}
 SMALLEST_GROUP = 3
 
@@ -49,7 +49,7 @@ def first_night(agent: FleetAgent, memories: list[FleetMemory], now: datetime) -
         (memory.request.category, memory.request.namespace)
         for memory in left
         if now - memory.created_at > MIN_AGE
-        and memory.request.category is not MemoryCategory.WORKING
+        and memory.request.category is MemoryCategory.EPISODIC
         and not SPARED & set(memory.request.metadata.tags)
     )
     folded = sum(count for count in groups.values() if count >= SMALLEST_GROUP)
@@ -82,7 +82,7 @@ def by_agent(request: pytest.FixtureRequest) -> dict[str, Night]:
 
 def test_only_the_archivist_loses_more_than_half(by_agent: dict[str, Night]) -> None:
     assert {agent_id for agent_id, night in by_agent.items() if night.removed > 0.5} == {"archivist"}
-    assert by_agent["archivist"].folded / by_agent["archivist"].stored > 0.6
+    assert by_agent["archivist"].retained_away > 20
     assert all(night.removed < 0.47 for agent_id, night in by_agent.items() if agent_id != "archivist")
 
 
@@ -93,10 +93,10 @@ def test_the_agent_over_its_limit_loses_to_enforcement_and_little_else(by_agent:
     assert night.retained_away + night.expired + night.folded < 0.1 * night.stored
 
 
-def test_about_a_third_of_all_memories_is_old_enough_to_be_folded(by_agent: dict[str, Night]) -> None:
+def test_about_a_sixth_of_all_memories_is_episodic_and_old_enough_to_be_folded(by_agent: dict[str, Night]) -> None:
     folded = sum(night.folded for night in by_agent.values())
     stored = sum(night.stored for night in by_agent.values())
-    assert 0.25 < folded / stored < 0.36
+    assert 0.12 < folded / stored < 0.2
 
 
 def test_every_step_of_the_night_has_something_to_do(by_agent: dict[str, Night]) -> None:
