@@ -1,3 +1,4 @@
+import importlib.util
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -36,6 +37,43 @@ def test_every_command_stands_in_the_readme_and_no_other() -> None:
         first, *more = re.findall(r"`([a-z ]+)`", row)
         listed += [first, *(f"{first.rpartition(' ')[0]} {name}" for name in more)]
     assert listed == [command.path for command in commands()]
+
+
+def missing_parts(readme: str) -> dict[str, list[str]]:
+    """What README says is not there: each part with the modules that it would be."""
+    (said,) = re.findall(r"^- Not in this release: (.*)\.$", readme, re.MULTILINE)
+    return {part: re.findall(r"`([\w.]+)`", part) for part in re.split(r"(?<=\)), ", said)}
+
+
+def present_parts(parts: dict[str, list[str]]) -> list[str]:
+    """Those of the modules that can be imported, or whose last name a file, a folder or a command bears."""
+    # A policy may know the keys of a part before the part is there.
+    config = Path("memcore", "config")
+    places = [place for path in tree_files() if config not in (place := path.relative_to(ROOT)).parents]
+    taken = {part.removesuffix(".py") for place in places if place.parts[0] in ROOMS for part in place.parts}
+    taken |= {word for command in commands() for word in command.path.split()}
+    return [
+        name
+        for names in parts.values()
+        for name in names
+        if name.rpartition(".")[2] in taken or importlib.util.find_spec(name) is not None
+    ]
+
+
+def test_what_the_readme_says_is_not_there_cannot_be_imported() -> None:
+    parts = missing_parts(README)
+    assert all(parts.values()), f"a part names no module: {parts}"
+    assert present_parts(parts) == []
+
+
+def test_what_has_come_since_is_seen() -> None:
+    said = "- Not in this release: skills (`memcore.skills`), lessons (`memcore.procedural`), runs (`ops.runs`).\n"
+    assert present_parts(missing_parts(said)) == ["memcore.skills", "memcore.procedural", "ops.runs"]
+
+
+def test_no_page_says_that_a_part_is_missing_but_the_readme() -> None:
+    said = re.compile(r"not (contained )?in this release|does not contain yet", re.IGNORECASE)
+    assert [path.name for path in PAGES if said.search(path.read_text(encoding="utf-8"))] == ["README.md"]
 
 
 def test_the_page_of_the_command_line_says_what_the_code_says() -> None:
