@@ -220,6 +220,7 @@ _DUAL = {
 }
 _LLM = {"memory.consolidation.strategy": "llm"}
 _ARCHIVE = {"memory.consolidation.archival.enabled": True, "memory.consolidation.archival.age_threshold_days": 20}
+_FEW = {"memory.consolidation.max_memories_per_agent": 9}
 _CAP = {"memory.consolidation.max_memories_per_agent": 20}
 _WIKI = {
     "memory.consolidation.wiki_export.enabled": True,
@@ -252,6 +253,7 @@ EFFECTS = {
         interval=Effect(first_memory, "weekly"),
         max_memories_per_agent=Effect(night, 9),
         strategy=Effect(night, "none"),
+        categories=Effect(night, ["social"]),
         min_age_days=Effect(night, 365),
         group_threshold=Effect(night, 50),
         group_max_entries=Effect(night, 2),
@@ -271,8 +273,8 @@ EFFECTS = {
     f"{_RULES}[].retention_days": Effect(night, [{"category": "episodic", "retention_days": 62}], _RULE, at=_RULES),
     **_under(
         "memory.consolidation.archival",
-        enabled=Effect(night, value=True, given={"memory.consolidation.archival.age_threshold_days": 20}),
-        age_threshold_days=Effect(night, 300, _ARCHIVE),
+        enabled=Effect(night, value=False, given={**_ARCHIVE, **_FEW}),
+        age_threshold_days=Effect(night, 300, {**_ARCHIVE, **_FEW}),
         keep_days=Effect(later, 1, _ARCHIVE),
     ),
     **_under(

@@ -92,7 +92,9 @@ class WorkerCrew:
             level=policy.memory.level,
             guard=StoreGuard() if policy.memory.retrieval.non_inferable_only else None,
         )
-        self._maintenance = MaintenanceService.configured(settings, policy, self._backend, self.ledger, clock=clock)
+        self._maintenance = MaintenanceService.configured(
+            settings, policy, self._backend, self.ledger, has_model=self.model is not None, clock=clock
+        )
         self._synthesis = SynthesisService(
             self._backend,
             self.ledger,

@@ -117,7 +117,14 @@ class MaintenanceService:
 
     @classmethod
     def configured(
-        cls, settings: Settings, policy: Policy, backend: WorkerBackend, ledger: Ledger, *, clock: Clock = utc_now
+        cls,
+        settings: Settings,
+        policy: Policy,
+        backend: WorkerBackend,
+        ledger: Ledger,
+        *,
+        has_model: bool,
+        clock: Clock = utc_now,
     ) -> Self:
         """Build the service that these settings and this policy describe, for a worker or for looking at a plan."""
         memory = policy.memory
@@ -129,7 +136,7 @@ class MaintenanceService:
             level=memory.level,
             timeouts=Timeouts.of(memory.options),
             pruning=memory.procedural.pruning if memory.procedural.enabled else None,
-            has_model=settings.llm_url is not None,
+            has_model=has_model,
             clock=clock,
         )
 

@@ -55,7 +55,8 @@ def add_to(app: typer.Typer) -> None:
 def _show_plan(agent_id: str, home: Path | None, *, allow_large: bool, as_json: bool) -> None:
     settings = settings_of(home)
     with ledger_of(settings) as ledger, backend_of(settings) as (backend, runner):
-        service = MaintenanceService.configured(settings, policy_of(settings), backend, ledger)
+        has_model = settings.llm_url is not None
+        service = MaintenanceService.configured(settings, policy_of(settings), backend, ledger, has_model=has_model)
         plan = runner.run(service.plan(agent_id))
     if allow_large:
         plan = plan.model_copy(update={"is_held": False})
