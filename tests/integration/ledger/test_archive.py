@@ -10,6 +10,7 @@ from memcore.archival_models import ArchivalMode
 from memcore.backends.record import MemoryRecord
 from memcore.errors import MemoryInputError
 from memcore.ledger import Booking, Ledger
+from memcore.ledger.booking import BookingReason
 from memcore.models import MemoryCategory, MemoryMetadata, MemoryQuery
 
 EXTRACTIVE, ABSTRACTIVE = ArchivalMode.EXTRACTIVE, ArchivalMode.ABSTRACTIVE
@@ -233,3 +234,18 @@ def test_what_cannot_be_archived_is_not_booked_either(ledger: Ledger, monkeypatc
     assert ledger.archive.find(COMPANY, "ada", "m") is None
     ledger.journal.prepare(booking)
     assert ledger.archive.count(COMPANY, "ada") == 1
+
+
+@pytest.mark.parametrize(("reason", "left"), [("retention", 0), ("enforced", 2)])
+def test_what_a_summary_replaced_goes_with_it_once_a_rule_deleted_it_for_good(
+    ledger: Ledger, clock: StoppedClock, reason: BookingReason, left: int
+) -> None:
+    ledger.journal.prepare(archiving(make_booking("merge", incoming=("summary",), outgoing=("a", "b")), "a", "b"))
+    ledger.journal.settle("merge")
+    ledger.journal.prepare(make_booking("rule", run_id="later", outgoing=("summary",), reason=reason))
+    ledger.journal.settle("rule")
+    assert ledger.archive.count(COMPANY, "ada") == 2
+
+    ledger.journal.expire(COMPANY, before=clock.advance(timedelta(days=8)))
+
+    assert ledger.archive.count(COMPANY, "ada") == left
