@@ -4,7 +4,6 @@ from enum import StrEnum
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import (
-    AwareDatetime,
     Field,
     ModelWrapValidatorHandler,
     StringConstraints,
@@ -12,6 +11,7 @@ from pydantic import (
     model_validator,
 )
 
+from memcore.clock import BoundedTime
 from memcore.errors import MemoryInputError
 from memcore.frozen import Frozen, NoNul, NotBlankStr, NotBlankText
 from memcore.models import Key
@@ -159,13 +159,13 @@ class Approval(Frozen):
     proposal: Proposal
     state: ApprovalState
     needs: ApprovalNeed | None
-    created_at: AwareDatetime
-    expires_at: AwareDatetime
-    decided_at: AwareDatetime | None = None
+    created_at: BoundedTime
+    expires_at: BoundedTime
+    decided_at: BoundedTime | None = None
     decided_by: str | None = None
     reason: str | None = None
     effect: str | None = None
-    undone_at: AwareDatetime | None = None
+    undone_at: BoundedTime | None = None
     undone_by: str | None = None
     undo_reason: str | None = None
 

@@ -8,8 +8,9 @@ from collections.abc import Collection
 from enum import StrEnum
 from typing import Self
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import Field, model_validator
 
+from memcore.clock import BoundedTime
 from memcore.frozen import Frozen, NotBlankStr, NotBlankText
 from memcore.models import MemoryCategory, MemoryMetadata
 
@@ -51,8 +52,8 @@ class ArchivalEntry(Frozen):
     content: NotBlankText
     category: MemoryCategory
     metadata: MemoryMetadata = MemoryMetadata()
-    created_at: AwareDatetime
-    archived_at: AwareDatetime
+    created_at: BoundedTime
+    archived_at: BoundedTime
     archival_mode: ArchivalMode
 
     @model_validator(mode="after")

@@ -3,8 +3,9 @@
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import AwareDatetime, Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
+from memcore.clock import BoundedTime
 from memcore.frozen import Frozen, NotBlankStr, NotBlankText
 from memcore.models import Key
 
@@ -108,8 +109,8 @@ class ExecutionTrace(Frozen):
     output: NotBlankText | None = None
     feedback: NotBlankText | None = None
     steps: tuple[NotBlankText, ...] = ()
-    started_at: AwareDatetime | None = None
-    ended_at: AwareDatetime
+    started_at: BoundedTime | None = None
+    ended_at: BoundedTime
 
     @model_validator(mode="after")
     def _ordered_times(self) -> Self:

@@ -6,8 +6,9 @@ of GEMS, whose section 4.3 finds compressed experiences of more use in a prompt 
 
 from typing import Self
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import Field, model_validator
 
+from memcore.clock import BoundedTime
 from memcore.frozen import Frozen, NotBlankStr, NotBlankText
 from memcore.models import MemoryMetadata
 
@@ -37,7 +38,7 @@ class DetailedExperience(Frozen):
     verification_feedback: NotBlankText | None = None
     reasoning_trace: tuple[NotBlankText, ...] = ()
     metadata: MemoryMetadata = MemoryMetadata(tags=(DETAILED_TAG,))
-    created_at: AwareDatetime
+    created_at: BoundedTime
     source_task_id: NotBlankStr | None = None
 
     @model_validator(mode="after")
@@ -67,7 +68,7 @@ class CompressedExperience(Frozen):
     compression_ratio: float = Field(gt=0.0, le=1.0)
     compressor_version: NotBlankStr
     metadata: MemoryMetadata = MemoryMetadata(tags=(COMPRESSED_TAG,))
-    created_at: AwareDatetime
+    created_at: BoundedTime
 
     @model_validator(mode="after")
     def _tagged(self) -> Self:

@@ -6,8 +6,9 @@ Names, fields, defaults and bounds are those of the reference (memory-api-refere
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
+from memcore.clock import BoundedTime
 from memcore.frozen import Frozen, NoNul, NotBlankStr, NotBlankText, Tags
 
 #: Longest agent id, namespace, source or tag, in characters; they are index keys, not prose.
@@ -105,7 +106,7 @@ class MemoryStoreRequest(Frozen):
     namespace: NotBlankStr = Field(default="default", max_length=MAX_KEY_CHARS)
     content: Content
     metadata: MemoryMetadata = MemoryMetadata()
-    expires_at: AwareDatetime | None = None
+    expires_at: BoundedTime | None = None
 
 
 class MemoryEntry(Frozen):
@@ -121,9 +122,9 @@ class MemoryEntry(Frozen):
     category: MemoryCategory
     content: NotBlankText
     metadata: MemoryMetadata = MemoryMetadata()
-    created_at: AwareDatetime
-    updated_at: AwareDatetime | None = None
-    expires_at: AwareDatetime | None = None
+    created_at: BoundedTime
+    updated_at: BoundedTime | None = None
+    expires_at: BoundedTime | None = None
     relevance_score: float | None = Field(default=None, ge=0.0, le=1.0)
 
     @model_validator(mode="after")
@@ -151,8 +152,8 @@ class MemoryQuery(Frozen):
     tags: Tags = ()
     min_relevance: float = Field(default=0.0, ge=0.0, le=1.0)
     limit: int = Field(default=10, ge=1, le=1000)
-    since: AwareDatetime | None = None
-    until: AwareDatetime | None = None
+    since: BoundedTime | None = None
+    until: BoundedTime | None = None
 
     @model_validator(mode="after")
     def _ordered_range(self) -> Self:

@@ -6,8 +6,9 @@ Names, fields and validators are those of the reference (memory-api-reference, O
 from enum import StrEnum
 from typing import Literal, Self
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import Field, model_validator
 
+from memcore.clock import BoundedTime
 from memcore.config.write_access import OrgFactCategory, SeniorityLevel
 from memcore.frozen import Frozen, NotBlankStr, NotBlankText
 from memcore.models import Content, Key, Labels
@@ -70,7 +71,7 @@ class OrgFact(Frozen):
     category: OrgFactCategory
     tags: Labels = ()
     author: OrgFactAuthor
-    created_at: AwareDatetime
+    created_at: BoundedTime
 
 
 class OrgFactWriteRequest(Frozen):
@@ -122,7 +123,7 @@ class OperationLogEntry(Frozen):
     author_is_human: bool = False
     author_autonomy_level: AutonomyLevel | None = None
     author_name: NotBlankStr | None = None
-    timestamp: AwareDatetime
+    timestamp: BoundedTime
     version: int = Field(ge=1)
 
     @model_validator(mode="after")
@@ -146,8 +147,8 @@ class OperationLogSnapshot(Frozen):
     content: NotBlankText
     category: OrgFactCategory
     tags: Labels = ()
-    created_at: AwareDatetime
-    retracted_at: AwareDatetime | None = None
+    created_at: BoundedTime
+    retracted_at: BoundedTime | None = None
     version: int = Field(ge=1)
 
     @model_validator(mode="after")

@@ -26,6 +26,10 @@ MAX_COUNTDOWN = timedelta(seconds=60)
 #: Wait after an error that nobody foresaw.
 FAILED_DELAY = timedelta(seconds=5)
 
+#: Errors that the payload or the code is to blame for, so that another try would end the same: the job is dead at once.
+#: Whatever else nobody foresaw may be the trouble of a machine or a library, and costs an attempt.
+NOT_RETRYABLE = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError)
+
 log = logging.getLogger("memtend.jobs")
 
 
@@ -100,6 +104,8 @@ def carry_out(job: Job, payload: str, crew: Crew) -> Outcome:
     except Exception as error:  # noqa: BLE001  # see above; the error's text may quote a memory, its place does not
         places = " < ".join(f"{at.name}:{at.lineno}" for at in reversed(extract_tb(error.__traceback__)))
         log.error("job.failed", extra={"job": str(job.name), "error": type(error).__name__, "at": places})  # noqa: TRY400  # see above
+        if isinstance(error, NOT_RETRYABLE):
+            return Dead(reason=f"failed with {type(error).__name__}; another try would too")
         return Retry(reason=f"failed with {type(error).__name__}", delay=FAILED_DELAY)
 
 

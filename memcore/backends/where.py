@@ -2,8 +2,9 @@
 
 from typing import Literal, Self
 
-from pydantic import AwareDatetime, model_validator
+from pydantic import model_validator
 
+from memcore.clock import BoundedTime
 from memcore.frozen import Frozen, NotBlankStr
 from memcore.models import MemoryCategory
 
@@ -38,9 +39,9 @@ class Where(Frozen):
     namespaces: frozenset[NotBlankStr] | None = None
     tags: tuple[NotBlankStr, ...] = ()
     without_tags: tuple[NotBlankStr, ...] = ()
-    created_since: AwareDatetime | None = None
-    created_before: AwareDatetime | None = None
-    expires_by: AwareDatetime | None = None
+    created_since: BoundedTime | None = None
+    created_before: BoundedTime | None = None
+    expires_by: BoundedTime | None = None
     ids: frozenset[NotBlankStr] | None = None
     without_ids: frozenset[NotBlankStr] = frozenset()
     session_id: NotBlankStr | None = None

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from pydantic import AwareDatetime, ValidationError
+from pydantic import ValidationError
 
 from memcore import ids
+from memcore.clock import BoundedTime
 from memcore.errors import MemoryInputError
 from memcore.frozen import Frozen
 from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, MAX_STORE_ITEMS, StoreItem
@@ -29,7 +30,7 @@ class ImportRecord(MemoryStoreRequest):
     """A memory with its owner and its own creation time: one line of an import file."""
 
     agent_id: Key
-    created_at: AwareDatetime | None = None
+    created_at: BoundedTime | None = None
     session_id: Key | None = None
     project_id: Key | None = None
     task_id: Key | None = None

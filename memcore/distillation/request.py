@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Self
 
-from pydantic import AwareDatetime
-
+from memcore.clock import BoundedTime
 from memcore.execution_trace import ExecutionTrace
 from memcore.frozen import Frozen, NotBlankStr
 from memcore.models import Key, MemoryCategory, MemoryMetadata, MemoryStoreRequest
@@ -47,7 +46,7 @@ class DistillationRequest(Frozen):
     trajectory_summary: NotBlankStr
     outcome: NotBlankStr
     memory_tool_invocations: tuple[MemoryToolName, ...] = ()
-    created_at: AwareDatetime
+    created_at: BoundedTime
 
     @classmethod
     def of(cls, trace: ExecutionTrace, *, agent_id: str) -> Self:

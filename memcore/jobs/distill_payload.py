@@ -2,9 +2,10 @@
 
 from typing import Literal, Self
 
-from pydantic import AwareDatetime, model_validator
+from pydantic import model_validator
 from pydantic_core import PydanticSerializationError
 
+from memcore.clock import BoundedTime
 from memcore.execution_trace import ExecutionTrace
 from memcore.jobs.payload import Payload
 from memcore.jobs.payloads import MAX_PAYLOAD_BYTES
@@ -25,7 +26,7 @@ class DistillPayload(Payload):
     agent_id: Key
     trace_id: Key
     trace: ExecutionTrace
-    sent_at: AwareDatetime
+    sent_at: BoundedTime
     session_id: Key | None = None
     project_id: Key | None = None
 

@@ -6,7 +6,6 @@ A newer worker reads older versions; an older worker puts a newer version back (
 from typing import Any, Literal, Self
 
 from pydantic import (
-    AwareDatetime,
     BaseModel,
     ConfigDict,
     Field,
@@ -14,6 +13,7 @@ from pydantic import (
     model_validator,
 )
 
+from memcore.clock import BoundedTime
 from memcore.frozen import Frozen, NotBlankStr
 from memcore.jobs.payload import Payload
 from memcore.models import Key, MemoryStoreRequest
@@ -68,8 +68,8 @@ class StoreItem(Frozen):
     id: NotBlankStr
     agent_id: Key
     request: MemoryStoreRequest
-    created_at: AwareDatetime
-    sent_at: AwareDatetime
+    created_at: BoundedTime
+    sent_at: BoundedTime
     session_id: Key | None = None
     project_id: Key | None = None
     task_id: Key | None = None
@@ -105,7 +105,7 @@ class MaintenancePayload(Payload):
     kind: Literal["maintenance", "undo", "end_session", "end_project", "end_task", "restore", "remove"] = "maintenance"
     version: Literal[1, 2, 3] = Field(default_factory=_least_version)
     origin: Literal["scheduled", "manual"] = "scheduled"
-    planned_at: AwareDatetime
+    planned_at: BoundedTime
     undo_of: NotBlankStr | None = None
     allow_large: bool = False
     scope_id: Key | None = None

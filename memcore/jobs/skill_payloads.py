@@ -2,8 +2,7 @@
 
 from typing import Literal
 
-from pydantic import AwareDatetime
-
+from memcore.clock import BoundedTime
 from memcore.jobs.payload import Payload
 from memcore.models import Key
 
@@ -34,7 +33,7 @@ class EvolvePayload(Payload):
     version: Literal[1] = 1
     cycle_id: Key
     origin: Literal["scheduled", "manual"] = "scheduled"
-    planned_at: AwareDatetime
+    planned_at: BoundedTime
 
 
 class AppliedPayload(Payload):
@@ -51,4 +50,4 @@ class AppliedPayload(Payload):
     application_id: Key
     skill_id: Key
     outcome: ApplicationOutcome
-    applied_at: AwareDatetime
+    applied_at: BoundedTime

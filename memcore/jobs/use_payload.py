@@ -2,8 +2,9 @@
 
 from typing import Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
+from memcore.clock import BoundedTime
 from memcore.frozen import Frozen
 from memcore.jobs.payload import Payload
 from memcore.models import Key
@@ -25,7 +26,7 @@ class Use(Frozen):
     agent_id: Key
     memory_id: Key
     uses: int = Field(ge=1, le=2**31 - 1)
-    last_used_at: AwareDatetime
+    last_used_at: BoundedTime
 
 
 class UsePayload(Payload):

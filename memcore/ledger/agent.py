@@ -4,13 +4,13 @@ from datetime import datetime
 from typing import Annotated, Self
 
 from pydantic import (
-    AwareDatetime,
     Field,
     ModelWrapValidatorHandler,
     ValidationError,
     model_validator,
 )
 
+from memcore.clock import BoundedTime, in_range
 from memcore.errors import MemoryInputError
 from memcore.frozen import Frozen
 from memcore.models import MAX_KEY_CHARS, ConsolidationInterval, Key, MemoryCategory, MemoryLevel
@@ -77,9 +77,9 @@ class Agent(Frozen):
     retention_days: int | None = None
     retention_overrides: dict[MemoryCategory, int] = Field(default_factory=dict)
     paused: bool = False
-    next_due_at: AwareDatetime | None = None
-    registered_at: AwareDatetime
-    last_run_at: AwareDatetime | None = None
+    next_due_at: BoundedTime | None = None
+    registered_at: BoundedTime
+    last_run_at: BoundedTime | None = None
 
 
 def checked_key(field: str, value: str) -> str:
@@ -95,7 +95,10 @@ def checked_key(field: str, value: str) -> str:
 
 
 def checked_time(field: str, value: datetime) -> datetime:
-    """Return the time; MemoryInputError when it has no zone."""
+    """Return the time; MemoryInputError when it has no zone, or lies out of the range of all times."""
     if value.tzinfo is None:
         raise MemoryInputError(field, "needs a time zone")
-    return value
+    try:
+        return in_range(value)
+    except ValueError as error:
+        raise MemoryInputError(field, str(error)) from None

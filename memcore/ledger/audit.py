@@ -3,11 +3,10 @@
 from datetime import datetime
 from enum import StrEnum
 
-from pydantic import AwareDatetime
 from sqlalchemy import Connection, or_, select
 
 from memcore import ids
-from memcore.clock import Clock
+from memcore.clock import BoundedTime, Clock
 from memcore.frozen import Frozen, NotBlankStr
 from memcore.ledger.agent import checked_key
 from memcore.ledger.engine import Database
@@ -53,7 +52,7 @@ class AuditLine(AuditNote):
     """
 
     audit_id: NotBlankStr
-    at: AwareDatetime
+    at: BoundedTime
 
 
 class Audit:

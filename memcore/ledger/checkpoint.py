@@ -3,8 +3,9 @@
 from enum import StrEnum
 from typing import Any
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
+from memcore.clock import BoundedTime
 from memcore.frozen import Frozen
 
 
@@ -46,4 +47,4 @@ class Checkpoint(Frozen):
     report: dict[str, Any]
     verdict: Verdict
     reason: str
-    created_at: AwareDatetime
+    created_at: BoundedTime

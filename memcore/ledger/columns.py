@@ -7,9 +7,11 @@ from sqlalchemy import JSON, DateTime, Dialect
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeDecorator
 
+from memcore.clock import in_range, within_range
+
 
 class Moment(TypeDecorator[datetime]):
-    """A point in time with microseconds: stored in UTC, read back aware; a time without a zone is refused."""
+    """A point in time with microseconds: stored in UTC, read back aware; one without a zone is refused."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -20,7 +22,7 @@ class Moment(TypeDecorator[datetime]):
             return None
         if value.tzinfo is None:
             raise ValueError("a time without a zone cannot be stored")
-        value = value.astimezone(UTC)
+        value = in_range(value).astimezone(UTC)
         # SQLite keeps times as text; leaving the zone out keeps them all one length, so that they sort as times do.
         return value.replace(tzinfo=None) if dialect.name == "sqlite" else value
 
@@ -29,7 +31,8 @@ class Moment(TypeDecorator[datetime]):
         del dialect
         if value is None:
             return None
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        # Older releases took any date; a row must not become unreadable for one.
+        return within_range(value.replace(tzinfo=UTC) if value.tzinfo is None else value).astimezone(UTC)
 
 
 def document(*, none_as_null: bool = False) -> JSON:

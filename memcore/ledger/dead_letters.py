@@ -3,10 +3,10 @@
 from collections.abc import Collection
 from datetime import datetime
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 from sqlalchemy import ColumnElement, delete, func, select
 
-from memcore.clock import Clock
+from memcore.clock import BoundedTime, Clock
 from memcore.frozen import Frozen
 from memcore.ledger.engine import Database
 from memcore.ledger.insert import insert_for
@@ -33,7 +33,7 @@ class NewDeadLetter(Frozen):
 class DeadLetter(NewDeadLetter):
     """A job that was given up, and when."""
 
-    died_at: AwareDatetime
+    died_at: BoundedTime
 
 
 class DeadLetters:

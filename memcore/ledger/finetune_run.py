@@ -3,8 +3,9 @@
 from datetime import timedelta
 from typing import Any, Self
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import Field, model_validator
 
+from memcore.clock import BoundedTime
 from memcore.finetune_models import STAGES, FineTuneStage
 from memcore.frozen import Frozen
 
@@ -41,14 +42,14 @@ class FineTuneRun(Frozen):
     attempt: int = 0
     tries: int = 0
     token: str | None = None
-    lease_until: AwareDatetime | None = None
+    lease_until: BoundedTime | None = None
     holder: str | None = None
     host: str | None = None
-    cancel_requested_at: AwareDatetime | None = None
-    rung_at: AwareDatetime
-    started_at: AwareDatetime
-    updated_at: AwareDatetime
-    completed_at: AwareDatetime | None = None
+    cancel_requested_at: BoundedTime | None = None
+    rung_at: BoundedTime
+    started_at: BoundedTime
+    updated_at: BoundedTime
+    completed_at: BoundedTime | None = None
 
     @model_validator(mode="after")
     def _state_holds_together(self) -> Self:

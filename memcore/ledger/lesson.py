@@ -1,7 +1,8 @@
 """The lesson of one task: whether it was drawn, and what it says."""
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
+from memcore.clock import BoundedTime
 from memcore.frozen import Frozen
 
 
@@ -26,6 +27,6 @@ class Lesson(Frozen):
     text: str | None = Field(default=None, repr=False)
     tries: int = Field(default=0, ge=0)
     task_id: str | None = None
-    created_at: AwareDatetime
-    drawn_at: AwareDatetime | None = None
-    propagated_at: AwareDatetime | None = None
+    created_at: BoundedTime
+    drawn_at: BoundedTime | None = None
+    propagated_at: BoundedTime | None = None

@@ -1,7 +1,6 @@
 """Patterns across executions, counted where the executions lie: the order in which they arrived cannot matter."""
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -21,6 +20,7 @@ from sqlalchemy import (
     union_all,
 )
 
+from memcore.clock import BoundedTime
 from memcore.frozen import Frozen
 from memcore.ledger.engine import Database
 from memcore.ledger.learning_tables import trajectories
@@ -49,8 +49,8 @@ class Window(Frozen):
         min_confidence: least confidence of a sure one, 0 to 1.
     """
 
-    since: datetime
-    until: datetime
+    since: BoundedTime
+    until: BoundedTime
     min_agents: int
     min_confidence: float
 

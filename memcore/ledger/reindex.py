@@ -2,8 +2,7 @@
 
 from enum import StrEnum
 
-from pydantic import AwareDatetime
-
+from memcore.clock import BoundedTime
 from memcore.frozen import Frozen
 
 
@@ -50,10 +49,10 @@ class Reindex(Frozen):
     passed_over: int = 0
     freezes: int = 0
     token: str | None = None
-    lease_until: AwareDatetime | None = None
-    rung_at: AwareDatetime
-    started_at: AwareDatetime
-    finished_at: AwareDatetime | None = None
+    lease_until: BoundedTime | None = None
+    rung_at: BoundedTime
+    started_at: BoundedTime
+    finished_at: BoundedTime | None = None
     trouble: str | None = None
 
     @property

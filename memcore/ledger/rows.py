@@ -2,11 +2,13 @@
 
 import json
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from memcore.backends.record import Lineage, MemoryRecord, Vectors
+from memcore.clock import within_range
 from memcore.embedding.sparse_vector import SparseVector
 from memcore.errors import MemoryInputError, MemoryRetrievalError
 from memcore.models import MemoryEntry
@@ -19,6 +21,10 @@ _DENSE = np.dtype("<f4")
 _INDEX = np.dtype("<u4")
 # Sparse weights are Python floats: in 32 bits they would come back changed.
 _WEIGHT = np.dtype("<f8")
+
+
+#: The times of an entry.
+_TIMES = ("created_at", "updated_at", "expires_at")
 
 
 class RecordRow(NamedTuple):
@@ -65,11 +71,17 @@ def decode(row: RecordRow) -> MemoryRecord:
         raise MemoryRetrievalError(f"the journal holds form {body['version']}; this release reads form {_VERSION}")
     lineage = body["lineage"]
     return MemoryRecord(
-        entry=MemoryEntry.model_validate(body["entry"]),
+        entry=MemoryEntry.model_validate(_with_times_in_range(body["entry"])),
         lineage=Lineage(**{**lineage, "summary_of": tuple(lineage["summary_of"])}),
         vectors=_vectors(row, space=body.get("space")),
         extra=body["extra"],
     )
+
+
+def _with_times_in_range(entry: dict[str, Any]) -> dict[str, Any]:
+    # Older releases took any date; a memory must not be lost for one.
+    times = {name: datetime.fromisoformat(entry[name]) for name in _TIMES if entry.get(name)}
+    return entry | {name: within_range(at) for name, at in times.items()}
 
 
 def _vectors(row: RecordRow, *, space: str | None) -> Vectors | None:

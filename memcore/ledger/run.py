@@ -4,9 +4,10 @@ from datetime import UTC
 from enum import StrEnum
 from typing import Any, Literal, Self
 
-from pydantic import AwareDatetime, Field, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from memcore import ids
+from memcore.clock import BoundedTime
 from memcore.errors import MemoryInputError
 from memcore.frozen import Frozen, NotBlankStr
 from memcore.models import Key
@@ -81,7 +82,7 @@ class NewRun(Frozen):
     agent_id: Key
     kind: RunKind = "maintenance"
     origin: RunOrigin = "scheduled"
-    planned_at: AwareDatetime
+    planned_at: BoundedTime
     undo_of: NotBlankStr | None = None
     allow_large: bool = False
     scope_id: Key | None = None
@@ -123,19 +124,19 @@ class Run(Frozen):
     origin: RunOrigin
     state: RunState
     step: RunStep
-    planned_at: AwareDatetime
+    planned_at: BoundedTime
     undo_of: str | None = None
     allow_large: bool = False
     attempt: int = 0
     token: str | None = None
-    lease_until: AwareDatetime | None = None
+    lease_until: BoundedTime | None = None
     counts: dict[str, int] = Field(default_factory=dict)
     reason: str | None = None
-    created_at: AwareDatetime
-    started_at: AwareDatetime | None = None
-    finished_at: AwareDatetime | None = None
+    created_at: BoundedTime
+    started_at: BoundedTime | None = None
+    finished_at: BoundedTime | None = None
     scope_id: str | None = None
-    wake_at: AwareDatetime | None = None
+    wake_at: BoundedTime | None = None
 
     @property
     def gives_way(self) -> bool:

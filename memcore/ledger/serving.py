@@ -3,8 +3,9 @@
 from datetime import datetime
 from enum import StrEnum
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
+from memcore.clock import BoundedTime
 from memcore.embedding.choice import EmbedderChoice
 from memcore.embedding.protocol import EmbedderIdentity
 from memcore.frozen import Frozen, NotBlankStr
@@ -78,7 +79,7 @@ class Serving(Frozen):
     target: ServedCollection | None = None
     previous: ServedCollection | None = None
     phase: Phase | None = None
-    until: AwareDatetime | None = None
+    until: BoundedTime | None = None
 
     def use_of(self, checkpoint: Checkpoint) -> CollectionUse | None:
         """Return what the checkpoint's collection is used for; None when no collection of its counts."""

@@ -2,8 +2,9 @@
 
 from enum import StrEnum
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
+from memcore.clock import BoundedTime
 from memcore.frozen import Frozen
 
 
@@ -37,8 +38,8 @@ class Skill(Frozen):
     superseded_by: str | None = None
     confidence: float
     text: str = Field(repr=False)
-    published_at: AwareDatetime
-    changed_at: AwareDatetime
+    published_at: BoundedTime
+    changed_at: BoundedTime
 
 
 class Applications(Frozen):
@@ -52,4 +53,4 @@ class Applications(Frozen):
 
     applications: int
     successes: int
-    last_applied_at: AwareDatetime
+    last_applied_at: BoundedTime

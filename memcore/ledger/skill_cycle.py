@@ -2,8 +2,9 @@
 
 from typing import Any, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
+from memcore.clock import BoundedTime
 from memcore.frozen import Frozen
 
 #: Who asked for a cycle: the schedule, or a person.
@@ -22,8 +23,8 @@ class Cycle(Frozen):
 
     cycle_id: str
     origin: CycleOrigin
-    planned_at: AwareDatetime
-    window_start: AwareDatetime
-    window_end: AwareDatetime
-    finished_at: AwareDatetime | None = None
+    planned_at: BoundedTime
+    window_start: BoundedTime
+    window_end: BoundedTime
+    finished_at: BoundedTime | None = None
     report: dict[str, Any] | None = Field(default=None, repr=False)

@@ -3,8 +3,9 @@
 from datetime import datetime
 from enum import StrEnum
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
+from memcore.clock import BoundedTime
 from memcore.frozen import Frozen
 from memcore.models import MemoryCategory
 
@@ -46,7 +47,7 @@ class Synthesis(Frozen):
     kept_id: str | None = None
     state: SynthesisState = SynthesisState.WANTED
     reason: str | None = None
-    ring_at: AwareDatetime | None = None
+    ring_at: BoundedTime | None = None
 
     def is_awake(self, now: datetime) -> bool:
         """Return whether its model may be asked now: it is wanted, and does not sleep for a reason."""

@@ -1,10 +1,8 @@
 """When the scheduler last looked for due agents: the one sign that beat, broker and worker do their part together."""
 
-from datetime import datetime
-
 from sqlalchemy import select
 
-from memcore.clock import Clock
+from memcore.clock import BoundedTime, Clock
 from memcore.frozen import Frozen
 from memcore.ledger.agent import checked_key
 from memcore.ledger.engine import Database
@@ -15,7 +13,7 @@ from memcore.ledger.ledger_tables import ticks
 class Tick(Frozen):
     """A company's last tick: when it ended, and how many runs it sent."""
 
-    ended_at: datetime
+    ended_at: BoundedTime
     sent: int
 
 

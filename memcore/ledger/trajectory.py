@@ -2,9 +2,10 @@
 
 from typing import Self
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from memcore import ids
+from memcore.clock import BoundedTime
 from memcore.execution_trace import ExecutionTrace, Recovery, TerminationReason
 from memcore.frozen import Frozen, NotBlankText
 from memcore.models import Key
@@ -40,8 +41,8 @@ class Trajectory(Frozen):
     turn_count: int = Field(default=0, ge=0)
     tokens: int = Field(default=0, ge=0)
     tools: tuple[Key, ...] = ()
-    started_at: AwareDatetime | None = None
-    ended_at: AwareDatetime
+    started_at: BoundedTime | None = None
+    ended_at: BoundedTime
 
     @property
     def tools_key(self) -> str | None:

@@ -9,7 +9,6 @@ take each of these steps together: they cost little more than one, and are as sa
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from types import MappingProxyType
 
 from memcore import ids
@@ -17,6 +16,7 @@ from memcore.archival_models import ArchivalMode
 from memcore.backends.protocol import BatchBackend
 from memcore.backends.record import MemoryRecord
 from memcore.backends.where import Where
+from memcore.clock import EARLIEST
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryStoreError
 from memcore.ledger.booking import Booking, BookingReason, IncomingKind
 from memcore.ledger.journal import Journal
@@ -33,9 +33,6 @@ ArchiveAs = Callable[[MemoryRecord], ArchivalMode | None]
 
 #: Times that victims are marked and deleted before the store counts as unable to: a zombie's mark may cover ours once.
 _DELETE_ATTEMPTS = 3
-
-#: Before any tombstone was set: asks whether one stands at all.
-_EVER = datetime.min.replace(tzinfo=UTC)
 
 _log = logging.getLogger(__name__)
 
@@ -296,7 +293,8 @@ class Bookkeeper:
         return buried | {key for key, record in wanted.items() if not is_same(record, found[key])}
 
     def _buried(self, incoming: Iterable[str]) -> frozenset[str]:
-        return self._journal.buried(dict.fromkeys(incoming, _EVER))
+        # The earliest time lies before any tombstone was set: asks whether one stands at all.
+        return self._journal.buried(dict.fromkeys(incoming, EARLIEST))
 
     async def _delete(
         self, agent_id: str, run_id: str, wanted: Mapping[str, MemoryRecord], token: str | None

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from memcore.backends.where import Where
+from memcore.clock import BoundedTime
 from memcore.config.consolidation import ConsolidationConfig
 from memcore.frozen import Frozen
 from memcore.ledger.run import RunStep
@@ -62,8 +63,8 @@ class PlannedGroup(Frozen):
     namespace: str
     removed: int
     summaries: int
-    oldest: AwareDatetime
-    newest: AwareDatetime
+    oldest: BoundedTime
+    newest: BoundedTime
 
 
 class MaintenancePlan(Frozen):

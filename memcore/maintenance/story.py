@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from enum import StrEnum
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
+from memcore.clock import BoundedTime
 from memcore.frozen import Frozen
 from memcore.ledger.booking import BookingReason, RecordKind
 from memcore.ledger.run import RunKind, RunOrigin
@@ -47,7 +48,7 @@ class Chapter(Frozen):
 
     kind: RecordKind
     reason: BookingReason
-    at: AwareDatetime
+    at: BoundedTime
     is_open: bool
     run_id: str
     run_kind: RunKind | None = None
@@ -73,7 +74,7 @@ class StoryMemory(Frozen):
     state: MemoryState
     replaced_by: tuple[str, ...] = ()
     text_in: TextPlace
-    text_until: AwareDatetime | None = None
+    text_until: BoundedTime | None = None
     text: str | None = Field(default=None, repr=False)
     made_of: tuple[str, ...] = ()
     made_into: tuple[str, ...] = ()

@@ -2,8 +2,9 @@
 
 from typing import Self
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import Field, model_validator
 
+from memcore.clock import BoundedTime
 from memcore.models import Key
 from memcore.procedural.lesson_text import LessonText
 from memcore.procedural.scope import ProceduralMemoryScope
@@ -24,7 +25,7 @@ class ProceduralMemoryProposal(LessonText):
     supersedes: tuple[Key, ...] = ()
     superseded_by: Key | None = None
     application_count: int = Field(default=0, ge=0)
-    last_applied_at: AwareDatetime | None = None
+    last_applied_at: BoundedTime | None = None
 
     @model_validator(mode="after")
     def _no_circle(self) -> Self:

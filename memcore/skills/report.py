@@ -2,8 +2,9 @@
 
 from typing import Self
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import Field, model_validator
 
+from memcore.clock import BoundedTime
 from memcore.frozen import Frozen
 from memcore.models import Key
 
@@ -44,8 +45,8 @@ class EvolverReport(Frozen):
     """
 
     cycle_id: Key
-    window_start: AwareDatetime
-    window_end: AwareDatetime
+    window_start: BoundedTime
+    window_end: BoundedTime
     trajectories_analyzed: int = Field(default=0, ge=0)
     patterns_found: int = Field(default=0, ge=0)
     supersessions: int = Field(default=0, ge=0)

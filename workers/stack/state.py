@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 
 import psutil
-from pydantic import AwareDatetime
 
+from memcore.clock import BoundedTime
 from memcore.config.stack_file import opened_regular
 from memcore.errors import MemoryConfigError
 from memcore.frozen import Frozen
@@ -28,8 +28,8 @@ class StackState(Frozen):
 
     supervisor_pid: int
     supervisor_born: float
-    started_at: AwareDatetime
-    seen_at: AwareDatetime
+    started_at: BoundedTime
+    seen_at: BoundedTime
     peak_resident_bytes: int
     parts: tuple[PartState, ...]
 

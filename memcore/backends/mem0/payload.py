@@ -14,6 +14,7 @@ from typing import Any
 
 from memcore.backends.owner import SHARED_OWNER
 from memcore.backends.record import LESSON_FIELD, LESSON_KEY, Lineage, MemoryRecord, Vectors
+from memcore.clock import within_range
 from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata
 
 #: Category of a memory that has none, because stock mem0 wrote it. Not WORKING: those end with their task, and
@@ -189,7 +190,8 @@ def _time(text: object) -> datetime | None:
     if not isinstance(text, str):
         return None
     at = datetime.fromisoformat(text)
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    # Stock mem0 and older releases wrote any date; a memory must not vanish for one.
+    return within_range(at if at.tzinfo is not None else at.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 def _confidence(value: object) -> float:

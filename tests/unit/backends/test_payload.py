@@ -12,6 +12,7 @@ from memories import DAWN, record
 
 from memcore.backends.mem0.payload import Key, decode, encode
 from memcore.backends.record import Lineage, MemoryRecord
+from memcore.clock import EARLIEST, LATEST
 from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40).filter(lambda text: text.strip())
@@ -119,3 +120,12 @@ def test_what_lacks_text_owner_or_time_is_no_memory(missing: str) -> None:
     del payload[missing]
     with pytest.raises(ValueError, match="payload lacks"):
         decode("1", payload)
+
+
+def test_a_date_that_an_older_release_or_stock_mem0_took_is_read_within_the_range() -> None:
+    payload = encode(record("tea")) | {
+        Key.CREATED_AT.value: "0001-01-01T00:00:00+14:00",
+        Key.EXPIRES_AT.value: "9999-12-31T23:59:59-12:00",
+    }
+    entry = decode("11111111-1111-1111-1111-111111111111", payload).entry
+    assert (entry.created_at, entry.expires_at) == (EARLIEST, LATEST)

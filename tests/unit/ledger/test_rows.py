@@ -1,5 +1,6 @@
 """The codec: whatever goes in comes out, bit by bit."""
 
+import json
 import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from ledgers import make_record, same_record
 
 from memcore.backends.record import Lineage, MemoryRecord, Vectors
+from memcore.clock import EARLIEST, LATEST
 from memcore.embedding.sparse_vector import SparseVector
 from memcore.errors import MemoryInputError, MemoryRetrievalError
 from memcore.ledger.rows import decode, encode
@@ -121,3 +123,11 @@ def test_a_row_of_a_newer_release_is_not_guessed_at() -> None:
     row = encode(make_record("m"))
     with pytest.raises(MemoryRetrievalError, match="form 2"):
         decode(row._replace(body=row.body.replace(b'"version":1', b'"version":2')))
+
+
+def test_a_date_that_an_older_release_took_is_read_within_the_range() -> None:
+    row = encode(make_record("a"))
+    body = json.loads(row.body)
+    body["entry"] |= {"created_at": "0001-01-01T00:00:00Z", "expires_at": "9999-12-31T23:59:59Z"}
+    entry = decode(row._replace(body=json.dumps(body).encode())).entry
+    assert (entry.created_at, entry.expires_at) == (EARLIEST, LATEST)

@@ -20,7 +20,11 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30).filter(str.strip)
 ids = words.map(str.strip)
 modes = st.sampled_from(ArchivalMode)
-times = st.datetimes(min_value=datetime(2000, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  # hypothesis wants it naive
+times = st.datetimes(
+    min_value=datetime(2000, 1, 1),  # noqa: DTZ001  # hypothesis wants it naive
+    max_value=datetime(9000, 1, 1),  # noqa: DTZ001  # as above
+    timezones=st.just(UTC),
+)
 
 
 @st.composite

@@ -46,6 +46,18 @@ def test_a_desk_that_does_not_answer_costs_an_attempt(crew: ScriptedCrew, monkey
     assert isinstance(store.write(payload("a"), crew), Retry)
 
 
+@pytest.mark.parametrize(
+    ("place", "at"), [("created_at", "0001-01-01T00:00:00+14:00"), ("request.expires_at", "9999-12-31T23:59:59-12:00")]
+)
+def test_a_date_that_an_older_client_let_pass_is_dead_at_once(crew: ScriptedCrew, place: str, at: str) -> None:
+    job = json.loads(payload("a"))
+    *parents, name = place.split(".")
+    (job["items"][0][parents[0]] if parents else job["items"][0])[name] = at
+    limit = "must lie from the year 1000 to the year 9000"
+    assert store.write(json.dumps(job), crew) == Dead(reason=f"items.0.{place}: {limit}")
+    assert crew.desk.taken == []
+
+
 def test_a_newer_payload_waits_for_a_newer_worker(crew: ScriptedCrew) -> None:
     newer = json.dumps({"version": VERSION + 1, "company": "acme", "blobs": ["something new"]})
     outcome = store.write(newer, crew)

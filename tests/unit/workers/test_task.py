@@ -139,17 +139,26 @@ def test_a_parked_job_is_acknowledged_without_a_final_result(crew: ScriptedCrew)
     task.signature_from_request.assert_not_called()
 
 
-def test_an_error_that_nobody_foresaw_is_tried_again_and_told_without_its_text(
-    crew: ScriptedCrew, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ConnectionResetError(TEXT), Retry),
+        (RuntimeError(TEXT), Retry),
+        (ValueError(TEXT), Dead),
+        (OverflowError(TEXT), Dead),
+        (KeyError(TEXT), Dead),
+        (TypeError(TEXT), Dead),
+        (AttributeError(TEXT), Dead),
+    ],
+)
+def test_an_error_that_nobody_foresaw_is_tried_again_unless_the_payload_is_to_blame_and_told_without_its_text(
+    crew: ScriptedCrew, caplog: pytest.LogCaptureFixture, error: Exception, kind: type[Outcome]
 ) -> None:
-    def run(_payload: str, _crew: object) -> Outcome:
-        raise ValueError(TEXT)
-
-    job = Job(name=TaskName.STORE, queue=Queue.STORE, limits=LIMITS, run=run)
     with caplog.at_level(logging.INFO):
-        outcome = carry_out(job, "{}", crew)
-    assert isinstance(outcome, Retry)
-    assert "ValueError" in outcome.reason
+        outcome = carry_out(job_that(MagicMock(side_effect=error)), "{}", crew)
+    assert isinstance(outcome, kind)
+    assert isinstance(outcome, Retry | Dead)
+    assert type(error).__name__ in outcome.reason
     assert TEXT not in caplog.text + outcome.reason
     assert [record.message for record in caplog.records] == ["job.failed"]
 
