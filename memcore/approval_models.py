@@ -13,8 +13,8 @@ from pydantic import (
 
 from memcore.clock import BoundedTime
 from memcore.errors import MemoryInputError
-from memcore.frozen import Frozen, NoNul, NotBlankStr, NotBlankText
-from memcore.models import Key
+from memcore.frozen import Frozen, NoNul, NotBlankStr, NotBlankText, OneLine
+from memcore.models import Key, StoredKey
 
 _Value = TypeVar("_Value")
 
@@ -34,7 +34,7 @@ MAX_SUPERSEDED = 32
 MAX_FIGURES = 64
 
 #: Who proposes or decides.
-Name = Annotated[NotBlankStr, StringConstraints(max_length=MAX_NAME_CHARS), NoNul]
+Name = Annotated[NotBlankStr, StringConstraints(max_length=MAX_NAME_CHARS), OneLine]
 
 #: Why somebody decides so.
 Reason = Annotated[NotBlankStr, StringConstraints(max_length=MAX_REASON_CHARS), NoNul]
@@ -79,9 +79,9 @@ class Superseded(Frozen):
         owner: who published it; None where nobody in particular did.
     """
 
-    id: Key
+    id: StoredKey
     content: NotBlankText = Field(repr=False)
-    owner: Key | None = None
+    owner: StoredKey | None = None
 
 
 class Proposal(Frozen):
@@ -103,7 +103,7 @@ class Proposal(Frozen):
 
     action: Key
     risk: ApprovalRisk = ApprovalRisk.MEDIUM
-    title: Annotated[NotBlankStr, StringConstraints(max_length=MAX_TITLE_CHARS), NoNul]
+    title: Annotated[NotBlankStr, StringConstraints(max_length=MAX_TITLE_CHARS), OneLine]
     content: NotBlankText = Field(repr=False)
     proposed_by: Name
     supersedes: Annotated[tuple[Superseded, ...], Field(max_length=MAX_SUPERSEDED)] = ()

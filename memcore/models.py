@@ -9,7 +9,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from memcore.clock import BoundedTime
-from memcore.frozen import Frozen, NoNul, NotBlankStr, NotBlankText, Tags
+from memcore.frozen import Frozen, NoNul, NotBlankStr, NotBlankText, OneLine, Tags, one_line
 
 #: Longest agent id, namespace, source or tag, in characters; they are index keys, not prose.
 MAX_KEY_CHARS = 256
@@ -20,8 +20,31 @@ MAX_CONTENT_BYTES = 65_536
 #: Most tags on one memory.
 MAX_TAGS = 64
 
-#: A name by which things are found: an agent, a company, a session.
-Key = Annotated[NotBlankStr, StringConstraints(max_length=MAX_KEY_CHARS), NoNul]
+#: Agent ids that begin so are refused: spaces that belong to no agent (shared knowledge) are kept under such ids.
+RESERVED_PREFIX = "__"
+
+#: A key as a row or a job of memtend's own holds it; an older release took control characters.
+StoredKey = Annotated[NotBlankStr, StringConstraints(max_length=MAX_KEY_CHARS), NoNul]
+
+#: A name by which things are found, as a caller gives it: a company, a session, a task.
+Key = Annotated[StoredKey, OneLine]
+
+
+def not_reserved(agent_id: str) -> str:
+    """Return an agent's id; ValueError for one that belongs to no agent."""
+    if agent_id.startswith(RESERVED_PREFIX):
+        raise ValueError(f"must not begin with {RESERVED_PREFIX!r}; such ids are reserved")
+    return agent_id
+
+
+#: An agent's id as a caller gives it.
+AgentId = Annotated[Key, AfterValidator(not_reserved)]
+
+
+def _one_line_each(tags: tuple[str, ...]) -> tuple[str, ...]:
+    for tag in tags:
+        one_line(tag)
+    return tags
 
 
 def _bounded(text: str) -> str:
@@ -47,6 +70,9 @@ Content = Annotated[NotBlankText, AfterValidator(_bounded)]
 
 #: Labels that memories and facts are filtered by, each once.
 Labels = Annotated[Tags, AfterValidator(_short), Field(max_length=MAX_TAGS)]
+
+#: The same as a caller gives them.
+NewLabels = Annotated[Labels, AfterValidator(_one_line_each)]
 
 
 class MemoryCategory(StrEnum):
@@ -91,6 +117,19 @@ class MemoryMetadata(Frozen):
     tags: Labels = ()
 
 
+def _one_line_labels(metadata: MemoryMetadata) -> MemoryMetadata:
+    for field, names in (("source", (metadata.source or "",)), ("tags", metadata.tags)):
+        try:
+            _one_line_each(names)
+        except ValueError as error:
+            raise ValueError(f"{field} {error}") from None
+    return metadata
+
+
+#: What is known about a memory, as a caller gives it.
+NewMetadata = Annotated[MemoryMetadata, AfterValidator(_one_line_labels)]
+
+
 class MemoryStoreRequest(Frozen):
     """A memory to store; the backend's arm, the client, gives it its id and its time.
 
@@ -103,9 +142,9 @@ class MemoryStoreRequest(Frozen):
     """
 
     category: MemoryCategory
-    namespace: NotBlankStr = Field(default="default", max_length=MAX_KEY_CHARS)
+    namespace: Key = "default"
     content: Content
-    metadata: MemoryMetadata = MemoryMetadata()
+    metadata: NewMetadata = MemoryMetadata()
     expires_at: BoundedTime | None = None
 
 

@@ -7,6 +7,7 @@ import sys
 
 from memcore.errors import MemoryConfigError, MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
 from memcore.extras import extra_of
+from memcore.frozen import escaped
 
 #: Exit code for input or configuration that breaks a limit; nothing was written.
 EXIT_INPUT = 2
@@ -47,7 +48,8 @@ def tell(error: Exception, *, prefix: str = "") -> int:
     sentence = sentence_of(error)
     if sentence is None:
         raise error
-    sys.stderr.write(f"{prefix}{sentence}\n")
+    # It may quote a name that somebody else chose.
+    sys.stderr.write(f"{prefix}{escaped(sentence)}\n")
     return EXIT_INPUT if isinstance(error, (MemoryInputError, MemoryConfigError, ImportError)) else EXIT_FAILED
 
 

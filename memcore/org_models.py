@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from memcore.clock import BoundedTime
 from memcore.config.write_access import OrgFactCategory, SeniorityLevel
 from memcore.frozen import Frozen, NotBlankStr, NotBlankText
-from memcore.models import Content, Key, Labels
+from memcore.models import Content, Key, Labels, NewLabels
 
 OperationType = Literal["PUBLISH", "RETRACT"]
 
@@ -84,7 +84,7 @@ class OrgFactWriteRequest(Frozen):
 
     content: Content
     category: OrgFactCategory
-    tags: Labels = ()
+    tags: NewLabels = ()
 
 
 class OrgMemoryQuery(Frozen):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from memories import DAWN
 
 from memcore.execution_trace import ExecutionTrace, Recovery, TerminationReason, Turn
+from memcore.frozen import escaped
 from memcore.ledger.trajectory import Trajectory
 
 
@@ -29,7 +30,7 @@ def trajectory(
 
 
 _WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40).filter(str.strip)
-_KEYS = _WORDS.filter(lambda text: "\0" not in text)
+_KEYS = _WORDS.map(escaped).filter(lambda text: not text.startswith("__"))
 _TOOLS = st.one_of(_KEYS, st.sampled_from(["search_memory", "recall_memory"]))
 _TIMES = st.timedeltas(timedelta(0), timedelta(days=9)).map(lambda after: DAWN + after)
 

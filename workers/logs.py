@@ -6,6 +6,7 @@ import sys
 from datetime import UTC, datetime
 
 from memcore.config.settings import Settings
+from memcore.frozen import escaped
 
 #: What every log record has by itself; all else on it is a field that somebody passed as ``extra``.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "data"}
@@ -27,7 +28,7 @@ class FieldsFormatter(logging.Formatter):
         if self._as_json:
             line = {"at": at, "level": record.levelname.lower(), "event": record.getMessage(), **fields}
             return json.dumps(line | ({"trace": trace} if trace else {}), default=str)
-        told = "".join(f" {key}={value}" for key, value in fields.items())
+        told = "".join(f" {key}={escaped(str(value))}" for key, value in fields.items())
         return f"{at} {record.levelname.lower()} {record.getMessage()}{told}" + (f"\n{trace}" if trace else "")
 
 

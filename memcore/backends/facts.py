@@ -8,9 +8,8 @@ from collections.abc import Collection
 from typing import Protocol, runtime_checkable
 
 from memcore.backends.legs import Legs
-from memcore.backends.owner import RESERVED_PREFIX
 from memcore.backends.record import MemoryRecord
-from memcore.models import MemoryQuery
+from memcore.models import RESERVED_PREFIX, MemoryQuery
 from memcore.org_models import OrgFact
 
 #: Under whose name facts stand in the shared knowledge; no agent can have it.

@@ -6,7 +6,7 @@ from datetime import datetime
 from pydantic import ValidationError
 
 from memcore import ids
-from memcore.backends.owner import require_agent_id
+from memcore.backends.owner import require_new_agent_id
 from memcore.backends.record import MemoryRecord
 from memcore.errors import MemoryInputError
 from memcore.models import MemoryEntry, MemoryStoreRequest
@@ -30,7 +30,7 @@ def _record(
 ) -> MemoryRecord:
     memory_id = id_of(
         company=company,
-        agent_id=require_agent_id(agent_id),
+        agent_id=require_new_agent_id(agent_id),
         category=request.category,
         namespace=request.namespace,
         content=request.content,

@@ -4,10 +4,8 @@ import uuid
 from collections.abc import Iterable
 
 from memcore.errors import MemoryInputError
-from memcore.models import MAX_KEY_CHARS
-
-#: Agent ids that begin so are refused: spaces that belong to no agent (shared knowledge) are kept under such ids.
-RESERVED_PREFIX = "__"
+from memcore.frozen import one_line
+from memcore.models import MAX_KEY_CHARS, RESERVED_PREFIX, not_reserved
 
 #: Under whose id shared knowledge is kept, beside the agents' own memories; who published it stands in each of them.
 SHARED_OWNER = f"{RESERVED_PREFIX}shared__"
@@ -19,9 +17,18 @@ def require_agent_id(agent_id: str) -> str:
         raise MemoryInputError("agent_id", "must not be blank or begin or end with white space")
     if len(agent_id) > MAX_KEY_CHARS:
         raise MemoryInputError("agent_id", f"has {len(agent_id)} characters; the limit is {MAX_KEY_CHARS}")
-    if agent_id.startswith(RESERVED_PREFIX):
-        raise MemoryInputError("agent_id", f"must not begin with {RESERVED_PREFIX!r}; such ids are reserved")
-    return agent_id
+    try:
+        return not_reserved(agent_id)
+    except ValueError as error:
+        raise MemoryInputError("agent_id", str(error)) from None
+
+
+def require_new_agent_id(agent_id: str) -> str:
+    """Return the id of an agent that writes, or raise MemoryInputError; one that stands may bear control characters."""
+    try:
+        return one_line(require_agent_id(agent_id))
+    except ValueError as error:
+        raise MemoryInputError("agent_id", str(error)) from None
 
 
 def is_memory_id(memory_id: str) -> bool:

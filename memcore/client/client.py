@@ -6,7 +6,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from memcore import ids
 from memcore.client.application_post import post_application, seal_application
@@ -35,11 +35,13 @@ from memcore.jobs.payloads import StoreItem
 from memcore.jobs.queues import Queue
 from memcore.jobs.skill_payloads import ApplicationOutcome
 from memcore.jobs.use_payload import Use, UsePayload
-from memcore.models import MemoryStoreRequest
+from memcore.models import Key, MemoryStoreRequest
 
 if TYPE_CHECKING:
     from memcore.client.sender import Admit, Sender
     from memcore.config.settings import Settings
+
+_COMPANY: TypeAdapter[str] = TypeAdapter(Key)
 
 #: Longest wait for room in a full queue, in seconds: as long as an engine can let a person wait.
 BLOCK_SECONDS = 30.0
@@ -63,7 +65,7 @@ class MemoryClient(RunCalls):
         levels: what is known of the agents' levels; None leaves it to the workers to refuse what lacks an id.
 
     Raises:
-        MemoryInputError: ``max_waiting``, ``when_full`` or ``block_seconds`` is out of range.
+        MemoryInputError: ``company``, ``max_waiting``, ``when_full`` or ``block_seconds`` is out of range.
     """
 
     def __init__(
@@ -78,6 +80,10 @@ class MemoryClient(RunCalls):
         clock: Clock = utc_now,
         levels: Levels | None = None,
     ) -> None:
+        try:
+            self._company: str = _COMPANY.validate_python(company)
+        except ValidationError as error:
+            raise MemoryInputError("company", MemoryInputError.of(error).problem) from None
         check_limit(max_waiting=max_waiting or 1, when_full=when_full, block_seconds=block_seconds)
         self._limit: QueueLimit | None = None
         if max_waiting is not None:
@@ -89,7 +95,6 @@ class MemoryClient(RunCalls):
             )
         self._broker_url = broker_url
         self._result_url = result_url
-        self._company = company
         self._clock = clock
         self._levels = levels
         self._pace = Pace(clock=clock)

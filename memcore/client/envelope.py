@@ -12,7 +12,7 @@ from memcore.clock import BoundedTime
 from memcore.errors import MemoryInputError
 from memcore.frozen import Frozen
 from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, MAX_STORE_ITEMS, StoreItem
-from memcore.models import Key, MemoryStoreRequest
+from memcore.models import AgentId, Key, MemoryStoreRequest
 
 #: Bytes that a payload takes beside its items: brackets, version, and a company of 256 characters, each escaped.
 _FRAME_BYTES = 2_048
@@ -29,7 +29,7 @@ class Scope(Frozen):
 class ImportRecord(MemoryStoreRequest):
     """A memory with its owner and its own creation time: one line of an import file."""
 
-    agent_id: Key
+    agent_id: AgentId
     created_at: BoundedTime | None = None
     session_id: Key | None = None
     project_id: Key | None = None

@@ -1,9 +1,9 @@
 """Sending runs: a person asks for something now, and the ledger's row is made from the message."""
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from memcore import ids
 from memcore.client.receipts import JobReceipt
@@ -12,6 +12,7 @@ from memcore.jobs.names import TaskName
 from memcore.jobs.payloads import MaintenancePayload
 from memcore.jobs.queues import Queue
 from memcore.jobs.skill_payloads import EvolvePayload
+from memcore.models import AgentId, StoredKey, not_reserved
 
 if TYPE_CHECKING:
     from memcore.client.sender import Admit, Sender
@@ -19,11 +20,20 @@ if TYPE_CHECKING:
 #: Stands for an id until the other fields have been checked.
 _UNNAMED = "unnamed"
 
+_NEW_AGENT: TypeAdapter[str] = TypeAdapter(AgentId)
+_KNOWN_AGENT: TypeAdapter[str] = TypeAdapter(Annotated[StoredKey, AfterValidator(not_reserved)])
+
 
 def post_run(
     sender: "Sender", agent_id: str, *, company: str, now: datetime, admit: "Admit | None", **wanted: Any
 ) -> JobReceipt:
     """Send a run of an agent's; the job's id is the run's id. Raises MemoryInputError, naming the field."""
+    try:
+        # A night may give an agent its first row. Whatever else is asked for names what stands, and an older release
+        # took control characters.
+        (_NEW_AGENT if "kind" not in wanted else _KNOWN_AGENT).validate_python(agent_id)
+    except ValidationError as error:
+        raise MemoryInputError("agent_id", MemoryInputError.of(error).problem) from None
     try:
         payload = MaintenancePayload(
             company=company, agent_id=agent_id, run_id=_UNNAMED, origin="manual", planned_at=now, **wanted

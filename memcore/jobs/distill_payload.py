@@ -9,7 +9,7 @@ from memcore.clock import BoundedTime
 from memcore.execution_trace import ExecutionTrace
 from memcore.jobs.payload import Payload
 from memcore.jobs.payloads import MAX_PAYLOAD_BYTES
-from memcore.models import Key
+from memcore.models import AgentId, Key
 
 
 class DistillPayload(Payload):
@@ -23,7 +23,7 @@ class DistillPayload(Payload):
     """
 
     version: Literal[1] = 1
-    agent_id: Key
+    agent_id: AgentId
     trace_id: Key
     trace: ExecutionTrace
     sent_at: BoundedTime

@@ -1,16 +1,23 @@
 """What travels when an engine tells what its agents went through, and when raw experience is to be compressed."""
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import TypeAdapter, ValidationError, model_validator
 from pydantic_core import PydanticSerializationError
 
+from memcore.errors import MemoryInputError
 from memcore.experience_models import DetailedExperience
 from memcore.jobs.payload import Payload
 from memcore.jobs.payloads import MAX_PAYLOAD_BYTES
-from memcore.models import MAX_KEY_CHARS, Key
+from memcore.models import AgentId, Key, NewMetadata, StoredKey
 
-_KEY: TypeAdapter[str] = TypeAdapter(Key)
+#: What the reference's model leaves open: the tables, the broker and the terminal have limits.
+_GIVEN: dict[str, TypeAdapter[Any]] = {
+    "id": TypeAdapter(Key),
+    "agent_id": TypeAdapter(AgentId),
+    "source_task_id": TypeAdapter(Key | None),
+    "metadata": TypeAdapter(NewMetadata),
+}
 
 
 class ExperiencePayload(Payload):
@@ -21,13 +28,11 @@ class ExperiencePayload(Payload):
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:
-        # The model is the reference's and knows no limits; the tables and the broker do.
-        for name in ("id", "agent_id", "source_task_id"):
-            value = getattr(self.experience, name)
+        for name, given in _GIVEN.items():
             try:
-                _KEY.validate_python(value or "-")
-            except ValidationError:
-                raise ValueError(f"{name}: must have at most {MAX_KEY_CHARS} characters and no NUL") from None
+                given.validate_python(getattr(self.experience, name))
+            except ValidationError as error:
+                raise ValueError(str(MemoryInputError.of(error, prefix=name))) from None
         try:
             size = len(self.experience.model_dump_json().encode())
         except PydanticSerializationError:
@@ -41,4 +46,4 @@ class CompressPayload(Payload):
     """An agent whose raw experiences wait for a model."""
 
     version: Literal[1] = 1
-    agent_id: Key
+    agent_id: StoredKey

@@ -16,7 +16,7 @@ from pydantic import (
 from memcore.clock import BoundedTime
 from memcore.frozen import Frozen, NotBlankStr
 from memcore.jobs.payload import Payload
-from memcore.models import Key, MemoryStoreRequest
+from memcore.models import AgentId, Key, MemoryStoreRequest, StoredKey
 
 #: The newest version of payloads that this code knows; each newer one also reads the older. A payload carries the
 #: least version whose workers understand it, so that they need not wait for newer ones; version 2 brings restores,
@@ -66,7 +66,7 @@ class StoreItem(Frozen):
     """
 
     id: NotBlankStr
-    agent_id: Key
+    agent_id: AgentId
     request: MemoryStoreRequest
     created_at: BoundedTime
     sent_at: BoundedTime
@@ -100,7 +100,7 @@ class MaintenancePayload(Payload):
         scope_id: the session, project or task that ends, the archived memory that returns, or the one that goes.
     """
 
-    agent_id: Key
+    agent_id: StoredKey
     run_id: NotBlankStr
     kind: Literal["maintenance", "undo", "end_session", "end_project", "end_task", "restore", "remove"] = "maintenance"
     version: Literal[1, 2, 3] = Field(default_factory=_least_version)
@@ -108,4 +108,4 @@ class MaintenancePayload(Payload):
     planned_at: BoundedTime
     undo_of: NotBlankStr | None = None
     allow_large: bool = False
-    scope_id: Key | None = None
+    scope_id: StoredKey | None = None

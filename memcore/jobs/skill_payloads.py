@@ -4,7 +4,7 @@ from typing import Literal
 
 from memcore.clock import BoundedTime
 from memcore.jobs.payload import Payload
-from memcore.models import Key
+from memcore.models import AgentId, Key, StoredKey
 
 #: How it went when an agent did as a skill says.
 ApplicationOutcome = Literal["success", "failure"]
@@ -18,8 +18,8 @@ class LessonPayload(Payload):
     """
 
     version: Literal[1] = 1
-    agent_id: Key
-    lesson_id: Key
+    agent_id: StoredKey
+    lesson_id: StoredKey
 
 
 class EvolvePayload(Payload):
@@ -46,7 +46,7 @@ class AppliedPayload(Payload):
     """
 
     version: Literal[1] = 1
-    agent_id: Key
+    agent_id: AgentId
     application_id: Key
     skill_id: Key
     outcome: ApplicationOutcome

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from memcore.frozen import NotBlankStr
 from memcore.jobs.payload import Payload
-from memcore.models import Key
+from memcore.models import StoredKey
 
 
 class SynthesisPayload(Payload):
@@ -18,6 +18,6 @@ class SynthesisPayload(Payload):
     """
 
     version: Literal[1] = 1
-    agent_id: Key
+    agent_id: StoredKey
     run_id: NotBlankStr
     place: int = Field(ge=0)

@@ -7,7 +7,7 @@ from pydantic import Field
 from memcore.clock import BoundedTime
 from memcore.frozen import Frozen
 from memcore.jobs.payload import Payload
-from memcore.models import Key
+from memcore.models import AgentId, Key
 
 #: Most memories in one job, about 150 KB of JSON.
 MAX_USES = 1_024
@@ -23,7 +23,7 @@ class Use(Frozen):
         last_used_at: when it was last.
     """
 
-    agent_id: Key
+    agent_id: AgentId
     memory_id: Key
     uses: int = Field(ge=1, le=2**31 - 1)
     last_used_at: BoundedTime

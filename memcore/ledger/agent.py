@@ -13,7 +13,7 @@ from pydantic import (
 from memcore.clock import BoundedTime, in_range
 from memcore.errors import MemoryInputError
 from memcore.frozen import Frozen
-from memcore.models import MAX_KEY_CHARS, ConsolidationInterval, Key, MemoryCategory, MemoryLevel
+from memcore.models import MAX_KEY_CHARS, AgentId, ConsolidationInterval, Key, MemoryCategory, MemoryLevel
 
 #: Most memories one agent may be allowed; PostgreSQL's integer ends a little above.
 MAX_MEMORIES = 2_000_000_000
@@ -41,7 +41,7 @@ class AgentSpec(Frozen):
     """
 
     company: Key
-    agent_id: Key
+    agent_id: AgentId
     role: Key | None = None
     department: Key | None = None
     level: MemoryLevel | None = None

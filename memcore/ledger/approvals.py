@@ -6,9 +6,18 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, func, or_, select, update
 
-from memcore.approval_models import Approval, ApprovalNeed, ApprovalState, Proposal, Word
+from memcore.approval_models import (
+    MAX_NAME_CHARS,
+    MAX_TITLE_CHARS,
+    Approval,
+    ApprovalNeed,
+    ApprovalState,
+    Proposal,
+    Word,
+)
 from memcore.clock import Clock
 from memcore.errors import ApprovalClosedError, MemoryInputError, MemoryNotFoundError, MemoryRetrievalError
+from memcore.frozen import escaped
 from memcore.ledger.agent import checked_key
 from memcore.ledger.audit import AuditNote, AuditVerdict, append, person
 from memcore.ledger.columns import Row
@@ -267,5 +276,7 @@ def _approval(row: RowMapping) -> Approval:
     if version != _VERSION:
         raise MemoryRetrievalError(f"an approval has form {version}; this release reads form {_VERSION}")
     shown = {key: value for key, value in row.items() if key not in {"company", "action", "risk", "title", "body"}}
-    proposal = {**body, "action": row["action"], "risk": row["risk"], "title": row["title"]}
+    # Older releases took control characters; a proposal must not become unreadable for one.
+    title, proposed_by = escaped(row["title"])[:MAX_TITLE_CHARS], escaped(body["proposed_by"])[:MAX_NAME_CHARS]
+    proposal = {**body, "action": row["action"], "risk": row["risk"], "title": title, "proposed_by": proposed_by}
     return Approval.model_validate({**shown, "proposal": proposal})

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.errors import MemoryRetrievalError
+from memcore.frozen import escaped
+from memcore.models import MAX_KEY_CHARS
 from memcore.org_models import OperationLogEntry, OperationLogSnapshot, OrgFact, OrgFactAuthor, OrgFactWriteRequest
 
 #: The form of the body; a reader refuses a newer one rather than guess.
@@ -29,7 +31,7 @@ def fact_of(row: Mapping[str, Any]) -> OrgFact:
             **_decoded(row["body"]),
             "id": row["fact_id"],
             "category": row["category"],
-            "author": row["author"],
+            "author": {name: _as_a_name(value) for name, value in row["author"].items()},
             "created_at": row["created_at"],
         }
     )
@@ -63,6 +65,11 @@ def operation_of(row: Mapping[str, Any]) -> OperationLogEntry:
             "version": row["version"],
         }
     )
+
+
+def _as_a_name(value: Any) -> Any:
+    # Older releases took control characters; a fact must not become unreadable for one.
+    return escaped(value)[:MAX_KEY_CHARS] if isinstance(value, str) else value
 
 
 def _decoded(data: bytes) -> dict[str, Any]:

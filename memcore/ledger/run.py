@@ -10,7 +10,7 @@ from memcore import ids
 from memcore.clock import BoundedTime
 from memcore.errors import MemoryInputError
 from memcore.frozen import Frozen, NotBlankStr
-from memcore.models import Key
+from memcore.models import Key, StoredKey
 
 RunKind = Literal["maintenance", "undo", "end_session", "end_project", "end_task", "restore", "remove"]
 EndKind = Literal["end_session", "end_project", "end_task"]
@@ -79,13 +79,13 @@ class NewRun(Frozen):
     """
 
     company: Key
-    agent_id: Key
+    agent_id: StoredKey
     kind: RunKind = "maintenance"
     origin: RunOrigin = "scheduled"
     planned_at: BoundedTime
     undo_of: NotBlankStr | None = None
     allow_large: bool = False
-    scope_id: Key | None = None
+    scope_id: StoredKey | None = None
     run_id: NotBlankStr = Field(default_factory=_run_id)
 
     @model_validator(mode="wrap")

@@ -8,7 +8,7 @@ from memcore import ids
 from memcore.clock import BoundedTime
 from memcore.execution_trace import ExecutionTrace, Recovery, TerminationReason
 from memcore.frozen import Frozen, NotBlankText
-from memcore.models import Key
+from memcore.models import StoredKey
 
 #: Fewest calls of tools that are a chain: a single one says nothing about the order of things.
 CHAIN_CALLS = 2
@@ -26,21 +26,21 @@ class Trajectory(Frozen):
         quality: 0 to 10, None when nobody looked.
     """
 
-    id: Key
-    agent_id: Key
-    task_id: Key
+    id: StoredKey
+    agent_id: StoredKey
+    task_id: StoredKey
     task_title: NotBlankText
     task_description: NotBlankText | None = None
-    task_type: Key | None = None
+    task_type: StoredKey | None = None
     outcome: TerminationReason
-    error_category: Key | None = None
+    error_category: StoredKey | None = None
     error_message: NotBlankText | None = None
     recovery: Recovery | None = None
     retries: int = 0
     quality: float | None = Field(default=None, ge=0.0, le=10.0)
     turn_count: int = Field(default=0, ge=0)
     tokens: int = Field(default=0, ge=0)
-    tools: tuple[Key, ...] = ()
+    tools: tuple[StoredKey, ...] = ()
     started_at: BoundedTime | None = None
     ended_at: BoundedTime
 

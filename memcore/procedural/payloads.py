@@ -6,7 +6,7 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from memcore.frozen import Frozen, NotBlankStr
-from memcore.models import Key
+from memcore.models import StoredKey
 from memcore.procedural.error_text import sanitised
 
 #: Longest title and longest description of a task, in characters; what is longer is refused, not cut.
@@ -56,20 +56,20 @@ class FailureAnalysisPayload(Frozen):
         missing_capability: what the agent could not do, if that was the reason.
     """
 
-    task_id: Key
+    task_id: StoredKey
     task_title: Annotated[NotBlankStr, StringConstraints(max_length=TITLE_CHARS)]
     task_description: Annotated[NotBlankStr, StringConstraints(max_length=DESCRIPTION_CHARS)] | None = None
-    task_type: Key | None = None
+    task_type: StoredKey | None = None
     error_message: Annotated[NotBlankStr | None, BeforeValidator(_clean)] = None
-    strategy_type: Key | None = None
-    termination_reason: Key
+    strategy_type: StoredKey | None = None
+    termination_reason: StoredKey
     turn_count: int = Field(ge=0)
     tool_calls_made: tuple[ToolName, ...] = Field(default=(), max_length=MAX_TOOL_CALLS)
     retry_count: int = Field(default=0, ge=0)
     max_retries: int | None = Field(default=None, ge=0)
     can_reassign: bool = False
-    error_category: Key = "unknown"
-    missing_capability: Key | None = None
+    error_category: StoredKey = "unknown"
+    missing_capability: StoredKey | None = None
 
     @model_validator(mode="after")
     def _within_retries(self) -> Self:
@@ -87,6 +87,6 @@ class SuccessPayload(Frozen):
         tool_calls_made: names of the tools in the order of their calls, each as often as it was called.
     """
 
-    task_id: Key
+    task_id: StoredKey
     turn_count: int = Field(ge=0)
     tool_calls_made: tuple[ToolName, ...] = Field(default=(), max_length=MAX_TOOL_CALLS)

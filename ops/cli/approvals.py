@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from memcore import ids
 from memcore.approval_models import Approval, ApprovalRisk, ApprovalState, Word
@@ -16,7 +14,7 @@ from memcore.approvals.factory import create_approvals
 from memcore.approvals.shared_publication import shared_proposal, superseded_by_id
 from memcore.errors import MemoryNotFoundError
 from memcore.models import MemoryCategory, MemoryMetadata, MemoryStoreRequest
-from ops.cli.console import AsJson, show_facts, show_json, show_rows
+from ops.cli.console import AsJson, draw, plain, show_facts, show_json, show_rows
 from ops.cli.memories import standard_input
 from ops.cli.session import HomeOption, backend_of, ledger_of, one_sentence, policy_of, settings_of
 
@@ -103,9 +101,8 @@ def show(approval_id: ApprovalArgument, home: HomeOption = None, as_json: AsJson
         show_json({**facts_of(approval), "content": proposal.content, "supersedes": superseded, "diff": diff})
         return
     show_facts(facts_of(approval), as_json=False)
-    console = Console(markup=False, highlight=False, soft_wrap=True)
-    for line in ("", *diff):
-        console.print(Text(line, style=next((_STYLES[each] for each in _STYLES if line.startswith(each)), "")))
+    styled = (plain(line, next((_STYLES[each] for each in _STYLES if line.startswith(each)), "")) for line in diff)
+    draw(plain(""), *styled, soft_wrap=True)
 
 
 @app.command("approve")

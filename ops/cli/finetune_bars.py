@@ -8,6 +8,7 @@ from rich.progress import Progress
 
 from memcore.finetune_models import STAGES, FineTuneStage
 from memcore.ledger.finetune_run import FineTuneRun
+from ops.cli.console import warn
 
 #: Share of a stage after which another line is written.
 _STEP = 0.25
@@ -47,8 +48,7 @@ class StageLines:
             reached = int(_done(run, stage) / _STEP)
             if reached > self._written.get(stage, 0):
                 self._written[stage] = reached
-                sys.stderr.write(f"{stage}: {reached * _STEP:.0%}\n")
-                sys.stderr.flush()
+                warn(f"{stage}: {reached * _STEP:.0%}")
 
 
 def _done(run: FineTuneRun, stage: FineTuneStage) -> float:

@@ -21,7 +21,7 @@ from memcore.org_models import (
     OrgFactWriteRequest,
     OrgMemoryQuery,
 )
-from ops.cli.console import AsJson, show_facts, show_rows
+from ops.cli.console import AsJson, show_facts, show_rows, warn
 from ops.cli.memories import moment, shown
 from ops.cli.session import HomeOption, backend_of, ledger_of, one_sentence, policy_of, settings_of
 
@@ -158,7 +158,7 @@ def _with_store(settings: Settings, opened: ExitStack) -> "tuple[asyncio.Runner,
     try:
         backend, runner = opened.enter_context(backend_of(settings))
     except MemoryConnectionError as error:
-        typer.echo(f"memtend: found by words alone: {error}", err=True)
+        warn(f"memtend: found by words alone: {error}")
         return None, None
     return runner, backend
 

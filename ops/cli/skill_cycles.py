@@ -1,6 +1,5 @@
 """``memtend skills evolve`` and ``memtend skills cycles``: the evolver's cycles, now and before."""
 
-import sys
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -12,7 +11,7 @@ from memcore.errors import MemoryNotFoundError
 from memcore.ledger.skill_cycle import Cycle
 from memcore.ledger.skill_cycles import MAX_PAGE
 from memcore.ledger.slots import LENGTHS
-from ops.cli.console import AsJson, say, show_facts, show_json, show_rows
+from ops.cli.console import AsJson, say, show_facts, show_json, show_rows, warn
 from ops.cli.finding import Finding
 from ops.cli.session import HomeOption, client_of, ledger_of, policy_of, settings_of
 from ops.cli.waiting import await_run
@@ -94,11 +93,11 @@ def skill_evolver(settings: Settings) -> Iterator[Finding]:
 def _is_held_up(settings: Settings) -> bool:
     """Return whether a cycle waits for somebody to resume maintenance; say so, and say what makes it empty."""
     if not policy_of(settings).memory.procedural.evolver.enabled:
-        sys.stderr.write("the evolver is off, so the cycle finds nothing: set memory.procedural.evolver.enabled\n")
+        warn("the evolver is off, so the cycle finds nothing: set memory.procedural.evolver.enabled")
     with ledger_of(settings) as ledger:
         is_paused = ledger.switches.paused(settings.company)
     if is_paused:
-        sys.stderr.write("maintenance is paused: the cycle waits until it is resumed\n")
+        warn("maintenance is paused: the cycle waits until it is resumed")
     return is_paused
 
 

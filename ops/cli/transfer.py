@@ -16,6 +16,7 @@ from memcore.backends.where import Where
 from memcore.client.envelope import ImportRecord
 from memcore.clock import utc_now
 from memcore.errors import MemoryInputError
+from memcore.frozen import escaped_json
 from ops.cli.console import AsJson, show_facts
 from ops.cli.session import HomeOption, backend_of, client_of, ledger_of, settings_of
 from ops.cli.waiting import await_stored
@@ -100,18 +101,20 @@ def line(record: MemoryRecord) -> str:
     """Return a memory as one line of an import file."""
     entry = record.entry
     return (
-        json.dumps(
-            {
-                "agent_id": entry.agent_id,
-                "category": str(entry.category),
-                "namespace": entry.namespace,
-                "content": entry.content,
-                "metadata": entry.metadata.model_dump(mode="json"),
-                "expires_at": entry.expires_at.isoformat() if entry.expires_at else None,
-                "created_at": entry.created_at.isoformat(),
-                **{name: found for name in _SCOPE if (found := getattr(record.lineage, name)) is not None},
-            },
-            ensure_ascii=False,
+        escaped_json(
+            json.dumps(
+                {
+                    "agent_id": entry.agent_id,
+                    "category": str(entry.category),
+                    "namespace": entry.namespace,
+                    "content": entry.content,
+                    "metadata": entry.metadata.model_dump(mode="json"),
+                    "expires_at": entry.expires_at.isoformat() if entry.expires_at else None,
+                    "created_at": entry.created_at.isoformat(),
+                    **{name: found for name in _SCOPE if (found := getattr(record.lineage, name)) is not None},
+                },
+                ensure_ascii=False,
+            )
         )
         + "\n"
     )

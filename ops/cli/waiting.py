@@ -1,10 +1,10 @@
 """Waiting for jobs that a command has sent."""
 
-import sys
 from pathlib import Path
 
 from memcore.client import JobState, MemoryClient, StoreReceipt
 from memcore.errors import MemoryStoreError
+from ops.cli.console import warn
 from ops.cli.session import ledger_of, settings_of
 
 #: How long a command waits until stored memories can be found, in seconds.
@@ -35,7 +35,7 @@ def is_paused(agent_id: str, home: Path | None) -> bool:
         agent = ledger.agents.get(settings.company, agent_id)
         if not (ledger.switches.paused(settings.company) or (agent and agent.paused)):
             return False
-    sys.stderr.write("maintenance is paused: the run waits until it is resumed\n")
+    warn("maintenance is paused: the run waits until it is resumed")
     return True
 
 

@@ -1,21 +1,16 @@
 """``memtend why``: what a memory is now, what it was made of, what was made of it, and who asked for that."""
 
-import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
 from memcore.ledger.booking import BookingReason
 from memcore.maintenance.lineage import tell_story
 from memcore.maintenance.story import Chapter, MemoryState, Story, StoryMemory, StoryModel, TextPlace
-from ops.cli.console import AsJson, show_json
+from ops.cli.console import AsJson, draw, plain, show_json
 from ops.cli.session import HomeOption, backend_of, ledger_of, policy_of, settings_of
-
-#: Characters of a line where the output is no terminal.
-PLAIN_WIDTH = 200
 
 _BECAUSE: dict[BookingReason, str] = {
     "retention": "its retention rule keeps it no longer",
@@ -55,25 +50,24 @@ def why(
         told = {"originals": story.originals(), "summaries": story.summaries()}
         show_json({**story.model_dump(mode="json"), **told})
         return
-    width = None if sys.stdout.isatty() else PLAIN_WIDTH
-    Console(width=width, markup=False, highlight=False).print(drawn(story))
+    draw(drawn(story))
 
 
 def drawn(story: Story) -> Tree:
     """Return the story as a tree: what runs did, then downwards to the originals and upwards to the summaries."""
     tree = Tree(_label(story.memory))
-    tree.add(Text(f"of agent {story.agent_id}"))
+    tree.add(plain(f"of agent {story.agent_id}"))
     if story.memory.chapters:
-        deeds = tree.add(Text("what runs did"))
+        deeds = tree.add(plain("what runs did"))
         for chapter in story.memory.chapters:
-            deeds.add(Text(f"{chapter.at:%Y-%m-%d %H:%M:%S}  {chapter.kind} by {_run(chapter)}: {_reason(chapter)}"))
+            deeds.add(plain(f"{chapter.at:%Y-%m-%d %H:%M:%S}  {chapter.kind} by {_run(chapter)}: {_reason(chapter)}"))
     for title, edge in (("made of", "made_of"), ("made into", "made_into")):
         if getattr(story.memory, edge):
-            _grow(tree.add(Text(title)), story, edge)
+            _grow(tree.add(plain(title)), story, edge)
     if story.models:
-        models = tree.add(Text("models asked in the run that made it"))
+        models = tree.add(plain("models asked in the run that made it"))
         for use in story.models:
-            models.add(Text(_model(use)))
+            models.add(plain(_model(use)))
     return tree
 
 
@@ -85,7 +79,7 @@ def _grow(root: Tree, story: Story, edge: str) -> None:
         branch, memory_id = waiting.pop()
         memory = story.find(memory_id)
         if memory is None or memory_id in told:
-            branch.add(Text(f"{memory_id}  see above"))
+            branch.add(plain(f"{memory_id}  see above"))
             continue
         told.add(memory_id)
         leaf = branch.add(_label(memory))
@@ -94,7 +88,7 @@ def _grow(root: Tree, story: Story, edge: str) -> None:
 
 def _label(memory: StoryMemory) -> Text:
     lines = [f"{memory.memory_id}  {_now(memory)}", _place(memory)]
-    return Text("\n".join(lines if memory.text is None else [*lines, memory.text]))
+    return plain("\n".join(lines if memory.text is None else [*lines, memory.text]))
 
 
 def _now(memory: StoryMemory) -> str:

@@ -64,7 +64,7 @@ def test_no_items_make_no_job() -> None:
 
 
 def test_the_largest_memory_fits_whatever_it_is_made_of() -> None:
-    tags = tuple(f"{number}".ljust(MAX_KEY_CHARS, "\x01") for number in range(MAX_TAGS))
+    tags = tuple(f"{number}".ljust(MAX_KEY_CHARS, "\U0001f9e0") for number in range(MAX_TAGS))
     heavy = item("\x01" * (MAX_CONTENT_BYTES - 1) + "a", tags=tags)
     (parcel,) = pack("c" * MAX_KEY_CHARS, [heavy])
     assert len(parcel.payload.encode()) <= MAX_PAYLOAD_BYTES

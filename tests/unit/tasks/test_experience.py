@@ -49,9 +49,14 @@ def test_the_agent_is_known_so_that_a_night_comes(crew: ScriptedCrew) -> None:
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"id": "x" * 257}, "id: must have at most 256 characters and no NUL"),
-        ({"agent_id": "a\0"}, "agent_id: must have at most 256 characters and no NUL"),
-        ({"source_task_id": "t" * 257}, "source_task_id: must have at most 256 characters and no NUL"),
+        ({"id": "x" * 257}, "id: must have at most 256 characters"),
+        ({"agent_id": "a\0"}, "agent_id: must not contain the character NUL"),
+        ({"source_task_id": "t" * 257}, "source_task_id: must have at most 256 characters"),
+        ({"agent_id": "__a"}, "agent_id: must not begin with '__'; such ids are reserved"),
+        (
+            {"metadata": {"tags": ["detailed_experience", "a\x1b"]}},
+            "metadata: tags must not contain the control",
+        ),
         ({"output": " "}, "experience.output: must not be blank"),
         ({"metadata": {"tags": []}}, "metadata.tags: must contain 'detailed_experience'"),
         ({"output": "x" * MAX_PAYLOAD_BYTES}, "the limit is 1048576"),

@@ -20,6 +20,11 @@ def test_a_line_for_people_has_the_event_and_its_fields() -> None:
     assert line == "1970-01-01T00:00:00.250+00:00 info job.done job=store stored=3"
 
 
+def test_a_name_that_acts_on_a_terminal_is_logged_as_its_escape() -> None:
+    line = FieldsFormatter(as_json=False).format(record("job.done", agent="a\x1b[2J\nb"))
+    assert line.endswith(r" agent=a\x1b[2J\nb")
+
+
 def test_a_line_for_machines_is_one_json_object() -> None:
     line = FieldsFormatter(as_json=True).format(record("job.done", job="store\n", stored=3, odd={1, 2} - {2}))
     assert "\n" not in line
