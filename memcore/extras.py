@@ -27,7 +27,6 @@ EXTRAS: dict[str, tuple[str, ...]] = {
         "alembic",
         "flower",
         "httptools",
-        "openai",
         "psutil",
         "qdrant_edge",
         "rich",

@@ -47,5 +47,4 @@ def _send_to_stderr(level: str, *, as_json: bool) -> None:
     handler.setFormatter(FieldsFormatter(as_json=as_json))
     logging.basicConfig(level=level, handlers=[handler], force=True)
     # They tell every request to the store and to models: a thousand lines for a thousand memories.
-    for library in ("httpx", "httpx2"):
-        logging.getLogger(library).setLevel(logging.WARNING)
+    logging.getLogger("httpx").setLevel(logging.WARNING)

@@ -2,6 +2,7 @@
 
 import logging
 from datetime import timedelta
+from http import HTTPStatus
 
 from memcore.approval_models import Approval
 from memcore.approvals.events import ApprovalEvent
@@ -27,7 +28,9 @@ class Webhook:
     async def tell(self, approval: Approval) -> None:
         """Send it, once; what is lost is lost, and `memtend approvals list` still shows the proposal."""
         # Few processes file proposals.
-        import httpx  # noqa: PLC0415  # see above
+        import orjson  # noqa: PLC0415  # see above
+
+        from memcore.bounded_http import AnswerTooSlowError, ask, open_client  # noqa: PLC0415  # see above
 
         proposal = approval.proposal
         body = {
@@ -38,10 +41,13 @@ class Webhook:
         }
         problem = ""
         try:
-            async with httpx.AsyncClient(timeout=self._timeout.total_seconds()) as client:
-                answer = await client.post(self._url, json=body)
-            if not answer.is_success:
-                problem = f"status {answer.status_code}"
+            async with open_client() as client:
+                content = orjson.dumps(body)
+                answer = await ask(client, "POST", self._url, content=content, max_bytes=None, within=self._timeout)
+            if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
+                problem = f"status {answer.status}"
+        except AnswerTooSlowError as error:
+            problem = str(error)
         except Exception as error:  # noqa: BLE001  # whatever an address or its server does, the proposal is filed
             # Its class alone: the text of some names the address.
             problem = type(error).__name__

@@ -15,12 +15,17 @@ import httpx
 import orjson
 from pydantic import SecretStr
 
+from memcore.bounded_http import Answer, AnswerError, AnswerTooSlowError, ask, open_client
 from memcore.clock import Clock, utc_now
 from memcore.config.endpoint import masked
 from memcore.errors import MemoryConfigError, MemoryEmbeddingError, MemoryInputError
+from memcore.loop_thread import LoopThread
 
 #: How long a server may take for one request; a batch of 64 texts takes a CPU server some seconds.
 DEFAULT_TIMEOUT = timedelta(seconds=20)
+
+#: Longest answer that is read, in bytes (32 MiB): 32 vectors of 32,768 numbers, each in 32 characters.
+MAX_ANSWER_BYTES = 33_554_432
 
 #: Requests for one call, the first one included; a job that still fails is retried by its queue, minutes later.
 ATTEMPTS = 4
@@ -46,13 +51,28 @@ _MISCONFIGURED = frozenset(
 )
 
 
+class _Line:
+    """A process's connections, and the loop on which a request is bounded as a whole."""
+
+    def __init__(self, *, key: str | None) -> None:
+        self.pid = os.getpid()
+        self.loop = LoopThread("memtend-embedding")
+        self.client = open_client(key=key)
+
+    def close(self) -> None:
+        # A fork has neither the thread nor a right to the sockets.
+        if self.pid == os.getpid():
+            self.loop.run(self.client.aclose())
+            self.loop.close()
+
+
 class JsonPost:
     """Speak JSON with one server; safe in several threads, and after a fork, where each process opens its own sockets.
 
     Args:
         url: the base, such as ``https://api.openai.com/v1``.
         key: sent as a bearer token; it is in no error and no log, and a redirect is not followed with it.
-        timeout: how long one request may take.
+        timeout: how long one request may take, from its first byte to the last of the answer.
         pause: waits so many seconds; for tests.
         clock: the time, for a Retry-After that is a date.
     """
@@ -72,7 +92,7 @@ class JsonPost:
         self._pause = pause
         self._clock = clock
         self._opening = Lock()
-        self._client: tuple[int, httpx.Client] | None = None
+        self._line: _Line | None = None
 
     @property
     def shown_url(self) -> str:
@@ -85,7 +105,8 @@ class JsonPost:
         Timeouts, lost connections, 429 and 5xx are tried again, after the pause that the server asks for if it does.
 
         Raises:
-            MemoryEmbeddingError: no good answer after the last try, or a pause is asked for that is too long.
+            MemoryEmbeddingError: no good answer after the last try, a pause is asked for that is too long, or an answer
+                is longer than is read.
             MemoryConfigError: the server answers 401, 403, 404 and the like.
             MemoryInputError: the server refuses what was sent.
         """
@@ -100,36 +121,41 @@ class JsonPost:
         for attempt in range(1, ATTEMPTS + 1):
             asked: float | None = None
             try:
-                answer = self._opened().request(method, f"{self._url}{path}", content=content)
+                answer = self._answer(method, path, content)
+            except AnswerTooSlowError as error:
+                problem = str(error)
+            except AnswerError as error:
+                # Asked again it would answer the same.
+                raise MemoryEmbeddingError(f"the embedding server at {self.shown_url}: {error}") from None
             except httpx.TransportError as error:
                 # Its class alone: the text of some names the address with its password.
                 problem = type(error).__name__
             except httpx.InvalidURL as error:
                 raise MemoryConfigError(f"embedder_url: {self.shown_url} is no URL") from error
             else:
-                if answer.status_code < HTTPStatus.MULTIPLE_CHOICES:
+                if answer.status < HTTPStatus.MULTIPLE_CHOICES:
                     return self._parsed(answer)
-                self._require_passing(answer.status_code)
-                problem, asked = f"status {answer.status_code}", self._asked_pause(answer)
+                self._require_passing(answer.status)
+                problem, asked = f"status {answer.status}", self._asked_pause(answer)
             if attempt == ATTEMPTS or (asked or 0.0) > LONGEST_PAUSE.total_seconds():
                 break
             self._pause(_backoff(attempt) if asked is None else asked)
         raise MemoryEmbeddingError(f"the embedding server at {self.shown_url} gives no answer ({problem})")
 
-    def _opened(self) -> httpx.Client:
-        with self._opening:
-            if self._client is None or self._client[0] != os.getpid():
-                self._client = os.getpid(), self._open()
-            return self._client[1]
+    def _answer(self, method: str, path: str, content: bytes | None) -> Answer:
+        line = self._opened()
+        url = f"{self._url}{path}"
+        return line.loop.run(
+            ask(line.client, method, url, content=content, max_bytes=MAX_ANSWER_BYTES, within=self._timeout)
+        )
 
-    def _open(self) -> httpx.Client:
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if self._key is not None:
-            headers["Authorization"] = f"Bearer {self._key.get_secret_value()}"
-        client = httpx.Client(headers=headers, timeout=self._timeout.total_seconds())
-        # An embedder lives as long as its process or its test, and has no moment of its own to be closed.
-        weakref.finalize(self, client.close)
-        return client
+    def _opened(self) -> "_Line":
+        with self._opening:
+            if self._line is None or self._line.pid != os.getpid():
+                self._line = _Line(key=None if self._key is None else self._key.get_secret_value())
+                # An embedder lives as long as its process or its test, and has no moment of its own to be closed.
+                weakref.finalize(self, self._line.close)
+            return self._line
 
     def _require_passing(self, status: int) -> None:
         if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -142,13 +168,13 @@ class JsonPost:
         # Its words are not repeated: servers quote the text that they refuse.
         raise MemoryInputError("texts", f"were refused by the embedding server with status {status}, see its log")
 
-    def _parsed(self, answer: httpx.Response) -> Any:
+    def _parsed(self, answer: Answer) -> Any:
         try:
             return orjson.loads(answer.content)
         except orjson.JSONDecodeError as error:
             raise MemoryEmbeddingError(f"the embedding server at {self.shown_url} answers with no JSON") from error
 
-    def _asked_pause(self, answer: httpx.Response) -> float | None:
+    def _asked_pause(self, answer: Answer) -> float | None:
         asked = answer.headers.get("Retry-After")
         if asked is None:
             return None

@@ -61,8 +61,6 @@ def read_answer(content: bytes, request: CompletionRequest, *, model: str) -> Co
         ProviderUnavailableError: nobody can read it, or it has no choice; with the tokens that it reports.
         ProviderError: the server's filter took the answer away, and will again.
     """
-    if len(content) > MAX_ANSWER_BYTES:
-        raise ProviderUnavailableError(f"the language model's answer has more than {MAX_ANSWER_BYTES} bytes")
     used = _reported(content)
     choice = _first_choice(content)
     if choice is None:

@@ -5,9 +5,10 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
-from httpx2 import ConnectError, ConnectTimeout, InvalidURL, PoolTimeout, UnsupportedProtocol
-from openai import APIError, APIStatusError, APITimeoutError
+import orjson
+from httpx import ConnectError, ConnectTimeout, InvalidURL, PoolTimeout, TransportError, UnsupportedProtocol
 
+from memcore.bounded_http import Answer, AnswerError
 from memcore.errors import ProviderError, ProviderUnavailableError
 
 #: Answers that another try may change, beside all from 500 on.
@@ -25,25 +26,39 @@ _TYPE = re.compile(r"[a-z][a-z_]{0,39}")
 _UNSENT = (ConnectError, ConnectTimeout, PoolTimeout, UnsupportedProtocol)
 
 
-def trouble_of(error: APIError | TimeoutError | InvalidURL, *, server: str, now: datetime) -> ProviderError:
-    """Return our error for the SDK's, or for the time limit of the whole request.
-
-    Its sentence holds a status and a type, and never the server's words: servers quote the prompt that they refuse.
+def trouble_of(error: AnswerError | TransportError | InvalidURL, *, server: str) -> ProviderError:
+    """Return our error for a request that got no answer, or one that breaks a limit.
 
     Args:
         error: what was raised.
         server: the address without passwords.
-        now: for a Retry-After that is a date.
     """
-    if isinstance(error, APIStatusError):
-        return _of_status(error, server=server, now=now)
     if isinstance(error, InvalidURL):
         return ProviderError(f"MEMTEND_LLM_URL: {server} is no URL")
-    tokens = (0, 0) if isinstance(error.__cause__, _UNSENT) else None
-    if isinstance(error, (APITimeoutError, TimeoutError)):
-        return ProviderUnavailableError(f"the language model's server at {server} took too long", tokens=tokens)
-    problem = type(error.__cause__ or error).__name__
+    if isinstance(error, AnswerError):
+        return ProviderUnavailableError(f"the language model's server at {server}: {error}", tokens=None)
+    tokens = (0, 0) if isinstance(error, _UNSENT) else None
+    problem = type(error).__name__
     return ProviderUnavailableError(f"the language model's server at {server} is away ({problem})", tokens=tokens)
+
+
+def refusal_of(answer: Answer, *, server: str, now: datetime) -> ProviderError:
+    """Return our error for a status that says no.
+
+    Its sentence holds the status and a type, and never the server's words: servers quote the prompt that they refuse.
+
+    Args:
+        answer: what the server said.
+        server: the address without passwords.
+        now: for a Retry-After that is a date.
+    """
+    kind, code = _kind_and_code(answer.content)
+    said = f"the language model's server at {server} answers {answer.status}" + (f" ({kind})" if kind else "")
+    if _UNPAID in {code, kind}:
+        return ProviderError(f"{said}: its account has no money left")
+    if answer.status in _PASSING or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return ProviderUnavailableError(said, retry_after=asked_wait(answer.headers.get("Retry-After"), now=now))
+    return ProviderError(f"{said}: check MEMTEND_LLM_URL, MEMTEND_LLM_API_KEY and the model's name, or see its log")
 
 
 def asked_wait(value: str | None, *, now: datetime) -> float | None:
@@ -62,14 +77,14 @@ def asked_wait(value: str | None, *, now: datetime) -> float | None:
     return max(0.0, seconds) if abs(seconds) < float("inf") else None
 
 
-def _of_status(error: APIStatusError, *, server: str, now: datetime) -> ProviderError:
-    status = error.status_code
-    kind = error.type if isinstance(error.type, str) and _TYPE.fullmatch(error.type) else None
-    said = f"the language model's server at {server} answers {status}" + (f" ({kind})" if kind else "")
-    if _UNPAID in {error.code, kind}:
-        return ProviderError(f"{said}: its account has no money left")
-    if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return ProviderUnavailableError(
-            said, retry_after=asked_wait(error.response.headers.get("Retry-After"), now=now)
-        )
-    return ProviderError(f"{said}: check MEMTEND_LLM_URL, MEMTEND_LLM_API_KEY and the model's name, or see its log")
+def _kind_and_code(content: bytes) -> tuple[str | None, str | None]:
+    try:
+        body = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return None, None
+    told = body.get("error", body) if isinstance(body, dict) else None
+    if not isinstance(told, dict):
+        return None, None
+    kind, code = told.get("type"), told.get("code")
+    is_type = isinstance(kind, str) and _TYPE.fullmatch(kind)
+    return kind if is_type else None, code if isinstance(code, str) else None

@@ -2,11 +2,15 @@
 
 import http.client
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 #: How long one look may take, in seconds.
 _LOOK_SECONDS = 1.0
+
+#: Longest answer to both commands that is read, in bytes.
+_LONGEST_ANSWER = 4_096
 
 #: The HTTP status that says all is well.
 _OK = 200
@@ -20,12 +24,13 @@ def broker_answers(port: int, password: str) -> Callable[[], bool]:
         try:
             with socket.create_connection(("127.0.0.1", port), timeout=_LOOK_SECONDS) as line:
                 line.sendall(question)
-                answer = b""
+                answer, ends = b"", time.monotonic() + _LOOK_SECONDS
                 while answer.count(b"\r\n") < 2:  # noqa: PLR2004  # one line for AUTH, one for PING
                     got = line.recv(256)
-                    if not got:
-                        return False
                     answer += got
+                    # Whatever else has the port may talk for ever.
+                    if not got or len(answer) > _LONGEST_ANSWER or time.monotonic() > ends:
+                        return False
         except OSError:
             return False
         return b"+PONG" in answer

@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 from brokers import free_port, valkey_server
+from hostile_servers import babble, hostile_server
 
 from workers.stack.ready import broker_answers, file_appears, http_answers
 from workers.stack.state import PartState, StackState, read_state, same_process, state_path, write_state
@@ -86,3 +87,8 @@ def test_a_file_says_ready_by_being_there(tmp_path: Path) -> None:
     assert not look()
     (tmp_path / "ready").touch()
     assert look()
+
+
+def test_a_stranger_on_the_brokers_port_who_talks_for_ever_is_no_broker() -> None:
+    with hostile_server(babble) as url:
+        assert not broker_answers(int(url.rpartition(":")[2]), "x")()

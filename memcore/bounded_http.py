@@ -1,0 +1,119 @@
+"""One request over HTTP whose answer is bounded: in bytes while it is read, and in time as a whole.
+
+A time limit of httpx holds for one read, so that a byte a second outlasts any; and it reads and unpacks a body whole.
+Here the clock runs from the first byte sent to the last one read. What is too long is not read on. Nothing is unpacked:
+a compressed answer is not asked for, and refused.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from http import HTTPStatus
+
+import httpx
+
+#: How long to wait for a connection; a server that is there answers within milliseconds.
+CONNECT_TIMEOUT = timedelta(seconds=10)
+
+#: Longest part of a refusal that is read, in bytes: what kind it is stands at its beginning.
+MAX_REFUSAL_BYTES = 65_536
+
+
+class AnswerError(Exception):
+    """The answer breaks a limit; the text names the limit, and nothing of the answer."""
+
+
+class AnswerTooLargeError(AnswerError):
+    """The answer is longer than is read."""
+
+
+class AnswerTooSlowError(AnswerError):
+    """The whole answer was not there in time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a server answered.
+
+    Attributes:
+        status: of HTTP.
+        headers: whatever case their names are asked for in.
+        content: the body; empty where it was not to be read.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+def open_client(*, key: str | None = None) -> httpx.AsyncClient:
+    """Return a client for ``ask``, to be used from one event loop; no redirect is followed with the key.
+
+    Args:
+        key: sent as a bearer token.
+    """
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": "application/json"}
+    if key is not None:
+        headers["Authorization"] = f"Bearer {key}"
+    timeout = httpx.Timeout(None, connect=CONNECT_TIMEOUT.total_seconds())
+    return httpx.AsyncClient(headers=headers, timeout=timeout)
+
+
+async def ask(
+    client: httpx.AsyncClient,
+    method: str,
+    url: str,
+    *,
+    content: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    max_bytes: int | None,
+    within: timedelta,
+) -> Answer:
+    """Send a request and return the answer, whatever its status.
+
+    Args:
+        client: of ``open_client``.
+        method: of HTTP.
+        url: where to.
+        content: the body, JSON.
+        headers: beside those of the client.
+        max_bytes: longest body that is read; None reads none of it. Of a refusal only the beginning is read.
+        within: how long connecting, sending and reading may take together.
+
+    Raises:
+        AnswerError: it breaks one of both limits, or is compressed.
+        httpx.TransportError, httpx.InvalidURL: as httpx raises them.
+    """
+    try:
+        async with (
+            asyncio.timeout(within.total_seconds()),
+            client.stream(method, url, content=content, headers=headers) as response,
+        ):
+            body = b"" if max_bytes is None else await _read(response, max_bytes)
+            return Answer(status=response.status_code, headers=response.headers, content=body)
+    except TimeoutError:
+        raise AnswerTooSlowError(f"no whole answer within {within.total_seconds():g} s") from None
+
+
+async def _read(response: httpx.Response, max_bytes: int) -> bytes:
+    is_refusal = response.status_code >= HTTPStatus.MULTIPLE_CHOICES
+    coding = response.headers.get("Content-Encoding", "identity")
+    if coding.lower() != "identity":
+        if is_refusal:
+            return b""
+        known = coding if coding.isalpha() and coding.isascii() else "unknown"
+        raise AnswerError(f"its answer is coded as {known}, which was not asked for")
+    most = MAX_REFUSAL_BYTES if is_refusal else max_bytes
+    announced = response.headers.get("Content-Length", "0")
+    body = bytearray()
+    if not announced.isdecimal() or int(announced) <= most:
+        async for part in response.aiter_raw():
+            body += part
+            if len(body) > most:
+                break
+        else:
+            return bytes(body)
+    if is_refusal:
+        return bytes(body[:most])
+    raise AnswerTooLargeError(f"its answer has more than {max_bytes} bytes")

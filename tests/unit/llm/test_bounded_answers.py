@@ -1,0 +1,130 @@
+"""Whatever a server answers, a call ends in time and reads no more than its limit: models, embedder, webhook."""
+
+import asyncio
+import logging
+import resource
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from hostile_servers import (
+    Answer,
+    announced,
+    endless,
+    endless_refusal,
+    gzip_bomb,
+    hostile_server,
+    slow_body,
+    slow_head,
+    small_gzip,
+)
+from proposals import proposal
+
+from memcore.approval_models import Approval, ApprovalNeed, ApprovalState
+from memcore.approvals.webhook import Webhook
+from memcore.chat_message import ChatMessage, MessageRole
+from memcore.clock import utc_now
+from memcore.embedding.json_post import ATTEMPTS, JsonPost
+from memcore.errors import MemoryConfigError, MemoryEmbeddingError, MemoryError, ProviderError  # noqa: A004
+from memcore.llm.completion import CompletionRequest
+from memcore.llm.openai_compatible import OpenAICompatibleProvider
+
+#: How long one request may take here, and how long a call with all its attempts.
+LIMIT = timedelta(seconds=0.4)
+WITHIN_SECONDS = LIMIT.total_seconds() * ATTEMPTS + 1.5
+
+#: Growth of this process that is far below what any of the servers sends, in bytes.
+MOST_MEMORY = 150 * 2**20
+
+REQUEST = CompletionRequest(messages=(ChatMessage(role=MessageRole.USER, content="hello"),), max_tokens=10)
+
+
+def ask_model(url: str) -> str:
+    async def ask() -> None:
+        provider = OpenAICompatibleProvider(f"{url}/v1", model="m", timeout=LIMIT)
+        try:
+            await provider.complete(REQUEST, idempotency_key="k")
+        finally:
+            await provider.close()
+
+    with pytest.raises(ProviderError) as caught:
+        asyncio.run(ask())
+    return str(caught.value)
+
+
+def list_models(url: str) -> str:
+    async def ask() -> None:
+        provider = OpenAICompatibleProvider(f"{url}/v1", model="m", timeout=LIMIT)
+        try:
+            await provider.models()
+        finally:
+            await provider.close()
+
+    with pytest.raises(ProviderError) as caught:
+        asyncio.run(ask())
+    return str(caught.value)
+
+
+def embed(url: str) -> str:
+    with pytest.raises(MemoryError) as caught:
+        JsonPost(f"{url}/v1", timeout=LIMIT, pause=lambda _seconds: None).post("/embeddings", {"input": ["tea"]})
+    assert isinstance(caught.value, MemoryEmbeddingError | MemoryConfigError) or "status 400" in str(caught.value)
+    return str(caught.value)
+
+
+def tell(url: str) -> str:
+    now = utc_now()
+    approval = Approval(
+        approval_id="one",
+        proposal=proposal(),
+        state=ApprovalState.PENDING,
+        needs=ApprovalNeed.WORD,
+        created_at=now,
+        expires_at=now,
+    )
+    told: list[str] = []
+
+    class Remember(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            told.append(str(vars(record)["problem"]))
+
+    log, handler = logging.getLogger("memcore.approvals.webhook"), Remember()
+    log.addHandler(handler)
+    try:
+        asyncio.run(Webhook(url, timeout=LIMIT).tell(approval))
+    finally:
+        log.removeHandler(handler)
+    return "".join(told)
+
+
+CALLS: dict[str, Callable[[str], str]] = {
+    "a model": ask_model, "list of models": list_models, "an embedder": embed, "a webhook": tell,
+}  # fmt: skip
+
+TOO_LARGE = {"a model": "4194304 bytes", "list of models": "4194304 bytes", "an embedder": "33554432 bytes"}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    "answer",
+    [endless, endless_refusal, announced, slow_body, slow_head, gzip_bomb, small_gzip],
+    ids=lambda each: each.__name__,
+)
+def test_no_answer_holds_a_worker_or_fills_its_memory(call: str, answer: Answer) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1_024
+    started = time.monotonic()
+    with hostile_server(answer) as url:
+        problem = CALLS[call](url)
+    assert time.monotonic() - started < WITHIN_SECONDS
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1_024 - before < MOST_MEMORY
+    if call == "a webhook":
+        return  # it reads nothing of the answer but its status
+    if answer in {endless, announced}:
+        assert TOO_LARGE[call] in problem
+    elif answer in {slow_body, slow_head}:
+        assert "0.4 s" in problem
+    elif answer in {gzip_bomb, small_gzip}:
+        assert "gzip, which was not asked for" in problem
+    else:
+        assert "400" in problem
