@@ -104,23 +104,30 @@ class AsyncMemoryClient:
         )
 
     async def store(
-        self, agent_id: str, request: MemoryStoreRequest, *, scope: Scope | None = None, track: bool = True
+        self,
+        agent_id: str,
+        request: MemoryStoreRequest | Mapping[str, Any],
+        *,
+        scope: Scope | Mapping[str, Any] | None = None,
+        track: bool = True,
     ) -> StoreReceipt:
-        """Send one memory and return its id."""
+        """Send one memory, or a mapping of its fields, and return its id."""
         return await self._run(self._client.store, agent_id, request, scope=scope, track=track)
 
     async def store_many(
         self,
         agent_id: str,
-        requests: Iterable[MemoryStoreRequest],
+        requests: Iterable[MemoryStoreRequest | Mapping[str, Any]],
         *,
-        scope: Scope | None = None,
+        scope: Scope | Mapping[str, Any] | None = None,
         track: bool = True,
     ) -> StoreReceipt:
         """Send many memories of one agent in few jobs; all are validated before the first is sent."""
         return await self._run(self._client.store_many, agent_id, requests, scope=scope, track=track)
 
-    async def import_many(self, records: Iterable[ImportRecord], *, track: bool = True) -> StoreReceipt:
+    async def import_many(
+        self, records: Iterable[ImportRecord | Mapping[str, Any]], *, track: bool = True
+    ) -> StoreReceipt:
         """Send memories of any agents, with creation times of their own, over the bulk lane."""
         return await self._run(self._client.import_many, records, track=track)
 
@@ -167,7 +174,12 @@ class AsyncMemoryClient:
         return await self._run(self._client.record_experience, agent_id, track=track, **fields)
 
     async def distill(
-        self, agent_id: str, trace: ExecutionTrace, *, scope: Scope | None = None, track: bool = True
+        self,
+        agent_id: str,
+        trace: ExecutionTrace | Mapping[str, Any],
+        *,
+        scope: Scope | Mapping[str, Any] | None = None,
+        track: bool = True,
     ) -> DistillReceipt | None:
         """Send how a task went; None, with a warning in the log, when it could not be sent."""
         return await self._run(self._client.distill, agent_id, trace, scope=scope, track=track)

@@ -1,17 +1,17 @@
 """``MemoryClient``: the one object an agent engine needs to hand memories and jobs to the night crew."""
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pydantic import TypeAdapter, ValidationError
 
 from memcore import ids
 from memcore.client.application_post import post_application, seal_application
 from memcore.client.distill_envelope import seal_trace
-from memcore.client.envelope import ImportRecord, Scope, pack, seal
+from memcore.client.envelope import ImportRecord, Scope, checked, pack, seal
 from memcore.client.experience_envelope import ExperienceFields, seal_experience
 from memcore.client.levels import Levels
 from memcore.client.pace import Pace
@@ -124,9 +124,14 @@ class MemoryClient(RunCalls):
         )
 
     def store(
-        self, agent_id: str, request: MemoryStoreRequest, *, scope: Scope | None = None, track: bool = True
+        self,
+        agent_id: str,
+        request: MemoryStoreRequest | Mapping[str, Any],
+        *,
+        scope: Scope | Mapping[str, Any] | None = None,
+        track: bool = True,
     ) -> StoreReceipt:
-        """Send one memory and return its id.
+        """Send one memory, or a mapping of its fields, and return its id.
 
         An agent that sends far more than any agent makes is loading in bulk, and goes over the bulk lane.
 
@@ -136,18 +141,18 @@ class MemoryClient(RunCalls):
             MemoryConnectionError: the broker cannot be reached; nothing is known to have been sent.
             MemoryQueueFullError: the queue holds ``max_waiting`` jobs; nothing was sent.
         """
-        items = [self._seal(agent_id, request, scope=scope)]
+        items = [self._seal(agent_id, checked(MemoryStoreRequest, request, name="request"), scope=scope)]
         return self._send_items(items, queue=self._queue_of(items), track=track)
 
     def store_many(
         self,
         agent_id: str,
-        requests: Iterable[MemoryStoreRequest],
+        requests: Iterable[MemoryStoreRequest | Mapping[str, Any]],
         *,
-        scope: Scope | None = None,
+        scope: Scope | Mapping[str, Any] | None = None,
         track: bool = True,
     ) -> StoreReceipt:
-        """Send many memories of one agent in few jobs; all are validated before the first is sent.
+        """Send many memories of one agent in few jobs, as store does; all are validated before the first is sent.
 
         More than 32 travel over the bulk lane, so that no other agent's memory waits behind them.
 
@@ -157,10 +162,11 @@ class MemoryClient(RunCalls):
                 writes nothing twice.
             MemoryQueueFullError: the queue has no room for these jobs; with ``block`` some may have been sent.
         """
-        items = [self._seal(agent_id, request, scope=scope) for request in requests]
+        made = (checked(MemoryStoreRequest, each, name=at, prefix=at) for at, each in _named("requests", requests))
+        items = [self._seal(agent_id, request, scope=scope) for request in made]
         return self._send_items(items, queue=self._queue_of(items), track=track)
 
-    def import_many(self, records: Iterable[ImportRecord], *, track: bool = True) -> StoreReceipt:
+    def import_many(self, records: Iterable[ImportRecord | Mapping[str, Any]], *, track: bool = True) -> StoreReceipt:
         """Send memories of any agents, with creation times of their own, over the bulk lane.
 
         Raises:
@@ -169,7 +175,8 @@ class MemoryClient(RunCalls):
             MemoryQueueFullError: as for store_many.
         """
         now = self._clock()
-        dated = (each.dated(now) for each in records)
+        made = (checked(ImportRecord, each, name=at, prefix=at) for at, each in _named("records", records))
+        dated = (each.dated(now) for each in made)
         items = [
             self._seal(each.agent_id, each.request(), created_at=each.created_at, scope=each.scope()) for each in dated
         ]
@@ -234,7 +241,12 @@ class MemoryClient(RunCalls):
         return ExperienceReceipt(job_id=job_id, experience_id=made.id)
 
     def distill(
-        self, agent_id: str, trace: ExecutionTrace, *, scope: Scope | None = None, track: bool = True
+        self,
+        agent_id: str,
+        trace: ExecutionTrace | Mapping[str, Any],
+        *,
+        scope: Scope | Mapping[str, Any] | None = None,
+        track: bool = True,
     ) -> DistillReceipt | None:
         """Send how a task went; a memory, a raw experience and a trajectory come of it (docs/distillation.md).
 
@@ -243,7 +255,7 @@ class MemoryClient(RunCalls):
 
         Args:
             agent_id: who worked on the task.
-            trace: how it went.
+            trace: how it went, or a mapping of its fields.
             scope: the session or project; its task is the trace's.
             track: whether the job's outcome can be asked for.
 
@@ -327,7 +339,7 @@ class MemoryClient(RunCalls):
         request: MemoryStoreRequest,
         *,
         created_at: datetime | None = None,
-        scope: Scope | None = None,
+        scope: Scope | Mapping[str, Any] | None = None,
     ) -> StoreItem:
         now = self._clock()
         item = seal(agent_id, request, company=self._company, sent_at=now, created_at=created_at, scope=scope)
@@ -348,3 +360,7 @@ class MemoryClient(RunCalls):
         return StoreReceipt(
             job_ids=tuple(posting.job_id for posting in postings), memory_ids=tuple(item.id for item in items)
         )
+
+
+def _named(argument: str, values: Iterable[object]) -> Iterator[tuple[str, object]]:
+    return ((f"{argument}.{place}", value) for place, value in enumerate(values))

@@ -1,11 +1,13 @@
 """Putting an execution trace into its envelope: its id and its time are fixed here, once, before anything is sent."""
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from pydantic import ValidationError
 
 from memcore import ids
-from memcore.client.envelope import Scope
+from memcore.client.envelope import Scope, checked, checked_scope
 from memcore.errors import MemoryInputError
 from memcore.execution_trace import ExecutionTrace
 from memcore.jobs.distill_payload import DistillPayload
@@ -15,14 +17,20 @@ _UNNAMED = "unnamed"
 
 
 def seal_trace(
-    agent_id: str, trace: ExecutionTrace, *, company: str, now: datetime, scope: Scope | None = None
+    agent_id: str,
+    trace: ExecutionTrace | Mapping[str, Any],
+    *,
+    company: str,
+    now: datetime,
+    scope: Scope | Mapping[str, Any] | None = None,
 ) -> DistillPayload:
     """Return the trace in its envelope, with its deterministic id.
 
     Raises:
         MemoryInputError: naming the field and the limit.
     """
-    scope = scope or Scope()
+    scope = checked_scope(scope)
+    trace = checked(ExecutionTrace, trace, name="trace", prefix="trace")
     try:
         payload = DistillPayload(
             company=company,

@@ -1,9 +1,10 @@
 """Putting memories into envelopes: the id, the times and the scope are fixed here, once, before anything is sent."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -16,6 +17,8 @@ from memcore.models import AgentId, Key, MemoryStoreRequest
 
 #: Bytes that a payload takes beside its items: brackets, version, and a company of 256 characters, each escaped.
 _FRAME_BYTES = 2_048
+
+Value = TypeVar("Value", bound=Frozen)
 
 
 class Scope(Frozen):
@@ -69,6 +72,34 @@ class Parcel:
     count: int
 
 
+def checked(model: type[Value], given: object, *, name: str, prefix: str = "") -> Value:
+    """Return what a caller gave as the model that it says, or is.
+
+    Args:
+        model: the model.
+        given: a value of it, or a mapping of its fields.
+        name: the argument that holds it.
+        prefix: stands before the field in an error.
+
+    Raises:
+        MemoryInputError: naming the field and the limit.
+    """
+    if isinstance(given, model):
+        return given
+    if not isinstance(given, Mapping):
+        problem = f"must be a {model.__name__} or a mapping of its fields, and is of type {type(given).__name__}"
+        raise MemoryInputError(name, problem)
+    try:
+        return model.model_validate(dict(given))
+    except ValidationError as error:
+        raise MemoryInputError.of(error, prefix=prefix) from None
+
+
+def checked_scope(given: Scope | Mapping[str, Any] | None) -> Scope:
+    """Return the scope that a caller gave, if any; raises as ``checked`` does."""
+    return Scope() if given is None else checked(Scope, given, name="scope", prefix="scope")
+
+
 def seal(
     agent_id: str,
     request: MemoryStoreRequest,
@@ -76,14 +107,14 @@ def seal(
     company: str,
     sent_at: datetime,
     created_at: datetime | None = None,
-    scope: Scope | None = None,
+    scope: Scope | Mapping[str, Any] | None = None,
 ) -> StoreItem:
     """Return the memory in its envelope, with its deterministic id.
 
     Raises:
         MemoryInputError: naming the field and the limit.
     """
-    scope = scope or Scope()
+    scope = checked_scope(scope)
     try:
         item = StoreItem(
             id="sealed below",

@@ -1,10 +1,10 @@
-"""What a client knows of its agents' levels, so that a memory that no worker may keep is refused at once."""
+"""What a client of a stack can see for itself, so that what no worker may do is refused at once."""
 
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from memcore.errors import MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
+from memcore.errors import FineTuneRunActiveError, MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
 from memcore.jobs.distill_payload import DistillPayload
 from memcore.jobs.payloads import StoreItem
 from memcore.levels import experience_refusal, missing_id, refusal
@@ -18,7 +18,7 @@ REMEMBERED_SECONDS = 60.0
 
 
 class Levels:
-    """Refuse what lacks the id that its agent's level asks for.
+    """Refuse what lacks the id that its agent's level asks for, and a second fine-tune run.
 
     The policy says the company's level, and the ledger an agent's own, which wins. The ledger is asked only about
     memories that the company's level refuses: no engine waits for a database with each memory. What is not known here
@@ -53,6 +53,22 @@ class Levels:
         if refused:
             field, _, problem = refused.partition(": ")
             raise MemoryInputError(field, problem)
+
+    def check_finetune(self, run_id: str) -> None:
+        """Return if a fine-tune run may be asked for. Raises FineTuneRunActiveError while another has not ended."""
+        from memcore.ledger.ledger import Ledger  # noqa: PLC0415  # few engines need a database
+
+        try:
+            ledger = Ledger.open(self._settings.ledger_urls)
+            try:
+                rows, company = ledger.finetune_runs, self._settings.company
+                is_refused = rows.active(company) is not None and rows.get(company, run_id) is None
+            finally:
+                ledger.close()
+        except MemoryError:
+            return
+        if is_refused:
+            raise FineTuneRunActiveError("a run has not ended: see `memtend finetune status`, or cancel it")
 
     def _check(self, scoped: StoreItem | DistillPayload, category: MemoryCategory) -> None:
         if scoped.session_id is not None and scoped.project_id is not None:

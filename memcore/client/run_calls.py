@@ -11,6 +11,7 @@ from memcore.clock import Clock
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from memcore.client.levels import Levels
     from memcore.client.sender import Admit, Sender
     from memcore.finetune.plan import FineTunePlan
 
@@ -20,6 +21,7 @@ class RunCalls(ABC):
 
     _company: str
     _clock: Clock
+    _levels: "Levels | None"
 
     def maintain_now(self, agent_id: str, *, allow_large: bool = False) -> JobReceipt:
         """Ask for one agent's maintenance now, beside its schedule; the job's id is the run's id.
@@ -72,8 +74,8 @@ class RunCalls(ABC):
     def finetune(self, plan: "FineTunePlan | Mapping[str, Any]", *, request_id: str | None = None) -> JobReceipt:
         """Ask for the embedder to be trained on the fleet's own texts; the job's id is the run's id.
 
-        A worker of the group finetune starts the run and carries it out (docs/fine-tuning.md); while another run has
-        not ended the job ends as skipped, and says so.
+        A worker of the group finetune starts the run and carries it out (docs/fine-tuning.md). A client that has only
+        the broker's address sees no other run: the job then ends as skipped, and says so.
 
         Args:
             plan: what is trained on what, or its fields; its paths are those of the worker's machine.
@@ -81,10 +83,13 @@ class RunCalls(ABC):
 
         Raises:
             MemoryInputError: a field breaks a limit; nothing was sent.
+            FineTuneRunActiveError: another run has not ended; nothing was sent.
             MemoryConnectionError: the broker cannot be reached; send again under the same request_id.
             MemoryQueueFullError: as for store.
         """
         payload = seal_finetune(plan, company=self._company, cause=request_id)
+        if self._levels is not None:
+            self._levels.check_finetune(payload.run_id)
         return post_finetune(self._sender, payload, admit=self._admit)
 
     @property

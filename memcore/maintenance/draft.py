@@ -14,7 +14,7 @@ class Draft:
 
     Attributes:
         tags: say how it was made, beside those of its sources.
-        mode: how its sources are archived; None where the op does not look at their density.
+        mode: how its sources are archived: abstractive where a model wrote the text; None for word by word.
     """
 
     content: str

@@ -4,6 +4,7 @@ import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
+from memcore.archival_models import ArchivalMode
 from memcore.backends.record import MemoryRecord
 from memcore.config.llm_consolidation import LLMConsolidationConfig
 from memcore.errors import MemoryConfigError
@@ -76,7 +77,7 @@ class LLMSynthesisOp:
         if found.text is None:
             draft = await self._fallback.write(sources, kept=kept)
             return Draft(content=draft.content, tags=(FALLBACK_TAG,))
-        return Draft(content=found.text, tags=(SYNTHESIZED_TAG,))
+        return Draft(content=found.text, tags=(SYNTHESIZED_TAG,), mode=ArchivalMode.ABSTRACTIVE)
 
     def _question(self, sources: Sequence[MemoryRecord]) -> Question:
         config = self._config

@@ -129,7 +129,9 @@ def _require(found: PreflightResult) -> None:
     failed = [check for check in found.checks if check.status == "fail"]
     if failed:
         told_by = "; ".join(f"{check.name}: {check.message}" for check in failed)
-        raise MemoryConfigError(f"{told_by}: see `memtend finetune plan`")
+        raise MemoryConfigError(
+            f"{told_by}: see `memtend finetune plan`, or say --no-preflight where the worker has another machine"
+        )
 
 
 def _show_checks(found: PreflightResult, *, as_json: bool) -> None:

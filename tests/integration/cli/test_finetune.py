@@ -62,6 +62,7 @@ def test_a_plan_is_looked_at_and_nothing_is_started(memtend: CommandLine, docume
     refused = memtend("finetune", "start", "--source-dir", nowhere)
     assert refused.code == 2
     assert "source_dir: names no folder on this machine" in refused.err
+    assert "or say --no-preflight where the worker has another machine" in refused.err
     refused = memtend("finetune", "start", "--base-model", nowhere)
     assert (refused.code, "base_model: names no model on this machine" in refused.err) == (2, True)
     assert memtend.ok("finetune", "status", "--json").value["stage"] != "generating_data"

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 from asking_nights import DUAL, LLM, finish, with_model
-from night_world import AGENT, MakeWorld, memory, uid
+from night_world import AGENT, COMPANY, MakeWorld, memory, uid
 from oracles import Oracle, said
 
+from memcore.archival_models import ArchivalMode
+from memcore.config.archival import ArchivalConfig
 from memcore.config.consolidation import ConsolidationConfig
 from memcore.config.llm_consolidation import LLMConsolidationConfig
 from memcore.errors import (
@@ -18,7 +20,7 @@ from memcore.errors import (
 from memcore.jobs.outcomes import Dead, Done, Snooze
 from memcore.ledger import RunState
 from memcore.ledger.synthesis import SynthesisState
-from memcore.models import MemoryCategory
+from memcore.models import MemoryCategory, MemoryQuery
 
 
 @pytest.fixture
@@ -151,6 +153,21 @@ async def test_a_model_that_fails_costs_the_summary_its_beauty_and_no_memory(
     assert reason in warning.__dict__["reason"]
     assert "yyy" not in caplog.text
     await world.check_balance()
+
+
+@pytest.mark.parametrize(("fails", "mode"), [(False, ArchivalMode.ABSTRACTIVE), (True, ArchivalMode.EXTRACTIVE)])
+async def test_the_archive_says_whether_a_model_wrote_the_summary(
+    make_world: MakeWorld, oracle: Oracle, fails: bool, mode: ArchivalMode
+) -> None:
+    archival = ArchivalConfig(enabled=True, age_threshold_days=20)
+    world = with_model(make_world, oracle, LLM.model_copy(update={"archival": archival}))
+    await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
+    oracle.script = [said("")] * 2 if fails else []
+
+    await world.night()
+
+    rows = world.ledger.archive.search(COMPANY, AGENT, MemoryQuery())
+    assert [row.mode for row in rows] == [mode] * 3
 
 
 async def test_an_answer_that_is_too_long_is_asked_for_once_more(make_world: MakeWorld, oracle: Oracle) -> None:

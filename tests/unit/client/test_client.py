@@ -1,0 +1,141 @@
+"""What the client takes and refuses before anything is sent; the broker is one that writes down what it is given."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from memories import NOW
+
+from memcore.client import AsyncMemoryClient, MemoryClient, Scope
+from memcore.client.levels import Levels
+from memcore.client.posting import Posting
+from memcore.config.settings import Settings
+from memcore.errors import FineTuneRunActiveError, MemoryInputError
+from memcore.finetune.plan import FineTunePlan
+from memcore.ledger import Ledger, LedgerUrls
+from memcore.models import MemoryStoreRequest
+
+FIELDS = {"category": "semantic", "content": "x", "metadata": {"tags": ["tea"]}, "expires_at": "2999-01-01T00:00:00Z"}
+
+
+class Broker:
+    """Takes the place of the client's connection."""
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+
+    def send_many(self, _name: str, postings: Iterable[Posting], **_how: object) -> None:
+        self.sent.extend(json.loads(posting.payload) for posting in postings)
+
+    def send(self, _name: str, payload: str, *, job_id: str, **_how: object) -> str:
+        self.sent.append(json.loads(payload))
+        return job_id
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return Broker()
+
+
+def client_of(broker: Broker, *, levels: Levels | None = None) -> MemoryClient:
+    client = MemoryClient("redis://127.0.0.1:1/0", company="acme", clock=lambda: NOW, levels=levels)
+    client._opened = broker  # type: ignore[assignment]  # it has what these calls need
+    return client
+
+
+def test_a_mapping_is_the_memory_that_its_fields_say(broker: Broker) -> None:
+    client, request = client_of(broker), MemoryStoreRequest.model_validate(FIELDS)
+    receipts = [
+        client.store("ada", {**FIELDS}, scope={"session_id": "s"}),
+        client.store("ada", request, scope=Scope(session_id="s")),
+        client.store_many("ada", [FIELDS]),
+        client.store_many("ada", [request]),
+        client.import_many([{"agent_id": "ada", **FIELDS}]),
+    ]
+    assert len({each.memory_ids for each in receipts}) == 1
+    assert broker.sent[0] == broker.sent[1]
+    assert broker.sent[2] == broker.sent[3]
+    assert broker.sent[0]["items"][0]["request"]["metadata"]["tags"] == ["tea"]
+
+
+async def test_the_async_client_takes_a_mapping_too(broker: Broker) -> None:
+    client = AsyncMemoryClient("redis://127.0.0.1:1/0", company="acme", clock=lambda: NOW)
+    client._client._opened = broker  # type: ignore[assignment]  # as above
+    one = await client.store("ada", {**FIELDS})
+    many = await client.store_many("ada", [{**FIELDS}])
+    assert one.memory_ids == many.memory_ids
+    with pytest.raises(MemoryInputError, match=r"^content: is missing$"):
+        await client.store("ada", {"category": "semantic"})
+    await client.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"category": "semantic"}, "content: is missing"),
+        ({**FIELDS, "colour": "red"}, "colour: is not a known field"),
+        ({**FIELDS, "metadata": {"confidence": 2}}, "metadata.confidence: must be less than or equal to 1"),
+        ({**FIELDS, "expires_at": "9999-12-31T23:59:59-12:00"}, "expires_at: must lie from the year 1000 to the year"),
+        ({1: 2}, ": "),
+        ("tea", "must be a MemoryStoreRequest or a mapping of its fields, and is of type str"),
+        (None, "must be a MemoryStoreRequest or a mapping of its fields, and is of type NoneType"),
+    ],
+)
+def test_what_is_no_memory_is_refused_by_its_field(broker: Broker, given: Any, said: str) -> None:
+    with pytest.raises(MemoryInputError) as refused:
+        client_of(broker).store("ada", given)
+    assert said in str(refused.value)
+    with pytest.raises(MemoryInputError) as refused:
+        client_of(broker).store_many("ada", [FIELDS, given])
+    assert str(refused.value).startswith("requests.1")
+    assert said in str(refused.value)
+    assert broker.sent == []
+
+
+def test_a_mapping_where_many_belong_and_a_scope_that_is_none_are_refused_by_name(broker: Broker) -> None:
+    with pytest.raises(MemoryInputError, match=r"^requests\.0: must be a MemoryStoreRequest or a mapping"):
+        client_of(broker).store_many("ada", FIELDS)
+    scopes: tuple[tuple[Any, str], ...] = (
+        ("s", r"^scope: must be a Scope or"),
+        ({"room": "s"}, r"^scope\.room: is not"),
+    )
+    for scope, said in scopes:
+        with pytest.raises(MemoryInputError, match=said):
+            client_of(broker).store("ada", FIELDS, scope=scope)
+    with pytest.raises(MemoryInputError, match=r"^records\.0\.agent_id: is missing$"):
+        client_of(broker).import_many([FIELDS])
+    assert broker.sent == []
+
+
+def test_a_fine_tune_run_is_refused_while_another_has_not_ended(
+    broker: Broker, sqlite_ledger: LedgerUrls, tmp_path: Any
+) -> None:
+    settings = Settings(
+        broker_url="redis://127.0.0.1:1/0",
+        qdrant_url="http://127.0.0.1:1",
+        database_url=sqlite_ledger.ledger,
+        journal_url=sqlite_ledger.journal,
+        home=tmp_path,
+        company="acme",
+    )
+    client, plan = client_of(broker, levels=Levels(settings)), FineTunePlan()
+    first = client.finetune(plan, request_id="one")
+    ledger = Ledger.open(sqlite_ledger)
+    ledger.finetune_runs.start("acme", plan.model_dump(mode="json"), run_id=first.job_id)
+
+    with pytest.raises(FineTuneRunActiveError, match="a run has not ended: see `memtend finetune status`"):
+        client.finetune(plan)
+    assert len(broker.sent) == 1
+    assert client.finetune(plan, request_id="one") == first, "the same request starts no second run"
+
+    ledger.finetune_runs.cancel("acme")
+    assert client.finetune(plan).job_id != first.job_id
+    ledger.close()
+
+
+def test_a_client_that_cannot_see_the_ledger_leaves_it_to_the_worker(broker: Broker) -> None:
+    assert client_of(broker).finetune(FineTunePlan()).job_id == broker.sent[0]["run_id"]
