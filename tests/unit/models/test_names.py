@@ -89,7 +89,8 @@ def test_a_client_sends_no_reserved_agent_id(client: MemoryClient, call: str) ->
 def test_no_name_that_is_given_holds_a_control_character(field: str, name: str) -> None:
     with pytest.raises((MemoryInputError, ValidationError)) as refused:
         MODELS[field](name)
-    told = str(refused.value if isinstance(refused.value, MemoryInputError) else MemoryInputError.of(refused.value))
+    error = refused.value
+    told = str(MemoryInputError.of(error) if isinstance(error, ValidationError) else error)
     assert told.startswith(field)
     assert "must not contain the control character U+" in told
 
