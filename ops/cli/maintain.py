@@ -1,6 +1,5 @@
 """``memtend maintain``: one agent's night, now, beside its schedule; or what it would do."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +7,7 @@ import typer
 
 from memcore.ledger.run import RunState
 from memcore.maintenance.service import MaintenanceService
-from ops.cli.console import AsJson, say, show_facts, show_json, show_rows
+from ops.cli.console import AsJson, say, show_facts, show_json, show_rows, warn
 from ops.cli.runs import facts_of
 from ops.cli.session import HomeOption, backend_of, client_of, ledger_of, policy_of, settings_of
 from ops.cli.waiting import await_run, is_paused
@@ -41,7 +40,7 @@ def maintain(
             run = ledger.runs.get(receipt.job_id)
         show_facts(facts_of(run), as_json=as_json)
         if run is not None and run.state is RunState.HELD:
-            sys.stderr.write(f"held: see it with --dry-run, let it go on with `memtend runs release {run.run_id}`\n")
+            warn(f"held: see it with --dry-run, let it go on with `memtend runs release {run.run_id}`")
             raise typer.Exit(EXIT_HELD)
     else:
         show_facts({"run_id": receipt.job_id}, as_json=as_json)
