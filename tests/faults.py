@@ -112,6 +112,7 @@ class _WatchedLedger:
         self.agents = _Watched(inner.agents, "agents", faults)
         self.runs = _Watched(inner.runs, "runs", faults)
         self.journal = _Watched(inner.journal, "journal", faults)
+        self.lineage = _Watched(inner.lineage, "lineage", faults)
         self.archive = _Watched(inner.archive, "archive", faults)
         self.uses = _Watched(inner.uses, "uses", faults)
         self.switches = _Watched(inner.switches, "switches", faults)

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from memcore.backends.deletion import Deletion
 from memcore.backends.mem0.followed import Followed
 from memcore.backends.mem0.place import Mem0Place
 from memcore.backends.protocol import BatchBackend, MemoryBackend
@@ -33,6 +34,7 @@ def create_memory_backend(
     embedder: "Embedder | None" = None,
     place: Mem0Place | None = None,
     followed: Followed | None = None,
+    deletion: Deletion | None = None,
     clock: Clock = utc_now,
     registry: BackendRegistry | None = None,
 ) -> MemoryBackend:
@@ -44,6 +46,7 @@ def create_memory_backend(
         embedder: needed by mem0.
         place: where mem0's data lie; needed by mem0.
         followed: the row that says which of mem0's collections serves; None stays with the place's own.
+        deletion: journals what ``delete`` removes; without one it is gone for good, with no tombstone and no undo.
         clock: the time.
         registry: the backends to choose from; memtend's own when left out.
 
@@ -57,6 +60,7 @@ def create_memory_backend(
         embedder=embedder,
         place=place,
         followed=followed,
+        deletion=deletion,
         clock=clock,
     )
     return registry.entry(config.backend).build(parts)
@@ -88,8 +92,9 @@ def create_engine_backend(
 ) -> MemoryBackend:
     """Build the backend of an installation, with the embedder that is configured unless one is given.
 
-    The caller connects it. Raises MemoryConfigError when the policy wants the history in another kind of database than
-    the settings name.
+    The caller connects it. What its ``delete`` removes is journaled, stays removed and can be undone (docs/lineage.md);
+    where all memories are kept in the process it is gone at once. Raises MemoryConfigError when the policy wants the
+    history in another kind of database than the settings name.
     """
     if policy.memory.storage.history_store == "postgresql" and scheme_of(settings.history_url) == "sqlite":
         raise MemoryConfigError(
@@ -102,8 +107,18 @@ def create_engine_backend(
         embedder=embedder or create_configured_embedder(settings, policy),
         place=mem0_place(settings),
         followed=followed_row(settings, policy),
+        deletion=_deletion(settings, policy, clock),
         clock=clock,
     )
+
+
+def _deletion(settings: "Settings", policy: "Policy", clock: Clock) -> Deletion | None:
+    registry = BackendRegistry.default()
+    names = policy.memory.backends.items()
+    if all(registry.entry(name, key=key).is_process_local for key, name in names):
+        # No job and no run reaches the memories of one process: what is deleted there cannot come back.
+        return None
+    return Deletion(settings.ledger_urls, company=settings.company, clock=clock)
 
 
 def create_worker_backend(

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
+from memcore.backends.deletion import Deletion
 from memcore.backends.fresh import fact_record, fresh_record
 from memcore.backends.inmemory_shared import InMemoryShared
 from memcore.backends.owner import memory_ids, require_agent_id, require_memory_id
@@ -29,12 +30,22 @@ class InMemoryBackend:
     Args:
         company: the company whose agents these are; it is part of every id.
         max_memories: most memories of one agent.
+        deletion: journals what ``delete`` removes; without one it is gone for good. No job and no run can reach the
+            memories of this process, so nothing brings them back.
         clock: the time.
     """
 
-    def __init__(self, *, company: str, max_memories: int = DEFAULT_MAX_MEMORIES, clock: Clock = utc_now) -> None:
+    def __init__(
+        self,
+        *,
+        company: str,
+        max_memories: int = DEFAULT_MAX_MEMORIES,
+        deletion: Deletion | None = None,
+        clock: Clock = utc_now,
+    ) -> None:
         self._company = company
         self._max_memories = max_memories
+        self._deletion = deletion
         self._clock = clock
         self._agents: dict[str, dict[str, MemoryRecord]] = {}
         self._owners: dict[str, str] = {}
@@ -51,6 +62,8 @@ class InMemoryBackend:
     async def disconnect(self) -> None:
         """Refuse the other calls; the memories stay."""
         self._is_connected = False
+        if self._deletion is not None:
+            self._deletion.close()
 
     async def health_check(self) -> bool:
         """Return whether connect has been called."""
@@ -129,6 +142,8 @@ class InMemoryBackend:
 
     async def delete(self, agent_id: str, memory_id: str) -> bool:
         """Delete the memory; False when this agent has none with that id."""
+        if self._deletion is not None:
+            return await self._deletion.delete(self, agent_id, memory_id)
         return await self.delete_many(agent_id, [memory_id]) > 0
 
     async def count(self, agent_id: str, *, category: MemoryCategory | None = None) -> int:

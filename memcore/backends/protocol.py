@@ -57,7 +57,10 @@ class MemoryBackend(Protocol):
         ...
 
     async def delete(self, agent_id: str, memory_id: str) -> bool:
-        """Delete the memory; False when this agent has none with that id. Raises MemoryStoreError."""
+        """Delete the memory; False when this agent has none with that id. Raises MemoryStoreError.
+
+        A backend that was given a ledger journals it first: it stays deleted, and can be undone.
+        """
         ...
 
     async def count(self, agent_id: str, *, category: MemoryCategory | None = None) -> int:

@@ -1,8 +1,9 @@
 """Backends by the name that the configuration uses."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from memcore.backends.deletion import Deletion
 from memcore.backends.mem0.followed import Followed
 from memcore.backends.mem0.place import Mem0Place
 from memcore.backends.protocol import MemoryBackend
@@ -22,6 +23,7 @@ class BackendParts:
         embedder: makes dense vectors.
         place: where the mem0 backend's data lie.
         followed: how mem0 follows the row that says which collection serves; None stays with the place's own.
+        deletion: journals what engines delete; None where there is no ledger.
         clock: the time.
         registry: where a backend that is made of others finds them.
     """
@@ -32,6 +34,7 @@ class BackendParts:
     embedder: Embedder | None = None
     place: Mem0Place | None = None
     followed: Followed | None = None
+    deletion: Deletion | None = None
     clock: Clock = utc_now
 
 
@@ -85,16 +88,23 @@ def _composite(parts: BackendParts) -> MemoryBackend:
     composite = parts.config.composite
     if composite is None:
         raise MemoryConfigError("memory.composite: must be given when backend is composite")
+    # The composite deletes by its own batch calls, which reach every child.
+    for_child = replace(parts, deletion=None)
     children: dict[str, Child] = {}
     for key, name in composite.names.items():
         if name in children:
             continue
-        child = parts.registry.entry(name, key=key).build(parts)
+        child = parts.registry.entry(name, key=key).build(for_child)
         if not isinstance(child, Child):
             raise MemoryConfigError(f"{key}: {name!r} has no batch protocol, which a composite needs of its children")
         children[name] = child
     return CompositeBackend(
-        children, routes=composite.routes, default=composite.default, company=parts.company, clock=parts.clock
+        children,
+        routes=composite.routes,
+        default=composite.default,
+        company=parts.company,
+        deletion=parts.deletion,
+        clock=parts.clock,
     )
 
 
@@ -102,7 +112,10 @@ def _inmemory(parts: BackendParts) -> MemoryBackend:
     from memcore.backends.inmemory import InMemoryBackend  # noqa: PLC0415  # only the backend that is used is loaded
 
     return InMemoryBackend(
-        company=parts.company, max_memories=parts.config.options.max_memories_per_agent, clock=parts.clock
+        company=parts.company,
+        max_memories=parts.config.options.max_memories_per_agent,
+        deletion=parts.deletion,
+        clock=parts.clock,
     )
 
 
@@ -120,5 +133,6 @@ def _mem0(parts: BackendParts) -> MemoryBackend:
         company=parts.company,
         embedder=parts.embedder,
         followed=parts.followed,
+        deletion=parts.deletion,
         clock=parts.clock,
     )

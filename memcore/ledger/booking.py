@@ -93,6 +93,21 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """A booking that removes a memory, or has removed it.
+
+    Attributes:
+        is_open: whether it is decided and not yet carried out.
+    """
+
+    memory_id: str
+    booking_id: str
+    run_id: str
+    reason: BookingReason
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
     """How often each id of an agent was created, restored and removed by bookings that are done.
 

@@ -8,10 +8,10 @@ from sqlalchemy import ColumnElement, Connection, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from memcore.clock import Clock
-from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.errors import MemoryInputError, MemoryNotFoundError, MemoryStoreError
 from memcore.ledger import archive_moves, archive_rows, booking_rows, holds, tombstones, traces, uses
 from memcore.ledger.agent import checked_time
-from memcore.ledger.booking import Booking, Tally, Trace
+from memcore.ledger.booking import Booking, Removal, Tally, Trace
 from memcore.ledger.engine import Database
 from memcore.ledger.insert import insert_for
 from memcore.ledger.journal_tables import KEPT, OPEN, booking_records, bookings
@@ -32,13 +32,21 @@ class Journal:
         self._database = database
         self._clock = clock
 
-    def prepare(self, *decided: Booking) -> None:
+    def prepare(
+        self, *decided: Booking, known: Collection[str] | None = None, watched: Collection[str] = frozenset()
+    ) -> None:
         """Commit the decisions with every memory in full, bury the outgoing ids and raise the incoming ones.
 
         What is to be archived is archived in the same transaction, so nothing that should be goes without. All of them
         are written down or none; preparing the same booking again changes nothing.
 
+        Args:
+            decided: what is decided.
+            known: the bookings that removed these memories before they were read for this decision; None does not ask.
+            watched: further ids whose removal would make the decision wrong.
+
         Raises:
+            MemoryStoreError: one of the memories was removed by a booking that is not known; read them again.
             MemoryInputError: a booking exists with other memories (what is not journaled must not be deleted), the
                 run has another booking with its seq, or a record cannot be written without loss.
         """
@@ -52,6 +60,12 @@ class Journal:
                 archive_rows.put(connection, shelf)
                 tombstones.bury(connection, booking.outgoing_ids, booking_id=booking.booking_id, at=now)
                 tombstones.raise_up(connection, booking.incoming_ids)
+            if known is not None:
+                # Behind the tombstones: two writers of one tombstone wait for each other, on PostgreSQL too.
+                leaving = frozenset(watched).union(*(booking.outgoing_ids for booking in decided))
+                mine = {booking.booking_id for booking in decided}
+                if {each.booking_id for each in traces.removals(connection, leaving)} - mine - set(known):
+                    raise MemoryStoreError("a memory was removed while its removal was decided; try again")
 
     def settle(
         self,
@@ -175,8 +189,13 @@ class Journal:
         with self._database.read() as connection:
             return traces.removed_by_run(connection, run_id, ids)
 
+    def removals(self, ids: Collection[str]) -> tuple[Removal, ...]:
+        """Return the bookings that remove any of the ids, or have removed them, oldest first."""
+        with self._database.read() as connection:
+            return traces.removals(connection, ids)
+
     def overtaken(self, booking_id: str, ids: Collection[str], *, not_by: Collection[str]) -> frozenset[str]:
-        """Return those of the ids that a later booking moved again, of any run but those named."""
+        """Return those of the ids that a later booking moved again; see memcore.ledger.traces.overtaken."""
         with self._database.read() as connection:
             return traces.overtaken(connection, booking_id, ids, not_by=not_by)
 

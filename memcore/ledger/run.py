@@ -21,7 +21,8 @@ END_KINDS: tuple[EndKind, ...] = ("end_session", "end_project", "end_task")
 #: The kinds that somebody asks for once, of one thing: they wait for as long as another run is under way.
 SCOPED_KINDS: tuple[RunKind, ...] = (*END_KINDS, "restore", "remove")
 
-RunOrigin = Literal["scheduled", "manual"]
+#: Who asked for a run: the schedule, a person, or an engine that deleted a memory.
+RunOrigin = Literal["scheduled", "manual", "engine"]
 
 
 class RunState(StrEnum):

@@ -23,6 +23,9 @@ from memcore.ledger.tombstones import parts
 #: How a claimed run may end; a held one can be released later.
 _ENDS = frozenset({RunState.DONE, RunState.SKIPPED, RunState.FAILED, RunState.HELD})
 
+#: The least time between two runs of one kind that were planned for one agent.
+_MOMENT = timedelta(microseconds=1)
+
 
 class Runs:
     """The runs table; every method is one short transaction.
@@ -55,6 +58,25 @@ class Runs:
             if note is not None:
                 append(connection, run.company, note, at=now)
         return run_of(row)
+
+    def note_done(self, run: NewRun) -> Run:
+        """Write down a run that no worker carries out, as done; one of the same kind and time makes it a moment later.
+
+        Its counts are set with :meth:`count` once it is carried out.
+        """
+        now = self._clock()
+        row = new_row(run, now=now)
+        row |= {"state": RunState.DONE.value, "step": RunStep.FINISHED.value, "started_at": now, "finished_at": now}
+        with self._database.write() as connection:
+            while not insert_new(connection, runs, [row], key="run_id"):
+                row["planned_at"] += _MOMENT
+        return run_of(row)
+
+    def count(self, run_id: str, counts: dict[str, int]) -> None:
+        """Set the counts of a run that is done."""
+        done = (runs.c.run_id == run_id) & (runs.c.state == RunState.DONE)
+        with self._database.write() as connection:
+            connection.execute(update(runs).where(done).values(counts=counts))
 
     def claim(self, run_id: str, *, lease: timedelta) -> Run | None:
         """Take a queued run, or one whose lease has run out, under a fresh token; None when it is not free."""

@@ -139,6 +139,7 @@ class Bookkeeper:
         """
         self._guard.enter()
         wanted = frozenset[str]().union(*(part.ids for part in parts))
+        known = self._known(wanted)
         token, victims = await self._claim(where.model_copy(update={"ids": wanted}))
         decided: dict[int, Booking] = {}
         for place, part in enumerate(parts):
@@ -153,7 +154,7 @@ class Bookkeeper:
                 reason=reason,
                 archived={each.entry.id: mode for each in outgoing if (mode := part.archive_as(each)) is not None},
             )
-        booked = await self._book(token, await self._unless_there(list(decided.values())))
+        booked = await self._book(token, await self._unless_there(list(decided.values())), known=known)
         done = dict(zip(decided, booked, strict=True))
         return tuple(done.get(place, Booked()) for place in range(len(parts)))
 
@@ -165,6 +166,7 @@ class Bookkeeper:
         may_go: Callable[[MemoryRecord], bool],
         seq: int,
         reverses: str,
+        known: frozenset[str],
     ) -> Booked:
         """Bring memories back as they were, and take out those of the ids that ``may_go`` allows.
 
@@ -174,6 +176,7 @@ class Bookkeeper:
             may_go: looked up on the store's present record.
             seq: the booking's place in its run.
             reverses: the booking that this one undoes.
+            known: the bookings that removed any of the outgoing ids before all this was decided.
         """
         self._guard.enter()
         token, found = "", tuple[MemoryRecord, ...]()
@@ -185,13 +188,17 @@ class Bookkeeper:
         decision = self._decision(
             incoming=incoming, kind="restored", outgoing=outgoing, reason="undone", reverses=reverses
         )
-        return (await self._book(token, [decision], seq=seq))[0]
+        return (await self._book(token, [decision], seq=seq, known=known, watched=outgoing_ids))[0]
 
     async def bring_back(self, record: MemoryRecord) -> Booked:
         """Bring a memory back into the store as it was; the run's one booking, so that two attempts never make two."""
         self._guard.enter()
         decision = self._decision(incoming=(record,), kind="restored", outgoing=(), reason="restored")
         return (await self._book("", [decision], seq=0))[0]
+
+    def _known(self, wanted: frozenset[str]) -> frozenset[str]:
+        # Asked before the memories are read: what an engine deletes after this must not live on in a summary.
+        return frozenset(each.booking_id for each in self._journal.removals(wanted))
 
     async def _claim(self, where: Where) -> tuple[str, tuple[MemoryRecord, ...]]:
         token = self._next_token()
@@ -235,14 +242,22 @@ class Bookkeeper:
         there = {record.entry.id for record in found}
         return [replace(booking, incoming=()) if booking.incoming_ids & there else booking for booking in decided]
 
-    async def _book(self, token: str, decided: Sequence[Booking], *, seq: int | None = None) -> tuple[Booked, ...]:
+    async def _book(
+        self,
+        token: str,
+        decided: Sequence[Booking],
+        *,
+        seq: int | None = None,
+        known: frozenset[str] | None = None,
+        watched: frozenset[str] = frozenset(),
+    ) -> tuple[Booked, ...]:
         if not decided:
             return ()
         first = self._journal.next_seq(self._run.run_id) if seq is None else seq
         bookings = [replace(booking, seq=first + place) for place, booking in enumerate(decided)]
         self._guard.hold()
         try:
-            self._journal.prepare(*bookings)
+            self._journal.prepare(*bookings, known=known, watched=watched)
         except MemoryInputError as error:
             if error.field != "seq":
                 raise

@@ -26,8 +26,8 @@ class UndoReport(Frozen):
     """What an undo left as it is.
 
     Attributes:
-        not_restored: ids that the run had removed and that were not brought back: a memory stands there now, or a
-            later run has decided about them.
+        not_restored: ids that the run had removed and that were not brought back: a memory stands there now, a later
+            run has decided about them, or what they had been exchanged for was deleted.
         not_removed: ids that the run had brought in and that stay: they were changed, or are gone already.
     """
 
@@ -68,7 +68,7 @@ async def apply_undo(attempt: Attempt, ledger: Ledger) -> None:
     # far the undo came, and no booking is reversed twice.
     for place, booking in enumerate(journal.bookings(target.run_id, newest_first=True)):
         if place >= start:
-            await _reverse(attempt, journal, booking, place)
+            await _reverse(attempt, ledger, booking, place)
     moved = journal.totals(attempt.run.run_id)
     _log.info(
         MaintenanceEvent.UNDO_COMPLETED,
@@ -107,8 +107,33 @@ def undo_target(ledger: Ledger, company: str, run_id: str, *, agent_id: str | No
     return target
 
 
-async def _reverse(attempt: Attempt, journal: Journal, booking: Booking, place: int) -> None:
+def deleted_since(ledger: Ledger, booking: Booking) -> bool:
+    """Return whether memories were exchanged for others that an engine or a person has deleted since.
+
+    Deleting a summary deletes what it stands for, also where it went into a further summary before. A deletion that was
+    undone does not count.
+    """
+    if not (booking.incoming and booking.outgoing):
+        return False
+    met: set[str] = set()
+    level = booking.incoming_ids
+    while level:
+        met |= level
+        moves = ledger.lineage.moves(booking.company, booking.agent_id, level)
+        gone = [its[-1] for its in moves.values() if its[-1].kind == "removed"]
+        if any(move.reason == "deleted" for move in gone):
+            return True
+        exchanges = ledger.lineage.exchanges({move.booking_id for move in gone})
+        level = frozenset(each for exchange in exchanges.values() for each in exchange.incoming) - met
+    return False
+
+
+async def _reverse(attempt: Attempt, ledger: Ledger, booking: Booking, place: int) -> None:
+    journal = ledger.journal
     run, view = attempt.run, attempt.view
+    known = frozenset(each.booking_id for each in journal.removals(booking.incoming_ids))
+    if deleted_since(ledger, booking):
+        return
     overtaken = journal.overtaken(
         booking.booking_id,
         booking.incoming_ids | booking.outgoing_ids,
@@ -125,6 +150,7 @@ async def _reverse(attempt: Attempt, journal: Journal, booking: Booking, place: 
         may_go=lambda record: is_untouched(record, came[record.entry.id]),
         seq=place,
         reverses=booking.booking_id,
+        known=known,
     )
 
 

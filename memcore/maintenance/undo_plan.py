@@ -8,7 +8,7 @@ from memcore.frozen import Frozen
 from memcore.ledger.booking import Booking
 from memcore.ledger.ledger import Ledger
 from memcore.maintenance.bookkeeper import is_same
-from memcore.maintenance.undo import is_untouched, undo_target
+from memcore.maintenance.undo import deleted_since, is_untouched, undo_target
 
 
 class SkipReason(StrEnum):
@@ -20,6 +20,8 @@ class SkipReason(StrEnum):
     THERE_ALREADY = "there already"
     #: It would go, and an agent has changed it.
     CHANGED_SINCE = "changed since"
+    #: It was exchanged for a memory, its summary or its original, that an engine or a person has deleted since.
+    DELETED_SINCE = "what it was exchanged for was deleted since"
     #: It would go, and is not in the store.
     GONE_ALREADY = "gone already"
 
@@ -66,9 +68,10 @@ async def plan_undo(run_id: str, *, backend: BatchBackend, ledger: Ledger, compa
         ids = booking.incoming_ids | booking.outgoing_ids
         overtaken = ledger.journal.overtaken(booking.booking_id, ids, not_by={run_id})
         await store.look(ids)
+        deleted = SkipReason.DELETED_SINCE if deleted_since(ledger, booking) else None
         for record in booking.outgoing:
             memory_id = record.entry.id
-            reason = SkipReason.DECIDED_SINCE if memory_id in overtaken else store.why_not_back(memory_id)
+            reason = SkipReason.DECIDED_SINCE if memory_id in overtaken else deleted or store.why_not_back(memory_id)
             if reason is None:
                 store.put(record)
                 restored.append(memory_id)
@@ -76,7 +79,7 @@ async def plan_undo(run_id: str, *, backend: BatchBackend, ledger: Ledger, compa
                 skipped.append(UndoSkip(memory_id=memory_id, reason=reason))
         for record in booking.incoming:
             memory_id = record.entry.id
-            reason = SkipReason.DECIDED_SINCE if memory_id in overtaken else store.why_not_out(record)
+            reason = SkipReason.DECIDED_SINCE if memory_id in overtaken else deleted or store.why_not_out(record)
             if reason is None:
                 store.take(memory_id)
                 removed.append(memory_id)

@@ -6,6 +6,7 @@ twice is one memory; and journal and undo name memories by it across a change of
 child.
 """
 
+import asyncio
 import logging
 from collections.abc import ItemsView, Mapping, Sequence
 
@@ -13,6 +14,7 @@ from memcore.backends.composite.child import Child
 from memcore.backends.composite.fan_out import all_answers, fan_out
 from memcore.backends.composite.merged_scan import merged_page
 from memcore.backends.composite.routes import Routes
+from memcore.backends.deletion import Deletion
 from memcore.backends.events import BackendEvent
 from memcore.backends.facts import FactStore, facts_of
 from memcore.backends.fresh import fresh_record
@@ -40,6 +42,7 @@ class CompositeBackend:
         routes: child's name per namespace.
         default: name of the child for all other namespaces.
         company: the company whose agents these are; it is part of every id.
+        deletion: journals what ``delete`` removes; without one it is gone for good, with no tombstone and no undo.
         clock: the time.
 
     Raises MemoryConfigError when a route names no child.
@@ -52,10 +55,12 @@ class CompositeBackend:
         routes: Mapping[str, str],
         default: str,
         company: str,
+        deletion: Deletion | None = None,
         clock: Clock = utc_now,
     ) -> None:
         self._routes = Routes(children, routes=routes, default=default)
         self._company = company
+        self._deletion = deletion
         self._clock = clock
 
     async def connect(self) -> None:
@@ -69,6 +74,8 @@ class CompositeBackend:
     async def disconnect(self) -> None:
         """Disconnect every child; a second call does nothing."""
         await all_answers({name: child.disconnect() for name, child in self._routes.children.items()})
+        if self._deletion is not None:
+            await asyncio.to_thread(self._deletion.close)
 
     async def health_check(self) -> bool:
         """Return whether every child answers."""
@@ -162,6 +169,8 @@ class CompositeBackend:
 
     async def delete(self, agent_id: str, memory_id: str) -> bool:
         """Delete the memory in whichever child has it; False when none has it."""
+        if self._deletion is not None:
+            return await self._deletion.delete(self, agent_id, memory_id)
         return await self.delete_many(agent_id, [memory_id]) > 0
 
     async def count(self, agent_id: str, *, category: MemoryCategory | None = None) -> int:

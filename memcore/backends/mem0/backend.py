@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from memcore import errors
+from memcore.backends.deletion import Deletion
 from memcore.backends.events import BackendEvent
 from memcore.backends.facts import FactStore
 from memcore.backends.fresh import fresh_record
@@ -49,6 +50,7 @@ class Mem0Backend:
         text_template: the text that is embedded (``memory.storage.text_template``).
         following: how the row is followed that says which collection serves; None stays with the place's own.
         is_sharing: whether agents share knowledge; the organisation's facts are there either way.
+        deletion: journals what ``delete`` removes; without one it is gone for good, with no tombstone and no undo.
         clock: the time.
     """
 
@@ -63,11 +65,13 @@ class Mem0Backend:
         text_template: str = PLAIN,
         following: Following | None = None,
         is_sharing: bool = True,
+        deletion: Deletion | None = None,
         clock: Clock = utc_now,
     ) -> None:
         self._place = place
         self._is_sharing = is_sharing and place.ledger_url is not None
         self._company = company
+        self._deletion = deletion
         self._clock = clock
         self._parts = Parts(
             place=place,
@@ -96,6 +100,8 @@ class Mem0Backend:
         """Close the connection; a second call does nothing."""
         async with self._opening:
             opened, self._opened = self._opened, None
+            if self._deletion is not None:
+                await asyncio.to_thread(self._deletion.close)
             if opened is not None:
                 await opened.close()
                 _log.info(BackendEvent.DISCONNECTED, extra={"backend": self.backend_name, **self._where()})
@@ -223,6 +229,8 @@ class Mem0Backend:
 
     async def delete(self, agent_id: str, memory_id: str) -> bool:
         """Delete the memory and its text in the history; False when this agent has none with that id."""
+        if self._deletion is not None:
+            return await self._deletion.delete(self, agent_id, memory_id)
         return await self.delete_many(agent_id, [memory_id]) > 0
 
     async def count(self, agent_id: str, *, category: MemoryCategory | None = None) -> int:

@@ -1,5 +1,6 @@
 """From the company's policy to a mem0 backend."""
 
+from memcore.backends.deletion import Deletion
 from memcore.backends.fusion import default_dense_weight
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.followed import Followed
@@ -21,6 +22,7 @@ def build_mem0(
     company: str,
     embedder: Embedder,
     followed: Followed | None = None,
+    deletion: Deletion | None = None,
     clock: Clock,
 ) -> Mem0Backend:
     """Return a disconnected backend that searches as the policy says.
@@ -39,6 +41,7 @@ def build_mem0(
         text_template=config.storage.text_template,
         is_sharing=config.options.shared_knowledge_base,
         following=None if followed is None else Following(row=followed, plan_of=plan_of),
+        deletion=deletion,
         clock=clock,
     )
 

@@ -1,0 +1,154 @@
+"""How an engine's ``delete`` removes a memory: as every run does, so that it can be explained and undone.
+
+The memory is written to the journal in full and gets a tombstone, in one transaction; then it is deleted from the
+store; then the journal notes that it is gone. A crash before the first step leaves the memory, a crash behind it leaves
+a decision: the next ``delete`` of the memory carries it out, and so does the agent's next run.
+"""
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from memcore import ids
+from memcore.backends.protocol import BatchBackend
+from memcore.backends.record import MemoryRecord
+from memcore.backends.where import Where
+from memcore.clock import Clock, utc_now
+from memcore.config.ledger_urls import LedgerUrls
+from memcore.errors import MemoryStoreError
+from memcore.ledger.booking import Booking, Removal
+from memcore.ledger.run import NewRun
+
+if TYPE_CHECKING:
+    from memcore.ledger.ledger import Ledger
+
+#: Times that the memory is looked at anew before the caller hears of it: another process deletes it at the same moment.
+_LOOKS = 3
+
+#: Filters end before their time, and the memory that was made at that very moment is meant.
+_MOMENT = timedelta(microseconds=1)
+
+
+class Deletion:
+    """Delete single memories of one company, each as a run of its own of kind ``remove`` and origin ``engine``.
+
+    Safe in any number of processes at once, beside runs of the same agent. The ledger is opened with the first delete.
+
+    Args:
+        urls: where the ledger and its journal are.
+        company: whose memories.
+        clock: the time.
+    """
+
+    def __init__(self, urls: LedgerUrls, *, company: str, clock: Clock = utc_now) -> None:
+        self._urls = urls
+        self._company = company
+        self._clock = clock
+        self._ledger: Ledger | None = None
+
+    async def delete(self, backend: BatchBackend, agent_id: str, memory_id: str) -> bool:
+        """Delete the memory; False when this agent has none with that id.
+
+        Raises:
+            MemoryStoreError: a run of the agent is removing this memory now; try again.
+            MemoryConnectionError: the store or the ledger cannot be reached; try again.
+        """
+        for look in range(_LOOKS):
+            # Before the memory is read: what removes it after this look is seen when the decision is written down.
+            known = await asyncio.to_thread(self._removals, memory_id)
+            found = await backend.get_many(agent_id, [memory_id], with_vectors=True)
+            if not found:
+                return False
+            try:
+                removal = await asyncio.to_thread(self._decided, found[0], known)
+            except MemoryStoreError:
+                if look == _LOOKS - 1:
+                    raise
+                continue
+            await self._carry_out(backend, found[0], removal)
+            return True
+        raise AssertionError("unreachable")  # pragma: no cover  # the last look returns or raises
+
+    def close(self) -> None:
+        """Close the connections to the ledger; a later delete opens new ones."""
+        ledger, self._ledger = self._ledger, None
+        if ledger is not None:
+            ledger.close()
+
+    def _opened(self) -> "Ledger":
+        if self._ledger is None:
+            from memcore.ledger.ledger import Ledger  # noqa: PLC0415  # an engine that deletes nothing needs no ledger
+
+            self._ledger = Ledger.open(self._urls, clock=self._clock)
+        return self._ledger
+
+    def _removals(self, memory_id: str) -> tuple[Removal, ...]:
+        return self._opened().journal.removals([memory_id])
+
+    def _decided(self, record: MemoryRecord, known: tuple[Removal, ...]) -> Removal:
+        """Return the booking that deletes the memory: one that was left behind, or a new one."""
+        ledger, memory_id = self._opened(), record.entry.id
+        for removal in known:
+            if not removal.is_open:
+                continue
+            booked = ledger.lineage.record(removal.booking_id, memory_id)
+            # One that was stored anew since has the same id, and is not the memory that was removed.
+            if booked is None or booked.entry.created_at != record.entry.created_at:
+                continue
+            if removal.reason == "deleted":
+                return removal
+            raise MemoryStoreError(f"run {removal.run_id} is removing memory {memory_id} now; try again")
+        run = ledger.runs.note_done(
+            NewRun(
+                run_id=ids.new_id(),
+                company=self._company,
+                agent_id=record.entry.agent_id,
+                kind="remove",
+                origin="engine",
+                planned_at=self._clock(),
+                scope_id=memory_id,
+            )
+        )
+        booking = Booking(
+            booking_id=ids.new_id(),
+            run_id=run.run_id,
+            company=self._company,
+            agent_id=record.entry.agent_id,
+            seq=0,
+            reason="deleted",
+            outgoing=(record,),
+        )
+        ledger.journal.prepare(booking, known=frozenset(each.booking_id for each in known))
+        return Removal(
+            memory_id=memory_id, booking_id=booking.booking_id, run_id=run.run_id, reason="deleted", is_open=True
+        )
+
+    async def _carry_out(self, backend: BatchBackend, record: MemoryRecord, removal: Removal) -> None:
+        agent_id, memory_id = record.entry.agent_id, record.entry.id
+        where = Where(agent_id=agent_id, ids=frozenset({memory_id}), created_before=record.entry.created_at + _MOMENT)
+        for _ in range(_LOOKS):
+            token = ids.new_id()
+            await backend.claim(where, token)
+            # Behind the mark: a memory that was deleted and brought back before it is seen here, and one that is
+            # brought back later carries no mark.
+            if not await asyncio.to_thread(self._is_open, removal):
+                return
+            if await backend.delete_where(where.model_copy(update={"token": token})):
+                break
+            if not await self._stands(backend, record):
+                break
+        else:
+            raise MemoryStoreError(f"memory {memory_id} was deleted, and is still there; try again")
+        await asyncio.to_thread(self._settle, removal)
+
+    async def _stands(self, backend: BatchBackend, record: MemoryRecord) -> bool:
+        found = await backend.get_many(record.entry.agent_id, [record.entry.id])
+        return any(each.entry.created_at == record.entry.created_at for each in found)
+
+    def _is_open(self, removal: Removal) -> bool:
+        return removal in self._removals(removal.memory_id)
+
+    def _settle(self, removal: Removal) -> None:
+        ledger = self._opened()
+        ledger.journal.settle(removal.booking_id)
+        ledger.runs.count(removal.run_id, {"removed": 1})
