@@ -11,7 +11,7 @@ from memcore.clock import Clock
 from memcore.errors import MemoryInputError, MemoryNotFoundError, MemoryStoreError
 from memcore.ledger import archive_moves, archive_rows, booking_rows, holds, tombstones, traces, uses
 from memcore.ledger.agent import checked_time
-from memcore.ledger.booking import Booking, Removal, Tally, Trace
+from memcore.ledger.booking import Booking, BookingReason, Removal, Tally, Trace
 from memcore.ledger.engine import Database
 from memcore.ledger.insert import insert_for
 from memcore.ledger.journal_tables import KEPT, OPEN, booking_records, bookings
@@ -193,6 +193,11 @@ class Journal:
         """Return the bookings that remove any of the ids, or have removed them, oldest first."""
         with self._database.read() as connection:
             return traces.removals(connection, ids)
+
+    def gone(self, ids: Collection[str]) -> Mapping[str, tuple[str, BookingReason]]:
+        """Return the booking by which those of the ids left last that have not come back, and why they left."""
+        with self._database.read() as connection:
+            return traces.gone(connection, ids)
 
     def overtaken(self, booking_id: str, ids: Collection[str], *, not_by: Collection[str]) -> frozenset[str]:
         """Return those of the ids that a later booking moved again; see memcore.ledger.traces.overtaken."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 
-from memcore.ledger.booking import Removal
+from memcore.ledger.booking import BookingReason, Removal
 from memcore.ledger.journal_tables import OPEN, booking_records, bookings
 from memcore.ledger.tombstones import parts
 
@@ -46,6 +46,39 @@ def removals(connection: Connection, ids: Collection[str]) -> tuple[Removal, ...
         )
         found.extend(Removal(**row) for row in connection.execute(query).mappings())
     return tuple(found)
+
+
+def gone(connection: Connection, ids: Collection[str]) -> dict[str, tuple[str, BookingReason]]:
+    """Return the booking by which those of the ids left last that have not come back, and its reason.
+
+    An undo of an undo does again what was done first, so its reason is that of the first booking.
+    """
+    last: dict[str, Row[Any]] = {}
+    for part in parts(sorted(ids)):
+        query = (
+            select(booking_records.c.memory_id, booking_records.c.kind, bookings)
+            .select_from(_JOINED)
+            .where(booking_records.c.memory_id.in_(part), booking_records.c.void.is_(False))
+            .order_by(bookings.c.prepared_at, bookings.c.seq)
+        )
+        last.update((row.memory_id, row) for row in connection.execute(query))
+    return {
+        memory_id: (row.booking_id, _first_reason(connection, row))
+        for memory_id, row in last.items()
+        if row.kind == "removed"
+    }
+
+
+def _first_reason(connection: Connection, row: Row[Any]) -> BookingReason:
+    reason: BookingReason = row.reason
+    reverses: str | None = row.reverses
+    while reverses is not None:
+        undo = connection.execute(select(bookings).where(bookings.c.booking_id == reverses)).one()
+        if undo.reverses is None:
+            break
+        again = connection.execute(select(bookings).where(bookings.c.booking_id == undo.reverses)).one()
+        reason, reverses = again.reason, again.reverses
+    return reason
 
 
 def overtaken(

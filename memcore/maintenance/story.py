@@ -14,7 +14,7 @@ from memcore.ledger.run import RunKind, RunOrigin
 class MemoryState(StrEnum):
     """What a memory is now: in the store, replaced by a summary that stands for it, removed by a run, or missing.
 
-    One that is missing is not in the store although no run removed it: an agent deleted it.
+    One that is missing is not in the store although no run removed it: something outside of memtend deleted it.
     """
 
     LIVE = "live"
@@ -42,7 +42,7 @@ class Chapter(Frozen):
         is_open: whether it is decided and not yet carried out.
         run_id: which run.
         run_kind: what kind of run; None, as the next two, when the ledger no longer knows it.
-        origin: whether the schedule asked for it, or a person.
+        origin: whether the schedule asked for it, a person, or an engine that deleted the memory.
         undo_of: the run that it took back, if it did.
     """
 

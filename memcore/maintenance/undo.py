@@ -119,11 +119,10 @@ def deleted_since(ledger: Ledger, booking: Booking) -> bool:
     level = booking.incoming_ids
     while level:
         met |= level
-        moves = ledger.lineage.moves(booking.company, booking.agent_id, level)
-        gone = [its[-1] for its in moves.values() if its[-1].kind == "removed"]
-        if any(move.reason == "deleted" for move in gone):
+        gone = ledger.journal.gone(level).values()
+        if any(reason == "deleted" for _, reason in gone):
             return True
-        exchanges = ledger.lineage.exchanges({move.booking_id for move in gone})
+        exchanges = ledger.lineage.exchanges({booking_id for booking_id, _ in gone})
         level = frozenset(each for exchange in exchanges.values() for each in exchange.incoming) - met
     return False
 

@@ -9,7 +9,7 @@ import pytest
 from embedders import HashingEmbedder
 
 from memcore.backends.composite.backend import CompositeBackend
-from memcore.backends.factory import create_memory_backend, create_worker_backend, mem0_place
+from memcore.backends.factory import create_engine_backend, create_memory_backend, create_worker_backend, mem0_place
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.place import Mem0Place
@@ -153,3 +153,20 @@ def test_building_a_backend_loads_neither_mem0_nor_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[] []"
+
+
+@pytest.mark.parametrize(
+    ("memory", "journals"),
+    [
+        ({}, True),
+        ({"backend": "composite", "composite": {"routes": {"n": "mem0"}, "default": "inmemory"}}, True),
+        # Nothing outside of the process can bring these back.
+        ({"backend": "inmemory"}, False),
+        ({"backend": "composite", "composite": {"routes": {}, "default": "inmemory"}}, False),
+    ],
+)
+def test_an_engine_deletes_through_the_journal_wherever_workers_reach(
+    tmp_path: Path, memory: dict[str, Any], *, journals: bool
+) -> None:
+    backend: Any = create_engine_backend(settings(tmp_path), policy(**memory), embedder=HashingEmbedder())
+    assert (backend._deletion is not None) == journals

@@ -1,0 +1,66 @@
+"""The engine's own backend, as the settings make it: what it deletes is journaled, on the store itself."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from embedders import HashingEmbedder
+from items import item
+from ledgers import copied_urls
+from servers import StoreAddress
+
+from memcore.backends.factory import WorkerBackend, create_engine_backend
+from memcore.config.policy import Policy
+from memcore.config.settings import Settings
+from memcore.intake import Intake
+from memcore.ledger import Ledger
+from memcore.ledger.migrate import migrate_history
+from memcore.models import ConsolidationInterval, MemoryLevel
+
+COMPOSITE = {"backend": "composite", "composite": {"routes": {"n": "mem0"}, "default": "inmemory"}}
+
+
+@pytest.mark.parametrize("memory", [{}, COMPOSITE], ids=["mem0", "composite"])
+async def test_what_the_engines_backend_deletes_stays_deleted(
+    address: StoreAddress, tmp_path: Path, ledger_template: Path, memory: dict[str, Any]
+) -> None:
+    urls = copied_urls(ledger_template, tmp_path / "ledger")
+    history_url = f"sqlite:///{tmp_path / 'history.db'}"
+    migrate_history(history_url)
+    settings = Settings.model_validate(
+        {
+            "broker_url": "redis://127.0.0.1:1/0",
+            "database_url": urls.ledger,
+            "journal_url": urls.journal,
+            "history_url": history_url,
+            "qdrant_url": address.url,
+            "qdrant_api_key": address.api_key,
+            "company": f"deletion-{'composite' if memory else 'mem0'}",
+            "home": tmp_path,
+        }
+    )
+    policy = Policy.model_validate({"memory": memory})
+    engine = create_engine_backend(settings, policy, embedder=HashingEmbedder())
+    assert isinstance(engine, WorkerBackend)
+    ledger = Ledger.open(urls)
+    intake = Intake(
+        engine,
+        ledger,
+        company=settings.company,
+        interval=ConsolidationInterval.DAILY,
+        level=MemoryLevel.PERSISTENT,
+    )
+    one = item("the door code is 4711", company=settings.company)
+    await engine.connect()
+    try:
+        await intake.write([one])
+        assert await engine.delete("ada", one.id)
+        assert (await intake.write([one])).buried == {one.id}
+        assert await engine.get("ada", one.id) is None
+        (run,) = ledger.runs.list(settings.company, agent_id="ada")
+        (booking,) = ledger.journal.bookings(run.run_id)
+        assert booking.outgoing[0].entry.content == "the door code is 4711"
+        assert (booking.outgoing[0].vectors is None) == bool(memory)
+    finally:
+        await engine.disconnect()
+        ledger.close()
