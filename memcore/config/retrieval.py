@@ -26,6 +26,9 @@ class MemoryRetrievalConfig(Frozen):
         min_relevance: least combined score that is injected.
         max_memories: most memories injected, 1 to 100.
         include_shared: whether shared knowledge is searched too.
+        shared_fraction: share of max_memories and of the tokens that shared knowledge may take from an agent that has
+            enough memories of its own, 0 to 1; what one part leaves free, the other may use.
+        max_per_publisher: most memories of one publishing agent in a prompt, 1 to 100.
         default_relevance: relevance of entries that carry none.
         injection_point: role of the injected message.
         non_inferable_only: inject only memories tagged ``non-inferable``.
@@ -56,6 +59,12 @@ class MemoryRetrievalConfig(Frozen):
     min_relevance: float = Field(default=0.3, ge=0.0, le=1.0)
     max_memories: int = Field(default=20, ge=1, le=100)
     include_shared: bool = True
+    shared_fraction: Annotated[
+        float, Added("what other agents publish must not push an agent's own memories out of its prompt")
+    ] = Field(default=0.3, ge=0.0, le=1.0)
+    max_per_publisher: Annotated[
+        int, Added("one agent that publishes much must not fill the shared part of everybody's prompt")
+    ] = Field(default=3, ge=1, le=100)
     default_relevance: float = Field(default=0.5, ge=0.0, le=1.0)
     injection_point: InjectionPoint = InjectionPoint.SYSTEM
     non_inferable_only: bool = False

@@ -1,6 +1,7 @@
 """Memories put before an agent: the whole way from a question to the messages of a prompt."""
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from typing import Self
 
@@ -20,7 +21,7 @@ from memcore.retrieval.core_policies import format_core_policies
 from memcore.retrieval.degradation import Source, degrade
 from memcore.retrieval.diversity import Similarity, apply_diversity_penalty
 from memcore.retrieval.events import RetrievalEvent
-from memcore.retrieval.formatter import fit_memories, format_fitting
+from memcore.retrieval.formatter import fit_parts, format_fitting
 from memcore.retrieval.hierarchical import HierarchicalRetriever
 from memcore.retrieval.injection import ToolDefinition
 from memcore.retrieval.linear import rank_memories
@@ -28,7 +29,7 @@ from memcore.retrieval.memory_filter import MemoryFilterStrategy, PassthroughMem
 from memcore.retrieval.organisation import FactsAlone, Organisation, as_memories
 from memcore.retrieval.reranker import QuerySpecificReranker, reordered
 from memcore.retrieval.rrf import fuse_ranked_lists
-from memcore.retrieval.scored_memory import ScoredMemory
+from memcore.retrieval.scored_memory import ScoredMemory, best_first
 from memcore.retrieval.sources import SharedSearch, Sources, nearest
 from memcore.retrieval.token_estimator import DefaultTokenEstimator, TokenEstimator
 from memcore.retrieval.use import UseRecorder
@@ -40,7 +41,8 @@ _log = logging.getLogger(__name__)
 class ContextInjectionStrategy:
     """Prepare the messages that carry an agent's memories into its prompt; connect the backend first.
 
-    Search, fuse, re-rank, filter, diversify, cut, pack, fence: in this order. Whatever fails is done without, and a
+    Search, fuse, re-rank, filter, diversify, cut, pack, fence: in this order. The agent's own memories come first, and
+    what others publish has a part of its own, with a limit for each publisher. Whatever fails is done without, and a
     ``memory.retrieval.degraded`` event names it. Safe in several tasks of the backend's event loop.
 
     Args:
@@ -164,14 +166,14 @@ class ContextInjectionStrategy:
             policies = format_core_policies(texts, estimator=self._estimator, token_budget=token_budget)
             taken = sum(self._estimator.estimate_tokens(message.content) for message in policies)
             told = as_memories([each for each in written if not each.author.is_human])
-            memories = (*told, *await self._memories(agent_id, query_text, categories))
-            fitting = fit_memories(memories, estimator=self._estimator, token_budget=token_budget - taken)
+            memories = await self._memories(agent_id, query_text, categories)
+            fitting = self._fitting(told, memories, token_budget=token_budget - taken)
             messages = (*policies, *format_fitting(fitting, injection_point=self._config.injection_point))
         except Exception as error:  # noqa: BLE001  # degrade raises what must not be hidden
             degrade(error, source=Source.PIPELINE, agent_id=agent_id)
             return ()
         self._note_use(agent_id, fitting)
-        counts = {"found": len(memories), "injected": len(fitting)}
+        counts = {"found": len(told) + len(memories), "injected": len(fitting)}
         _log.debug(RetrievalEvent.COMPLETED, extra={"agent_id": agent_id, **counts})
         return messages
 
@@ -180,7 +182,7 @@ class ContextInjectionStrategy:
     ) -> tuple[ScoredMemory, ...]:
         try:
             ranked = await self._ranked(agent_id, query_text, categories)
-            ranked = await self._organisation.checked(agent_id, ranked)
+            ranked = self._pooled(await self._organisation.checked(agent_id, ranked))
             ranked = await self._reranked(agent_id, query_text, ranked)
         except Exception as error:  # noqa: BLE001  # see prepare_messages
             degrade(error, source=Source.PIPELINE, agent_id=agent_id)
@@ -190,46 +192,71 @@ class ContextInjectionStrategy:
     async def _ranked(
         self, agent_id: str, query_text: str, categories: frozenset[MemoryCategory] | None
     ) -> tuple[ScoredMemory, ...]:
-        pool, config = self._pool, self._config
         if self._hierarchical is not None:
             try:
-                return await self._hierarchical.retrieve(agent_id, query_text, limit=pool, categories=categories)
+                return await self._hierarchical.retrieve(agent_id, query_text, limit=self._pool, categories=categories)
             except Exception as error:  # noqa: BLE001  # see prepare_messages
                 degrade(error, source=Source.HIERARCHICAL, agent_id=agent_id)
                 return ()
-        query = MemoryQuery(text=query_text, categories=categories, limit=pool)
+        query = MemoryQuery(text=query_text, categories=categories, limit=self._pool)
         if self._is_hybrid and isinstance(self._backend, HybridBackend):
             legs = await self._sources.legs(self._backend, agent_id, query)
             if legs.sparse or legs.shared_sparse:
                 weight = self._backend.dense_weight if legs.dense_weight is None else legs.dense_weight
-                return self._fused(legs, dense_weight=weight)
+                return self._fused_apart(legs, dense_weight=weight)
             # Nothing by keywords: one list is left, and its similarities speak for themselves.
             own, shared = nearest(legs.dense), nearest(legs.shared_dense)
         else:
             own, shared = await self._sources.entries(agent_id, query)
-        return rank_memories(own, config=config, now=self._clock(), shared_entries=shared, limit=pool)
+        every = len(own) + len(shared)
+        return rank_memories(own, config=self._config, now=self._clock(), shared_entries=shared, limit=every)
 
     @property
     def _pool(self) -> int:
         config = self._config
-        return config.max_memories * (config.candidate_pool_multiplier if config.diversity_penalty_enabled else 1)
+        return self._slots * (config.candidate_pool_multiplier if config.diversity_penalty_enabled else 1)
 
     @property
     def _is_hybrid(self) -> bool:
         return self._config.sparse and self._config.fusion_strategy is not FusionStrategy.LINEAR
 
+    def _fused_apart(self, legs: Legs, *, dense_weight: float) -> tuple[ScoredMemory, ...]:
+        """Fuse the agent's own lists without the shared ones: what others publish must not change how these score."""
+        own = self._fused(Legs(dense=legs.dense, sparse=legs.sparse), dense_weight=dense_weight)
+        others = (each for each in self._fused(legs, dense_weight=dense_weight) if each.is_shared)
+        return tuple(sorted((*own, *others), key=best_first))
+
     def _fused(self, legs: Legs, *, dense_weight: float) -> tuple[ScoredMemory, ...]:
         config = self._config
+        every = sum(map(len, (legs.dense, legs.sparse, legs.shared_dense, legs.shared_sparse)))
+        if not every:
+            return ()
         if config.fusion_strategy is FusionStrategy.WEIGHTED:
-            return fuse_weighted(legs, config=config, dense_weight=dense_weight, now=self._clock(), limit=self._pool)
+            return fuse_weighted(legs, config=config, dense_weight=dense_weight, now=self._clock(), limit=every)
         worded = (tuple(hit.entry for hit in leg) for leg in (legs.sparse, legs.shared_sparse))
         return fuse_ranked_lists(
             (nearest(legs.dense), nearest(legs.shared_dense), *worded),
             k=config.rrf_k,
-            max_results=self._pool,
+            max_results=every,
             shared_ids={hit.entry.id for hit in (*legs.shared_dense, *legs.shared_sparse)},
             min_relevance=config.min_relevance,
         )
+
+    def _pooled(self, ranked: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
+        """Return the best of the agent's own memories, and of shared knowledge what each publisher may have of it."""
+        own = [each for each in ranked if not each.is_shared][: self._pool]
+        shared: list[ScoredMemory] = []
+        published: Counter[str] = Counter()
+        for each in ranked:
+            if not each.is_shared or len(shared) == self._pool:
+                continue
+            if each.publisher is not None:
+                published[each.publisher] += 1
+                if published[each.publisher] > self._config.max_per_publisher:
+                    continue
+            shared.append(each)
+        kept = {each.entry.id for each in (*own, *shared)}
+        return tuple(each for each in ranked if each.entry.id in kept)
 
     async def _reranked(
         self, agent_id: str, query_text: str, ranked: tuple[ScoredMemory, ...]
@@ -251,18 +278,48 @@ class ContextInjectionStrategy:
             return ()
 
     def _chosen(self, agent_id: str, filtered: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
-        config = self._config
-        if config.diversity_penalty_enabled:
+        """Return the agent's own memories that may be injected, best first, then what is shared."""
+        own = tuple(each for each in filtered if not each.is_shared)
+        shared = tuple(each for each in filtered if each.is_shared)
+        if self._config.diversity_penalty_enabled:
             try:
-                return apply_diversity_penalty(
-                    filtered,
-                    diversity_lambda=config.diversity_lambda,
-                    similarity_fn=self._similarity,
-                    limit=config.max_memories,
-                )
+                picked = self._diverse(own)
+                # Beside the agent's own, so that it is never what others published that makes these redundant.
+                return (*picked, *self._diverse(shared, beside=picked))
             except Exception as error:  # noqa: BLE001  # see prepare_messages
                 degrade(error, source=Source.DIVERSITY, agent_id=agent_id)
-        return filtered[: config.max_memories]
+        return (*own[: self._slots], *shared[: self._slots])
+
+    def _diverse(
+        self, scored: tuple[ScoredMemory, ...], *, beside: tuple[ScoredMemory, ...] = ()
+    ) -> tuple[ScoredMemory, ...]:
+        return apply_diversity_penalty(
+            scored,
+            diversity_lambda=self._config.diversity_lambda,
+            similarity_fn=self._similarity,
+            limit=self._slots,
+            beside=beside,
+        )
+
+    @property
+    def _slots(self) -> int:
+        """Most memories of a prompt."""
+        return self._config.max_memories
+
+    def _fitting(
+        self, told: tuple[ScoredMemory, ...], chosen: tuple[ScoredMemory, ...], *, token_budget: int
+    ) -> tuple[ScoredMemory, ...]:
+        """Return what the prompt holds: policies that agents wrote, the agent's own memories, then what is shared."""
+        own, shared = fit_parts(
+            [each for each in chosen if not each.is_shared],
+            [*told, *(each for each in chosen if each.is_shared)],
+            estimator=self._estimator,
+            token_budget=token_budget,
+            slots=self._slots,
+            shared_fraction=self._config.shared_fraction,
+        )
+        leading = [each for each in shared if each in told]
+        return (*leading, *own, *(each for each in shared if each not in told))
 
     def _note_use(self, agent_id: str, injected: tuple[ScoredMemory, ...]) -> None:
         # The organisation's facts are nobody's memories: no night asks how often they were used.

@@ -31,6 +31,7 @@ def apply_diversity_penalty(
     diversity_lambda: float = DEFAULT_DIVERSITY_LAMBDA,
     similarity_fn: Similarity | None = None,
     limit: int | None = None,
+    beside: Sequence[ScoredMemory] = (),
 ) -> tuple[ScoredMemory, ...]:
     """Return the same memories in another order: each next one is relevant and unlike those before it.
 
@@ -42,6 +43,7 @@ def apply_diversity_penalty(
         diversity_lambda: 1.0 is relevance alone, 0.0 difference alone.
         similarity_fn: compares two contents; word pairs in common when left out.
         limit: stop after this many; all when left out.
+        beside: picked before, and not returned.
 
     Raises:
         ValueError: diversity_lambda is not a number from 0.0 to 1.0.
@@ -49,9 +51,10 @@ def apply_diversity_penalty(
     # Written so that NaN fails too.
     if not 0.0 <= diversity_lambda <= 1.0:
         raise ValueError(f"diversity_lambda must be 0.0 to 1.0, not {diversity_lambda}")
-    alike = _by_content(scored, similarity_fn)
+    every = [*scored, *beside]
+    alike = _by_content(every, similarity_fn)
     left = list(range(len(scored)))
-    nearest = [0.0] * len(scored)
+    nearest = [max((alike(i, j) for j in range(len(scored), len(every))), default=0.0) for i in left]
     picked: list[int] = []
     while left and (limit is None or len(picked) < limit):
         best = max(

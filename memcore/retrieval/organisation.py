@@ -68,11 +68,19 @@ class Organisation:
             return found
         standing = await self._standing(agent_id, {fact.fact_id for fact in shown.values() if fact is not None})
         # In the order of what was found, which is best first.
-        stand = (key for key, fact in shown.items() if fact is not None and standing.get(fact.fact_id) == fact.version)
-        kept = set(islice(stand, self._max_facts))
-        return tuple(memory for memory in found if not memory.is_fact or memory.entry.id in kept)
+        stand = (
+            (key, standing[fact.fact_id][1].author)
+            for key, fact in shown.items()
+            if fact is not None and fact.fact_id in standing and standing[fact.fact_id][0] == fact.version
+        )
+        authors = dict(islice(stand, self._max_facts))
+        return tuple(
+            memory.model_copy(update={"author": authors[memory.entry.id]}) if memory.is_fact else memory
+            for memory in found
+            if not memory.is_fact or memory.entry.id in authors
+        )
 
-    async def _standing(self, agent_id: str, fact_ids: set[str]) -> dict[str, int]:
+    async def _standing(self, agent_id: str, fact_ids: set[str]) -> dict[str, tuple[int, OrgFact]]:
         facts = None if self._holder is None else self._holder.facts
         if facts is None:
             return {}
@@ -83,7 +91,7 @@ class Organisation:
             degrade(error, source=Source.ORGANISATION, agent_id=agent_id)
             return {}
         return {
-            key: version
+            key: (version, fact)
             for key, (version, fact) in standing.items()
             if fact.category is not OrgFactCategory.CORE_POLICY
         }
@@ -152,6 +160,7 @@ def as_memories(policies: Sequence[OrgFact]) -> tuple[ScoredMemory, ...]:
             recency_score=1.0,
             combined_score=1.0,
             is_shared=True,
+            author=fact.author,
         )
         for fact in policies
     )

@@ -20,7 +20,7 @@ BUDGET = 1_500
 _AT_ONCE = 8
 
 #: What stands around a memory in a message: a score is no word of anybody's.
-_FRAME = re.compile(r"^(?:</?memory-entry>|\[[a-z]+ \d\.\d\d\] )", re.MULTILINE)
+_FRAME = re.compile(r"^<(?:/memory-entry|memory-entry [^>]*)>$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

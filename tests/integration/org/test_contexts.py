@@ -37,7 +37,7 @@ async def test_a_strategy_made_from_the_policy_leads_with_policies_and_shows_fac
 
     first, _, memories = await strategy.prepare_messages("ada", "printer paper and customer data", 500)
     assert first.content.splitlines()[1:] == ["- Be kind.", "- Never log customer data"]
-    assert "[organisation] [convention" in memories.content
+    assert '<memory-entry organisation="convention' in memories.content
     assert "blue paper" in memories.content
     assert "on Mondays" in memories.content
     assert "customer data" not in memories.content

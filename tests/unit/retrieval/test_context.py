@@ -30,7 +30,7 @@ _WEIGHTED = _LINEAR.model_copy(update={"fusion_strategy": FusionStrategy.WEIGHTE
 
 def _lines(messages: Sequence[ChatMessage]) -> list[str]:
     """Return the contents of the injected memories, in their order."""
-    return re.findall(r"\[\w+ \d\.\d\d\] (.*)", messages[-1].content) if messages else []
+    return re.findall(r"<memory-entry [^<>]*>\n(.*)\n</memory-entry>", messages[-1].content) if messages else []
 
 
 def _strategy(
@@ -76,10 +76,10 @@ async def test_the_categories_go_to_the_store() -> None:
 
 
 async def test_shared_memories_are_marked_and_the_agents_own_are_left_out_there() -> None:
-    shared = SharedStore((entry("s", "sigma", relevance=0.9),))
+    shared = SharedStore((entry("s", "sigma", relevance=0.9, agent_id="bob"),))
     backend = PlainBackend((entry("a", "alpha", relevance=0.5),))
     messages = await _strategy(backend, shared_store=shared).prepare_messages("ada", "what?", 500)
-    assert "[shared] [semantic 0.93] sigma" in messages[-1].content
+    assert '<memory-entry shared="semantic 0.93" by="bob">\nsigma\n' in messages[-1].content
     assert shared.excluded == ["ada"]
 
 
@@ -136,8 +136,8 @@ async def test_is_shared_is_kept_by_every_fusion(config: MemoryRetrievalConfig) 
         Legs(dense=near(own), sparse=hits(own), shared_dense=near(theirs), shared_sparse=hits(theirs))
     )
     messages = await _strategy(backend, config, shared_store=backend).prepare_messages("ada", "what?", 500)
-    assert re.search(r"\[shared\] \[semantic \d\.\d\d\] sigma", messages[-1].content)
-    assert not re.search(r"\[shared\] \[semantic \d\.\d\d\] alpha", messages[-1].content)
+    assert re.search(r'<memory-entry shared="semantic \d\.\d\d" by="ada">\nsigma', messages[-1].content)
+    assert re.search(r'<memory-entry own="semantic \d\.\d\d">\nalpha', messages[-1].content)
     # One store for both is asked once.
     assert backend.trips == [True]
 
@@ -148,8 +148,8 @@ async def test_bm25_is_never_clamped_on_its_way_to_the_prompt() -> None:
     config = _WEIGHTED.model_copy(update={"relevance_weight": 1.0, "recency_weight": 0.0})
     messages = await _strategy(backend, config).prepare_messages("ada", "what?", 500)
     # Raw scores 10.8 and 3.6: a clamp at 1 would show them alike.
-    assert "[semantic 1.00] strong" in messages[-1].content
-    assert "[semantic 0.33] weak" in messages[-1].content
+    assert '"semantic 1.00">\nstrong\n' in messages[-1].content
+    assert '"semantic 0.33">\nweak\n' in messages[-1].content
 
 
 @pytest.mark.parametrize("config", [_RRF, _WEIGHTED])
@@ -158,8 +158,8 @@ async def test_without_keyword_hits_similarity_ranks_as_linear_does(config: Memo
     relevance_alone = {"relevance_weight": 1.0, "recency_weight": 0.0, "min_relevance": 0.0}
     strategy = _strategy(HybridBackend(Legs(dense=near(*found))), config.model_copy(update=relevance_alone))
     messages = await strategy.prepare_messages("ada", "what?", 500)
-    assert "[semantic 0.80] beta" in messages[-1].content
-    assert "[semantic 0.40] alpha" in messages[-1].content
+    assert '"semantic 0.80">\nbeta\n' in messages[-1].content
+    assert '"semantic 0.40">\nalpha\n' in messages[-1].content
 
 
 async def test_non_inferable_only_injects_what_carries_the_tag() -> None:

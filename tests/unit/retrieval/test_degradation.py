@@ -55,7 +55,7 @@ def _strategy(
 
 async def _prepared(strategy: ContextInjectionStrategy) -> list[str]:
     messages = await strategy.prepare_messages("ada", "what?", 500)
-    return re.findall(r"\[\w+ \d\.\d\d\] (.*)", messages[-1].content) if messages else []
+    return re.findall(r"<memory-entry [^<>]*>\n(.*)\n</memory-entry>", messages[-1].content) if messages else []
 
 
 def _events(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, str]]:
