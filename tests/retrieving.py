@@ -1,6 +1,7 @@
 """Backends for the tests of retrieval that answer what a test says, or raise it."""
 
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.legs import Hit, Legs
@@ -51,9 +52,26 @@ class HybridBackend(PlainBackend):
         self._words = words
         self._shared_fails = shared_fails
         self.trips: list[bool] = []
+        self.excluded: list[frozenset[str]] = []
 
-    async def retrieve_legs(self, agent_id: str, query: MemoryQuery, *, include_shared: bool = False) -> Legs:
+    async def retrieve_legs(
+        self,
+        agent_id: str,
+        query: MemoryQuery,
+        *,
+        include_shared: bool = False,
+        exclude_agents: Collection[str] = (),
+    ) -> Legs:
         del agent_id
+        if exclude_agents and isinstance(self._legs, Legs):
+            self.excluded.append(frozenset(exclude_agents))
+            return replace(
+                self._legs,
+                shared_dense=tuple(hit for hit in self._legs.shared_dense if hit.entry.agent_id not in exclude_agents),
+                shared_sparse=tuple(
+                    hit for hit in self._legs.shared_sparse if hit.entry.agent_id not in exclude_agents
+                ),
+            )
         self.queries.append(query)
         self.trips.append(include_shared)
         if include_shared and self._shared_fails is not None:

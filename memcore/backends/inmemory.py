@@ -8,7 +8,7 @@ from datetime import datetime
 from memcore.backends.deletion import Deletion
 from memcore.backends.fresh import fact_record, fresh_record
 from memcore.backends.inmemory_shared import InMemoryShared
-from memcore.backends.owner import memory_ids, require_agent_id, require_memory_id
+from memcore.backends.owner import Excluded, memory_ids, require_agent_id, require_memory_id
 from memcore.backends.predicate import is_expired, is_hit, is_match
 from memcore.backends.protocol import MAX_PAGE
 from memcore.backends.record import MemoryRecord, Page
@@ -255,16 +255,14 @@ class InMemoryBackend:
         return self._shared.publish(record.entry, once=once)
 
     async def search_shared(
-        self, query: MemoryQuery, *, exclude_agent: str | None = None, version: int | None = None
+        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
         """Return what matches of the shared knowledge, newest first, ties by id."""
         self._require_connected()
-        if exclude_agent is not None:
-            require_agent_id(exclude_agent)
         return self._shared.search(query, exclude_agent=exclude_agent, version=version, now=self._clock())
 
     async def search_shared_sparse(
-        self, query: MemoryQuery, *, exclude_agent: str | None = None, version: int | None = None
+        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
         """Return nothing: there are no keywords here."""
         await self.search_shared(query, exclude_agent=exclude_agent, version=version)

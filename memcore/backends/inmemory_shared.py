@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memcore import ids
+from memcore.backends.owner import Excluded, excluded_agents
 from memcore.backends.predicate import is_expired, is_hit
 from memcore.backends.record import MemoryRecord
 from memcore.errors import MemoryInputError
@@ -78,15 +79,16 @@ class InMemoryShared:
             return True
 
     def search(
-        self, query: MemoryQuery, *, exclude_agent: str | None, version: int | None, now: datetime
+        self, query: MemoryQuery, *, exclude_agent: Excluded, version: int | None, now: datetime
     ) -> tuple[MemoryEntry, ...]:
         """Return what matches of a version, newest first, ties by id."""
+        left_out = excluded_agents(exclude_agent)
         with self._lock:
             at = self._head if version is None else version
             if not 0 <= at <= self._head:
                 raise MemoryInputError("version", f"is {version}; it must be 0 to {self._head}, the newest")
             there = [one.entry for one in self._publications.values() if one.is_there(at)]
-        return _newest(e for e in there if e.agent_id != exclude_agent and is_hit(query, e, now))[: query.limit]
+        return _newest(e for e in there if e.agent_id not in left_out and is_hit(query, e, now))[: query.limit]
 
     def history(self, company: str, memory_id: str) -> tuple[SharedEntry, ...]:  # noqa: ARG002  # it has one company
         """Return all lines of the fact that was once published under this id, in order; none for an unknown id."""

@@ -1,5 +1,6 @@
 """The lists that a hybrid search is made of, as the store ranked them and before anything fuses them."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -53,10 +54,19 @@ class HybridBackend(Protocol):
         """The share of the dense lists in a weighted fusion: the policy's, or else the embedder's own default."""
         ...
 
-    async def retrieve_legs(self, agent_id: str, query: MemoryQuery, *, include_shared: bool = False) -> Legs:
+    async def retrieve_legs(
+        self,
+        agent_id: str,
+        query: MemoryQuery,
+        *,
+        include_shared: bool = False,
+        exclude_agents: Collection[str] = (),
+    ) -> Legs:
         """Return every list of a text query; ``query.min_relevance`` does not cut them, for they are not fused yet.
 
         Each list is as long as the query's limit and at least 50, if there are so many. A query without a text has
-        empty lists. Raises MemoryRetrievalError, MemoryConnectionError.
+        empty lists. The shared lists are without what the agent itself and ``exclude_agents`` published.
+
+        Raises MemoryRetrievalError, MemoryConnectionError.
         """
         ...

@@ -1,7 +1,7 @@
 """Who may own a memory, and which ids a memory may have; every backend asks here, so that all of them agree."""
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from memcore.errors import MemoryInputError
 from memcore.frozen import one_line
@@ -9,6 +9,9 @@ from memcore.models import MAX_KEY_CHARS, RESERVED_PREFIX, not_reserved
 
 #: Under whose id shared knowledge is kept, beside the agents' own memories; who published it stands in each of them.
 SHARED_OWNER = f"{RESERVED_PREFIX}shared__"
+
+#: Whose publications a search leaves out: one agent's, those of several, or nobody's.
+Excluded = str | Collection[str] | None
 
 
 def require_agent_id(agent_id: str) -> str:
@@ -29,6 +32,12 @@ def require_new_agent_id(agent_id: str) -> str:
         return one_line(require_agent_id(agent_id))
     except ValueError as error:
         raise MemoryInputError("agent_id", str(error)) from None
+
+
+def excluded_agents(excluded: Excluded) -> frozenset[str]:
+    """Return whose publications a search leaves out; raises what require_agent_id raises."""
+    named = (excluded,) if isinstance(excluded, str) else excluded or ()
+    return frozenset(require_agent_id(agent_id) for agent_id in named)
 
 
 def is_memory_id(memory_id: str) -> bool:

@@ -6,6 +6,7 @@ up to it and not retracted by it. Private memories are no part of it, and no cal
 
 from typing import Protocol, runtime_checkable
 
+from memcore.backends.owner import Excluded
 from memcore.models import MemoryEntry, MemoryQuery, MemoryStoreRequest
 
 
@@ -33,13 +34,13 @@ class SharedKnowledgeStore(Protocol):
         ...
 
     async def search_shared(
-        self, query: MemoryQuery, *, exclude_agent: str | None = None, version: int | None = None
+        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
         """Return what matches and has not expired: best first with a text, newest first without.
 
         Args:
             query: as for ``retrieve``.
-            exclude_agent: leave out what this agent published.
+            exclude_agent: leave out what this agent published, or any of these.
             version: as the knowledge was then; None for now.
 
         Raises MemoryConnectionError, MemoryRetrievalError; MemoryInputError for a version that is not there yet.
@@ -47,7 +48,7 @@ class SharedKnowledgeStore(Protocol):
         ...
 
     async def search_shared_sparse(
-        self, query: MemoryQuery, *, exclude_agent: str | None = None, version: int | None = None
+        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
         """Return the keyword hits alone, best first; without a text, or one without words, there are none."""
         ...

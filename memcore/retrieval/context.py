@@ -21,7 +21,7 @@ from memcore.retrieval.core_policies import format_core_policies
 from memcore.retrieval.degradation import Source, degrade
 from memcore.retrieval.diversity import Similarity, apply_diversity_penalty
 from memcore.retrieval.events import RetrievalEvent
-from memcore.retrieval.formatter import fit_parts, format_fitting
+from memcore.retrieval.formatter import fit_parts, format_fitting, sure_slots
 from memcore.retrieval.hierarchical import HierarchicalRetriever
 from memcore.retrieval.injection import ToolDefinition
 from memcore.retrieval.linear import rank_memories
@@ -90,7 +90,12 @@ class ContextInjectionStrategy:
             raise MemoryConfigError("memory.retrieval.query_specific_rerank_enabled: needs a reranker")
         self._backend = backend
         self._config = config
-        self._sources = Sources(backend, shared_store if config.include_shared else None)
+        self._sources = Sources(
+            backend,
+            shared_store if config.include_shared else None,
+            per_publisher=config.max_per_publisher,
+            wanted=sure_slots(config.max_memories, config.shared_fraction),
+        )
         self._estimator = token_estimator or DefaultTokenEstimator()
         own_filter = TagBasedMemoryFilter() if config.non_inferable_only else PassthroughMemoryFilter()
         self._filter = memory_filter or own_filter

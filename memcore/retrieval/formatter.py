@@ -85,9 +85,8 @@ def fit_parts(
     # The best of its own that fits at all is there, however small the prompt.
     best = packed(mine, min(1, slots), left()[1])
     free_slots, free_tokens = left(best)
-    # Half a slot is one: of two slots, shared knowledge is sure of one.
-    sure_slots, sure_tokens = int(slots * shared_fraction + 0.5), int(token_budget * shared_fraction)
-    sure = packed(theirs, min(sure_slots, free_slots), min(sure_tokens, free_tokens))
+    most = min(sure_slots(slots, shared_fraction), free_slots)
+    sure = packed(theirs, most, min(int(token_budget * shared_fraction), free_tokens))
     kept = best + packed((place for place in mine if place not in best), *left(best, sure))
     more = packed((place for place in theirs if place not in sure), *left(sure, kept))
     chosen = [*sorted(kept), *sorted(sure + more)]
@@ -99,6 +98,11 @@ def fit_parts(
         tuple(both[place] for place in chosen if place < len(own)),
         tuple(both[place] for place in chosen if place >= len(own)),
     )
+
+
+def sure_slots(slots: int, shared_fraction: float) -> int:
+    """Return the slots of which shared knowledge is sure; half a slot is one, so of two slots it is sure of one."""
+    return int(slots * shared_fraction + 0.5)
 
 
 def format_fitting(memories: Sequence[ScoredMemory], *, injection_point: InjectionPoint) -> tuple[ChatMessage, ...]:

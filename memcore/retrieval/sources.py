@@ -1,12 +1,16 @@
 """Where memories come from, each source apart: what fails yields nothing, and the others still answer."""
 
 import asyncio
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Protocol
 
 from memcore import errors
+from memcore.backends.facts import ORGANISATION
 from memcore.backends.legs import Hit, HybridBackend, Legs
 from memcore.backends.protocol import MemoryBackend
+from memcore.backends.shared import SharedKnowledgeStore
 from memcore.embedding.relevance import score_of
 from memcore.models import MemoryEntry, MemoryQuery
 from memcore.retrieval.degradation import Source, degrade
@@ -31,9 +35,14 @@ class Sources:
     Args:
         backend: the agents' own memories.
         shared: shared knowledge; None for none. When it is the backend itself, both are asked in one round trip.
+        per_publisher: how many memories of one publisher can be used.
+        wanted: how many shared memories should be usable; where publishers with more than they may have fill an answer
+            and leave fewer, the store is asked once more without them.
     """
 
-    def __init__(self, backend: MemoryBackend, shared: SharedSearch | None) -> None:
+    def __init__(self, backend: MemoryBackend, shared: SharedSearch | None, *, per_publisher: int, wanted: int) -> None:
+        self._per_publisher = per_publisher
+        self._wanted = wanted
         self._backend = backend
         self._shared = shared
         other: object = shared
@@ -44,17 +53,56 @@ class Sources:
         async with asyncio.TaskGroup() as both:
             own = both.create_task(self._own(agent_id, query))
             shared = both.create_task(self._others(agent_id, query))
-        return own.result(), shared.result()
+        found = shared.result()
+        crowd = self._crowd(found, is_full=len(found) >= query.limit)
+        if crowd and isinstance(self._shared, SharedKnowledgeStore):
+            more = await self._others(agent_id, query, but_not=crowd)
+            kept = (*(each for each in found if each.agent_id in crowd), *more)
+            found = tuple(sorted(kept, key=lambda each: -(each.relevance_score or 0.0)))
+        return own.result(), found
 
     async def legs(self, backend: HybridBackend, agent_id: str, query: MemoryQuery) -> Legs:
         """Return the four lists of a hybrid search; where the embedder fails, those of the keywords alone."""
         async with asyncio.TaskGroup() as both:
             own = both.create_task(self._own_legs(backend, agent_id, query, include_shared=self._is_one_store))
             shared = None if self._is_one_store else both.create_task(self._other_legs(agent_id, query))
-        if shared is None:
-            return own.result()
-        found = shared.result()
+        found = own.result() if shared is None else shared.result()
+        lists = (found.shared_dense, found.shared_sparse)
+        entries = {hit.entry.id: hit.entry for each in lists for hit in each}.values()
+        if crowd := self._crowd(entries, is_full=any(len(each) >= query.limit for each in lists)):
+            more = await self._legs_without(backend, agent_id, query, crowd)
+            found = replace(
+                found,
+                shared_dense=_beside(found.shared_dense, more.shared_dense, crowd),
+                shared_sparse=_beside(found.shared_sparse, more.shared_sparse, crowd),
+            )
         return replace(own.result(), shared_dense=found.shared_dense, shared_sparse=found.shared_sparse)
+
+    def _crowd(self, found: Iterable[MemoryEntry], *, is_full: bool) -> frozenset[str]:
+        """Return the publishers that may have kept others out of an answer; none where enough of it can be used."""
+        # A person's facts have no limit, and are never in the way.
+        published = Counter(entry.agent_id for entry in found)
+        usable = sum(
+            number if name == ORGANISATION else min(number, self._per_publisher) for name, number in published.items()
+        )
+        if not is_full or usable >= self._wanted:
+            return frozenset()
+        return frozenset(
+            name for name, number in published.items() if number > self._per_publisher and name != ORGANISATION
+        )
+
+    async def _legs_without(
+        self, backend: HybridBackend, agent_id: str, query: MemoryQuery, crowd: frozenset[str]
+    ) -> Legs:
+        if self._is_one_store:
+            try:
+                return await backend.retrieve_legs(agent_id, query, include_shared=True, exclude_agents=crowd)
+            except Exception as error:  # noqa: BLE001  # see _own
+                degrade(error, source=Source.SHARED_STORE, agent_id=agent_id)
+                return Legs()
+        if isinstance(self._shared, SharedKnowledgeStore):
+            return await self._other_legs(agent_id, query, but_not=crowd)
+        return Legs()
 
     async def _own(self, agent_id: str, query: MemoryQuery) -> _Entries:
         try:
@@ -63,11 +111,11 @@ class Sources:
             degrade(error, source=Source.BACKEND, agent_id=agent_id)
             return ()
 
-    async def _others(self, agent_id: str, query: MemoryQuery) -> _Entries:
+    async def _others(self, agent_id: str, query: MemoryQuery, *, but_not: frozenset[str] = frozenset()) -> _Entries:
         if self._shared is None:
             return ()
         try:
-            return await self._shared.search_shared(query, exclude_agent=agent_id)
+            return await self._search_shared(agent_id, query, but_not)
         except Exception as error:  # noqa: BLE001  # see _own
             degrade(error, source=Source.SHARED_STORE, agent_id=agent_id)
             return ()
@@ -108,23 +156,39 @@ class Sources:
             return Legs()
         return Legs(sparse=_worded(own), shared_sparse=_worded(shared))
 
-    async def _other_legs(self, agent_id: str, query: MemoryQuery) -> Legs:
+    async def _search_shared(self, agent_id: str, query: MemoryQuery, but_not: frozenset[str]) -> _Entries:
+        if but_not and isinstance(self._shared, SharedKnowledgeStore):
+            return await self._shared.search_shared(query, exclude_agent=but_not | {agent_id})
+        return () if self._shared is None else await self._shared.search_shared(query, exclude_agent=agent_id)
+
+    async def _other_legs(self, agent_id: str, query: MemoryQuery, *, but_not: frozenset[str] = frozenset()) -> Legs:
         if self._shared is None:
             return Legs()
         try:
-            near = await self._shared.search_shared(query, exclude_agent=agent_id)
-            worded = await self._shared_words(agent_id, query)
+            near = await self._search_shared(agent_id, query, but_not)
+            worded = await self._shared_words(agent_id, query, but_not=but_not)
         except Exception as error:  # noqa: BLE001  # see _own
             degrade(error, source=Source.SHARED_STORE, agent_id=agent_id)
             return Legs()
         dense = tuple(Hit(entry=entry, score=entry.relevance_score or 0.0) for entry in near)
         return Legs(shared_dense=dense, shared_sparse=_worded(worded))
 
-    async def _shared_words(self, agent_id: str, query: MemoryQuery) -> _Entries:
+    async def _shared_words(
+        self, agent_id: str, query: MemoryQuery, *, but_not: frozenset[str] = frozenset()
+    ) -> _Entries:
         # Beside the protocol: a store without an index of keywords has no such search.
         search = getattr(self._shared, "search_shared_sparse", None)
-        found: _Entries = () if search is None else await search(query, exclude_agent=agent_id)
+        found: _Entries = (
+            () if search is None else await search(query, exclude_agent=but_not | {agent_id} if but_not else agent_id)
+        )
         return found
+
+
+def _beside(first: tuple[Hit, ...], more: tuple[Hit, ...], crowd: frozenset[str]) -> tuple[Hit, ...]:
+    """Return what the publishers have of the first list, and the list without them, best first."""
+    kept = (*(hit for hit in first if hit.entry.agent_id in crowd), *(more or first))
+    by_id = {hit.entry.id: hit for hit in kept}
+    return tuple(sorted(by_id.values(), key=lambda hit: -hit.score))
 
 
 def nearest(hits: tuple[Hit, ...]) -> _Entries:

@@ -18,7 +18,7 @@ from memcore.backends.deletion import Deletion
 from memcore.backends.events import BackendEvent
 from memcore.backends.facts import FactStore, facts_of
 from memcore.backends.fresh import fresh_record
-from memcore.backends.owner import require_agent_id, require_memory_id
+from memcore.backends.owner import Excluded, require_agent_id, require_memory_id
 from memcore.backends.protocol import MAX_PAGE
 from memcore.backends.record import MemoryRecord, Page
 from memcore.backends.shared import SharedKnowledgeStore
@@ -254,13 +254,13 @@ class CompositeBackend:
         return await self._sharing().publish(agent_id, request, once=once)
 
     async def search_shared(
-        self, query: MemoryQuery, *, exclude_agent: str | None = None, version: int | None = None
+        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
         """Return what matches of the shared knowledge, as the default child ranks it."""
         return await self._sharing().search_shared(query, exclude_agent=exclude_agent, version=version)
 
     async def search_shared_sparse(
-        self, query: MemoryQuery, *, exclude_agent: str | None = None, version: int | None = None
+        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
         """Return the keyword hits of the shared knowledge alone."""
         return await self._sharing().search_shared_sparse(query, exclude_agent=exclude_agent, version=version)

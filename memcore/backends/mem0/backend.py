@@ -5,7 +5,7 @@ The methods stand in the order of the protocols and hand each call to the room t
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from memcore import errors
@@ -22,7 +22,7 @@ from memcore.backends.mem0.search import SearchPlan
 from memcore.backends.mem0.shared_knowledge import SharedKnowledge
 from memcore.backends.mem0.shelf import Shelf
 from memcore.backends.mem0.space import Space
-from memcore.backends.owner import memory_ids, require_agent_id
+from memcore.backends.owner import Excluded, memory_ids, require_agent_id
 from memcore.backends.protocol import MAX_PAGE
 from memcore.backends.record import MemoryRecord, Page
 from memcore.backends.where import Scope, Where
@@ -210,14 +210,21 @@ class Mem0Backend:
         """The share of the vectors in a weighted fusion."""
         return (self._parts.plan if self._opened is None else self._opened.shelves.last().shelf.plan).dense_weight
 
-    async def retrieve_legs(self, agent_id: str, query: MemoryQuery, *, include_shared: bool = False) -> Legs:
+    async def retrieve_legs(
+        self,
+        agent_id: str,
+        query: MemoryQuery,
+        *,
+        include_shared: bool = False,
+        exclude_agents: Collection[str] = (),
+    ) -> Legs:
         """Return the lists of a text query unfused, in one round trip; without a text they are empty."""
         opened, now, text = self._connected(agent_id), self._clock(), query.text
         if text is None:
             return Legs()
         own, others = Space.of_agent(agent_id, query), None
         if include_shared and self._is_sharing and opened.shared is not None:
-            others = await opened.shared.space(query, exclude_agent=agent_id)
+            others = await opened.shared.space(query, exclude_agent=(agent_id, *exclude_agents))
         return await opened.calls.read(
             "retrieve_legs", lambda: opened.shelves.reading().search.legs(own, others, query, text, now=now)
         )
@@ -309,13 +316,13 @@ class Mem0Backend:
         return await self._sharing().publish(agent_id, request, once=once)
 
     async def search_shared(
-        self, query: MemoryQuery, *, exclude_agent: str | None = None, version: int | None = None
+        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
         """Return what matches of the shared knowledge, now or at a version: best first, without a text newest first."""
         return await self._sharing().by_text(query, exclude_agent=exclude_agent, version=version)
 
     async def search_shared_sparse(
-        self, query: MemoryQuery, *, exclude_agent: str | None = None, version: int | None = None
+        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
         """Return the keyword hits of the shared knowledge alone, best first."""
         return await self._sharing().by_words(query, exclude_agent=exclude_agent, version=version)

@@ -13,7 +13,7 @@ from memcore.backends.mem0.fence import Fence
 from memcore.backends.mem0.shelf import Shelf
 from memcore.backends.mem0.shelves import Shelves
 from memcore.backends.mem0.space import Space
-from memcore.backends.owner import SHARED_OWNER, is_memory_id, require_agent_id
+from memcore.backends.owner import SHARED_OWNER, Excluded, is_memory_id, require_agent_id
 from memcore.backends.record import MemoryRecord, Vectors
 from memcore.clock import Clock
 from memcore.errors import MemoryInputError
@@ -74,7 +74,7 @@ class SharedKnowledge:
         return line is not None
 
     async def by_text(
-        self, query: MemoryQuery, *, exclude_agent: str | None, version: int | None
+        self, query: MemoryQuery, *, exclude_agent: Excluded, version: int | None
     ) -> tuple[MemoryEntry, ...]:
         """Return the best entries of a version first, or without a text the newest."""
         at, now, text = await self._checked(version), self._clock(), query.text
@@ -89,7 +89,7 @@ class SharedKnowledge:
         )
 
     async def by_words(
-        self, query: MemoryQuery, *, exclude_agent: str | None, version: int | None
+        self, query: MemoryQuery, *, exclude_agent: Excluded, version: int | None
     ) -> tuple[MemoryEntry, ...]:
         """Return the keyword hits of a version, best first."""
         at, now, text = await self._checked(version), self._clock(), query.text
@@ -100,7 +100,7 @@ class SharedKnowledge:
             "search_shared_sparse", lambda: self._shelves.reading().search.by_words(space, query, text, now=now)
         )
 
-    async def space(self, query: MemoryQuery, *, exclude_agent: str) -> Space:
+    async def space(self, query: MemoryQuery, *, exclude_agent: Excluded) -> Space:
         """Return what a query may find now."""
         return Space.of_shared(query, version=await self.version(), exclude_agent=exclude_agent)
 

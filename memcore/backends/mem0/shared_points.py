@@ -14,6 +14,7 @@ from memcore.backends.mem0.payload import Key, encode_shared
 from memcore.backends.mem0.points import to_records, to_upsert
 from memcore.backends.mem0.where import of_shared, shared, with_ids
 from memcore.backends.mem0.writer import Writer
+from memcore.backends.owner import Excluded
 from memcore.backends.record import MemoryRecord, Vectors
 from memcore.ledger.shared_entry import SharedEntry
 from memcore.models import MemoryEntry, MemoryQuery
@@ -55,7 +56,7 @@ class SharedPoints:
                 )
 
     def newest(
-        self, query: MemoryQuery, *, version: int, exclude_agent: str | None, now: datetime
+        self, query: MemoryQuery, *, version: int, exclude_agent: Excluded, now: datetime
     ) -> tuple[MemoryEntry, ...]:
         """Return what matches a query without a text, newest first."""
 

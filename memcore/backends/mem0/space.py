@@ -8,7 +8,7 @@ from typing import Self
 from qdrant_client.models import Filter
 
 from memcore.backends.mem0.where import of_query, of_shared, of_version, owned, published_by
-from memcore.backends.owner import SHARED_OWNER
+from memcore.backends.owner import SHARED_OWNER, Excluded
 from memcore.models import MemoryQuery
 
 
@@ -33,7 +33,7 @@ class Space:
         return cls(owner=agent_id, everything=owned(agent_id), narrowed=lambda now: of_query(agent_id, query, now=now))
 
     @classmethod
-    def of_shared(cls, query: MemoryQuery, *, version: int, exclude_agent: str | None = None) -> Self:
+    def of_shared(cls, query: MemoryQuery, *, version: int, exclude_agent: Excluded = None) -> Self:
         """Return the space of shared knowledge as it was at a version, without what an agent published itself."""
 
         def narrowed(now: datetime | None) -> Filter:

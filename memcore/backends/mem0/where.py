@@ -17,7 +17,7 @@ from qdrant_client.models import (
 )
 
 from memcore.backends.mem0.payload import LESSON, Key
-from memcore.backends.owner import SHARED_OWNER, memory_ids, require_agent_id
+from memcore.backends.owner import SHARED_OWNER, Excluded, excluded_agents, memory_ids, require_agent_id
 from memcore.backends.where import Where
 from memcore.models import MemoryQuery
 
@@ -80,7 +80,7 @@ def of_version(version: int) -> Filter:
 
 
 def of_shared(
-    query: MemoryQuery, *conditions: Condition, version: int, exclude_agent: str | None = None, now: datetime | None
+    query: MemoryQuery, *conditions: Condition, version: int, exclude_agent: Excluded = None, now: datetime | None
 ) -> Filter:
     """Return the filter for what a query may find of the shared knowledge as it was at a version.
 
@@ -88,12 +88,11 @@ def of_shared(
         query: everything but its text.
         conditions: to narrow it further.
         version: what was published up to it and not retracted by it is found.
-        exclude_agent: whose publications are left out.
+        exclude_agent: whose publications are left out: one agent's, or those of several.
         now: what has expired by then is left out; None finds the expired too (:func:`has_expired`).
     """
     but_not = [_retracted(version)] if now is None else [_retracted(version), *expired(now)]
-    if exclude_agent is not None:
-        but_not.append(_equal(Key.SHARED_BY, require_agent_id(exclude_agent)))
+    but_not += [_equal(Key.SHARED_BY, agent_id) for agent_id in sorted(excluded_agents(exclude_agent))]
     return shared(_published(version), *_asked(query), *conditions, but_not=but_not)
 
 

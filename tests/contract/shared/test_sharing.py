@@ -46,6 +46,8 @@ async def test_a_query_narrows_what_is_found(backend: Sharing, clock: StoppedClo
     for text in (None, "memory"):
         query = MemoryQuery(text=text)
         assert set(await seen(backend, query, exclude_agent="ada")) == {"memory two"}
+        assert set(await seen(backend, query, exclude_agent=("ada",))) == {"memory two"}
+        assert set(await seen(backend, query, exclude_agent=("ada", "bob"))) == set()
         assert set(await seen(backend, query.model_copy(update={"tags": ("red",)}))) == {"memory one"}
         assert set(await seen(backend, query.model_copy(update={"namespaces": frozenset({"other"})}))) == {"memory two"}
         social = frozenset({MemoryCategory.SOCIAL})

@@ -88,6 +88,8 @@ memory.options.task_timeout_hours 24
 memory.retrieval.dense_weight None
 memory.retrieval.sparse True
 memory.retrieval.sparse_term_weight saturated
+memory.retrieval.shared_fraction 0.3
+memory.retrieval.max_per_publisher 3
 memory.consolidation.strategy condense
 memory.consolidation.condense.keep_share 0.5
 memory.consolidation.condense.target_tokens 800

@@ -149,12 +149,15 @@ def _memory(memory_id: str, text: str, name: str, origin: str) -> ScoredMemory:
         return made.model_copy(update={"entry": made.entry.model_copy(update={"agent_id": name})})
     if origin == "own":
         return made
-    fields = {"is_human": True, "name": name} if origin == "by a person" else {"agent_id": name, "seniority": "senior"}
+    author = OrgFactAuthor.model_construct(
+        agent_id=name if origin == "by an agent" else None,
+        seniority=None,
+        autonomy_level=None,
+        is_human=origin == "by a person",
+        name=name if origin == "by a person" else None,
+    )
     fact = made.entry.model_copy(update={"agent_id": ORGANISATION, "namespace": "org:adr"})
-    return made.model_copy(update={"entry": fact, "author": OrgFactAuthor.model_construct(**{**_NOBODY, **fields})})
-
-
-_NOBODY = {"agent_id": None, "seniority": None, "autonomy_level": None, "is_human": False, "name": None}
+    return made.model_copy(update={"entry": fact, "author": author})
 
 
 def test_the_default_estimator_counts_four_characters_to_a_token() -> None:

@@ -3,6 +3,8 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,11 +14,12 @@ from retrieving import HybridBackend, PlainBackend, SharedStore, hits, near
 from scored import entries, entry, scored, scored_memories
 
 from memcore.backends.facts import ORGANISATION
+from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.legs import Hit, Legs
 from memcore.config.fusion import FusionStrategy
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.config.write_access import OrgFactCategory, SeniorityLevel
-from memcore.models import MemoryEntry
+from memcore.models import MemoryCategory, MemoryEntry, MemoryStoreRequest
 from memcore.org_models import OrgFact, OrgFactAuthor
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.formatter import fit_parts, format_fitting
@@ -222,3 +225,51 @@ async def test_policies_that_agents_wrote_lead_within_the_shared_part() -> None:
     messages = await strategy.prepare_messages("ada", "what?", 10_000)
     origins = re.findall(r"<memory-entry (\w+)=", messages[-1].content)
     assert origins == ["organisation"] * 6 + ["own"] * 14
+
+
+@pytest.mark.parametrize("config", [_DEFAULTS, _RRF], ids=["weighted", "rrf"])
+async def test_where_one_publisher_fills_the_answer_the_store_is_asked_once_more_without_it(
+    config: MemoryRetrievalConfig,
+) -> None:
+    honest = entry("honest", "honest note", relevance=0.2, agent_id="bob")
+
+    class Short(HybridBackend):
+        """A store whose answer is no longer than forty, as every store's ends somewhere."""
+
+        async def retrieve_legs(self, *args: Any, **more: Any) -> Legs:
+            legs = await super().retrieve_legs(*args, **more)
+            return replace(legs, shared_dense=legs.shared_dense[:40], shared_sparse=legs.shared_sparse[:40])
+
+    every = (*_HOSTILE, honest)
+    backend = Short(Legs(dense=near(*_OWN), shared_dense=near(*every), shared_sparse=_loud(every, 12.0)))
+    strategy = ContextInjectionStrategy(
+        backend=backend, config=config.model_copy(update={"min_relevance": 0.0}), shared_store=backend
+    )
+    messages = await strategy.prepare_messages("ada", "what?", 10_000)
+    assert "honest note" in messages[-1].content
+    assert messages[-1].content.count('by="mallory"') == 3
+    assert backend.excluded == [frozenset({"mallory"})]
+    # Two publishers with three each fill the part: nothing is asked again.
+    two = _publishers(2, 20)
+    backend = Short(Legs(dense=near(*_OWN), shared_dense=near(*two), shared_sparse=_loud(two, 12.0)))
+    strategy = ContextInjectionStrategy(backend=backend, config=config, shared_store=backend)
+    await strategy.prepare_messages("ada", "what?", 10_000)
+    assert backend.excluded == []
+
+
+async def test_a_company_store_finds_others_beside_one_that_publishes_much() -> None:
+    backend = InMemoryBackend(company="acme")
+    await backend.connect()
+
+    async def publish(agent_id: str, text: str) -> None:
+        await backend.publish(agent_id, MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content=text))
+
+    await publish("bob", "the honest note")
+    for number in range(40):
+        await publish("mallory", f"the loud note {number}")
+    # Newest first and twenty at most: the honest note is the oldest.
+    config = _LINEAR.model_copy(update={"min_relevance": 0.0})
+    strategy = ContextInjectionStrategy(backend=backend, config=config, shared_store=backend)
+    messages = await strategy.prepare_messages("ada", "note", 10_000)
+    assert "the honest note" in messages[-1].content
+    assert messages[-1].content.count('by="mallory"') == 3
