@@ -189,6 +189,8 @@ EFFECTS = {
             "min_relevance": _retrieval(prompt, 0.9),
             "max_memories": _retrieval(prompt, 1),
             "include_shared": _retrieval(prompt, value=False),
+            "shared_fraction": _retrieval(prompt, 0.0, given={"max_memories": 4}),
+            "max_per_publisher": _retrieval(prompt, 1),
             "default_relevance": _retrieval(prompt, 0.9, given={"fusion_strategy": "linear"}),
             "injection_point": _retrieval(prompt, "user"),
             "non_inferable_only": _retrieval(prompt, value=True),

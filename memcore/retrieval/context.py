@@ -102,7 +102,8 @@ class ContextInjectionStrategy:
         self._hierarchical = hierarchical_retriever if config.retriever == "hierarchical" else None
         self._reranker = reranker if config.query_specific_rerank_enabled else None
         self._core_policies = tuple(core_policies)
-        self._organisation = Organisation(organisation, clock=clock, max_facts=max_facts)
+        self._organisation = Organisation(organisation, clock=clock)
+        self._max_facts = max_facts
         self._similarity = similarity_fn
         self._use_recorder = use_recorder
         self._clock = clock
@@ -252,14 +253,16 @@ class ContextInjectionStrategy:
         own = [each for each in ranked if not each.is_shared][: self._pool]
         shared: list[ScoredMemory] = []
         published: Counter[str] = Counter()
+        facts_left = self._max_facts
         for each in ranked:
-            if not each.is_shared or len(shared) == self._pool:
+            if not each.is_shared or len(shared) == self._pool or (each.is_fact and not facts_left):
                 continue
             if each.publisher is not None:
                 published[each.publisher] += 1
                 if published[each.publisher] > self._config.max_per_publisher:
                     continue
             shared.append(each)
+            facts_left -= each.is_fact
         kept = {each.entry.id for each in (*own, *shared)}
         return tuple(each for each in ranked if each.entry.id in kept)
 

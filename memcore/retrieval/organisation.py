@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from itertools import islice
 
 from memcore.backends.facts import ORGANISATION, FactStore, HoldsFacts
 from memcore.backends.legs import Legs
@@ -33,13 +32,11 @@ class Organisation:
     Args:
         holder: the backend beside whose memories facts lie; None for none.
         clock: the time.
-        max_facts: most facts of those found that one prompt holds; policies do not count.
     """
 
-    def __init__(self, holder: HoldsFacts | None, *, clock: Clock, max_facts: int) -> None:
+    def __init__(self, holder: HoldsFacts | None, *, clock: Clock) -> None:
         self._holder = holder
         self._clock = clock
-        self._max_facts = max_facts
         self._reading = asyncio.Lock()
         self._read_at: datetime | None = None
         self._policies: tuple[OrgFact, ...] = ()
@@ -60,20 +57,17 @@ class Organisation:
     async def checked(self, agent_id: str, found: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
         """Return what was found without versions of facts that stand no more, and without policies, which lead anyway.
 
-        Of the facts that stand the best are left, as many as a prompt may hold. Where the ledger cannot say what
-        stands, none is.
+        Each fact that stands has its author. Where the ledger cannot say what stands, no fact is left.
         """
         shown = {memory.entry.id: shown_by(memory.entry) for memory in found if memory.is_fact}
         if not shown:
             return found
         standing = await self._standing(agent_id, {fact.fact_id for fact in shown.values() if fact is not None})
-        # In the order of what was found, which is best first.
-        stand = (
-            (key, standing[fact.fact_id][1].author)
+        authors = {
+            key: standing[fact.fact_id][1].author
             for key, fact in shown.items()
             if fact is not None and fact.fact_id in standing and standing[fact.fact_id][0] == fact.version
-        )
-        authors = dict(islice(stand, self._max_facts))
+        }
         return tuple(
             memory.model_copy(update={"author": authors[memory.entry.id]}) if memory.is_fact else memory
             for memory in found

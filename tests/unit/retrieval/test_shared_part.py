@@ -192,7 +192,9 @@ def test_the_limit_is_for_agents_whatever_they_write_and_not_for_people() -> Non
     published = scored("p", 0.8, is_shared=True)
     published = published.model_copy(update={"entry": published.entry.model_copy(update={"agent_id": "bob"})})
     pooled = strategy._pooled((*of_bob, *of_people, published))
-    assert pooled == (*of_bob[:3], *of_people)
+    # Five facts at most, and what an agent wrote beyond its limit takes no place of them.
+    assert pooled == (*of_bob[:3], *of_people[:2])
+    assert strategy._pooled((*of_people, published)) == (*of_people[:5], published)
 
 
 class _Policies:
