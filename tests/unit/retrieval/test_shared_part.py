@@ -91,6 +91,13 @@ async def test_copies_that_others_publish_do_not_make_ones_own_redundant() -> No
     assert ("own", same) in await shown(own, copies, config)
 
 
+async def test_what_repeats_ones_own_comes_last_of_what_others_publish() -> None:
+    same = "the disk of the build host is full"
+    theirs = (entry("copy", same, relevance=0.9, agent_id="bob"), entry("new", "news", relevance=0.6, agent_id="cleo"))
+    config = _DIVERSE.model_copy(update={"max_memories": 2, "diversity_lambda": 0.3, "shared_fraction": 0.5})
+    assert await shown((entry("mine", same, relevance=0.8),), theirs, config) == [("own", same), ("shared", "news")]
+
+
 def _publishers(number: int, each: int) -> tuple[MemoryEntry, ...]:
     return tuple(
         entry(f"s{who}-{i}", f"note {who}-{i}", relevance=0.9, agent_id=f"agent{who}")
