@@ -10,8 +10,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from memcore import ids
-from memcore.backends.protocol import BatchBackend
-from memcore.backends.record import MemoryRecord
 from memcore.backends.where import Where
 from memcore.clock import Clock, utc_now
 from memcore.config.ledger_urls import LedgerUrls
@@ -20,6 +18,8 @@ from memcore.ledger.booking import Booking, Removal
 from memcore.ledger.run import NewRun
 
 if TYPE_CHECKING:
+    from memcore.backends.protocol import BatchBackend
+    from memcore.backends.record import MemoryRecord
     from memcore.ledger.ledger import Ledger
 
 #: Times that the memory is looked at anew before the caller hears of it: another process deletes it at the same moment.
@@ -46,7 +46,7 @@ class Deletion:
         self._clock = clock
         self._ledger: Ledger | None = None
 
-    async def delete(self, backend: BatchBackend, agent_id: str, memory_id: str) -> bool:
+    async def delete(self, backend: "BatchBackend", agent_id: str, memory_id: str) -> bool:
         """Delete the memory; False when this agent has none with that id.
 
         Raises:
@@ -85,7 +85,7 @@ class Deletion:
     def _removals(self, memory_id: str) -> tuple[Removal, ...]:
         return self._opened().journal.removals([memory_id])
 
-    def _decided(self, record: MemoryRecord, known: tuple[Removal, ...]) -> Removal:
+    def _decided(self, record: "MemoryRecord", known: tuple[Removal, ...]) -> Removal:
         """Return the booking that deletes the memory: one that was left behind, or a new one."""
         ledger, memory_id = self._opened(), record.entry.id
         for removal in known:
@@ -123,7 +123,7 @@ class Deletion:
             memory_id=memory_id, booking_id=booking.booking_id, run_id=run.run_id, reason="deleted", is_open=True
         )
 
-    async def _carry_out(self, backend: BatchBackend, record: MemoryRecord, removal: Removal) -> None:
+    async def _carry_out(self, backend: "BatchBackend", record: "MemoryRecord", removal: Removal) -> None:
         agent_id, memory_id = record.entry.agent_id, record.entry.id
         where = Where(agent_id=agent_id, ids=frozenset({memory_id}), created_before=record.entry.created_at + _MOMENT)
         for _ in range(_LOOKS):
@@ -141,7 +141,7 @@ class Deletion:
             raise MemoryStoreError(f"memory {memory_id} was deleted, and is still there; try again")
         await asyncio.to_thread(self._settle, removal)
 
-    async def _stands(self, backend: BatchBackend, record: MemoryRecord) -> bool:
+    async def _stands(self, backend: "BatchBackend", record: "MemoryRecord") -> bool:
         found = await backend.get_many(record.entry.agent_id, [record.entry.id])
         return any(each.entry.created_at == record.entry.created_at for each in found)
 
