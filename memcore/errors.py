@@ -5,6 +5,7 @@
     MemoryError                      (shadows the builtin: import it as ``from memcore import errors``)
     ├── MemoryConnectionError        retryable: a backend cannot be reached
     ├── MemoryStoreError             retryable: a store or delete failed
+    │   └── MemoryDiskFullError      retryable: the disk has no room; make some, and it goes on
     ├── MemoryRetrievalError         retryable: a search, get, scan or count failed
     ├── MemoryEmbeddingError         retryable: an embedder failed
     ├── MemoryNotFoundError          the id names nothing
@@ -47,6 +48,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from pathlib import Path
 
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
@@ -72,6 +74,16 @@ class MemoryStoreError(MemoryError):
     """A write or delete failed; nothing is known to have changed."""
 
     is_retryable = True
+
+
+class MemoryDiskFullError(MemoryStoreError):
+    """The disk has no room: nothing was sent or written; make room, and try again."""
+
+    @classmethod
+    def of(cls, folder: "Path", *, free: int, least: int) -> Self:
+        """Name the folder, and how many bytes are free of how many that must stay so."""
+        space = f"{free // 2**20} MiB are free, and {least // 2**20} MiB must stay so"
+        return cls(f"the disk of {folder} is full: {space}; nothing new is taken until there is room")
 
 
 class MemoryRetrievalError(MemoryError):

@@ -49,7 +49,10 @@ class CollectionCalls:
 
     async def listed(self, request: Request) -> Response:
         """List the collections."""
-        return ok(request, {"collections": [{"name": name} for name in sorted(self._store.collections)]})
+        return ok(
+            request,
+            {"collections": [{"name": name} for name in sorted({*self._store.collections, *self._store.refused})]},
+        )
 
     async def exists(self, request: Request) -> Response:
         """Say whether a name is a collection's or an alias's."""

@@ -62,7 +62,7 @@ class Upkeep:
 
     async def _tend(self, collection: Collection) -> None:
         if collection.commit.pending:
-            await collection.commit.settle()
+            await collection.settle()
         # the collection may have been deleted meanwhile
         if collection is not self._store.collections.get(collection.name):
             return

@@ -42,7 +42,11 @@ class WriteCalls:
 
     async def _read(self, request: Request) -> tuple[Collection, dict[str, Any]]:
         # the collection first: a missing one is told before a wrong body is
-        return self._store.collection(request.path_params["name"]), await body_of(request)
+        collection = self._store.collection(request.path_params["name"])
+        if not request.url.path.endswith("/delete"):
+            # What removes something is taken on a full disk too: it makes room, and needs little.
+            self._store.refuse_when_full()
+        return collection, await body_of(request)
 
     async def _write(
         self, request: Request, collection: Collection, operations: Sequence[writes.Operation]

@@ -139,11 +139,26 @@ def test_a_taken_port_is_told(tmp_path: Path) -> None:
         assert f"port {port}" in done.stderr
 
 
-def test_a_collection_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+def test_a_collection_that_cannot_be_opened_is_named_and_the_others_are_served(tmp_path: Path) -> None:
     (tmp_path / "data" / "collections" / "odd").mkdir(parents=True)
-    done = _run("--data", str(tmp_path / "data"), "--without-api-key")
-    assert done.returncode == 2
-    assert "odd cannot be opened" in done.stderr
+    with store_server(tmp_path) as address, httpx.Client(base_url=address.url) as asking:
+        _create(address)
+        refused = asking.get("/readyz")
+        assert (refused.status_code, "odd" in refused.text) == (200, False)
+        assert "1 collections are refused" in refused.text
+        asking.headers["api-key"] = address.api_key
+        (issue,) = asking.get("/issues").json()["result"]["issues"]
+        assert issue["related_collection"] == "odd"
+        assert "`memtend vectors restore odd --from BACKUP`" in issue["description"]
+        for call in ("/collections/odd", "/collections/odd/points/1"):
+            answer = asking.get(call)
+            assert (answer.status_code, answer.json()["status"]["error"]) == (503, issue["description"])
+        assert asking.put("/collections/odd", json={"vectors": {"size": 4, "distance": "Dot"}}).status_code == 503
+        assert asking.get("/collections/odd/exists").json()["result"] == {"exists": True}
+        assert asking.get(f"/collections/{NAME}").status_code == 200
+        # it may be thrown away, by its name and nothing else
+        assert asking.delete("/collections/odd").json()["result"] is True
+        assert "odd" not in asking.get("/collections").text
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,37 @@
+"""Free space on a disk: new work is refused before the disk is full, so that what was accepted can be finished.
+
+A look costs two microseconds, so it is taken before every job and every write.
+"""
+
+import errno
+import os
+from pathlib import Path
+
+from memcore.errors import MemoryDiskFullError
+
+#: Bytes that stay free of new jobs (128 MiB): the jobs that wait already still need room in the store, in the ledger
+#: and in the broker's log.
+FOR_JOBS = 134_217_728
+
+#: Bytes that stay free of writes to the store (32 MiB, its largest request): its engine writes through memory maps, and
+#: the system kills a process that touches a page for which there is no room.
+FOR_WRITES = 33_554_432
+
+#: What the system says when there is no room: the disk is full, or the user's share of it.
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def refuse_when_low(folder: Path, *, least: int) -> None:
+    """Raise MemoryDiskFullError when the folder's disk has fewer free bytes than that; a missing folder passes."""
+    try:
+        status = os.statvfs(folder)
+    except OSError:
+        return
+    free = status.f_bavail * status.f_frsize
+    if free < least:
+        raise MemoryDiskFullError.of(folder, free=free, least=least)
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Tell whether the system failed for want of room on a disk."""
+    return isinstance(error, OSError) and error.errno in _FULL
