@@ -115,7 +115,8 @@ def restore(data: Path, name: str, *, backup: Path) -> int:
 def accept(data: Path, name: str) -> tuple[int, int | None]:
     """Serve what is left of a refused collection, and return how many points that are, of how many at least.
 
-    What its log still holds is replayed over what its segments hold.
+    What its log still holds is replayed over what its segments hold. Points that were removed last may come back with
+    them, where what said so is lost.
 
     Raises:
         MemoryConfigError: a server owns the folder, the collection is not refused, or nothing of it can be read.
@@ -147,14 +148,14 @@ def _rebuild(folder: Path) -> int:
     source = _source(folder)
     if source is None or not _reaches_back(source / LOG):
         raise DamagedError("its write-ahead log does not reach back to the beginning")
-    least, operation = least_points(folder), noted_operation(folder)
-    if least is None or operation is None:
+    least = least_points(folder)
+    if least is None:
         raise DamagedError("nobody wrote down how much it held")
     aside = folder / _REBUILDING
     shutil.rmtree(aside, ignore_errors=True)
     copy_tree(source / LOG, aside / LOG, without=(_FIRST_INDEX,))
-    points, replayed = _finished(folder, aside), last_operation(aside)
-    if points < least or replayed is None or replayed < operation:
+    points = _finished(folder, aside)
+    if points < least or (last_operation(aside) or 0) < (noted_operation(folder) or 0):
         raise DamagedError(f"its write-ahead log holds {points} of at least {least} points")
     _put_in_place(folder, aside, points)
     return points
