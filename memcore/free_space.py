@@ -17,6 +17,9 @@ FOR_JOBS = 134_217_728
 #: the system kills a process that touches a page for which there is no room.
 FOR_WRITES = 33_554_432
 
+#: Bytes that stay free of removals from the store (4 MiB): the log grows by them too, if little.
+FOR_REMOVALS = 4_194_304
+
 #: What the system says when there is no room: the disk is full, or the user's share of it.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 

@@ -86,6 +86,7 @@ class CollectionCalls:
         """Index a payload field."""
         collection, wait = self._store.collection(request.path_params["name"]), switch(request, "wait")
         given = await model_of(request, rest.CreateFieldIndex)
+        self._store.refuse_when_full()
         if given.field_schema is None:
             raise BadRequestError("Wrong input: Can't auto-detect field type, please specify `field_schema`")
         with engine_errors():

@@ -110,10 +110,10 @@ class Store:
         """Say whether a collection (not an alias) has that name; a refused one does."""
         return name in self.collections or name in self.refused
 
-    def refuse_when_full(self) -> None:
-        """Raise DiskFullError when there is too little room for a write that adds something."""
+    def refuse_when_full(self, *, least: int = FOR_WRITES) -> None:
+        """Raise DiskFullError when there is too little room for a write."""
         try:
-            refuse_when_low(self._data, least=FOR_WRITES)
+            refuse_when_low(self._data, least=least)
         except MemoryDiskFullError as error:
             raise DiskFullError(str(error)) from None
 

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from memcore.free_space import FOR_REMOVALS, FOR_WRITES
 from memcore.vectorstore import writes
 from memcore.vectorstore.answers import ok, updated
 from memcore.vectorstore.bodies import body_of, switch
@@ -43,9 +44,9 @@ class WriteCalls:
     async def _read(self, request: Request) -> tuple[Collection, dict[str, Any]]:
         # the collection first: a missing one is told before a wrong body is
         collection = self._store.collection(request.path_params["name"])
-        if not request.url.path.endswith("/delete"):
-            # What removes something is taken on a full disk too: it makes room, and needs little.
-            self._store.refuse_when_full()
+        # What removes something makes room, and needs little.
+        removes = request.url.path.endswith("/delete")
+        self._store.refuse_when_full(least=FOR_REMOVALS if removes else FOR_WRITES)
         return collection, await body_of(request)
 
     async def _write(
