@@ -13,16 +13,19 @@ from uuid import UUID
 
 import pytest
 import qdrant_edge as edge
+from httpx import ASGITransport, AsyncClient
 from qdrant_client.http import models as rest
 
 from memcore import free_space
 from memcore.errors import MemoryConfigError, MemoryDiskFullError
 from memcore.vectorstore import payload_index, recovery
+from memcore.vectorstore.app import build_app
 from memcore.vectorstore.collection import Collection
 from memcore.vectorstore.completeness import DamagedError, least_points
 from memcore.vectorstore.durable import copy_tree
 from memcore.vectorstore.refusal import UnavailableError
 from memcore.vectorstore.store import Store
+from memcore.vectorstore.upkeep import Upkeep
 from memcore.vectorstore.writes import delete, upsert
 
 CREATED = rest.CreateCollection(
@@ -244,6 +247,44 @@ async def test_on_a_full_disk_nothing_is_taken_for_damaged(
             Store(folder)
     assert not list((folder / "collections" / NAME).glob("damaged-*"))
     assert await _is_served(folder)
+
+
+async def test_a_full_disk_takes_no_more_points_but_lets_them_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await _filled(tmp_path / "data", checkpoints=False)
+    collection = store.collection(NAME)
+    free = [free_space.FOR_WRITES - 1]
+    monkeypatch.setattr(free_space.os, "statvfs", lambda _: os.statvfs_result((1, 1, 9, 9, free[0], 0, 0, 0, 0, 255)))
+    app = ASGITransport(build_app(store, api_key=None, monotonic=monotonic))
+    url = f"/collections/{NAME}"
+    async with AsyncClient(transport=app, base_url="http://store") as asking:
+        body = {"points": [_row(1000)]}
+        refused = [
+            await asking.put(f"{url}/points", json=body),
+            await asking.post(f"{url}/points/batch", json={"operations": [{"upsert": body}]}),
+            await asking.post(f"{url}/points/payload", json={"payload": {"a": 1}, "filter": {}}),
+            await asking.put("/collections/new", json={"vectors": {"size": 4, "distance": "Dot"}}),
+            await asking.put(f"{url}/index", json={"field_name": "n", "field_schema": "integer"}),
+        ]
+        assert [answer.status_code for answer in refused] == [507] * len(refused)
+        told = refused[0].json()["status"]["error"]
+        assert told.startswith(f"the disk of {tmp_path / 'data'} is full: 31 MiB are free, and 32 MiB must stay so")
+        assert _is_whole(collection)
+        gone = {"points": [_row(50)["id"]]}
+        assert (await asking.post(f"{url}/points/delete", json=gone)).status_code == 200
+        assert (await asking.post(f"{url}/points/count", json={})).json()["result"] == {"count": len(WHOLE) - 1}
+        flushed = []
+        monkeypatch.setattr(Collection, "checkpoint", flushed.append)
+        collection.used_at -= 60
+        await Upkeep(store, monotonic=monotonic).round()
+        assert flushed == [], "a checkpoint would fail half-way"
+        free[0] = free_space.FOR_REMOVALS - 1
+        assert (await asking.post(f"{url}/points/delete", json=gone)).status_code == 507
+        free[0] = free_space.FOR_WRITES
+        assert (await asking.put(f"{url}/points", json=body)).status_code == 200
+    monkeypatch.undo()
+    await store.close()
 
 
 async def test_a_removal_is_noted_before_it_happens(tmp_path: Path) -> None:
