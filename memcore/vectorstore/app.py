@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from memcore.vectorstore.answers import ok, refusal
+from memcore.vectorstore.answers import refusal
 from memcore.vectorstore.collection_calls import CollectionCalls
 from memcore.vectorstore.gate import Gate
 from memcore.vectorstore.read_calls import ReadCalls
@@ -54,18 +54,10 @@ def build_app(store: Store, *, api_key: str | None, monotonic: Callable[[], floa
             f"{refused} collections are refused: GET /issues" if refused else "all shards are ready"
         )
 
-    async def issues(request: Request) -> Response:
-        found = [
-            {"id": f"collection/{name}", "description": reason, "related_collection": name}
-            for name, reason in sorted(store.refused.items())
-        ]
-        return ok(request, {"issues": found})
-
     return Starlette(
         routes=[
             Route("/", _version, methods=["GET"]),
             *(Route(path, healthy, methods=["GET"]) for path in ("/healthz", "/livez", "/readyz")),
-            Route("/issues", issues, methods=["GET"]),
             *CollectionCalls(store).routes(),
             *ReadCalls(store).routes(),
             *WriteCalls(store).routes(),

@@ -34,6 +34,7 @@ class CollectionCalls:
         """Return the routes of these calls."""
         one = "/collections/{name}"
         return [
+            Route("/issues", self.issues, methods=["GET"]),
             Route("/collections", self.listed, methods=["GET"]),
             Route("/collections/aliases", self.change_aliases, methods=["POST"]),
             Route("/aliases", self.aliases, methods=["GET"]),
@@ -46,6 +47,14 @@ class CollectionCalls:
             Route(one + "/index", self.create_index, methods=["PUT"]),
             Route(one + "/index/{field:path}", self.delete_index, methods=["DELETE"]),
         ]
+
+    async def issues(self, request: Request) -> Response:
+        """List the collections that are refused, each with the sentence that says why and what restores it."""
+        found = [
+            {"id": f"collection/{name}", "description": reason, "related_collection": name}
+            for name, reason in sorted(self._store.refused.items())
+        ]
+        return ok(request, {"issues": found})
 
     async def listed(self, request: Request) -> Response:
         """List the collections."""

@@ -1,5 +1,6 @@
 """The store server as a process: killed, stopped, started twice, started wrongly."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,9 +10,14 @@ from pathlib import Path
 
 import httpx
 import pytest
+from commands import CommandLine
+from pydantic import SecretStr
 from qdrant_client import models as m
 from qdrant_client.http.exceptions import ResponseHandlingException
 from servers import StoreAddress, start_store, stop, store_server
+
+from memcore.config.settings import Settings
+from ops.cli.doctor import collections
 
 NAME = "memories"
 
@@ -159,6 +165,44 @@ def test_a_collection_that_cannot_be_opened_is_named_and_the_others_are_served(t
         # it may be thrown away, by its name and nothing else
         assert asking.delete("/collections/odd").json()["result"] is True
         assert "odd" not in asking.get("/collections").text
+
+
+def test_a_person_sees_a_refused_collection_and_brings_it_back(tmp_path: Path) -> None:
+    home, backup = tmp_path / "home", tmp_path / "backup"
+    (home / "data").mkdir(parents=True)
+    (home / "data" / "vectors").symlink_to(tmp_path / "data")
+    with store_server(tmp_path) as address:
+        _create(address)
+        client = address.client()
+        client.upsert(NAME, [_point(number) for number in range(300)], wait=True)
+        client.close()
+    shutil.copytree(tmp_path / "data", backup / "data" / "vectors")
+    memtend = CommandLine(home=home)
+    assert "not refused" in memtend("vectors", "accept", NAME).err
+    (state,) = (tmp_path / "data").rglob("segment.json")
+    for way in (("restore", NAME, "--from", str(backup)), ("accept", NAME)):
+        state.write_text("{")
+        # nobody knows how much it held, so that its log cannot prove that it has all
+        (tmp_path / "data" / "collections" / NAME / "points.count").unlink()
+        with store_server(tmp_path) as address:
+            settings = Settings(
+                broker_url="redis://127.0.0.1:1/0",
+                database_url="sqlite:///none",
+                qdrant_url=address.url,
+                qdrant_api_key=SecretStr(address.api_key),
+                home=home,
+            )
+            (seen,) = collections(settings)
+            assert (seen.check, seen.ok) == (f"collection {NAME}", False)
+            assert f"`memtend vectors {way[0]} {NAME}" in seen.seen
+            assert "is owned by another store server" in memtend("vectors", *way).err
+        assert "300" in memtend.ok("vectors", *way).out
+        with store_server(tmp_path) as address:
+            client = address.client()
+            assert client.count(NAME).count == 300
+            assert list(collections(settings.model_copy(update={"qdrant_url": address.url}))) == []
+            client.close()
+        (state,) = (tmp_path / "data" / "collections" / NAME / "shard").rglob("segment.json")
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
