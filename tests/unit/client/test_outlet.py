@@ -5,7 +5,6 @@ import pytest
 from celery import Celery
 from redis.exceptions import ResponseError
 
-from memcore import free_space
 from memcore.client import MemoryClient
 from memcore.client.client import broker_disk
 from memcore.client.outlet import CHUNK_BYTES, CHUNK_JOBS, Outlet, chunks
@@ -56,7 +55,7 @@ def test_a_client_refuses_what_carries_memories_while_the_brokers_disk_is_nearly
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free = [FOR_JOBS - 1]
-    monkeypatch.setattr(free_space.os, "statvfs", lambda _: os.statvfs_result((1, 1, 9, 9, free[0], 0, 0, 0, 0, 255)))
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((1, 1, 9, 9, free[0], 0, 0, 0, 0, 255)))
     sent: list[object] = []
     monkeypatch.setattr(Outlet, "publish", lambda *given, **_: sent.append(given))
     request = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="a fact")

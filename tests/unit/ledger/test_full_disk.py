@@ -8,7 +8,6 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
-from memcore import free_space
 from memcore.errors import MemoryConnectionError, MemoryDiskFullError
 from memcore.ledger.engine import Database
 
@@ -45,7 +44,7 @@ def test_what_sqlite_says_on_a_full_disk_too_is_judged_by_the_disk(
 ) -> None:
     cause = sqlite3.OperationalError("disk I/O error")
     cause.sqlite_errorcode = code | 0x300
-    monkeypatch.setattr(free_space.os, "statvfs", lambda _: os.statvfs_result((1, 1, 9, 9, free, 0, 0, 0, 0, 255)))
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((1, 1, 9, 9, free, 0, 0, 0, 0, 255)))
     for way in (database.read, database.write):
         with pytest.raises(kind) as told, way():
             raise OperationalError("SELECT 1", {}, cause)

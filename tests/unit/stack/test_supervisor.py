@@ -20,7 +20,6 @@ from stacks import wait_until
 
 from memcore.errors import MemoryConfigError, MemoryConnectionError
 from workers.heartbeat import STALE_SECONDS, Heartbeat
-from workers.stack import process as processes
 from workers.stack import supervisor as supervising
 from workers.stack.home import Home
 from workers.stack.part import START_LIMIT, STOP_LIMIT, Part
@@ -190,9 +189,14 @@ def test_a_state_that_cannot_be_written_is_said_once_and_stops_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     looks: list[object] = []
+
+    def write(*given: object) -> None:
+        looks.append(given)
+        _no_room()
+
     with monkeypatch.context() as full:
         full.setattr(supervising, "STATE_SECONDS", 0.0)
-        full.setattr(supervising, "write_state", lambda *given: (looks.append(given), _no_room()))
+        full.setattr(supervising, "write_state", write)
         made = watched(make_part("one"))
         pid = made._members[0].pid
         assert pid is not None
@@ -211,7 +215,7 @@ def test_a_part_that_cannot_be_started_is_tried_again_until_it_can(
     made = watched(make_part("one"), make_part("two"))
     member = made._members[0]
     with monkeypatch.context() as full:
-        full.setattr(processes.subprocess, "Popen", _no_room)
+        full.setattr(subprocess, "Popen", _no_room)
         first = member.pid
         assert first is not None
         os.kill(first, signal.SIGKILL)
@@ -226,7 +230,7 @@ def test_a_part_for_which_there_is_no_room_at_the_start_is_named(
 ) -> None:
     made = supervise(make_part("one"))
     with monkeypatch.context() as full:
-        full.setattr(processes.subprocess, "Popen", _no_room)
+        full.setattr(subprocess, "Popen", _no_room)
         with pytest.raises(MemoryConnectionError, match=r"one could not be started \(No space left on device\)"):
             made.start()
 

@@ -242,7 +242,7 @@ async def test_on_a_full_disk_nothing_is_taken_for_damaged(
     (path,) = folder.rglob("mutable_id_tracker.mappings")
     _cut(path, 100)
     with monkeypatch.context() as full:
-        full.setattr(free_space.os, "statvfs", lambda _: os.statvfs_result((4096, 4096, 100, 0, 0, 0, 0, 0, 0, 255)))
+        full.setattr(os, "statvfs", lambda _: os.statvfs_result((4096, 4096, 100, 0, 0, 0, 0, 0, 0, 255)))
         with pytest.raises(MemoryDiskFullError, match="is full"):
             Store(folder)
     assert not list((folder / "collections" / NAME).glob("damaged-*"))
@@ -255,7 +255,7 @@ async def test_a_full_disk_takes_no_more_points_but_lets_them_go(
     store = await _filled(tmp_path / "data", checkpoints=False)
     collection = store.collection(NAME)
     free = [free_space.FOR_WRITES - 1]
-    monkeypatch.setattr(free_space.os, "statvfs", lambda _: os.statvfs_result((1, 1, 9, 9, free[0], 0, 0, 0, 0, 255)))
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((1, 1, 9, 9, free[0], 0, 0, 0, 0, 255)))
     app = ASGITransport(build_app(store, api_key=None, monotonic=monotonic))
     url = f"/collections/{NAME}"
     async with AsyncClient(transport=app, base_url="http://store") as asking:
@@ -274,7 +274,7 @@ async def test_a_full_disk_takes_no_more_points_but_lets_them_go(
         gone = {"points": [_row(50)["id"]]}
         assert (await asking.post(f"{url}/points/delete", json=gone)).status_code == 200
         assert (await asking.post(f"{url}/points/count", json={})).json()["result"] == {"count": len(WHOLE) - 1}
-        flushed = []
+        flushed: list[Collection] = []
         monkeypatch.setattr(Collection, "checkpoint", flushed.append)
         collection.used_at -= 60
         await Upkeep(store, monotonic=monotonic).round()
