@@ -17,7 +17,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException
 from servers import StoreAddress, start_store, stop, store_server
 
 from memcore.config.settings import Settings
-from ops.cli.doctor import collections
+from ops.cli.server_looks import collections
 
 NAME = "memories"
 
