@@ -48,7 +48,6 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from pathlib import Path
 
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
@@ -78,12 +77,6 @@ class MemoryStoreError(MemoryError):
 
 class MemoryDiskFullError(MemoryStoreError):
     """The disk has no room: nothing was sent or written; make room, and try again."""
-
-    @classmethod
-    def of(cls, folder: "Path", *, free: int, least: int) -> Self:
-        """Name the folder, and how many bytes are free of how many that must stay so."""
-        space = f"{free // 2**20} MiB are free, and {least // 2**20} MiB must stay so"
-        return cls(f"the disk of {folder} is full: {space}; nothing new is taken until there is room")
 
 
 class MemoryRetrievalError(MemoryError):
@@ -334,12 +327,7 @@ class OrgMemoryWriteError(OrgMemoryError, MemoryStoreError):
 
 
 class OrgMemoryAccessDeniedError(OrgMemoryError):
-    """The author may not write facts of this category; nothing was written.
-
-    Args:
-        category: of the fact.
-        reason: one sentence that says who may.
-    """
+    """The author may not write facts of this ``category``; the ``reason`` says who may. Nothing was written."""
 
     def __init__(self, category: str, reason: str) -> None:
         """Keep the category beside the sentence."""

@@ -31,8 +31,10 @@ def refuse_when_low(folder: Path, *, least: int) -> None:
     except OSError:
         return
     free = status.f_bavail * status.f_frsize
-    if free < least:
-        raise MemoryDiskFullError.of(folder, free=free, least=least)
+    # No blocks at all: no disk, but a folder of the system's own.
+    if status.f_blocks and free < least:
+        space = f"{free // 2**20} MiB are free, and {least // 2**20} MiB must stay so"
+        raise MemoryDiskFullError(f"the disk of {folder} is full: {space}; nothing new is taken until there is room")
 
 
 def is_disk_full(error: BaseException) -> bool:
