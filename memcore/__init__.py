@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         MemoryCapabilityError,
         MemoryConfigError,
         MemoryConnectionError,
+        MemoryDiskFullError,
         MemoryEmbeddingError,
         MemoryError,  # noqa: A004  # the reference fixes the name
         MemoryInputError,
@@ -183,6 +184,7 @@ __all__ = [
     "MemoryClient",
     "MemoryConfigError",
     "MemoryConnectionError",
+    "MemoryDiskFullError",
     "MemoryEmbeddingError",
     "MemoryEntry",
     "MemoryError",

@@ -5,6 +5,7 @@
     MemoryError                      (shadows the builtin: import it as ``from memcore import errors``)
     ├── MemoryConnectionError        retryable: a backend cannot be reached
     ├── MemoryStoreError             retryable: a store or delete failed
+    │   └── MemoryDiskFullError      retryable: the disk has no room; make some, and it goes on
     ├── MemoryRetrievalError         retryable: a search, get, scan or count failed
     ├── MemoryEmbeddingError         retryable: an embedder failed
     ├── MemoryNotFoundError          the id names nothing
@@ -72,6 +73,10 @@ class MemoryStoreError(MemoryError):
     """A write or delete failed; nothing is known to have changed."""
 
     is_retryable = True
+
+
+class MemoryDiskFullError(MemoryStoreError):
+    """The disk has no room: nothing was sent or written; make room, and try again."""
 
 
 class MemoryRetrievalError(MemoryError):
@@ -322,12 +327,7 @@ class OrgMemoryWriteError(OrgMemoryError, MemoryStoreError):
 
 
 class OrgMemoryAccessDeniedError(OrgMemoryError):
-    """The author may not write facts of this category; nothing was written.
-
-    Args:
-        category: of the fact.
-        reason: one sentence that says who may.
-    """
+    """The author may not write facts of this ``category``; the ``reason`` says who may. Nothing was written."""
 
     def __init__(self, category: str, reason: str) -> None:
         """Keep the category beside the sentence."""

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from memcore.errors import MemoryConnectionError
+from memcore.errors import MemoryConnectionError, MemoryDiskFullError
 from memcore.intake import Written
 from memcore.jobs.payloads import StoreItem
 from memcore.jobs.queues import BULK_ABOVE
@@ -170,7 +170,7 @@ class Desk:
                 items[item.id] = item
         try:
             written = self._write(tuple(items.values()))
-        except MemoryConnectionError as error:
+        except (MemoryConnectionError, MemoryDiskFullError) as error:
             self._fail(batch, error)
         except Exception as error:  # noqa: BLE001  # every future must be answered, or its job hangs
             self._isolate(batch, error)

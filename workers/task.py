@@ -13,10 +13,12 @@ from celery.result import denied_join_result
 
 from memcore import errors
 from memcore.client.sender import SNOOZED
+from memcore.free_space import is_disk_full
 from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Skipped, Snooze
 from memcore.ledger.dead_letters import NewDeadLetter
 from tasks.crew import Crew
 from tasks.job import Job
+from tasks.opening import wait_for_room
 from workers.crew import CrewOnDuty
 from workers.trial import Trial
 
@@ -102,6 +104,9 @@ def carry_out(job: Job, payload: str, crew: Crew) -> Outcome:
     try:
         return job.run(payload, crew)
     except Exception as error:  # noqa: BLE001  # see above; the error's text may quote a memory, its place does not
+        if is_disk_full(error):
+            log.warning("job.disk_full", extra={"job": str(job.name)})
+            return wait_for_room(error)
         places = " < ".join(f"{at.name}:{at.lineno}" for at in reversed(extract_tb(error.__traceback__)))
         log.error("job.failed", extra={"job": str(job.name), "error": type(error).__name__, "at": places})  # noqa: TRY400  # see above
         if isinstance(error, NOT_RETRYABLE):

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
 
-from memcore.client.client import BLOCK_SECONDS, MemoryClient
+from memcore.client.client import BLOCK_SECONDS, MemoryClient, broker_disk
 from memcore.client.envelope import ImportRecord, Scope
 from memcore.client.experience_envelope import ExperienceFields
 from memcore.client.levels import Levels
@@ -52,6 +53,7 @@ class AsyncMemoryClient:
         block_seconds: longest wait for room.
         clock: tells the creation time of memories.
         levels: what is known of the agents' levels.
+        disk: a folder on the broker's disk, where that is this machine's.
 
     Raises:
         MemoryInputError: as MemoryClient.
@@ -68,6 +70,7 @@ class AsyncMemoryClient:
         block_seconds: float = BLOCK_SECONDS,
         clock: Clock = utc_now,
         levels: Levels | None = None,
+        disk: Path | None = None,
     ) -> None:
         self._client = MemoryClient(
             broker_url,
@@ -78,6 +81,7 @@ class AsyncMemoryClient:
             block_seconds=block_seconds,
             clock=clock,
             levels=levels,
+            disk=disk,
         )
         self._threads: ThreadPoolExecutor | None = None
 
@@ -101,6 +105,7 @@ class AsyncMemoryClient:
             block_seconds=block_seconds,
             clock=clock,
             levels=Levels(settings),
+            disk=broker_disk(settings),
         )
 
     async def store(

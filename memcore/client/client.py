@@ -3,8 +3,10 @@
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
+from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -30,6 +32,7 @@ from memcore.client.trace_post import post_trace
 from memcore.clock import Clock, utc_now
 from memcore.errors import MemoryInputError
 from memcore.execution_trace import ExecutionTrace
+from memcore.free_space import FOR_JOBS, refuse_when_low
 from memcore.jobs.names import TaskName
 from memcore.jobs.payloads import StoreItem
 from memcore.jobs.queues import Queue
@@ -63,6 +66,7 @@ class MemoryClient(RunCalls):
         block_seconds: longest wait for room, of one call.
         clock: tells the creation time of memories.
         levels: what is known of the agents' levels; None leaves it to the workers to refuse what lacks an id.
+        disk: a folder on the broker's disk, where that is this machine's: jobs are refused while it is nearly full.
 
     Raises:
         MemoryInputError: ``company``, ``max_waiting``, ``when_full`` or ``block_seconds`` is out of range.
@@ -79,6 +83,7 @@ class MemoryClient(RunCalls):
         block_seconds: float = BLOCK_SECONDS,
         clock: Clock = utc_now,
         levels: Levels | None = None,
+        disk: Path | None = None,
     ) -> None:
         try:
             self._company: str = _COMPANY.validate_python(company)
@@ -97,6 +102,7 @@ class MemoryClient(RunCalls):
         self._result_url = result_url
         self._clock = clock
         self._levels = levels
+        self._disk = disk
         self._pace = Pace(clock=clock)
         self._opened: Sender | None = None
         self._opening = threading.Lock()
@@ -121,6 +127,7 @@ class MemoryClient(RunCalls):
             block_seconds=block_seconds,
             clock=clock,
             levels=Levels(settings),
+            disk=broker_disk(settings),
         )
 
     def store(
@@ -140,6 +147,7 @@ class MemoryClient(RunCalls):
                 missing in ``scope``; nothing was sent.
             MemoryConnectionError: the broker cannot be reached; nothing is known to have been sent.
             MemoryQueueFullError: the queue holds ``max_waiting`` jobs; nothing was sent.
+            MemoryDiskFullError: the broker's disk has too little room for more jobs; nothing was sent.
         """
         items = [self._seal(agent_id, checked(MemoryStoreRequest, request, name="request"), scope=scope)]
         return self._send_items(items, queue=self._queue_of(items), track=track)
@@ -331,6 +339,8 @@ class MemoryClient(RunCalls):
 
     @property
     def _admit(self) -> "Admit | None":
+        if self._disk is not None:
+            refuse_when_low(self._disk, least=FOR_JOBS)
         return self._limit.admit if self._limit else None
 
     def _seal(
@@ -364,3 +374,9 @@ class MemoryClient(RunCalls):
 
 def _named(argument: str, values: Iterable[object]) -> Iterator[tuple[str, object]]:
     return ((f"{argument}.{place}", value) for place, value in enumerate(values))
+
+
+def broker_disk(settings: "Settings") -> Path | None:
+    """Return where the embedded stack's broker keeps its jobs, None where the broker is another one."""
+    folder = settings.home / "data" / "broker"
+    return folder if urlsplit(settings.broker_url).hostname == "127.0.0.1" and folder.is_dir() else None

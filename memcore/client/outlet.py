@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 
 from memcore.client.posting import Posting
 from memcore.client.template import Template
-from memcore.errors import MemoryConnectionError
+from memcore.errors import MemoryConnectionError, MemoryDiskFullError
 from memcore.jobs.names import TaskName
 
 #: Jobs in one round trip: more gain nothing (STACK, Broker: measured at 1,000), and hold up other clients.
@@ -20,6 +20,9 @@ CHUNK_JOBS = 1_000
 
 #: Payload in one round trip, in bytes (4 MiB): what the broker must take in one piece.
 CHUNK_BYTES = 4_194_304
+
+#: How Redis and its like begin their answer when their log or their snapshot cannot be written.
+_CANNOT_WRITE = "MISCONF"
 
 _BROKER_ERRORS = (OSError, AMQPError, CeleryError, KombuError, RedisError)
 
@@ -40,6 +43,7 @@ class Outlet:
         """Send the jobs in their order, one round trip a chunk on Redis and its like, one a job elsewhere.
 
         Raises:
+            MemoryDiskFullError: the broker says that it cannot write.
             MemoryConnectionError: the broker did not take all of them. Those of earlier chunks are sent, and of this
                 one perhaps too: sending a job again under its id does no harm.
         """
@@ -51,6 +55,9 @@ class Outlet:
                     else:
                         self._send(producer, name, chunk, track=track)
         except _BROKER_ERRORS as error:
+            if str(error).startswith(_CANNOT_WRITE):
+                msg = "the broker cannot write to its disk, and takes no jobs until it can: is that disk full?"
+                raise MemoryDiskFullError(msg) from error
             msg = f"the broker did not take the job: {type(error).__name__}; is it running?"
             raise MemoryConnectionError(msg) from error
 

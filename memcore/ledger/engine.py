@@ -14,8 +14,15 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, Operationa
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import NullPool
 
-from memcore.errors import MemoryConfigError, MemoryConnectionError, MemoryRetrievalError, MemoryStoreError
+from memcore.errors import (
+    MemoryConfigError,
+    MemoryConnectionError,
+    MemoryDiskFullError,
+    MemoryRetrievalError,
+    MemoryStoreError,
+)
 from memcore.extras import naming_extras
+from memcore.free_space import FOR_WRITES, refuse_when_low
 
 #: How long a SQLite writer waits for another one: longer than the longest booking takes to write, shorter than a lease.
 BUSY_TIMEOUT = timedelta(seconds=15)
@@ -25,6 +32,15 @@ KEPT_CONNECTIONS = 4
 
 #: How long to wait for PostgreSQL to answer a connect before the caller hears of it.
 CONNECT_TIMEOUT = timedelta(seconds=10)
+
+#: The bits of SQLite's error codes that name the kind of error.
+_PRIMARY = 0xFF
+
+#: What SQLite says on a full disk when it is not the database's own file that has no room, and at other times too.
+_ON_A_FULL_DISK_TOO = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
+
+#: PostgreSQL's code for a full disk.
+_POSTGRESQL_FULL = "53100"
 
 #: The execution option that turns BEGIN into BEGIN IMMEDIATE on SQLite.
 _WRITES = "memtend_writes"
@@ -129,6 +145,7 @@ class Database:
             with self.engine().begin() as connection:
                 yield connection
         except (OperationalError, InterfaceError, PoolTimeoutError) as error:
+            self._refuse_full_disk(error)
             raise MemoryConnectionError(f"the {self._name} cannot be read: {_cause(error)}") from error
         except DBAPIError as error:
             raise MemoryRetrievalError(f"the {self._name} refused a read: {_cause(error)}") from error
@@ -138,6 +155,7 @@ class Database:
         """Open a transaction that may write; all of it is committed, or on any error nothing.
 
         Raises:
+            MemoryDiskFullError: the disk of the database has no room.
             MemoryConnectionError: the database cannot be reached, or another writer held it for BUSY_TIMEOUT.
             MemoryStoreError: it refused the write.
         """
@@ -145,9 +163,18 @@ class Database:
             with self.engine().execution_options(**{_WRITES: True}).begin() as connection:
                 yield connection
         except (OperationalError, InterfaceError, PoolTimeoutError) as error:
+            self._refuse_full_disk(error)
             raise MemoryConnectionError(f"the {self._name} cannot be written: {_cause(error)}") from error
         except DBAPIError as error:
             raise MemoryStoreError(f"the {self._name} refused a write: {_cause(error)}") from error
+
+    def _refuse_full_disk(self, error: Exception) -> None:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        code = getattr(cause, "sqlite_errorcode", 0) & _PRIMARY
+        if code == sqlite3.SQLITE_FULL or getattr(cause, "sqlstate", None) == _POSTGRESQL_FULL:
+            raise MemoryDiskFullError(f"the disk of the {self._name} is full") from error
+        if code in _ON_A_FULL_DISK_TOO and self._url.database:
+            refuse_when_low(Path(self._url.database).parent, least=FOR_WRITES)
 
     def close(self) -> None:
         """Close the connections that are kept; a later transaction opens new ones."""

@@ -16,6 +16,7 @@ from memcore.errors import (
     LeaseLostError,
     MaintenancePausedError,
     MemoryConfigError,
+    MemoryDiskFullError,
     MemoryError,  # noqa: A004  # the reference fixes the name
 )
 from memcore.jobs.outcomes import Dead, Done, Outcome, Retry, Skipped, Snooze
@@ -190,7 +191,7 @@ class MaintenanceService:
     def _stopped(self, run: Run, lease: Lease, error: Exception) -> Outcome:
         """Leave the run so that the next attempt can begin once the wait is over, and say how it goes on."""
         try:
-            if isinstance(error, MaintenancePausedError):
+            if isinstance(error, MaintenancePausedError | MemoryDiskFullError):
                 return self._snooze(run, lease, str(error), PAUSE_DELAY)
             if isinstance(error, MemoryError) and not error.is_retryable:
                 return self._fail(run, lease, str(error))

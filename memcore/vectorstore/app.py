@@ -47,10 +47,17 @@ def build_app(store: Store, *, api_key: str | None, monotonic: Callable[[], floa
             upkeep.cancel()
             await store.close()
 
+    async def healthy(_: Request) -> Response:
+        # Ready all the same: the other collections are served. Which these are is told to who has the key.
+        refused = len(store.refused)
+        return PlainTextResponse(
+            f"{refused} collections are refused: GET /issues" if refused else "all shards are ready"
+        )
+
     return Starlette(
         routes=[
             Route("/", _version, methods=["GET"]),
-            *(Route(path, _healthy, methods=["GET"]) for path in ("/healthz", "/livez", "/readyz")),
+            *(Route(path, healthy, methods=["GET"]) for path in ("/healthz", "/livez", "/readyz")),
             *CollectionCalls(store).routes(),
             *ReadCalls(store).routes(),
             *WriteCalls(store).routes(),
@@ -69,10 +76,6 @@ def build_app(store: Store, *, api_key: str | None, monotonic: Callable[[], floa
 async def _version(_: Request) -> Response:
     body = {"title": "memtend store server, Qdrant's REST calls over qdrant-edge", "version": QDRANT_VERSION}
     return Response(orjson.dumps(body), media_type="application/json")
-
-
-async def _healthy(_: Request) -> Response:
-    return PlainTextResponse("all shards are ready")
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -34,6 +34,7 @@ class CollectionCalls:
         """Return the routes of these calls."""
         one = "/collections/{name}"
         return [
+            Route("/issues", self.issues, methods=["GET"]),
             Route("/collections", self.listed, methods=["GET"]),
             Route("/collections/aliases", self.change_aliases, methods=["POST"]),
             Route("/aliases", self.aliases, methods=["GET"]),
@@ -47,9 +48,20 @@ class CollectionCalls:
             Route(one + "/index/{field:path}", self.delete_index, methods=["DELETE"]),
         ]
 
+    async def issues(self, request: Request) -> Response:
+        """List the collections that are refused, each with the sentence that says why and what restores it."""
+        found = [
+            {"id": f"collection/{name}", "description": reason, "related_collection": name}
+            for name, reason in sorted(self._store.refused.items())
+        ]
+        return ok(request, {"issues": found})
+
     async def listed(self, request: Request) -> Response:
         """List the collections."""
-        return ok(request, {"collections": [{"name": name} for name in sorted(self._store.collections)]})
+        return ok(
+            request,
+            {"collections": [{"name": name} for name in sorted({*self._store.collections, *self._store.refused})]},
+        )
 
     async def exists(self, request: Request) -> Response:
         """Say whether a name is a collection's or an alias's."""
@@ -83,6 +95,7 @@ class CollectionCalls:
         """Index a payload field."""
         collection, wait = self._store.collection(request.path_params["name"]), switch(request, "wait")
         given = await model_of(request, rest.CreateFieldIndex)
+        self._store.refuse_when_full()
         if given.field_schema is None:
             raise BadRequestError("Wrong input: Can't auto-detect field type, please specify `field_schema`")
         with engine_errors():

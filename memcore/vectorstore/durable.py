@@ -1,6 +1,9 @@
 """Files that survive a power cut: written aside, synced, renamed, and their folder synced too."""
 
+import errno
 import os
+import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 
@@ -40,3 +43,29 @@ def write_file(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
     aside.replace(path)
     sync_folder(path.parent)
+
+
+def copy_tree(source: Path, target: Path, *, without: Collection[str] = ()) -> None:
+    """Copy a folder without what has one of these names; holes stay holes, and the engine's files are mostly holes.
+
+    Raises OSError.
+    """
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns(*without), copy_function=_copy_sparse)
+
+
+def _copy_sparse(source: str, target: str) -> str:
+    with Path(source).open("rb") as read, Path(target).open("wb") as write:
+        size, at = os.fstat(read.fileno()).st_size, 0
+        write.truncate(size)
+        while at < size:
+            try:
+                start = os.lseek(read.fileno(), at, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno == errno.ENXIO:  # a hole to the end
+                    break
+                raise
+            at = os.lseek(read.fileno(), start, os.SEEK_HOLE)
+            read.seek(start)
+            write.seek(start)
+            write.write(read.read(at - start))
+    return target

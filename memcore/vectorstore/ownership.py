@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -36,8 +37,10 @@ class Ownership:
             os.close(self._handle)
             message = f"{self._folder} is owned by another store server (pid {owner}): use that one, or stop it first."
             raise MemoryConfigError(message) from None
-        os.ftruncate(self._handle, 0)
-        os.pwrite(self._handle, str(os.getpid()).encode(), 0)
+        # For people alone: on a full disk there may be no room for it.
+        with suppress(OSError):
+            os.ftruncate(self._handle, 0)
+            os.pwrite(self._handle, str(os.getpid()).encode(), 0)
         return self
 
     def __exit__(

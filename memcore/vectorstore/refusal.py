@@ -9,7 +9,9 @@
     ├── ConflictError        409  it exists already
     ├── TooLargeError        413  the body is above the limit
     ├── EngineFailedError    500  the engine or the disk failed
-    └── NotSupportedError    501  Qdrant knows it, this store does not
+    ├── NotSupportedError    501  Qdrant knows it, this store does not
+    ├── UnavailableError     503  the collection is damaged and was set aside
+    └── DiskFullError        507  the disk has no room for what the request adds
 """
 
 from collections.abc import Generator
@@ -100,6 +102,19 @@ class NotSupportedError(RefusedError):
     def __init__(self, what: str) -> None:
         """Build the sentence from the name of the call or option."""
         super().__init__(f"Not supported by the embedded store: {what}; a Qdrant server has it")
+
+
+class UnavailableError(RefusedError):
+    """The collection is damaged; the message says how, and which command restores it."""
+
+    status = 503
+
+
+class DiskFullError(RefusedError):
+    """The disk has no room; nothing was written. Make room, and send it again."""
+
+    is_retryable = True
+    status = 507
 
 
 @contextmanager

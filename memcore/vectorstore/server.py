@@ -2,7 +2,8 @@
 
 It owns the data folder alone, binds to loopback, prints ``store.ready url=... pid=...`` when it answers, and ends with
 exit code 0 after SIGTERM or SIGINT: it stops accepting, finishes what it has begun, writes everything to disk and lets
-go. Exit code 2 says that it could not start, in one sentence on standard error.
+go. Exit code 2 says that it could not start, in one sentence on standard error; 1 that the disk is full, and that it
+may be started again.
 
 Durability: see ``memcore.vectorstore.upkeep``. One thread does everything but syncing: the engine keeps the
 interpreter's lock in every call, so a vacuum of a large collection (about a second at 50,000 points, only after ten
@@ -24,13 +25,16 @@ from pathlib import Path
 
 import uvicorn
 
-from memcore.errors import MemoryConfigError
+from memcore.errors import MemoryConfigError, MemoryDiskFullError
 from memcore.vectorstore.app import build_app
 from memcore.vectorstore.ownership import Ownership
 from memcore.vectorstore.store import Store
 
 #: Exit code of a server that could not start.
 EXIT_CANNOT_START = 2
+
+#: Exit code of a server that found no room on its disk.
+EXIT_DISK_FULL = 1
 
 #: Seconds that requests under way get at shutdown before their connections are closed.
 _GRACE_SECONDS = 20
@@ -51,6 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryConfigError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_CANNOT_START
+    except MemoryDiskFullError as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_DISK_FULL
     return 0
 
 
@@ -135,8 +142,10 @@ class _Server(uvicorn.Server):
         if self.started:
             host, port = self._address[:2]
             host = f"[{host}]" if ":" in host else host
-            sys.stdout.write(f"store.ready url=http://{host}:{port} pid={os.getpid()}\n")
-            sys.stdout.flush()
+            # To a log on a full disk: saying it is no reason to end.
+            with contextlib.suppress(OSError):
+                sys.stdout.write(f"store.ready url=http://{host}:{port} pid={os.getpid()}\n")
+                sys.stdout.flush()
 
 
 def _loop() -> asyncio.AbstractEventLoop:

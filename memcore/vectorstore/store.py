@@ -5,32 +5,45 @@
     data folder/
     ├── store.lock         who owns the folder
     ├── aliases.json
-    ├── collections/       one folder each, named after the collection
+    ├── collections/       one folder each, named after the collection (see ``recovery``)
     ├── building/          collections on their way in: emptied at every start
     └── trash/             collections on their way out: emptied at every start
 """
 
 import asyncio
+import logging
 import shutil
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 from uuid import uuid4
 
 from qdrant_client.http import models as rest
 
+from memcore.errors import MemoryDiskFullError
+from memcore.free_space import FOR_WRITES, refuse_when_low
 from memcore.vectorstore.aliases import Aliases
 from memcore.vectorstore.collection import Collection
+from memcore.vectorstore.completeness import DamagedError
 from memcore.vectorstore.durable import sync_folder
-from memcore.vectorstore.refusal import BadRequestError, ConflictError, NotFoundError
+from memcore.vectorstore.recovery import open_collection
+from memcore.vectorstore.refusal import (
+    BadRequestError,
+    ConflictError,
+    DiskFullError,
+    NotFoundError,
+    UnavailableError,
+)
 
 #: Characters that Qdrant refuses in a collection's name.
 _FORBIDDEN = frozenset('<>:"/\\|?*\0\x1f')
 
 #: Bytes of a folder name that every file system takes.
 _LONGEST_NAME = 255
+
+_log = logging.getLogger(__name__)
 
 #: Threads that sync logs: one collection never holds another one up, and a disk gains nothing from more.
 _SYNC_THREADS = 4
@@ -43,12 +56,15 @@ class Store:
         folder: a folder that this process owns (see ``Ownership``).
         monotonic: seconds from any start.
 
+    A collection that is damaged and cannot be rebuilt is refused; the others are served.
+
     Raises:
-        MemoryConfigError: a collection in it cannot be opened.
+        MemoryDiskFullError: the disk is too full to tell whether a collection is damaged.
     """
 
     def __init__(self, folder: Path, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
+        self._data = folder
         self._executor = ThreadPoolExecutor(_SYNC_THREADS, thread_name_prefix="sync")
         self._home, self._building, self._trash = (folder / name for name in ("collections", "building", "trash"))
         for left_over in (self._building, self._trash):
@@ -58,28 +74,48 @@ class Store:
         sync_folder(folder)
         self.aliases = Aliases(folder / "aliases.json")
         self.collections: dict[str, Collection] = {}
+        #: Why each collection is refused that could not be opened whole, by its name.
+        self.refused: dict[str, str] = {}
         for path in sorted(self._home.iterdir()):
-            collection = self._open(path)
-            self.collections[collection.name] = collection
+            name = unquote(path.name)
+            try:
+                self.collections[name] = self._open(path)
+            except DamagedError as damage:
+                _log.error("store.collection.refused %s", damage)
+                self.refused[name] = str(damage)
         self._shelf = asyncio.Lock()
 
     def _open(self, path: Path) -> Collection:
-        return Collection(folder=path, executor=self._executor, monotonic=self._monotonic)
+        return open_collection(path, unquote(path.name), executor=self._executor, monotonic=self._monotonic)
 
     def collection(self, name: str) -> Collection:
         """Return a collection by its name or by an alias.
 
         Raises:
             NotFoundError: neither is known.
+            UnavailableError: it is damaged and refused; the message says what restores it.
         """
-        found = self.collections.get(self.aliases.resolve(name))
+        name = self.aliases.resolve(name)
+        self._refuse_damaged(name)
+        found = self.collections.get(name)
         if found is None:
             raise NotFoundError.collection(name)
         return found
 
+    def _refuse_damaged(self, name: str) -> None:
+        if name in self.refused:
+            raise UnavailableError(self.refused[name])
+
     def exists(self, name: str) -> bool:
-        """Say whether a collection (not an alias) has that name."""
-        return name in self.collections
+        """Say whether a collection (not an alias) has that name; a refused one does."""
+        return name in self.collections or name in self.refused
+
+    def refuse_when_full(self, *, least: int = FOR_WRITES) -> None:
+        """Raise DiskFullError when there is too little room for a write."""
+        try:
+            refuse_when_low(self._data, least=least)
+        except MemoryDiskFullError as error:
+            raise DiskFullError(str(error)) from None
 
     async def create(self, name: str, request: rest.CreateCollection) -> None:
         """Create an empty collection: built aside, synced, then moved into place.
@@ -87,9 +123,13 @@ class Store:
         Raises:
             BadRequestError: the name or the shape is wrong.
             ConflictError: a collection or an alias has the name.
+            UnavailableError: a collection of that name is damaged.
+            DiskFullError: there is no room.
         """
         folder = self._home / _folder_name(name)
+        self.refuse_when_full()
         async with self._shelf:
+            self._refuse_damaged(name)
             if self.exists(name):
                 raise ConflictError(f"Wrong input: Collection `{name}` already exists!")
             if self.aliases.resolve(name) != name:
@@ -106,13 +146,14 @@ class Store:
     async def delete(self, name: str) -> bool:
         """Delete a collection and its aliases; say whether there was one."""
         async with self._shelf:
-            collection = self.collections.pop(name, None)
-            if collection is None:
+            if not self.exists(name):
                 return False
             self.aliases.drop_target(name)
-            await collection.close()
+            self.refused.pop(name, None)
+            if collection := self.collections.pop(name, None):
+                await collection.close()
             aside = self._trash / uuid4().hex
-            collection.folder.replace(aside)
+            (self._home / _folder_name(name)).replace(aside)
             sync_folder(self._home)
         await asyncio.to_thread(shutil.rmtree, aside, ignore_errors=True)
         return True

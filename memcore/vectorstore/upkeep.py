@@ -16,7 +16,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from memcore.vectorstore.collection import Collection
-from memcore.vectorstore.refusal import RefusedError
+from memcore.vectorstore.refusal import DiskFullError, RefusedError
 from memcore.vectorstore.store import Store
 
 #: Time between two rounds, and so how long a write with wait=false may be lost to a power cut.
@@ -62,10 +62,14 @@ class Upkeep:
 
     async def _tend(self, collection: Collection) -> None:
         if collection.commit.pending:
-            await collection.commit.settle()
+            await collection.settle()
         # the collection may have been deleted meanwhile
         if collection is not self._store.collections.get(collection.name):
             return
+        try:
+            self._store.refuse_when_full()
+        except DiskFullError:
+            return  # the log holds everything, and on a full disk a checkpoint would fail
         now = self._monotonic()
         idle = now - collection.used_at
         is_old = now - collection.checkpoint_at >= OLDEST_CHECKPOINT.total_seconds()

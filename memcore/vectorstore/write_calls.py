@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from memcore.free_space import FOR_REMOVALS, FOR_WRITES
 from memcore.vectorstore import writes
 from memcore.vectorstore.answers import ok, updated
 from memcore.vectorstore.bodies import body_of, switch
@@ -42,7 +43,11 @@ class WriteCalls:
 
     async def _read(self, request: Request) -> tuple[Collection, dict[str, Any]]:
         # the collection first: a missing one is told before a wrong body is
-        return self._store.collection(request.path_params["name"]), await body_of(request)
+        collection = self._store.collection(request.path_params["name"])
+        # What removes something makes room, and needs little.
+        removes = request.url.path.endswith("/delete")
+        self._store.refuse_when_full(least=FOR_REMOVALS if removes else FOR_WRITES)
+        return collection, await body_of(request)
 
     async def _write(
         self, request: Request, collection: Collection, operations: Sequence[writes.Operation]

@@ -15,15 +15,15 @@ from qdrant_client.http import models as rest
 from memcore.vectorstore.filters import engine_filter
 from memcore.vectorstore.queries import refuse_shard_key
 from memcore.vectorstore.refusal import BadRequestError, NotSupportedError, engine_errors
+from memcore.vectorstore.removal import PointRemoval, SparseRemoval
 from memcore.vectorstore.shape import UNNAMED, Shape
-from memcore.vectorstore.sparse_removal import SparseRemoval
 from memcore.vectorstore.vectors import point_id, vector_struct
 
 #: Points in one engine call: about 6 ms at 256 dimensions, which is how long a search may have to wait behind it.
 CHUNK_POINTS = 256
 
 #: One step of a change: an operation of the engine, or one that is worked out when its turn comes.
-Operation = edge.UpdateOperation | SparseRemoval
+Operation = edge.UpdateOperation | PointRemoval | SparseRemoval
 
 _MODES = {
     None: edge.UpdateMode.Upsert,
@@ -101,8 +101,11 @@ def delete(body: dict[str, Any]) -> list[Operation]:
     given = _SELECTOR.validate_python(body)
     refuse_shard_key(given.shard_key)
     if isinstance(given, rest.PointIdsList):
-        return [edge.UpdateOperation.delete_points(_ids(given.points))]
-    return [edge.UpdateOperation.delete_points_by_filter(_filter(given.filter))]
+        ids = _ids(given.points)
+        where = edge.Filter(must=[edge.HasIdCondition(set(ids))])
+        return [PointRemoval(operation=edge.UpdateOperation.delete_points(ids), where=where)]
+    where = _filter(given.filter)
+    return [PointRemoval(operation=edge.UpdateOperation.delete_points_by_filter(where), where=where)]
 
 
 def set_payload(body: dict[str, Any]) -> list[Operation]:

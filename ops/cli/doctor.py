@@ -18,7 +18,7 @@ from ops.cli.finding import Finding, Group, Look, take_all
 from ops.cli.finetune_look import finetune, stage_containers
 from ops.cli.model_looks import language_model, model_budget
 from ops.cli.reindex_look import embedder, reindex
-from ops.cli.server_looks import broker, databases, store, workers
+from ops.cli.server_looks import broker, collections, databases, store, workers
 from ops.cli.session import HomeOption, ledger_of, policy_of, settings_of
 from ops.cli.skill_cycles import skill_evolver
 from workers.groups import GROUPS
@@ -240,6 +240,7 @@ LOOKS = (
     Look(name="broker", group="broker", take=broker),
     Look(name="workers", group="workers", take=workers, needs=("broker",)),
     Look(name="store", group="store", take=store, needs=("policy",)),
+    Look(name="collections", group="store", take=collections, needs=("policy", "store")),
     Look(name="ledger", group="ledger", take=databases),
     Look(name="maintenance", group="maintenance", take=_maintenance, needs=("ledger", "policy")),
     Look(name="runs", group="maintenance", take=_runs, needs=("ledger",)),

@@ -37,6 +37,7 @@ ROOMS = {
     "reindex": "reindex",
     "finetune": "finetune",
     "wiki": "wiki",
+    "vectors": "vectors",
     "config": "config",
 }
 

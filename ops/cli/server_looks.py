@@ -1,6 +1,7 @@
 """What the doctor looks at around servers: the broker and its workers, the vector store, the databases."""
 
 import http.client
+import json
 import os
 from collections.abc import Iterator
 from contextlib import closing
@@ -24,6 +25,9 @@ _POSTGRES_PORT = 5432
 
 #: How a server says that it answers, and that it wants another key.
 _OK, _REFUSED = 200, (401, 403)
+
+#: Bytes of an answer of the store that are read; a longer one is none of ours.
+_LARGEST_ANSWER = 1_048_576
 
 
 def broker(settings: Settings) -> Iterator[Finding]:
@@ -73,18 +77,30 @@ def store(settings: Settings) -> Iterator[Finding]:
     require_shared_backends(policy)
     if "mem0" not in policy.memory.backends.values():
         return
-    url, key = urlsplit(settings.qdrant_url), settings.qdrant_api_key
-    kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
-    with closing(kind(url.hostname or "", url.port, timeout=ANSWER_SECONDS)) as line:
-        try:
-            line.request("GET", f"{url.path}/collections", headers={"api-key": key.get_secret_value()} if key else {})
-            status = line.getresponse().status
-        except (OSError, http.client.HTTPException) as error:
-            status, seen = 0, f"does not answer ({error or type(error).__name__})"
-        else:
-            seen = "answers" if status == _OK else f"answers {status}"
+    try:
+        status, _ = _asked_of_store(settings, "/collections")
+    except MemoryConnectionError as error:
+        status, seen = 0, str(error)
+    else:
+        seen = "answers" if status == _OK else f"answers {status}"
     mend = "set MEMTEND_QDRANT_API_KEY" if status in _REFUSED else "start it, or see its log"
     yield Finding(check="store", ok=status == _OK, seen=seen, mend=mend)
+
+
+def collections(settings: Settings) -> Iterator[Finding]:
+    """Yield a finding for each collection that the embedded store refuses because it is damaged."""
+    try:
+        status, body = _asked_of_store(settings, "/issues")
+        issues = json.loads(body)["result"]["issues"] if status == _OK else []
+    except (MemoryConnectionError, ValueError, KeyError, TypeError):
+        return  # the look before this one says that nobody answers; and other stores have no such page
+    for issue in issues:
+        yield Finding(
+            check=f"collection {issue.get('related_collection')}",
+            ok=False,
+            seen=str(issue.get("description")),
+            mend="docs/runbook.md, A collection is refused",
+        )
 
 
 def databases(settings: Settings) -> Iterator[Finding]:
@@ -92,6 +108,18 @@ def databases(settings: Settings) -> Iterator[Finding]:
     urls = {"ledger": settings.database_url, "journal": settings.journal_url, "history": settings.history_url}
     for name, url in urls.items():
         yield _database(name, url)
+
+
+def _asked_of_store(settings: Settings, path: str) -> tuple[int, bytes]:
+    url, key = urlsplit(settings.qdrant_url), settings.qdrant_api_key
+    kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
+    with closing(kind(url.hostname or "", url.port, timeout=ANSWER_SECONDS)) as line:
+        try:
+            line.request("GET", f"{url.path}{path}", headers={"api-key": key.get_secret_value()} if key else {})
+            answer = line.getresponse()
+            return answer.status, answer.read(_LARGEST_ANSWER)
+        except (OSError, http.client.HTTPException) as error:
+            raise MemoryConnectionError(f"does not answer ({error or type(error).__name__})") from None
 
 
 def _answering(app: OwnCelery, *, limit: int | None) -> set[str]:

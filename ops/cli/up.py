@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -47,16 +48,22 @@ def add_to(app: typer.Typer) -> None:
 
 def _run(path: Path, also: Sequence[str]) -> None:
     stack = start_stack(path, os.environ, prepare=_catch_signals, also=also)
-    say(f"memtend is up in {path}; stop with Ctrl-C")
     url, doors = urlsplit(stack.settings.flower_url or ""), path / "run" / "doors.json"
-    # The address can be clicked on; a password in it would stay in the terminal, in its log and in the browser.
-    say(f"Flower: http://{url.hostname}:{url.port}/ (user {url.username}, password: flower_password in {doors})")
     try:
+        _say(f"memtend is up in {path}; stop with Ctrl-C")
+        # The address can be clicked on; a password in it would stay in the terminal, in its log and in the browser.
+        _say(f"Flower: http://{url.hostname}:{url.port}/ (user {url.username}, password: flower_password in {doors})")
         stack.supervisor.watch()
     finally:
-        say("stopping ...")
+        _say("stopping ...")
         stack.stop()
-    say(f"stopped; the most memory in use together was {stack.supervisor.peak_resident_bytes / 2**20:.0f} MiB")
+    _say(f"stopped; the most memory in use together was {stack.supervisor.peak_resident_bytes / 2**20:.0f} MiB")
+
+
+def _say(sentence: str) -> None:
+    # Into a file on a full disk, say: nobody hears it, and the stack is watched and stopped all the same.
+    with suppress(OSError):
+        say(sentence)
 
 
 def _catch_signals(supervisor: Supervisor) -> None:

@@ -14,6 +14,9 @@ from workers.stack.part import Part
 #: A log larger than this, in bytes (16 MiB), is set aside before its part starts again; one old log is kept.
 _LOG_BYTES = 16_777_216
 
+#: What a shell answers for a command that it could not run.
+_NOT_STARTED = 126
+
 
 @dataclass
 class PartProcess:
@@ -22,6 +25,7 @@ class PartProcess:
     Attributes:
         restarts: how often it was started again after it had died.
         was_ready: whether the present process has been seen ready.
+        failed: why the last start failed; empty when it did not.
     """
 
     part: Part
@@ -29,13 +33,19 @@ class PartProcess:
     process: subprocess.Popen[bytes] | None = None
     restarts: int = 0
     was_ready: bool = False
+    failed: str = ""
     _born: float = field(default=0.0)
     _is_cleared: bool = field(default=False)
 
     def start(self, env: Mapping[str, str]) -> None:
-        """Start the process in a session of its own, so that a Ctrl-C meant for us does not reach it."""
-        self._set_old_log_aside()
+        """Start the process in a session of its own, so that a Ctrl-C meant for us does not reach it.
+
+        Raises OSError, after which there is no process.
+        """
+        self.process = None
         self.was_ready = False
+        self.failed = ""
+        self._set_old_log_aside()
         self._is_cleared = False
         # Logs name agents, and a part's files hold memories: all that it creates is for the owner alone.
         handle = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -62,7 +72,9 @@ class PartProcess:
         return self._born
 
     def died(self) -> int | None:
-        """Return the exit code of a process that has ended, else None."""
+        """Return the exit code of a process that has ended, that of a shell for one that could not start, else None."""
+        if self.failed:
+            return _NOT_STARTED
         return self.process.poll() if self.process else None
 
     def look(self) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from memcore.config.loader import load_policy
 from memcore.config.settings import PREFIX, SWEEP_SECONDS, TICK_SECONDS, Settings
 from memcore.config.stack_file import stack_path
+from memcore.free_space import FOR_WRITES, refuse_when_low
 from memcore.ledger.migrate import migrate, migrate_history
 from workers.stack.home import Home, open_doors
 from workers.stack.parts import crews, flower, infrastructure
@@ -53,8 +54,10 @@ def start_stack(
     Raises:
         MemoryConfigError: the policy is invalid, or a stack runs there already.
         MemoryConnectionError: a part did not become ready.
+        MemoryDiskFullError: the folder's disk has too little room to start.
     """
     home = Home(path)
+    refuse_when_low(next(folder for folder in (path, *path.parents) if folder.exists()), least=FOR_WRITES)
     home.furnish()
     storage = load_policy(home.policy).memory.storage
     lock = take_over(path)

@@ -45,11 +45,15 @@ def state_path(home: Path) -> Path:
 
 
 def write_state(home: Path, state: StackState) -> None:
-    """Write the state so that readers see the old one or the new one, whole."""
+    """Write the state so that readers see the old one or the new one, whole; raises OSError."""
     path = state_path(home)
     draft = path.with_suffix(f".{os.getpid()}")
-    draft.write_text(state.model_dump_json(indent=1), encoding="utf-8")
-    draft.replace(path)
+    try:
+        draft.write_text(state.model_dump_json(indent=1), encoding="utf-8")
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def read_state(home: Path) -> StackState | None:

@@ -1,8 +1,10 @@
 """The supervisor: starts the parts in order, starts again what dies, stops them in reverse.
 
 A part that dies is started again after a wait that doubles with each death in a row and is forgotten once the part has
-been well for a while. Asked to stop (SIGINT, SIGTERM), it tells the parts, those started last first, so that workers
-finish what they hold while broker and store still answer.
+been well for a while; one that cannot be started, because the disk is full, counts as dead. The state is for people:
+where it cannot be written, that is logged once, and the parts are watched all the same.
+Asked to stop (SIGINT, SIGTERM), it tells the parts, those started last first, so that workers finish what they hold
+while broker and store still answer.
 """
 
 import fcntl
@@ -65,6 +67,7 @@ class Supervisor:
         self._started_at = clock()
         self._peak = 0
         self._state_due = 0.0
+        self._state_lost = False
 
     def start(self) -> None:
         """Start every part and wait until it is ready: each after those before it, unless it may start beside them.
@@ -93,6 +96,7 @@ class Supervisor:
                 code, limit = member.died(), member.part.start_limit.total_seconds()
                 if code is not None or time.monotonic() - begun > limit:
                     why = f"ended with exit code {code}" if code is not None else "was not ready in time"
+                    why = f"could not be started ({member.failed})" if member.failed else why
                     self.stop()
                     msg = f"{member.part.name} {why}; its log is {member.log}"
                     raise MemoryConnectionError(msg)
@@ -139,9 +143,14 @@ class Supervisor:
 
     def _launch(self, member: PartProcess) -> None:
         ready_file = self._home / "run" / f"{member.part.name}.ready"
-        ready_file.unlink(missing_ok=True)
-        member.start(self._env)
         self._up_since[member.part.name] = time.monotonic()
+        try:
+            ready_file.unlink(missing_ok=True)
+            member.start(self._env)
+        except OSError as error:
+            member.process, member.failed = None, error.strerror or type(error).__name__
+            log.warning("stack.part.not_started", extra={"part": member.part.name, "error": member.failed})
+            return
         # At once: if we are killed now, the next supervisor must know what to end.
         self._write_state()
         log.info("stack.part.started", extra={"part": member.part.name, "pid": member.pid})
@@ -170,27 +179,33 @@ class Supervisor:
         resident = {member.part.name: member.resident_bytes() for member in self._members}
         self._peak = max(self._peak, sum(resident.values()))
         self._state_due = time.monotonic() + STATE_SECONDS
-        write_state(
-            self._home,
-            StackState(
-                supervisor_pid=os.getpid(),
-                supervisor_born=psutil.Process().create_time(),
-                started_at=self._started_at,
-                seen_at=self._clock(),
-                peak_resident_bytes=self._peak,
-                parts=tuple(
-                    PartState(
-                        name=member.part.name,
-                        pid=member.pid if member.died() is None else None,
-                        born=member.born,
-                        ready=member.is_well,
-                        restarts=member.restarts,
-                        resident_bytes=resident[member.part.name],
-                    )
-                    for member in self._members
-                ),
+        state = StackState(
+            supervisor_pid=os.getpid(),
+            supervisor_born=psutil.Process().create_time(),
+            started_at=self._started_at,
+            seen_at=self._clock(),
+            peak_resident_bytes=self._peak,
+            parts=tuple(
+                PartState(
+                    name=member.part.name,
+                    pid=member.pid if member.died() is None else None,
+                    born=member.born,
+                    ready=member.is_well,
+                    restarts=member.restarts,
+                    resident_bytes=resident[member.part.name],
+                )
+                for member in self._members
             ),
         )
+        try:
+            write_state(self._home, state)
+        except OSError as error:
+            # Once: on a full disk it fails each second, and the log lies on that disk too.
+            if not self._state_lost:
+                log.warning("stack.state.unwritten", extra={"error": error.strerror or type(error).__name__})
+            self._state_lost = True
+        else:
+            self._state_lost = False
 
 
 def take_over(home: Path) -> int:

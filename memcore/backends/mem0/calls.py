@@ -10,7 +10,7 @@ from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
 from memcore import errors
-from memcore.errors import MemoryConnectionError, MemoryRetrievalError, MemoryStoreError
+from memcore.errors import MemoryConnectionError, MemoryDiskFullError, MemoryRetrievalError, MemoryStoreError
 
 _T = TypeVar("_T")
 
@@ -23,6 +23,9 @@ _UNAUTHORIZED = frozenset({401, 403})
 
 #: Answers of a store, or of what stands before it, that cannot serve now.
 _UNAVAILABLE = frozenset({429, 502, 503, 504})
+
+#: The answer of a store whose disk has no room.
+_DISK_FULL = 507
 
 
 class Calls:
@@ -66,8 +69,11 @@ def _told(what: str, error: ApiException, failure: type[errors.MemoryError]) -> 
         return failure(f"{what}: the vector store's answer could not be read ({type(error.source).__name__})")
     if not isinstance(error, UnexpectedResponse):
         return failure(f"{what}: the vector store refused ({type(error).__name__})")
-    if error.status_code in _UNAUTHORIZED:
-        return MemoryConnectionError(f"{what}: the vector store refused the API key (status {error.status_code})")
-    if error.status_code in _UNAVAILABLE:
-        return MemoryConnectionError(f"{what}: the vector store cannot serve now (status {error.status_code})")
-    return failure(f"{what}: the vector store refused with status {error.status_code}")
+    kind, told = failure, "refused with"
+    if error.status_code == _DISK_FULL:
+        kind, told = MemoryDiskFullError, "has no room on its disk:"
+    elif error.status_code in _UNAUTHORIZED:
+        kind, told = MemoryConnectionError, "refused the API key:"
+    elif error.status_code in _UNAVAILABLE:
+        kind, told = MemoryConnectionError, "cannot serve now, and `memtend doctor` says why:"
+    return kind(f"{what}: the vector store {told} status {error.status_code}")

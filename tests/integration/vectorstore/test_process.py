@@ -1,5 +1,6 @@
 """The store server as a process: killed, stopped, started twice, started wrongly."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,9 +10,14 @@ from pathlib import Path
 
 import httpx
 import pytest
+from commands import CommandLine
+from pydantic import SecretStr
 from qdrant_client import models as m
 from qdrant_client.http.exceptions import ResponseHandlingException
 from servers import StoreAddress, start_store, stop, store_server
+
+from memcore.config.settings import Settings
+from ops.cli.server_looks import collections
 
 NAME = "memories"
 
@@ -139,11 +145,64 @@ def test_a_taken_port_is_told(tmp_path: Path) -> None:
         assert f"port {port}" in done.stderr
 
 
-def test_a_collection_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+def test_a_collection_that_cannot_be_opened_is_named_and_the_others_are_served(tmp_path: Path) -> None:
     (tmp_path / "data" / "collections" / "odd").mkdir(parents=True)
-    done = _run("--data", str(tmp_path / "data"), "--without-api-key")
-    assert done.returncode == 2
-    assert "odd cannot be opened" in done.stderr
+    with store_server(tmp_path) as address, httpx.Client(base_url=address.url) as asking:
+        _create(address)
+        refused = asking.get("/readyz")
+        assert (refused.status_code, "odd" in refused.text) == (200, False)
+        assert "1 collections are refused" in refused.text
+        asking.headers["api-key"] = address.api_key
+        (issue,) = asking.get("/issues").json()["result"]["issues"]
+        assert issue["related_collection"] == "odd"
+        assert "`memtend vectors restore odd --from BACKUP`" in issue["description"]
+        for call in ("/collections/odd", "/collections/odd/points/1"):
+            answer = asking.get(call)
+            assert (answer.status_code, answer.json()["status"]["error"]) == (503, issue["description"])
+        assert asking.put("/collections/odd", json={"vectors": {"size": 4, "distance": "Dot"}}).status_code == 503
+        assert asking.get("/collections/odd/exists").json()["result"] == {"exists": True}
+        assert asking.get(f"/collections/{NAME}").status_code == 200
+        # it may be thrown away, by its name and nothing else
+        assert asking.delete("/collections/odd").json()["result"] is True
+        assert "odd" not in asking.get("/collections").text
+
+
+def test_a_person_sees_a_refused_collection_and_brings_it_back(tmp_path: Path) -> None:
+    home, backup = tmp_path / "home", tmp_path / "backup"
+    (home / "data").mkdir(parents=True)
+    (home / "data" / "vectors").symlink_to(tmp_path / "data")
+    with store_server(tmp_path) as address:
+        _create(address)
+        client = address.client()
+        client.upsert(NAME, [_point(number) for number in range(300)], wait=True)
+        client.close()
+    shutil.copytree(tmp_path / "data", backup / "data" / "vectors")
+    memtend = CommandLine(home=home)
+    assert "not refused" in memtend("vectors", "accept", NAME).err
+    (state,) = (tmp_path / "data").rglob("segment.json")
+    for way in (("restore", NAME, "--from", str(backup)), ("accept", NAME)):
+        state.write_text("{")
+        # nobody knows how much it held, so that its log cannot prove that it has all
+        (tmp_path / "data" / "collections" / NAME / "points.count").unlink()
+        with store_server(tmp_path) as address:
+            settings = Settings(
+                broker_url="redis://127.0.0.1:1/0",
+                database_url="sqlite:///none",
+                qdrant_url=address.url,
+                qdrant_api_key=SecretStr(address.api_key),
+                home=home,
+            )
+            (seen,) = collections(settings)
+            assert (seen.check, seen.ok) == (f"collection {NAME}", False)
+            assert f"`memtend vectors {way[0]} {NAME}" in seen.seen
+            assert "is owned by another store server" in memtend("vectors", *way).err
+        assert "300" in memtend.ok("vectors", *way).out
+        with store_server(tmp_path) as address:
+            client = address.client()
+            assert client.count(NAME).count == 300
+            assert list(collections(settings.model_copy(update={"qdrant_url": address.url}))) == []
+            client.close()
+        (state,) = (tmp_path / "data" / "collections" / NAME / "shard").rglob("segment.json")
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:

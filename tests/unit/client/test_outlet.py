@@ -1,5 +1,19 @@
-from memcore.client.outlet import CHUNK_BYTES, CHUNK_JOBS, chunks
+import os
+from pathlib import Path
+
+import pytest
+from celery import Celery
+from redis.exceptions import ResponseError
+
+from memcore.client import MemoryClient
+from memcore.client.client import broker_disk
+from memcore.client.outlet import CHUNK_BYTES, CHUNK_JOBS, Outlet, chunks
 from memcore.client.posting import Posting
+from memcore.config.settings import Settings
+from memcore.errors import MemoryDiskFullError
+from memcore.free_space import FOR_JOBS
+from memcore.jobs.names import TaskName
+from memcore.models import MemoryCategory, MemoryStoreRequest
 
 
 def posting(number: int, payload: str = "{}") -> Posting:
@@ -25,3 +39,43 @@ def test_nothing_makes_no_chunk() -> None:
 
 def test_a_posting_shows_no_memory() -> None:
     assert "xylophone" not in repr(posting(1, "xylophone"))
+
+
+def test_a_broker_that_cannot_write_is_a_full_disk_and_no_absence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ResponseError("MISCONF Errors writing to the AOF file: No space left on device")
+
+    outlet = Outlet(Celery(set_as_current=False, broker="memory://"))
+    monkeypatch.setattr(outlet, "_send", refuse)
+    with pytest.raises(MemoryDiskFullError, match="the broker cannot write to its disk"):
+        outlet.publish(TaskName.STORE, [posting(1)], track=False)
+
+
+def test_a_client_refuses_what_carries_memories_while_the_brokers_disk_is_nearly_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = [FOR_JOBS - 1]
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((1, 1, 9, 9, free[0], 0, 0, 0, 0, 255)))
+    sent: list[object] = []
+    monkeypatch.setattr(Outlet, "publish", lambda *given, **_: sent.append(given))
+    request = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="a fact")
+    with MemoryClient("memory://", disk=tmp_path) as client:
+        full = f"^the disk of {tmp_path} is full: 127 MiB are free, and 128 MiB must stay so; nothing new is taken"
+        with pytest.raises(MemoryDiskFullError, match=full):
+            client.store("ada", request)
+        with pytest.raises(MemoryDiskFullError, match=full):
+            client.import_many([])
+        assert sent == []
+        free[0] = FOR_JOBS
+        client.store("ada", request)
+    assert len(sent) == 1
+
+
+def test_only_a_broker_of_this_machine_has_its_disk_looked_at(tmp_path: Path) -> None:
+    def settings(url: str) -> Settings:
+        return Settings(broker_url=url, database_url="sqlite:///x", qdrant_url="http://127.0.0.1:1", home=tmp_path)
+
+    assert broker_disk(settings("redis://127.0.0.1:1/0")) is None
+    (tmp_path / "data" / "broker").mkdir(parents=True)
+    assert broker_disk(settings("redis://127.0.0.1:1/0")) == tmp_path / "data" / "broker"
+    assert broker_disk(settings("redis://broker.example:1/0")) is None

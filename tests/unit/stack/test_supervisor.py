@@ -1,5 +1,6 @@
 """The supervisor over tiny real processes: shells that sleep, die, or do not want to go."""
 
+import errno
 import itertools
 import os
 import signal
@@ -11,6 +12,7 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import NoReturn
 
 import psutil
 import pytest
@@ -173,6 +175,64 @@ def test_a_mistake_in_the_configuration_is_not_tried_again_soon(
     wait = made._revive_at["wrong"] - time.monotonic()
     assert wait > supervising.LONGEST_WAIT.total_seconds() - 5
     assert (home / "wrong.runs").read_text() == "x\n"
+
+
+def _no_room(*_: object, **__: object) -> NoReturn:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_state_that_cannot_be_written_is_said_once_and_stops_nothing(
+    home: Path,
+    make_part: MakePart,
+    watched: MakeSupervisor,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    looks: list[object] = []
+
+    def write(*given: object) -> None:
+        looks.append(given)
+        _no_room()
+
+    with monkeypatch.context() as full:
+        full.setattr(supervising, "STATE_SECONDS", 0.0)
+        full.setattr(supervising, "write_state", write)
+        made = watched(make_part("one"))
+        pid = made._members[0].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: made._members[0].restarts == 1 and made._members[0].is_well, what="the part to be back")
+        assert len(looks) > 2
+    assert [record.message for record in caplog.records].count("stack.state.unwritten") == 1
+    wait_until(lambda: read_state(home) is not None, what="the state, now that there is room")
+    assert restarts(home, "one") == 1
+    assert not list((home / "run").glob("state.*[0-9]"))
+
+
+def test_a_part_that_cannot_be_started_is_tried_again_until_it_can(
+    make_part: MakePart, watched: MakeSupervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = watched(make_part("one"), make_part("two"))
+    member = made._members[0]
+    with monkeypatch.context() as full:
+        full.setattr(subprocess, "Popen", _no_room)
+        first = member.pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: member.restarts >= 2, what="two tries")
+        assert member.pid is None
+    wait_until(lambda: member.is_well, what="the part to be back")
+    assert member.pid not in {None, first}
+
+
+def test_a_part_for_which_there_is_no_room_at_the_start_is_named(
+    make_part: MakePart, supervise: MakeSupervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = supervise(make_part("one"))
+    with monkeypatch.context() as full:
+        full.setattr(subprocess, "Popen", _no_room)
+        with pytest.raises(MemoryConnectionError, match=r"one could not be started \(No space left on device\)"):
+            made.start()
 
 
 def test_parts_stop_in_reverse_and_those_beside_each_other_together(

@@ -6,11 +6,12 @@ from crews import ScriptedCrew
 from items import item
 
 from memcore.client.envelope import pack
-from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryStoreError
+from memcore.errors import MemoryConnectionError, MemoryDiskFullError, MemoryInputError, MemoryStoreError
 from memcore.intake import Written
 from memcore.jobs.outcomes import Dead, Done, Retry, Skipped, Snooze
 from memcore.jobs.payloads import VERSION
 from tasks import store
+from tasks.opening import FULL_DELAY
 from workers.groups import STORE
 from workers.task import MAX_COUNTDOWN
 
@@ -32,6 +33,13 @@ def test_what_may_pass_is_tried_again(crew: ScriptedCrew, error: Exception) -> N
     outcome = store.write(payload("a"), crew)
     assert isinstance(outcome, Retry)
     assert outcome.reason == type(error).__name__
+
+
+def test_a_full_disk_uses_up_no_attempt_however_long_it_lasts(crew: ScriptedCrew) -> None:
+    crew.desk.answer = MemoryDiskFullError("the disk is full")
+    outcome = store.write(payload("a"), crew)
+    assert outcome == Snooze(reason="the disk is full (MemoryDiskFullError)", delay=FULL_DELAY)
+    assert FULL_DELAY <= MAX_COUNTDOWN
 
 
 def test_what_cannot_pass_is_given_up(crew: ScriptedCrew) -> None:

@@ -12,11 +12,11 @@ import pytest
 import qdrant_edge as edge
 from qdrant_client.http import models as rest
 
-from memcore.errors import MemoryConfigError
 from memcore.vectorstore import collection as collection_module
 from memcore.vectorstore import store as store_module
 from memcore.vectorstore.aliases import Aliases
 from memcore.vectorstore.collection import Collection
+from memcore.vectorstore.refusal import UnavailableError
 from memcore.vectorstore.store import Store
 from memcore.vectorstore.upkeep import IDLE, OLDEST_CHECKPOINT, QUIET, Upkeep
 from memcore.vectorstore.wal import sync_log
@@ -269,7 +269,11 @@ async def test_a_crash_while_creating_or_deleting_leaves_a_folder_that_opens(
     await second.close()
 
 
-async def test_a_folder_that_is_no_collection_is_named_at_the_start(tmp_path: Path) -> None:
-    (tmp_path / "data" / "collections" / "odd").mkdir(parents=True)
-    with pytest.raises(MemoryConfigError, match="odd cannot be opened"):
-        Store(tmp_path / "data")
+async def test_a_folder_that_is_no_collection_is_named_and_left_as_it_is(tmp_path: Path) -> None:
+    odd = tmp_path / "data" / "collections" / "odd"
+    odd.mkdir(parents=True)
+    store = Store(tmp_path / "data")
+    with pytest.raises(UnavailableError, match=r"odd is refused: collection\.json cannot be read"):
+        store.collection("odd")
+    await store.close()
+    assert not list(odd.iterdir())

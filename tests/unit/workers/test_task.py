@@ -1,6 +1,8 @@
+import errno
 import logging
 import threading
 from collections.abc import Generator
+from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -307,3 +309,18 @@ def test_suspects_of_two_kinds_run_one_at_a_time_until_their_counts_are_gone(
     second.join()
     # in between a worker that died would have counted for both
     assert counts == [0]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_job_that_meets_a_full_disk_waits_for_room(crew: ScriptedCrew, code: int) -> None:
+    def write(_payload: str, _crew: object) -> Outcome:
+        raise OSError(code, "full")
+
+    assert isinstance(carry_out(replace(JOB, run=write), TEXT, crew), Snooze)
+
+
+def test_a_job_that_meets_another_fault_of_the_disk_is_tried_again(crew: ScriptedCrew) -> None:
+    def write(_payload: str, _crew: object) -> Outcome:
+        raise OSError(errno.EIO, "broken")
+
+    assert isinstance(carry_out(replace(JOB, run=write), TEXT, crew), Retry)
