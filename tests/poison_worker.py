@@ -17,7 +17,7 @@ from typing import Any
 from celery.exceptions import SoftTimeLimitExceeded
 
 from memcore.config.settings import Settings
-from memcore.jobs.outcomes import Done, Outcome
+from memcore.jobs.outcomes import Dead, Done, Outcome
 from memcore.ledger.ledger import Ledger
 from tasks.crew import Crew
 from tasks.store import STORE as STORE_JOB
@@ -60,13 +60,17 @@ DEEDS = {"kill": kill, "hang": hang}
 
 
 def work(folder: Path, payload: str, deed: str) -> Outcome:
-    job: dict[str, Any] = json.loads(payload)
+    try:
+        job: dict[str, Any] = json.loads(payload)
+        job["name"], job["poison"]
+    except (LookupError, TypeError, ValueError) as error:
+        return Dead(reason=f"payload: {type(error).__name__}")
     note(folder, f"start {job['name']}")
     if job["poison"] and (folder / CAUSE).exists():
         # not before others are at work beside it
         time.sleep(ORDINARY_SECONDS / 2)
         DEEDS[deed]()
-    time.sleep(ORDINARY_SECONDS)
+    time.sleep(job.get("seconds", ORDINARY_SECONDS))
     note(folder, f"end {job['name']}")
     return Done(facts={"stored": 1})
 

@@ -9,6 +9,7 @@ from kombu.exceptions import KombuError
 from memcore.config.address import Address
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError
+from memcore.jobs.payloads import MAX_MESSAGE_BYTES
 from memcore.jobs.queues import Queue
 from workers import transport
 from workers.groups import WorkerGroup
@@ -110,6 +111,7 @@ def _redis_options(group: WorkerGroup) -> dict[str, Any]:
         "unacked_index_key": f"unacked_index.{group.name}",
         "unacked_mutex_key": f"unacked_mutex.{group.name}",
         "queue_limits": {str(queue): count for queue, count in group.at_most.items()},
+        "largest_message": MAX_MESSAGE_BYTES,
         "unacked_restore_interval": RESTORE_SECONDS,
         "unacked_restore_throttle": 1,
         "unacked_mutex_expire": 15,
