@@ -80,6 +80,8 @@ class Mutator:
             body = json.loads(base64.b64decode(message["body"]))
         except ValueError:
             return
+        if not isinstance(body, list) or len(body) != 3:
+            return
         if self._dice.random() < 0.2:
             body = self._dice.choice((7, {}, [], body[:2], [*body, 1], {"args": body[0]}, None, "text", body[0]))
         elif self._dice.random() < 0.2:

@@ -24,6 +24,7 @@ from tasks.store import STORE as STORE_JOB
 from workers import app as assembling
 from workers import broker
 from workers.groups import STORE
+from workers.run import work as run_worker
 
 #: Seconds after which a dead worker's message comes back: enough for three renewals by a living one on a busy machine.
 VISIBILITY = timedelta(seconds=3)
@@ -92,12 +93,8 @@ def main(folder: Path, pool: str, deed: str) -> None:
     replacing.create_configured_embedder = lambda *_: None
     timing: Any = broker
     timing.RESTORE_SECONDS = 1
-    app = assembling.create_app(settings, group=replace(STORE, visibility=VISIBILITY))
-    queues = ",".join(map(str, STORE.queues))
-    app.worker_main(
-        ["worker", f"--pool={pool}", "--concurrency=4", f"--queues={queues}", "--loglevel=INFO",
-         "--without-gossip", "--without-mingle"],
-    )  # fmt: skip
+    group: Any = replace(STORE, pool=pool, concurrency=4, visibility=VISIBILITY)
+    run_worker(assembling.create_app(settings, group=group), group, stop_seconds=float(os.environ.get("STOP", "35")))
 
 
 if __name__ == "__main__":

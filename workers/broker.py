@@ -17,6 +17,10 @@ from workers.groups import WorkerGroup
 #: Seconds between two looks for jobs whose worker died; Celery's own default adds up to 100 s (STACK, Broker).
 RESTORE_SECONDS = 5
 
+#: How long the broker may take to answer a worker's command, in seconds; without it a worker that is told to stop waits
+#: for a silent broker for ever.
+COMMAND_SECONDS = 10
+
 #: How long the broker may take to answer a person's question, in seconds.
 ANSWER_SECONDS = 1
 
@@ -115,6 +119,7 @@ def _redis_options(group: WorkerGroup) -> dict[str, Any]:
         "unacked_restore_interval": RESTORE_SECONDS,
         "unacked_restore_throttle": 1,
         "unacked_mutex_expire": 15,
+        "socket_timeout": COMMAND_SECONDS,
         "socket_keepalive": True,
         "health_check_interval": 10,
     }

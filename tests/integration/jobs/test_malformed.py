@@ -93,6 +93,7 @@ def worker(request: pytest.FixtureRequest, settings: Settings) -> Iterator[Worke
     made.end()
 
 
+@pytest.mark.timeout(300 + NUMBER / 5)
 def test_random_malformed_messages_become_dead_letters_and_every_healthy_job_is_done(
     worker: Worker, ledger: Ledger, broker: BrokerAddress, record_property: object
 ) -> None:
