@@ -1,5 +1,6 @@
 """A worker whose store jobs write a diary, and end it where they are poison: ``poison_worker.py FOLDER POOL DEED``.
 
+``STOP`` in the environment is how long it may take to end; with ``STOCK`` it uses kombu's own transport for Redis.
 Everything around the job is the worker's own: app, transport, ledger, trial and dead letters.
 """
 
@@ -91,6 +92,9 @@ def main(folder: Path, pool: str, deed: str) -> None:
     replacing.WorkerCrew = hire
     replacing.watch_pool = lambda *_, **__: None
     replacing.create_configured_embedder = lambda *_: None
+    if "STOCK" in os.environ:
+        stock: Any = broker.transport
+        stock.reliable_url = str
     timing: Any = broker
     timing.RESTORE_SECONDS = 1
     group: Any = replace(STORE, pool=pool, concurrency=4, visibility=VISIBILITY)

@@ -13,6 +13,7 @@ from celery.worker.consumer import Consumer
 from memcore.errors import MemoryInputError
 from tasks.newer import NEWER_DELAY
 from workers.delivery import check_message
+from workers.transport.unreadable import broker_errors
 
 #: What a job of another release of ours is called.
 _OUR_NAME = re.compile(r"memory(\.[a-z_]+)+")
@@ -36,6 +37,7 @@ class PatientConsumer(Consumer):  # type: ignore[misc]  # Celery is untyped
     def create_task_handler(self, *args: Any, **kwargs: Any) -> Any:
         """Return what is called with each message: nothing that a message brings makes it raise."""
         handle = super().create_task_handler(*args, **kwargs)
+        errors_of_broker = broker_errors(self)
 
         def on_task_received(message: Any) -> None:
             try:
@@ -45,7 +47,7 @@ class PatientConsumer(Consumer):  # type: ignore[misc]  # Celery is untyped
                 return
             try:
                 handle(message)
-            except (*self.connection_errors, *self.channel_errors):
+            except errors_of_broker:
                 raise
             except Exception as error:
                 is_own = isinstance(error, _OWN_ERRORS) and not isinstance(error, RecursionError)

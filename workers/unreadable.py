@@ -16,7 +16,7 @@ from memcore.jobs.queues import Queue
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.urls import LedgerUrls
-from workers.transport.unreadable import UnreadableMessage
+from workers.transport.unreadable import UnreadableMessage, broker_errors
 
 #: Seconds between two looks at what the transport put aside; while there is nothing, a look costs nothing.
 LOOK_SECONDS = 1.0
@@ -140,7 +140,7 @@ def unreadable_step(keeper: UnreadableKeeper) -> type[StartStopStep]:
                 return
             try:
                 is_more = keeper.write(self._parent.task_consumer.channel)
-            except self._parent.connection_errors:
+            except broker_errors(self._parent):
                 raise
             except Exception as error:  # noqa: BLE001  # no fault of ours may cost the message, or the worker
                 self._is_resting = True

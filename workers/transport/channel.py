@@ -21,7 +21,7 @@ from redis.exceptions import NoScriptError, ResponseError
 from workers.transport.bell import Bell
 from workers.transport.qos import ReliableQoS
 from workers.transport.script import SET_ASIDE, TURN, Script
-from workers.transport.unreadable import UnreadableMessages
+from workers.transport.unreadable import UnreadableMessages, broker_errors
 
 #: Seconds after which a channel stops handing over a batch and sends acknowledgements first. A solo worker runs jobs
 #: inside the hand-over: without this the first job of a batch would be acknowledged only after the last.
@@ -91,6 +91,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         self._asked: tuple[tuple[str, ...], int] = ((), 0)
         self._is_dry = False
         self._is_script_known = False
+        self._broker_errors = broker_errors(connection)
         super().__init__(connection, **kwargs)
         # Built now: without its connection a channel can build no client, and late acknowledgements need one.
         self._commands = self._create_client()
@@ -311,8 +312,9 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
                 if queue in self.queue_limits:
                     self.qos.limited[tag] = queue
             try:
-                self.connection._deliver(loads(bytes_to_str(raw)), queue)  # noqa: SLF001  # the transport's way in, as kombu's own channel uses it
-            except (*self.connection_errors, *self.connection.channel_errors):
+                # Decoded strictly: kombu's own way puts other characters where it cannot read.
+                self.connection._deliver(loads(raw.decode()), queue)  # noqa: SLF001  # the transport's way in, as kombu's own channel uses it
+            except self._broker_errors:
                 raise
             except Exception as problem:  # noqa: BLE001  # whatever it is: raised from here it would end the worker, and the next
                 _logger.info("transport.message.undeliverable reason=%s", type(problem).__name__)
@@ -372,7 +374,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         """Hand a broadcast over; one that cannot be read is dropped, as every broadcast is that nobody hears."""
         try:
             return super()._deliver_fanout_message(message, exchange)
-        except (*self.connection_errors, *self.connection.channel_errors):
+        except self._broker_errors:
             raise
         except Exception as problem:  # noqa: BLE001  # raised from here it would end the worker
             _logger.warning("transport.broadcast.unreadable reason=%s", type(problem).__name__)

@@ -182,7 +182,7 @@ class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
 
 def _marked(entry: bytes) -> tuple[dict[str, Any], str, str]:
     """Return an unacknowledged message, marked as redelivered, with its exchange and routing key."""
-    payload, exchange, routing_key = loads(bytes_to_str(entry))
+    payload, exchange, routing_key = loads(entry.decode())
     payload["headers"]["redelivered"] = True
     payload["properties"]["delivery_info"]["redelivered"] = True
     if not isinstance(exchange, str) or not isinstance(routing_key, str):

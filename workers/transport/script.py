@@ -49,7 +49,7 @@ end
 local function envelope(raw)
   local properties = cjson.decode(raw).properties
   local tag, info = properties.delivery_tag, properties.delivery_info
-  if type(tag) ~= 'string' or tag == '' or #tag > 255 then error('no delivery tag') end
+  if type(tag) ~= 'string' or tag == '' or #tag > 255 or tag:find('[^%w._:-]') then error('no delivery tag') end
   if type(info) ~= 'table' then error('no delivery info') end
   local exchange, routing_key = text(info.exchange), text(info.routing_key)
   return tag, '[' .. raw .. ',' .. cjson.encode(exchange) .. ',' .. cjson.encode(routing_key) .. ']'

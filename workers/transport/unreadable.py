@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterator
 from hashlib import sha1
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kombu.utils.encoding import bytes_to_str
 
@@ -80,3 +80,8 @@ class UnreadableMessages:
             return None
         size, digest = about
         return UnreadableMessage(self._channel, first, size, bytes_to_str(digest))
+
+
+def broker_errors(transport: Any) -> tuple[type[Exception], ...]:
+    """Return what says that the broker is at fault, and no message; kombu counts KeyError among a connection's errors."""
+    return tuple(each for each in (*transport.connection_errors, *transport.channel_errors) if each is not KeyError)
