@@ -4,9 +4,11 @@ import base64
 import json
 import random
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, cast
 
 from celery import Celery
+from kombu.transport.redis import Channel
 
 from memcore.client.posting import Posting
 from memcore.client.template import Template
@@ -25,22 +27,21 @@ Tree = Any
 def valid(job_id: str, *, queue: str = str(Queue.STORE_0), seconds: float = 0.0) -> str:
     """Return the message of one store job for ``poison_worker``, as the client writes it for Redis."""
     payload = json.dumps({"name": job_id, "poison": False, "seconds": seconds, "text": SECRET})
-    return _template(queue).fill(Posting(job_id=job_id, queue=queue, payload=payload, summary="1 memories"))
+    return written(Posting(job_id=job_id, queue=queue, payload=payload, summary="1 memories"))
 
 
-_templates: dict[str, Template] = {}
+def written(posting: Posting) -> str:
+    """Return the message of a store job as the client writes it for Redis."""
+    return _template(posting.queue).fill(posting)
 
 
+@cache
 def _template(queue: str) -> Template:
-    if queue not in _templates:
-        app = Celery(set_as_current=False, broker="redis://127.0.0.1:9")
-        app.conf.update(task_serializer="json")
-        channel: Any = app.connection_for_write().transport.Channel
-        # The two functions of a channel that write a message need no connection.
-        unconnected = channel.__new__(channel)
-        unconnected._closed = True
-        _templates[queue] = Template.of(app, unconnected, TaskName.STORE, queue=queue, track=False)
-    return _templates[queue]
+    app = Celery(set_as_current=False, broker="redis://127.0.0.1:9")
+    app.conf.update(task_serializer="json")
+    # The two functions of a channel that write a message need no connection.
+    channel = Channel.__new__(Channel)
+    return Template.of(app, channel, TaskName.STORE, queue=queue, track=False)
 
 
 class Mutator:

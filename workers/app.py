@@ -20,6 +20,7 @@ from workers import transport
 from workers.bell import BrokerBell
 from workers.broker import broker_conf
 from workers.crew import CrewOnDuty, WorkerCrew
+from workers.delivery import refuse_compressed
 from workers.groups import STORE, WorkerGroup
 from workers.lifecycle import watch_pool, watch_pulse
 from workers.progress import TaskProgress
@@ -43,6 +44,7 @@ def create_app(settings: Settings, *, group: WorkerGroup = STORE, clock: Clock =
         MemoryConfigError: the policy file is invalid, or this group lacks what it asks for.
     """
     transport.register()
+    refuse_compressed()
     policy = effective_policy(settings.policy_path)
     if Queue.FINETUNE in group.queues:
         require_executor(execution_of(settings, policy))

@@ -6,10 +6,11 @@ finds nothing that could raise.
 """
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Never
 
 from celery.app.task import Context
 from celery.utils.time import maybe_iso8601, maybe_make_aware
+from kombu import compression
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from memcore.errors import MemoryInputError
@@ -120,6 +121,13 @@ class _Envelope(_Part):
     content_encoding: Literal["utf-8", "UTF-8"]
 
 
+def refuse_compressed() -> None:
+    """Let kombu unpack no message in this process: ours are never packed, and a small one may unpack to gigabytes."""
+    for content_type in compression.encoders():
+        encode, _ = compression.get_encoder(content_type)
+        compression.register(encode, _refuse, content_type)
+
+
 def check_message(message: Any, *, may_expire: bool) -> None:
     """Read a message as a job; raise where no client of ours could have written it.
 
@@ -138,6 +146,10 @@ def check_message(message: Any, *, may_expire: bool) -> None:
         raise MemoryInputError.of(error) from None
     except Exception as error:  # noqa: BLE001  # decoders raise whatever they like, and quote what they decode
         raise MemoryInputError("body", f"cannot be decoded: {type(error).__name__}") from None
+
+
+def _refuse(_body: bytes) -> Never:
+    raise ValueError("compressed")
 
 
 def _check(message: Any, *, may_expire: bool) -> None:

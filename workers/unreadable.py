@@ -156,7 +156,9 @@ def _pieces(message: Any) -> Iterator[bytes]:
     # Without what differs when it is handed out again: it must have the same letter then.
     headers = getattr(message, "headers", None)
     about = {
-        "headers": {key: headers[key] for key in headers if key != "redelivered"} if isinstance(headers, dict) else None,
+        "headers": {key: headers[key] for key in headers if key != "redelivered"}
+        if isinstance(headers, dict)
+        else None,
         "content-type": getattr(message, "content_type", None),
         "content-encoding": getattr(message, "content_encoding", None),
     }

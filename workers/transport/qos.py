@@ -99,7 +99,9 @@ class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
             tags = self.acks.send()
             try:
                 self.channel.run(
-                    TURN, (self.unacked_key, self.unacked_index_key, self.channel.unreadable_key), (0,) * 5 + tuple(tags)
+                    TURN,
+                    (self.unacked_key, self.unacked_index_key, self.channel.unreadable_key),
+                    (0,) * 5 + tuple(tags),
                 )
             except BaseException:
                 self.acks.recall()

@@ -75,7 +75,9 @@ class Worker:
     def __init__(self, home: Path, pool: str, *, is_stock: bool = False) -> None:
         self._home = home
         self._pool = pool
-        self._environ = {**clean_environ(), "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"} | ({"STOCK": "1"} if is_stock else {})
+        self._environ = {**clean_environ(), "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"} | (
+            {"STOCK": "1"} if is_stock else {}
+        )
         self.starts = 0
         self.process: subprocess.Popen[bytes] | None = None
 

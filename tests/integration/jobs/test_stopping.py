@@ -114,4 +114,3 @@ def test_a_worker_ends_in_time_without_its_broker_and_its_job_is_done_by_the_nex
     with broker.client() as redis:
         wait_until(lambda: not redis.exists(str(Queue.STORE_0), "unacked.store"), what="an empty broker")
     assert "end long" in diary(home)
-

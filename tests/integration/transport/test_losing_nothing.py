@@ -90,4 +90,3 @@ def test_a_full_server_still_hands_out_its_messages(connect: Callable[..., Any],
             store.config_set("maxmemory", "0")
 
     assert heard == ["first", "second"]
-
