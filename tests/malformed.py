@@ -3,7 +3,7 @@
 import base64
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, cast
 
@@ -18,8 +18,8 @@ from memcore.jobs.queues import Queue
 #: Stands in every payload here; only the broker and the ledger may hold it.
 SECRET = "xylophonequartz"
 
-#: Longest queue of nested lists: more than Python's parser and the server's take.
-DEPTH = 5_000
+#: Lists in lists: just what the server's parser takes, and more than any takes.
+DEEP, DEEPEST = 990, 5_000
 
 Tree = Any
 
@@ -105,23 +105,27 @@ class Mutator:
     def _in_bytes(self, message: Tree) -> bytes:
         whole = json.dumps(message)
         place = self._dice.randrange(len(whole))
-        break_: Callable[[], bytes] = self._dice.choice(
+        start, end = whole[:place].encode(), whole[place:].encode()
+
+        def retries(text: str) -> bytes:
+            return whole.replace('"retries": 0', f'"retries": {text}', 1).encode()
+
+        return self._dice.choice(
             (
-                lambda: whole[:place].encode(),
-                lambda: whole[:place].encode() + self._dice.randbytes(3) + whole[place:].encode(),
-                lambda: self._dice.randbytes(self._dice.randrange(1, 200)),
-                lambda: whole.encode("utf-16"),
-                lambda: b"\xef\xbb\xbf" + whole.encode(),
-                lambda: whole.replace('"headers": {', '"headers": {"id": "twice", ', 1).encode(),
-                lambda: whole.replace('"retries": 0', '"retries": NaN', 1).encode(),
-                lambda: whole.replace('"retries": 0', f'"retries": {"9" * 5_000}', 1).encode(),
-                lambda: whole.replace('"retries": 0', f'"retries": {"[" * DEPTH}{"]" * DEPTH}', 1).encode(),
-                lambda: whole.replace('"retries": 0', f'"retries": {"[" * 990}{"]" * 990}', 1).encode(),
-                lambda: whole.replace("{", "[", 1).encode(),
-                lambda: b"",
+                start,
+                start + self._dice.randbytes(3) + end,
+                self._dice.randbytes(self._dice.randrange(1, 200)),
+                whole.encode("utf-16"),
+                b"\xef\xbb\xbf" + whole.encode(),
+                whole.replace('"headers": {', '"headers": {"id": "twice", ', 1).encode(),
+                whole.replace("{", "[", 1).encode(),
+                retries("NaN"),
+                retries("9" * 5_000),
+                retries("[" * DEEP + "]" * DEEP),
+                retries("[" * DEEPEST + "]" * DEEPEST),
+                b"",
             )
         )
-        return break_()
 
     def _break_somewhere(self, tree: Tree) -> None:
         places = list(_places(tree))
@@ -141,9 +145,11 @@ class Mutator:
 
     def _value(self) -> Tree:
         values: tuple[Tree, ...] = (
-            None, True, False, 0, -1, 1, -5.5, 2**63, 10**300, float("nan"), float("inf"), "", " ", "x", "\ud800", "a\0b",
-            "\n\x1b[31m", "9" * 5_000, [], {}, [[]], [None, None], [1, 2], ["a", "b"], {"a": 1}, {"exchange": 5},
-            f"{SECRET} {self._count}", [-1, -1], ["1", "2"], [1e308, None], "2001-01-01T00:00:00", "0001-01-01T00:00:00+14:00",
+            None, True, False, 0, -1, 1, -5.5, 2**63, 10**300, float("nan"), float("inf"), "", " ", "x", "\ud800",
+            "a\0b", "\n\x1b[31m", "9" * 5_000, [], {}, [[]], [None, None], [1, 2], ["a", "b"], {"a": 1},
+            {"exchange": 5},
+            f"{SECRET} {self._count}", [-1, -1], ["1", "2"], [1e308, None],
+            "2001-01-01T00:00:00", "0001-01-01T00:00:00+14:00",
             "9999-12-31T23:59:59-12:00", "celery.backend_cleanup", {"__type__": "datetime", "__value__": "x"},
             cast("Tree", json.loads("[" * 400 + "]" * 400)), {f"key {number}": number for number in range(50)},
         )  # fmt: skip

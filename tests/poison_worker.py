@@ -23,7 +23,7 @@ from memcore.ledger.ledger import Ledger
 from tasks.crew import Crew
 from tasks.store import STORE as STORE_JOB
 from workers import app as assembling
-from workers import broker
+from workers import broker, transport
 from workers.groups import STORE
 from workers.run import work as run_worker
 
@@ -93,11 +93,11 @@ def main(folder: Path, pool: str, deed: str) -> None:
     replacing.watch_pool = lambda *_, **__: None
     replacing.create_configured_embedder = lambda *_: None
     if "STOCK" in os.environ:
-        stock: Any = broker.transport
+        stock: Any = transport
         stock.reliable_url = str
     timing: Any = broker
     timing.RESTORE_SECONDS = 1
-    group: Any = replace(STORE, pool=pool, concurrency=4, visibility=VISIBILITY)
+    group = replace(STORE, pool="prefork" if pool == "prefork" else "threads", concurrency=4, visibility=VISIBILITY)
     run_worker(assembling.create_app(settings, group=group), group, stop_seconds=float(os.environ.get("STOP", "35")))
 
 

@@ -108,8 +108,8 @@ class _Properties(_Part):
 class _Body(_Part):
     """What a job of ours is called with: one payload, and none of Celery's callbacks, chords and chains."""
 
-    args: Annotated[list[Text], Field(max_length=1)]
-    kwargs: dict[str, Text]
+    arguments: Annotated[list[Text], Field(max_length=1)]
+    named: dict[str, Text]
     embed: dict[str, Any]
 
 
@@ -177,7 +177,7 @@ def _check(message: Any, *, may_expire: bool) -> None:
     except ValidationError:
         # Which one it is would quote a name out of the message.
         raise MemoryInputError("body", "must call a job with one payload") from None
-    if body.kwargs.keys() - {"payload"} or (body.args and body.kwargs):
+    if body.named.keys() - {"payload"} or (body.arguments and body.named):
         raise MemoryInputError("body", "must call a job with one payload")
     if any(body.embed.values()) or _METHODS & body.embed.keys():
         raise MemoryInputError("body", "must bring no callbacks, chords or chains")

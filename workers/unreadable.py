@@ -99,57 +99,66 @@ class UnreadableKeeper:
         log.error("message.unreadable", extra={"job_id": letter.job_id, "queue": known, "reason": reason})
 
 
-def unreadable_step(keeper: UnreadableKeeper) -> type[StartStopStep]:
-    """Return the step of a worker's consumer that writes the letters, and looks at the transport's list."""
+class UnreadableStep(StartStopStep):  # type: ignore[misc]  # celery is untyped
+    """The step of a worker's consumer that writes the letters, and looks at the transport's list."""
 
-    class Unreadable(StartStopStep):  # type: ignore[misc]  # celery is untyped
-        requires = ("celery.worker.consumer.tasks:Tasks",)
+    requires = ("celery.worker.consumer.tasks:Tasks",)
 
-        def __init__(self, parent: Any, **options: Any) -> None:
-            super().__init__(parent, **options)
-            parent.unreadable = self
-            self._parent = parent
-            self._timer: Any = None
-            self._is_resting = False
+    #: Set by :func:`unreadable_step`.
+    keeper: UnreadableKeeper
 
-        def start(self, parent: Any) -> None:
-            self._look_again(parent, LOOK_SECONDS)
+    def __init__(self, parent: Any, **options: Any) -> None:
+        """Follow Celery's signature: ``parent`` is the consumer, which adds messages here."""
+        super().__init__(parent, **options)
+        parent.unreadable = self
+        self._parent = parent
+        self._timer: Any = None
+        self._is_resting = False
 
-        def stop(self, parent: Any) -> None:
-            del parent
-            keeper.forget()
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
+    def start(self, parent: Any) -> None:
+        """Look at the list from now on."""
+        self._look_again(parent, LOOK_SECONDS)
 
-        def add(self, message: Any, reason: str) -> None:
-            keeper.add(message, reason)
-            if not self._is_resting:
+    def stop(self, parent: Any) -> None:
+        """Look no more; what waits comes again over the next connection."""
+        del parent
+        self.keeper.forget()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def add(self, message: Any, reason: str) -> None:
+        """Let a message become a dead letter as soon as the event loop is free; ``reason`` quotes nothing of it."""
+        self.keeper.add(message, reason)
+        if not self._is_resting:
+            self._parent.call_soon(self._write)
+
+    def _look(self, parent: Any) -> None:
+        self._is_resting = False
+        self._write()
+        self._look_again(parent, RETRY_SECONDS if self._is_resting else LOOK_SECONDS)
+
+    def _look_again(self, parent: Any, seconds: float) -> None:
+        self._timer = parent.timer.call_after(seconds, self._look, (parent,))
+
+    def _write(self) -> None:
+        if self._is_resting or self._parent.task_consumer is None:
+            return
+        try:
+            is_more = self.keeper.write(self._parent.task_consumer.channel)
+        except broker_errors(self._parent):
+            raise
+        except Exception as error:  # noqa: BLE001  # no fault of ours may cost the message, or the worker
+            self._is_resting = True
+            log.warning("message.unreadable.waits", extra={"error": type(error).__name__})
+        else:
+            if is_more:
                 self._parent.call_soon(self._write)
 
-        def _look(self, parent: Any) -> None:
-            self._is_resting = False
-            self._write()
-            self._look_again(parent, RETRY_SECONDS if self._is_resting else LOOK_SECONDS)
 
-        def _look_again(self, parent: Any, seconds: float) -> None:
-            self._timer = parent.timer.call_after(seconds, self._look, (parent,))
-
-        def _write(self) -> None:
-            if self._is_resting or self._parent.task_consumer is None:
-                return
-            try:
-                is_more = keeper.write(self._parent.task_consumer.channel)
-            except broker_errors(self._parent):
-                raise
-            except Exception as error:  # noqa: BLE001  # no fault of ours may cost the message, or the worker
-                self._is_resting = True
-                log.warning("message.unreadable.waits", extra={"error": type(error).__name__})
-            else:
-                if is_more:
-                    self._parent.call_soon(self._write)
-
-    return Unreadable
+def unreadable_step(keeper: UnreadableKeeper) -> type[UnreadableStep]:
+    """Return the step for one worker's keeper."""
+    return type("Unreadable", (UnreadableStep,), {"keeper": keeper})
 
 
 def _pieces(message: Any) -> Iterator[bytes]:

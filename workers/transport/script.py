@@ -140,7 +140,8 @@ if raw and redis.sha1hex(raw) == ARGV[1] then redis.call('RPOP', KEYS[1]) end
 """)
 
 #: Lists up to ARGV[2] messages that nobody renewed for ARGV[1] seconds, by the server's clock: tag and entry, one
-#: after the other, until they have ARGV[3] bytes. An index row without its entry is dropped here, or it would head every later list.
+#: after the other, until they have ARGV[3] bytes. An index row without its entry is dropped here, or it would head
+#: every later list.
 #: KEYS: unacked, unacked_index.
 OVERDUE = Script.of("""
 local clock = redis.call('TIME')

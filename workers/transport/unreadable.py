@@ -83,5 +83,5 @@ class UnreadableMessages:
 
 
 def broker_errors(transport: Any) -> tuple[type[Exception], ...]:
-    """Return what says that the broker is at fault, and no message; kombu counts KeyError among a connection's errors."""
+    """Return what says that the broker is at fault, and no message: kombu counts KeyError among a connection's."""
     return tuple(each for each in (*transport.connection_errors, *transport.channel_errors) if each is not KeyError)

@@ -120,7 +120,7 @@ class Worker:
             f"{malformed} malformed: {letters} dead letters, {done} done all the same; healthy "
             f"{sum(ended[name] for name in healthy)} of {len(healthy)}; restarts {self.starts - 1}; {seconds:.0f} s"
         )
-        print(figures)
+        print(figures)  # noqa: T201  # the figures of a long run
         assert is_over, f"{figures}\n{self.log()[-4_000:]}"
         assert (letters + done, self.starts) == (malformed, 1), figures
         assert {name: ended[name] for name in healthy} == dict.fromkeys(healthy, 1)
@@ -199,7 +199,7 @@ def send_all(url: str) -> list[str]:
                 tree = json.loads(each)
                 # Kombu's channels write a table of headers, whatever they read.
                 publish(url, base64.b64decode(tree["body"]), {**tree["headers"]}, tree)
-            except Exception:
+            except Exception:  # noqa: BLE001  # client libraries raise whatever they like
                 # What this broker's protocol cannot carry goes as a body alone.
                 publish(url, each or b"-", {}, {})
     return healthy

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
-
 from repository import ROOT
+
 from workers import lifecycle
 from workers.groups import GROUPS
 from workers.shutdown import EXIT_OVERDUE, DeferredSignal, _defer
