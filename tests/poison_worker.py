@@ -64,16 +64,16 @@ DEEDS = {"kill": kill, "hang": hang}
 def work(folder: Path, payload: str, deed: str) -> Outcome:
     try:
         job: dict[str, Any] = json.loads(payload)
-        job["name"], job["poison"]
+        name, is_poison = job["name"], job["poison"]
     except (LookupError, TypeError, ValueError) as error:
         return Dead(reason=f"payload: {type(error).__name__}")
-    note(folder, f"start {job['name']}")
-    if job["poison"] and (folder / CAUSE).exists():
+    note(folder, f"start {name}")
+    if is_poison and (folder / CAUSE).exists():
         # not before others are at work beside it
         time.sleep(ORDINARY_SECONDS / 2)
         DEEDS[deed]()
     time.sleep(job.get("seconds", ORDINARY_SECONDS))
-    note(folder, f"end {job['name']}")
+    note(folder, f"end {name}")
     return Done(facts={"stored": 1})
 
 

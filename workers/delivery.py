@@ -31,7 +31,8 @@ _METHODS = frozenset(name for name in dir(Context) if callable(getattr(Context, 
 def _planned(text: str) -> str:
     try:
         # Read as Celery reads it, and then converted, which overflows at both ends of the calendar.
-        at = maybe_make_aware(maybe_iso8601(text), UTC).astimezone(UTC)
+        read: Any = maybe_iso8601(text)
+        at: datetime = maybe_make_aware(read, UTC).astimezone(UTC)
     except (AttributeError, OverflowError, TypeError, ValueError):
         # The parser's own words quote what it could not read.
         raise ValueError("must be a time with a time zone") from None

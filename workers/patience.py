@@ -34,6 +34,10 @@ class PatientConsumer(Consumer):  # type: ignore[misc]  # Celery is untyped
     #: Takes what cannot be read; set by workers.unreadable.
     unreadable: Any
 
+    #: What Celery gives every consumer.
+    app: Any
+    task_consumer: Any
+
     def create_task_handler(self, *args: Any, **kwargs: Any) -> Any:
         """Return what is called with each message: nothing that a message brings makes it raise."""
         handle = super().create_task_handler(*args, **kwargs)

@@ -41,7 +41,7 @@ def away(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return lambda: monkeypatch.setattr(DeadLetters, "put", put)
 
 
-def a_message(tag: int = 1, **headers: Any) -> Message:
+def a_message(tag: int = 1, **headers: Any) -> Any:
     return Message(
         body=f"{SECRET} {tag}", headers={"id": "job-1", **headers}, delivery_tag=tag, channel=MagicMock(),
         delivery_info={"routing_key": "memory.store"}, content_type="application/json", content_encoding="utf-8",
