@@ -1,5 +1,6 @@
 """A worker whose store jobs write a diary, and end it where they are poison: ``poison_worker.py FOLDER POOL DEED``.
 
+``STOP`` in the environment is how long it may take to end; with ``STOCK`` it uses kombu's own transport for Redis.
 Everything around the job is the worker's own: app, transport, ledger, trial and dead letters.
 """
 
@@ -17,13 +18,14 @@ from typing import Any
 from celery.exceptions import SoftTimeLimitExceeded
 
 from memcore.config.settings import Settings
-from memcore.jobs.outcomes import Done, Outcome
+from memcore.jobs.outcomes import Dead, Done, Outcome
 from memcore.ledger.ledger import Ledger
 from tasks.crew import Crew
 from tasks.store import STORE as STORE_JOB
 from workers import app as assembling
-from workers import broker
+from workers import broker, transport
 from workers.groups import STORE
+from workers.run import work as run_worker
 
 #: Seconds after which a dead worker's message comes back: enough for three renewals by a living one on a busy machine.
 VISIBILITY = timedelta(seconds=3)
@@ -60,14 +62,18 @@ DEEDS = {"kill": kill, "hang": hang}
 
 
 def work(folder: Path, payload: str, deed: str) -> Outcome:
-    job: dict[str, Any] = json.loads(payload)
-    note(folder, f"start {job['name']}")
-    if job["poison"] and (folder / CAUSE).exists():
+    try:
+        job: dict[str, Any] = json.loads(payload)
+        name, is_poison = job["name"], job["poison"]
+    except (LookupError, TypeError, ValueError) as error:
+        return Dead(reason=f"payload: {type(error).__name__}")
+    note(folder, f"start {name}")
+    if is_poison and (folder / CAUSE).exists():
         # not before others are at work beside it
         time.sleep(ORDINARY_SECONDS / 2)
         DEEDS[deed]()
-    time.sleep(ORDINARY_SECONDS)
-    note(folder, f"end {job['name']}")
+    time.sleep(job.get("seconds", ORDINARY_SECONDS))
+    note(folder, f"end {name}")
     return Done(facts={"stored": 1})
 
 
@@ -86,14 +92,13 @@ def main(folder: Path, pool: str, deed: str) -> None:
     replacing.WorkerCrew = hire
     replacing.watch_pool = lambda *_, **__: None
     replacing.create_configured_embedder = lambda *_: None
+    if "STOCK" in os.environ:
+        stock: Any = transport
+        stock.reliable_url = str
     timing: Any = broker
     timing.RESTORE_SECONDS = 1
-    app = assembling.create_app(settings, group=replace(STORE, visibility=VISIBILITY))
-    queues = ",".join(map(str, STORE.queues))
-    app.worker_main(
-        ["worker", f"--pool={pool}", "--concurrency=4", f"--queues={queues}", "--loglevel=INFO",
-         "--without-gossip", "--without-mingle"],
-    )  # fmt: skip
+    group = replace(STORE, pool="prefork" if pool == "prefork" else "threads", concurrency=4, visibility=VISIBILITY)
+    run_worker(assembling.create_app(settings, group=group), group, stop_seconds=float(os.environ.get("STOP", "35")))
 
 
 if __name__ == "__main__":

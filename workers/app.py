@@ -2,6 +2,7 @@
 
 from functools import cache
 from importlib import import_module
+from typing import Any
 
 from celery import Celery
 
@@ -19,10 +20,12 @@ from workers import transport
 from workers.bell import BrokerBell
 from workers.broker import broker_conf
 from workers.crew import CrewOnDuty, WorkerCrew
+from workers.delivery import refuse_compressed
 from workers.groups import STORE, WorkerGroup
 from workers.lifecycle import watch_pool, watch_pulse
 from workers.progress import TaskProgress
 from workers.task import build_tasks
+from workers.unreadable import UnreadableKeeper, unreadable_step
 
 #: How long a stopping worker lets running jobs finish, in seconds, before it gives them back to the broker.
 SOFT_SHUTDOWN_SECONDS = 15
@@ -41,6 +44,7 @@ def create_app(settings: Settings, *, group: WorkerGroup = STORE, clock: Clock =
         MemoryConfigError: the policy file is invalid, or this group lacks what it asks for.
     """
     transport.register()
+    refuse_compressed()
     policy = effective_policy(settings.policy_path)
     if Queue.FINETUNE in group.queues:
         require_executor(execution_of(settings, policy))
@@ -54,6 +58,9 @@ def create_app(settings: Settings, *, group: WorkerGroup = STORE, clock: Clock =
     build_tasks(app, all_jobs(), crew)
     watch_pool(crew, group, share=embedder)
     watch_pulse(app, settings, group)
+    steps: Any = app.steps
+    keeper = UnreadableKeeper(settings.ledger_urls, company=settings.company, clock=clock)
+    steps["consumer"].add(unreadable_step(keeper))
     app.conf.beat_schedule = import_module("scheduler").schedule(settings)
     return app
 

@@ -9,6 +9,7 @@ from workers.app import create_app
 from workers.heartbeat import Heartbeat
 from workers.logs import set_up_logs
 from workers.pulse import beat_scheduler
+from workers.shutdown import end_within
 
 
 def main() -> int:
@@ -19,6 +20,7 @@ def main() -> int:
         app = create_app(settings)
     except Exception as error:  # noqa: BLE001  # a defect is raised again
         return tell(error)
+    end_within()
     heartbeat = Heartbeat.of(settings.home, "beat")
     app.Beat(
         scheduler=beat_scheduler(heartbeat), loglevel="WARNING", quiet=True, redirect_stdouts=False, logfile=None

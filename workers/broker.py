@@ -9,12 +9,17 @@ from kombu.exceptions import KombuError
 from memcore.config.address import Address
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError
+from memcore.jobs.payloads import MAX_MESSAGE_BYTES
 from memcore.jobs.queues import Queue
 from workers import transport
 from workers.groups import WorkerGroup
 
 #: Seconds between two looks for jobs whose worker died; Celery's own default adds up to 100 s (STACK, Broker).
 RESTORE_SECONDS = 5
+
+#: How long the broker may take to answer a worker's command, in seconds; without it a worker that is told to stop waits
+#: for a silent broker for ever.
+COMMAND_SECONDS = 10
 
 #: How long the broker may take to answer a person's question, in seconds.
 ANSWER_SECONDS = 1
@@ -110,9 +115,11 @@ def _redis_options(group: WorkerGroup) -> dict[str, Any]:
         "unacked_index_key": f"unacked_index.{group.name}",
         "unacked_mutex_key": f"unacked_mutex.{group.name}",
         "queue_limits": {str(queue): count for queue, count in group.at_most.items()},
+        "largest_message": MAX_MESSAGE_BYTES,
         "unacked_restore_interval": RESTORE_SECONDS,
         "unacked_restore_throttle": 1,
         "unacked_mutex_expire": 15,
+        "socket_timeout": COMMAND_SECONDS,
         "socket_keepalive": True,
         "health_check_interval": 10,
     }

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 
+from celery import Celery
+
 from memcore.config.address import scheme_of
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError
@@ -14,6 +16,7 @@ from memcore.operational import tell
 from workers.app import create_app
 from workers.groups import GROUPS, WorkerGroup, group
 from workers.logs import set_up_logs
+from workers.shutdown import STOP_SECONDS, end_within
 
 
 def arguments_of(group: WorkerGroup) -> list[str]:
@@ -42,8 +45,14 @@ def main(argv: Sequence[str]) -> int:
         app = create_app(settings, group=chosen)
     except Exception as error:  # noqa: BLE001  # a defect is raised again
         return tell(error)
-    app.worker_main(arguments_of(chosen))
+    work(app, chosen)
     return 0
+
+
+def work(app: Celery, group: WorkerGroup, *, stop_seconds: float = STOP_SECONDS) -> None:
+    """Run the app's worker until it is told to stop; it then ends in time, broker or not."""
+    end_within(stop_seconds)
+    app.worker_main(arguments_of(group))
 
 
 def _require_ledger(settings: Settings) -> None:

@@ -1,15 +1,19 @@
-"""Shuts a prefork worker down between two steps of its event loop, never in the middle of one.
+"""Ends a worker in time, and a prefork worker between two steps of its event loop, never in the middle of one.
 
 Celery runs the whole cold shutdown inside the signal handler, wherever the signal found the main process. Found half
 way through handing a job to a child, it waits for a child that waits for the rest of that job: the worker hangs until
 somebody kills it, and what it held comes back only when its lease lapses. Here the handler only rings; the event loop
 does the rest when it is between two steps.
+
+Celery also waits without limit for its pool, and for answers of a broker that is gone; ``end_within`` does not.
 """
 
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -17,6 +21,15 @@ from celery import signals
 
 #: How long the event loop may take to come round; one that reconnects to its broker does not run at all.
 LOOP_SECONDS = 2.0
+
+#: How long a worker may take to end after it was told to, in seconds: above the soft shutdown and the hard limit of a
+#: store job (25), and below the 40 after which supervisor and compose kill it.
+STOP_SECONDS = 35.0
+
+#: Exit code of a process whose shutdown did not end by itself.
+EXIT_OVERDUE = 75
+
+_STOPS = frozenset({signal.SIGTERM, signal.SIGQUIT, signal.SIGINT})
 
 Handler = Callable[[int, FrameType | None], Any]
 
@@ -76,3 +89,32 @@ def _defer(sender: Any, **_: Any) -> None:
         # Ready again after a lost connection: the handler is ours already.
         if callable(handler) and not isinstance(handler, DeferredSignal):
             signal.signal(number, DeferredSignal(number, handler, hub))
+
+
+def end_within(seconds: float = STOP_SECONDS) -> None:
+    """End this process so long after the first signal to stop, however far its shutdown is; call it in the main thread.
+
+    Nothing is lost with it: what is not acknowledged is handed out again, and children die with their parent.
+    """
+    heard, written = os.pipe()
+    os.set_blocking(written, False)
+    # Written by the interpreter itself as the signal comes: it needs neither a handler, which Celery replaces, nor a
+    # main thread that comes round to it.
+    signal.set_wakeup_fd(written, warn_on_full_buffer=False)
+    # A child inherits the descriptor, and is ended by signals that are not meant for us.
+    os.register_at_fork(after_in_child=_be_silent)
+    threading.Thread(target=_end_after, args=(heard, seconds), name="stop-limit", daemon=True).start()
+
+
+def _be_silent() -> None:
+    with suppress(ValueError):  # forked in a thread that may not change it, and is no worker's
+        signal.set_wakeup_fd(-1)
+
+
+def _end_after(heard: int, seconds: float) -> None:
+    while os.read(heard, 1)[0] not in _STOPS:
+        pass
+    time.sleep(seconds)
+    # Not through logging: whatever hangs may hold its lock.
+    os.write(2, f"worker.stop.overdue: ended after {seconds:g} s\n".encode())
+    os._exit(EXIT_OVERDUE)

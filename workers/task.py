@@ -61,6 +61,8 @@ def _build_task(app: Celery, job: Job, crew: CrewOnDuty, trial: Trial) -> None:
         bind=True,
         # Celery otherwise lends the task to every other app of this process, which then runs it with this app's crew.
         shared=False,
+        # Read at delivery: only such a job may be let go of unread, when it expires.
+        is_repeated=job.is_repeated,
         max_retries=job.limits.attempts - 1,
         soft_time_limit=job.limits.soft.total_seconds(),
         time_limit=job.limits.hard.total_seconds(),

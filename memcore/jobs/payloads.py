@@ -29,6 +29,10 @@ MAX_STORE_ITEMS = 256
 #: Largest store job on the wire, in bytes (1 MiB): the broker keeps it in memory until it is acknowledged.
 MAX_PAYLOAD_BYTES = 1_048_576
 
+#: Largest message that a worker reads, in bytes (8 MiB): JSON inside JSON inside Base64 makes of a payload of 1 MiB at
+#: most 4 MiB. A larger one comes from no client of ours; it is kept as a dead letter, cut.
+MAX_MESSAGE_BYTES = 8_388_608
+
 
 class _Envelope(BaseModel):
     model_config = ConfigDict(extra="ignore")

@@ -1,16 +1,30 @@
-"""Jobs that were given up, kept whole for a person to replay: a store job holds the only copy of its memories."""
+"""Jobs that were given up, kept whole for a person to replay: a store job holds the only copy of its memories.
 
-from collections.abc import Collection
+A message that no worker can read is kept too, for a person to look at; it cannot be replayed.
+"""
+
+import hashlib
+import json
+from base64 import b64encode
+from collections.abc import Collection, Iterable
 from datetime import datetime
+from typing import Self
 
 from pydantic import Field
 from sqlalchemy import ColumnElement, delete, func, select
 
 from memcore.clock import BoundedTime, Clock
 from memcore.frozen import Frozen
+from memcore.jobs.payloads import MAX_MESSAGE_BYTES
 from memcore.ledger.engine import Database
 from memcore.ledger.insert import insert_for
 from memcore.ledger.ledger_tables import dead_letters
+
+#: Stands where other letters name their job, if the message could not be read.
+UNREADABLE = "unreadable"
+
+#: What is kept of a message above MAX_MESSAGE_BYTES, in bytes (64 KiB): enough to see who sent it.
+HEAD_BYTES = 65_536
 
 
 class NewDeadLetter(Frozen):
@@ -28,6 +42,39 @@ class NewDeadLetter(Frozen):
     payload: str = Field(repr=False)
     reason: str
     attempts: int
+
+    @classmethod
+    def unreadable(cls, content: Iterable[bytes], *, company: str, queue: str, reason: str) -> Self:
+        """Return the letter of a message that no worker can read.
+
+        Its payload is JSON: the message's ``bytes`` and ``sha256``, and the message as ``text`` or ``base64``; of one
+        above MAX_MESSAGE_BYTES only the first HEAD_BYTES. The same message has the same letter.
+
+        Args:
+            content: the message, in pieces; only what is kept of it is held in memory.
+            company: whose broker it lay on.
+            queue: where it lay.
+            reason: what is wrong with it, without its text.
+        """
+        kept, size, digest = bytearray(), 0, hashlib.sha256()
+        for piece in content:
+            size += len(piece)
+            digest.update(piece)
+            kept += piece[: max(0, MAX_MESSAGE_BYTES - len(kept))]
+        if size > MAX_MESSAGE_BYTES:
+            del kept[HEAD_BYTES:]
+        encoded = json.dumps({"bytes": size, "sha256": digest.hexdigest(), **_written(bytes(kept))})
+        # Not the job's id: a broken copy of a message must not take the place of another's letter.
+        name = hashlib.sha256(f"{queue}\n{digest.hexdigest()}".encode()).hexdigest()[:32]
+        return cls(
+            job_id=f"{UNREADABLE}-{name}",
+            company=company,
+            job=UNREADABLE,
+            queue=queue,
+            payload=encoded,
+            reason=reason,
+            attempts=1,
+        )
 
 
 class DeadLetter(NewDeadLetter):
@@ -77,9 +124,11 @@ class DeadLetters:
         with self._database.read() as connection:
             return tuple(connection.execute(query).scalars())
 
-    def count(self, company: str) -> int:
-        """Return how many letters a company has."""
+    def count(self, company: str, *, job: str | None = None) -> int:
+        """Return how many letters a company has, of one job or of all."""
         query = select(func.count()).select_from(dead_letters).where(dead_letters.c.company == company)
+        if job is not None:
+            query = query.where(dead_letters.c.job == job)
         with self._database.read() as connection:
             return connection.execute(query).scalar_one()
 
@@ -105,6 +154,15 @@ class DeadLetters:
     def _drop(self, which: ColumnElement[bool]) -> int:
         with self._database.write() as connection:
             return connection.execute(delete(dead_letters).where(which)).rowcount
+
+
+def _written(kept: bytes) -> dict[str, str]:
+    try:
+        text = kept.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(kept).decode()}
+    # Escapes may make six bytes of one; Base64 never makes more than four of three.
+    return {"text": text} if len(json.dumps(text)) <= len(kept) * 4 // 3 else {"base64": b64encode(kept).decode()}
 
 
 def _older(company: str, before: datetime) -> ColumnElement[bool]:

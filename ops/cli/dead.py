@@ -11,7 +11,7 @@ from memcore.clock import utc_now
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.jobs.names import TaskName
 from memcore.jobs.payloads import StorePayload
-from memcore.ledger.dead_letters import DeadLetter
+from memcore.ledger.dead_letters import UNREADABLE, DeadLetter
 from memcore.ledger.ledger import Ledger
 from ops.cli.console import AsJson, say, show_facts, show_rows
 from ops.cli.session import HomeOption, ledger_of, settings_of
@@ -65,7 +65,10 @@ def replay(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send jobs again, under their ids, once the cause is gone; a letter goes when the broker holds its job."""
+    """Send jobs again, under their ids, once the cause is gone; a letter goes when the broker holds its job.
+
+    A message that could not be read cannot be sent again; --all leaves it where it is.
+    """
     # Whoever speaks to the broker loads Celery, and no other of these commands does.
     from memcore.client.sender import Sender  # noqa: PLC0415  # see above
 
@@ -76,12 +79,14 @@ def replay(
         wanted = ledger.dead_letters.ids(settings.company) if every else tuple(dict.fromkeys(job_ids or ()))
         if not every:
             for job_id in wanted:
-                _found(ledger, settings.company, job_id)
+                if _found(ledger, settings.company, job_id).job == UNREADABLE:
+                    raise MemoryInputError("job_ids", f"{job_id} could not be read, and cannot be sent again")
         sender, sent = Sender(settings.broker_url, settings.result_url), 0
         try:
             for job_id in wanted:
                 letter = ledger.dead_letters.get(job_id)
-                if letter is not None:  # another person may have sent or dropped it just now
+                # Another person may have sent or dropped it just now.
+                if letter is not None and letter.job != UNREADABLE:
                     _send(sender, letter)
                     ledger.dead_letters.remove(letter)
                     sent += 1
@@ -133,6 +138,9 @@ def facts_of(letter: DeadLetter) -> dict[str, Any]:
 
 
 def _holds(letter: DeadLetter) -> dict[str, Any]:
+    if letter.job == UNREADABLE:
+        message = json.loads(letter.payload)
+        return {"message_bytes": message["bytes"], "message_sha256": message["sha256"]}
     try:
         items = StorePayload.model_validate_json(letter.payload).items
     except ValidationError:

@@ -12,6 +12,7 @@ import typer
 
 from memcore.config.home_folder import home_folder
 from memcore.config.settings import Settings
+from memcore.ledger.dead_letters import UNREADABLE
 from memcore.ledger.run import RunState
 from ops.cli.console import AsJson, say, show_json
 from ops.cli.finding import Finding, Group, Look, take_all
@@ -172,6 +173,7 @@ def _runs(settings: Settings) -> Iterator[Finding]:
         failed = ledger.runs.failed(settings.company, limit=_COUNTED)
         asleep = ledger.runs.asleep(settings.company, limit=_COUNTED)
         dead = ledger.dead_letters.count(settings.company)
+        unreadable = ledger.dead_letters.count(settings.company, job=UNREADABLE)
     yield Finding(
         check="held runs",
         ok=not held,
@@ -194,7 +196,7 @@ def _runs(settings: Settings) -> Iterator[Finding]:
     yield Finding(
         check="dead letters",
         ok=not dead,
-        seen=f"{dead} jobs were given up" if dead else "none",
+        seen=f"{dead - unreadable} jobs were given up, {unreadable} messages could not be read" if dead else "none",
         mend="`memtend dead list` says why; `memtend dead replay` once the cause is gone, or `memtend dead purge`",
     )
 

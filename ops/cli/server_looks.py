@@ -43,8 +43,8 @@ def broker(settings: Settings) -> Iterator[Finding]:
     yield Finding(
         check="unreadable messages",
         ok=not look.unreadable,
-        seen=f"{look.unreadable} set aside" if look.unreadable else "none",
-        mend="something else writes to this broker: see the workers' logs, and give memtend a broker of its own",
+        seen=f"{look.unreadable} wait to become dead letters" if look.unreadable else "none",
+        mend="a worker writes the letters within seconds: does one run, and does the ledger answer?",
     )
     for queue, count in look.waiting.items():
         yield Finding(check=f"queue {queue}", ok=True, seen=f"{count} waiting", group="queues")

@@ -1,22 +1,21 @@
 """The evidence: what store, history, ledger, journal and broker hold when all is quiet, read past memtend's workers."""
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from holdings import history_events, store_client
-from redis import Redis
 from sqlalchemy import create_engine, text
 from stacks import StackAddress
 
 from memcore.backends.factory import mem0_place
 from memcore.config.settings import Settings
 from memcore.ledger.booking import Tally
+from memcore.ledger.dead_letters import UNREADABLE
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.run import Run
 from memcore.maintenance.counts import run_counts
-from workers.transport.channel import Channel
 
 #: Rows of one page of the store.
 _PAGE = 1_000
@@ -42,7 +41,7 @@ class Evidence:
         open_bookings: decided and not carried out.
         buried: ids that stand in the list of the removed.
         dead: job ids of the dead letters.
-        unreadable: what the transport put aside.
+        unreadable: the messages that are letters of their own, as they were.
     """
 
     live: Mapping[str, tuple[str, str]]
@@ -63,8 +62,7 @@ def gather(stack: StackAddress, ledger: Ledger) -> Evidence:
     live = _live(settings)
     runs = ledger.runs.list(settings.company, limit=_ALL)
     agents = {agent_id for agent_id, _ in live.values()} | {run.agent_id for run in runs}
-    with Redis.from_url(settings.broker_url) as broker:
-        scrawls: list[Any] = broker.lrange(Channel.unreadable_key, 0, -1)
+    letters = ledger.dead_letters.list(settings.company, limit=_ALL)
     return Evidence(
         live=live,
         history=history_events(settings),
@@ -74,8 +72,10 @@ def gather(stack: StackAddress, ledger: Ledger) -> Evidence:
         counted={run.run_id: run_counts(ledger.journal, run) for run in runs},
         open_bookings=_column(settings.journal_url, "SELECT booking_id FROM bookings WHERE state = 'prepared'"),
         buried=frozenset(_column(settings.journal_url, "SELECT memory_id FROM tombstones")),
-        dead=Counter(letter.job_id for letter in ledger.dead_letters.list(settings.company, limit=_ALL)),
-        unreadable=frozenset(scrawls),
+        dead=Counter(letter.job_id for letter in letters if letter.job != UNREADABLE),
+        unreadable=frozenset(
+            json.loads(letter.payload)["text"].encode() for letter in letters if letter.job == UNREADABLE
+        ),
     )
 
 

@@ -38,7 +38,7 @@ class Poisoner(Post):
     Attributes:
         job_ids: jobs that can never be done and must become dead letters.
         killer_ids: jobs that kill their worker, and must become dead letters once they have killed enough of them.
-        unreadable: bytes that must lie on the list of what is no message.
+        unreadable: bytes that are no message, and must become dead letters of their own.
     """
 
     def __init__(

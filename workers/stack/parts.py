@@ -7,6 +7,7 @@ from memcore.config.stack_file import write_private
 from memcore.programs import program_argv
 from workers.groups import GROUPS, STORE
 from workers.heartbeat import Heartbeat
+from workers.shutdown import STOP_SECONDS
 from workers.stack.broker import broker_binary, write_broker_config
 from workers.stack.home import Doors, Home
 from workers.stack.part import Part
@@ -49,8 +50,8 @@ def crews(home: Home, *, also: Collection[str] = ()) -> tuple[Part, ...]:
             # For children SIGTERM then means: finish what runs, give back the rest. Threads cannot be ended: Celery
             # slept its whole soft shutdown and then fell over the first of them, so they finish what they hold.
             env={"REMAP_SIGTERM": "SIGQUIT"} if group.pool == "prefork" else {},
-            # Longer than the soft shutdown, so that a worker can give back what it holds.
-            stop_limit=timedelta(seconds=40),
+            # A worker ends by itself before.
+            stop_limit=timedelta(seconds=STOP_SECONDS + 5),
         )
         for name, group in GROUPS.items()
         if not group.on_demand or name in also

@@ -20,7 +20,8 @@ from redis.exceptions import NoScriptError, ResponseError
 
 from workers.transport.bell import Bell
 from workers.transport.qos import ReliableQoS
-from workers.transport.script import TURN, Script
+from workers.transport.script import SET_ASIDE, TURN, Script
+from workers.transport.unreadable import UnreadableMessages, broker_errors
 
 #: Seconds after which a channel stops handing over a batch and sends acknowledgements first. A solo worker runs jobs
 #: inside the hand-over: without this the first job of a batch would be acknowledged only after the last.
@@ -33,6 +34,9 @@ POLL_SECONDS = 1.0
 #: Seconds that closing or cancelling waits for the answer to a turn under way; without it the visibility timeout
 #: brings its messages back.
 SETTLE_SECONDS = 2.0
+
+#: Bytes (16 MiB) after which a turn takes no further message: 64 of the largest would fill a worker's memory.
+TURN_BYTES = 16_777_216
 
 #: What is consumed under an event loop: kombu's name for the socket of a channel that brings messages.
 FETCH = "BRPOP"
@@ -57,9 +61,11 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
     #: Transport option: whether a living worker keeps its messages from being redelivered, however long its jobs take.
     renew_visibility = True
 
-    #: Transport option: the list to which messages go that are no kombu messages at all; kombu would lose them and
-    #: restart.
+    #: Transport option: the list to which messages go that cannot be read; kombu would lose them and restart.
     unreadable_key = "unreadable"
+
+    #: Transport option: the largest message to read, in bytes; a larger one goes to the same list, undecoded.
+    largest_message = 8_388_608
 
     #: Transport option: the most unacknowledged messages that a worker holds of these queues, by name; a long queue of
     #: heavy jobs must not take every slot of a worker that serves light ones too.
@@ -69,6 +75,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         *redis.Channel.from_transport_options,
         "renew_visibility",
         "unreadable_key",
+        "largest_message",
         "queue_limits",
     )
 
@@ -76,12 +83,15 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         """Open the channel and check that the broker answers; ``connection`` is the transport that owns it."""
         self._owner_pid = os.getpid()
         self._bells: dict[str, Bell] = {}
-        self._inbox: deque[tuple[str, bytes]] = deque()
+        self._inbox: deque[tuple[str, str, bytes]] = deque()
+        #: What could not be read, until somebody has kept it elsewhere.
+        self.unreadable = UnreadableMessages(self)
         self._unregistered_queues: set[str] = set()
         self._qos: ReliableQoS | None = None
         self._asked: tuple[tuple[str, ...], int] = ((), 0)
         self._is_dry = False
         self._is_script_known = False
+        self._broker_errors = broker_errors(connection)
         super().__init__(connection, **kwargs)
         # Built now: without its connection a channel can build no client, and late acknowledgements need one.
         self._commands = self._create_client()
@@ -120,9 +130,15 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         entry: Any = self._commands.hget(self.unacked_key, tag)
         return entry
 
-    def route_again(self, payload: Any, exchange: str, routing_key: str, pushes: Any) -> None:
-        """Work out the lists of a message to be redelivered, and mark it so."""
-        self._do_restore_message(payload, exchange, routing_key, pushes)
+    def lists_of(self, exchange: str, routing_key: str, priority: int) -> list[str]:
+        """Work out the lists of a message to be redelivered."""
+        return [self._q_for_pri(queue, priority) for queue in self._lookup(exchange, routing_key)]
+
+    def set_aside(self, tag: str, queue: str, raw: bytes) -> None:
+        """Move a message that cannot be read from ``unacked`` to the list of the unreadable."""
+        keys = (self.unacked_key, self.unacked_index_key, self.unreadable_key)
+        self.run(SET_ASIDE, keys, (tag, queue.encode() + b"\n" + raw))
+        self.unreadable.note(1)
 
     def basic_consume(self, queue: str, no_ack: bool, *args: Any, **kwargs: Any) -> Any:
         """Start consuming; messages of a ``no_ack`` queue are not registered as unacknowledged."""
@@ -133,12 +149,12 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
     def basic_get(self, queue: str, no_ack: bool = False, **_: Any) -> Any:
         """Take one message now, or None."""
         keys = (self.unacked_key, self.unacked_index_key, self.unreadable_key, *self._lists((queue,)))
-        reply = self.run(TURN, keys, (1, 1, 1, 0 if no_ack else 1, 1))
+        reply = self.run(TURN, keys, (1, 1, 1, self.largest_message, TURN_BYTES, 0 if no_ack else 1, 1))
         with self.conn_or_acquire() as client:
             self._maybe_update_queues_expire(client, queue)
         if len(reply) == 1:
             return None
-        message: Any = self.Message(loads(bytes_to_str(reply[2])), channel=self)
+        message: Any = self.Message(loads(bytes_to_str(reply[3])), channel=self)
         if not no_ack:
             self.qos.registered.add(message.delivery_tag)
             self.qos.append(message, message.delivery_tag)
@@ -231,7 +247,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         limit = self.queue_limits.get(queue)
         if limit is None:
             return wanted
-        waiting = sum(name == queue for name, _ in self._inbox)
+        waiting = sum(name == queue for name, *_ in self._inbox)
         return min(wanted, max(0, limit - waiting - self.qos.held_of(queue)))
 
     def _send_turn(self, queues: tuple[str, ...], wanted: int) -> None:
@@ -245,7 +261,8 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         self._in_poll = connection
         self._brpop_sent_at = monotonic()
         most = [self._room(queue, wanted) for queue in queues]
-        arguments = (wanted, len(queues), int(is_fair), *flags, *most, *self.qos.acks.send())
+        limits = (self.largest_message, TURN_BYTES)
+        arguments = (wanted, len(queues), int(is_fair), *limits, *flags, *most, *self.qos.acks.send())
         connection.send_command(*command, len(keys), *keys, *arguments)
 
     def _brpop_read(self, **_: Any) -> Literal[True]:
@@ -273,12 +290,13 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         self.qos.acks.confirm()
         queues, wanted = self._asked
         if wanted:
-            self._is_dry = len(taken) // 2 + unreadable < wanted
-        for slot, raw in zip(taken[::2], taken[1::2], strict=True):
-            self._inbox.append((queues[slot - 1], raw))
+            is_full = sum(map(len, taken[2::3])) >= TURN_BYTES
+            self._is_dry = len(taken) // 3 + unreadable < wanted and not is_full
+        for slot, tag, raw in zip(taken[::3], taken[1::3], taken[2::3], strict=True):
+            self._inbox.append((queues[slot - 1], bytes_to_str(tag), raw))
             self._queue_cycle.rotate(queues[slot - 1])
         if unreadable:
-            _logger.error("transport.message.unreadable count=%d list=%s", unreadable, self.unreadable_key)
+            self.unreadable.note(unreadable)
         self._flush_brpop_reauth()
 
     def _abandon_turn(self) -> None:
@@ -288,14 +306,20 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
     def _hand_over(self) -> None:
         until = monotonic() + SLICE_SECONDS
         while self._inbox and not self._closing:
-            queue, raw = self._inbox.popleft()
-            payload = loads(bytes_to_str(raw))
-            if queue not in self._unregistered_queues:
-                tag = payload["properties"]["delivery_tag"]
+            queue, tag, raw = self._inbox.popleft()
+            if tag:
                 self.qos.registered.add(tag)
                 if queue in self.queue_limits:
                     self.qos.limited[tag] = queue
-            self.connection._deliver(payload, queue)  # noqa: SLF001  # the transport's way in, as kombu's own channel uses it
+            try:
+                # Decoded strictly: kombu's own way puts other characters where it cannot read.
+                self.connection._deliver(loads(raw.decode()), queue)  # noqa: SLF001  # the transport's way in, as kombu's own channel uses it
+            except self._broker_errors:
+                raise
+            except Exception as problem:  # noqa: BLE001  # whatever it is: raised from here it would end the worker, and the next
+                _logger.info("transport.message.undeliverable reason=%s", type(problem).__name__)
+                self.set_aside(tag, self.global_keyprefix + queue, raw)
+                self.qos.drop(tag)
             if monotonic() >= until:
                 break
 
@@ -306,11 +330,11 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
             with suppress(Empty):
                 self._read_turn()
         while self._inbox:
-            queue, raw = self._inbox.pop()
-            if queue in self._unregistered_queues:
-                self._commands.rpush(queue, raw)
+            queue, tag, raw = self._inbox.pop()
+            if tag:
+                self.qos.restore_by_tag(tag)
             else:
-                self.qos.restore_by_tag(loads(bytes_to_str(raw))["properties"]["delivery_tag"])
+                self._commands.rpush(queue, raw)
 
     def _watch(self, step: Callable[..., Any], *args: Any) -> Any:
         """Run one step that speaks to the broker; a lost connection is remembered, because closing then differs."""
@@ -336,6 +360,25 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
             _logger.info("transport.close.step_failed reason=%s", type(problem).__name__)
             return False
         return True
+
+    def _handle_message(self, client: Any, r: Any) -> Any:
+        """Read a broadcast; of one that is no JSON kombu would write the text into the log."""
+        broadcast = super()._handle_message(client, r)
+        try:
+            loads(bytes_to_str(broadcast["data"]))
+        except (TypeError, ValueError, RecursionError):
+            return {**broadcast, "data": None}
+        return broadcast
+
+    def _deliver_fanout_message(self, message: Any, exchange: str) -> Any:
+        """Hand a broadcast over; one that cannot be read is dropped, as every broadcast is that nobody hears."""
+        try:
+            return super()._deliver_fanout_message(message, exchange)
+        except self._broker_errors:
+            raise
+        except Exception as problem:  # noqa: BLE001  # raised from here it would end the worker
+            _logger.warning("transport.broadcast.unreadable reason=%s", type(problem).__name__)
+            return True
 
     def _poll_error(self, type: str, **_: Any) -> None:  # noqa: A002  # kombu's signature
         self.handlers[type]()

@@ -7,7 +7,7 @@ from typing import Any
 from kombu.transport import redis
 from kombu.transport.virtual.base import QoS as VirtualQoS
 from kombu.utils.encoding import bytes_to_str
-from kombu.utils.json import loads
+from kombu.utils.json import dumps, loads
 
 from workers.transport.acks import Acks
 from workers.transport.script import OVERDUE, RENEW, RESTORE, TURN
@@ -20,22 +20,13 @@ BATCH_SIZE = 64
 #: event loop meanwhile.
 SWEEP_SIZE = 256
 
+#: Bytes (16 MiB) after which a sweep lists no further message: the worker holds all of a sweep at once.
+SWEEP_BYTES = 16_777_216
+
 #: ``RESTORE``'s idle time for a message that its own holder gives back.
 WHATEVER_IDLE = -1
 
 _logger = logging.getLogger(__name__)
-
-
-class _Pushes:
-    """Stands where kombu expects a pipeline and notes which list gets which payload."""
-
-    def __init__(self) -> None:
-        self.payloads: dict[str, str] = {}
-
-    def rpush(self, key: str, payload: str) -> None:
-        self.payloads[key] = payload
-
-    lpush = rpush
 
 
 class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
@@ -108,7 +99,9 @@ class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
             tags = self.acks.send()
             try:
                 self.channel.run(
-                    TURN, (self.unacked_key, self.unacked_index_key, self.channel.unreadable_key), (0, 0, 0, *tags)
+                    TURN,
+                    (self.unacked_key, self.unacked_index_key, self.channel.unreadable_key),
+                    (0,) * 5 + tuple(tags),
                 )
             except BaseException:
                 self.acks.recall()
@@ -127,7 +120,7 @@ class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
         if (self._vrestore_count - 1) % (interval or 1):
             return
         keys = (self.unacked_key, self.unacked_index_key)
-        overdue = self.channel.run(OVERDUE, keys, (self.visibility_timeout, num or SWEEP_SIZE))
+        overdue = self.channel.run(OVERDUE, keys, (self.visibility_timeout, num or SWEEP_SIZE, SWEEP_BYTES))
         for tag, entry in zip(overdue[::2], overdue[1::2], strict=True):
             self._restore(bytes_to_str(tag), entry, idle_seconds=self.visibility_timeout, leftmost=False)
 
@@ -162,16 +155,38 @@ class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
         self._delivered.clear()
         self._delivered.restored = True
 
+    def drop(self, tag: str) -> None:
+        """Forget a message that went elsewhere."""
+        self.registered.discard(tag)
+        self.limited.pop(tag, None)
+        VirtualQoS.ack(self, tag)
+
     def _restore(self, tag: str, entry: bytes, *, idle_seconds: float, leftmost: bool) -> None:
-        payload, exchange, routing_key = loads(bytes_to_str(entry))
-        pushes = _Pushes()
-        self.channel.route_again(payload, exchange, routing_key, pushes)
-        if not pushes.payloads:
+        try:
+            again, exchange, routing_key = _marked(entry)
+            priority = self.channel._get_message_priority(again, reverse=False)  # noqa: SLF001  # kombu's own way to it
+        except Exception as problem:  # noqa: BLE001  # whatever it is: the next sweep, and the next worker's, would meet it again
+            _logger.error("transport.restore.unreadable reason=%s", type(problem).__name__)  # noqa: TRY400  # see above
+            self.channel.set_aside(tag, "", entry)
+            return
+        lists = self.channel.lists_of(exchange, routing_key, priority)
+        if not lists:
             # Stock kombu removes the message here and pushes it nowhere.
             _logger.error("transport.restore.unroutable tag=%s", tag)
             self.channel.run(RENEW, (self.unacked_index_key,), (tag,))
             return
-        keys = (self.unacked_key, self.unacked_index_key, *pushes.payloads)
+        keys = (self.unacked_key, self.unacked_index_key, *lists)
+        payload = dumps(again)
         self.channel.run(
-            RESTORE, keys, (tag, idle_seconds, "LPUSH" if leftmost else "RPUSH", *pushes.payloads.values())
+            RESTORE, keys, (tag, idle_seconds, "LPUSH" if leftmost else "RPUSH", *(payload for _ in lists))
         )
+
+
+def _marked(entry: bytes) -> tuple[dict[str, Any], str, str]:
+    """Return an unacknowledged message, marked as redelivered, with its exchange and routing key."""
+    payload, exchange, routing_key = loads(entry.decode())
+    payload["headers"]["redelivered"] = True
+    payload["properties"]["delivery_info"]["redelivered"] = True
+    if not isinstance(exchange, str) or not isinstance(routing_key, str):
+        raise TypeError("no address")
+    return payload, exchange, routing_key

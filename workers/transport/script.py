@@ -20,16 +20,19 @@ class Script:
 #: One turn: forget the acknowledged messages, then move up to ARGV[1] messages from their lists into ``unacked`` and
 #: ``unacked_index``. A message is on a list or in ``unacked`` at every moment, so a connection cut after the reply
 #: costs a redelivery, never a message.
+#: A message above ARGV[4] bytes, or one that is no kombu message at all, goes to the list of the unreadable instead,
+#: behind the name of its queue and a line feed.
 #: KEYS: unacked, unacked_index, unreadable, then the lists, all of priority step 0 first, then the next step.
-#: ARGV: messages wanted, lists per step, '1' to go round the lists or '0' to empty them in order, one '1'
-#: (registered) or '0' (consumed without acknowledgement) per list of a step, the most to take of each queue whatever
-#: the step, then acknowledged tags.
-#: Reply: messages moved aside as unreadable, then list number and raw message for each one taken. RPOP comes before
-#: HSET because a full server (noeviction) refuses a script whose first write grows memory; a failed registration puts
-#: the message back.
+#: ARGV: messages wanted, lists per step, '1' to go round the lists or '0' to empty them in order, the largest message
+#: to read, the bytes after which a turn takes no further message, one '1' (registered) or '0' (consumed without
+#: acknowledgement) per list of a step, the most to take of each queue whatever the step, then acknowledged tags.
+#: Reply: messages moved aside as unreadable, then list number, tag ('' if not registered) and raw message for each one
+#: taken. RPOP comes before HSET because a full server (noeviction) refuses a script whose first write grows memory; a
+#: failed write puts the message back.
 TURN = Script.of("""
 local want, width, fair = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == '1'
-local first_tag = 4 + 2 * width
+local largest, room = tonumber(ARGV[4]), tonumber(ARGV[5])
+local first_tag = 6 + 2 * width
 if #ARGV >= first_tag then
   redis.call('ZREM', KEYS[2], unpack(ARGV, first_tag))
   redis.call('HDEL', KEYS[1], unpack(ARGV, first_tag))
@@ -38,39 +41,50 @@ local reply = {0}
 if want < 1 or width < 1 then return reply end
 local clock = redis.call('TIME')
 local now = string.format('%d.%06d', clock[1], clock[2])
+local function text(value)
+  if value == nil or value == cjson.null then return '' end
+  if type(value) ~= 'string' then error('no text') end
+  return value
+end
 local function envelope(raw)
   local properties = cjson.decode(raw).properties
   local tag, info = properties.delivery_tag, properties.delivery_info
-  if type(tag) ~= 'string' then error('no delivery tag') end
-  local exchange, routing_key = cjson.encode(info.exchange or ''), cjson.encode(info.routing_key or '')
-  return tag, '[' .. raw .. ',' .. exchange .. ',' .. routing_key .. ']'
+  if type(tag) ~= 'string' or tag == '' or #tag > 255 or tag:find('[^%w._:-]') then error('no delivery tag') end
+  if type(info) ~= 'table' then error('no delivery info') end
+  local exchange, routing_key = text(info.exchange), text(info.routing_key)
+  return tag, '[' .. raw .. ',' .. cjson.encode(exchange) .. ',' .. cjson.encode(routing_key) .. ']'
 end
 local function register(tag, entry)
   redis.call('HSET', KEYS[1], tag, entry)
   redis.call('ZADD', KEYS[2], now, tag)
 end
 local left = {}
-for slot = 1, width do left[slot] = tonumber(ARGV[3 + width + slot]) end
+for slot = 1, width do left[slot] = tonumber(ARGV[5 + width + slot]) end
 local function take(slot, key)
-  if left[slot] < 1 then return false end
+  if left[slot] < 1 or room < 1 then return false end
   local raw = redis.call('RPOP', key)
   if not raw then return false end
   want, left[slot] = want - 1, left[slot] - 1
-  if ARGV[3 + slot] == '1' then
-    local readable, tag, entry = pcall(envelope, raw)
-    if not readable then
-      redis.call('LPUSH', KEYS[3], raw)
-      reply[1] = reply[1] + 1
-      return true
-    end
-    local registered, problem = pcall(register, tag, entry)
-    if not registered then
-      redis.call('RPUSH', key, raw)
-      error(problem)
-    end
+  local readable, tag, entry = #raw <= largest, '', nil
+  if readable and ARGV[5 + slot] == '1' then readable, tag, entry = pcall(envelope, raw) end
+  local written, problem = true, nil
+  if not readable then
+    written, problem = pcall(redis.call, 'LPUSH', KEYS[3], KEYS[3 + slot] .. '\\n' .. raw)
+  elseif entry then
+    written, problem = pcall(register, tag, entry)
   end
-  reply[#reply + 1] = slot
-  reply[#reply + 1] = raw
+  if not written then
+    redis.call('RPUSH', key, raw)
+    error(problem)
+  end
+  if readable then
+    room = room - #raw
+    reply[#reply + 1] = slot
+    reply[#reply + 1] = tag
+    reply[#reply + 1] = raw
+  else
+    reply[1] = reply[1] + 1
+  end
   return true
 end
 for step = 0, (#KEYS - 3) / width - 1 do
@@ -95,18 +109,51 @@ end
 return reply
 """)
 
+#: Moves one message from ``unacked`` to the list of the unreadable: only the client could tell that it is.
+#: KEYS: unacked, unacked_index, unreadable. ARGV: tag ('' if not registered), queue and message as TURN writes them.
+#: LPUSH comes first: where a full server refuses it, the message stays in ``unacked``.
+SET_ASIDE = Script.of("""
+redis.call('LPUSH', KEYS[3], ARGV[2])
+if ARGV[1] ~= '' then
+  redis.call('ZREM', KEYS[2], ARGV[1])
+  redis.call('HDEL', KEYS[1], ARGV[1])
+end
+""")
+
+#: Reads a piece of the oldest unreadable message and leaves it there; a client never needs room for all of it.
+#: KEYS: unreadable. ARGV: where the piece starts, its length.
+#: Reply: nothing if there is none, else the piece, and with the first one the whole length and the SHA-1.
+PIECE = Script.of("""
+local raw = redis.call('LINDEX', KEYS[1], -1)
+if not raw then return {} end
+local start = tonumber(ARGV[1])
+local piece = string.sub(raw, start + 1, start + tonumber(ARGV[2]))
+if start > 0 then return {piece} end
+return {piece, #raw, redis.sha1hex(raw)}
+""")
+
+#: Removes the oldest unreadable message if it is still the one with this SHA-1: another worker may have been faster.
+#: KEYS: unreadable. ARGV: SHA-1.
+REMOVE = Script.of("""
+local raw = redis.call('LINDEX', KEYS[1], -1)
+if raw and redis.sha1hex(raw) == ARGV[1] then redis.call('RPOP', KEYS[1]) end
+""")
+
 #: Lists up to ARGV[2] messages that nobody renewed for ARGV[1] seconds, by the server's clock: tag and entry, one
-#: after the other. An index row without its entry is dropped here, or it would head every later list.
+#: after the other, until they have ARGV[3] bytes. An index row without its entry is dropped here, or it would head
+#: every later list.
 #: KEYS: unacked, unacked_index.
 OVERDUE = Script.of("""
 local clock = redis.call('TIME')
 local until_ = clock[1] + clock[2] / 1000000 - tonumber(ARGV[1])
-local reply = {}
+local reply, room = {}, tonumber(ARGV[3])
 for _, tag in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', until_, 'LIMIT', 0, ARGV[2])) do
   local entry = redis.call('HGET', KEYS[1], tag)
   if entry then
     reply[#reply + 1] = tag
     reply[#reply + 1] = entry
+    room = room - #entry
+    if room < 1 then return reply end
   else
     redis.call('ZREM', KEYS[2], tag)
   end

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from commands import CommandLine
 from memories import new_agent
+from redis import Redis
 from stacks import StackAddress, wait_until
 
 from memcore import ids
@@ -14,7 +15,7 @@ from memcore.clock import utc_now
 from memcore.jobs.names import TaskName
 from memcore.jobs.queues import Queue
 from memcore.ledger import Ledger
-from memcore.ledger.dead_letters import NewDeadLetter
+from memcore.ledger.dead_letters import UNREADABLE, NewDeadLetter
 from memcore.models import MemoryCategory, MemoryStoreRequest
 
 #: A word that no command may print unless it is asked to.
@@ -113,6 +114,28 @@ def test_all_letters_are_replayed_and_one_that_dies_again_is_kept(
     after = ledger.dead_letters.get(bad)
     assert after is not None
     assert (after.payload, after.died_at > before.died_at) == ("{oops", True)
+
+
+def test_a_message_that_could_not_be_read_is_told_looked_at_and_dropped_and_never_sent_again(
+    memtend: CommandLine, stack: StackAddress, ledger: Ledger
+) -> None:
+    with Redis.from_url(stack.settings.broker_url) as broker:
+        broker.lpush(str(Queue.STORE_0), f"no message but {WORD}")
+    company = stack.settings.company
+    wait_until(lambda: ledger.dead_letters.count(company, job=UNREADABLE) == 1, what="the letter")
+    (job_id,) = ledger.dead_letters.ids(company)
+
+    assert "is no message of ours" in memtend.ok("dead", "list").out
+    facts = memtend.ok("dead", "show", job_id, "--json").value
+    assert (facts["job"], facts["queue"], facts["message_bytes"]) == ("unreadable", str(Queue.STORE_0), 30)
+    assert WORD not in memtend.ok("dead", "show", job_id).out
+    assert WORD in memtend.ok("dead", "show", job_id, "--content").out
+    findings = {each["check"]: each for each in memtend("doctor", "--json").value}
+    assert findings["dead letters"]["seen"] == "0 jobs were given up, 1 messages could not be read"
+    assert "could not be read" in memtend("dead", "replay", job_id).err
+    assert memtend.ok("dead", "replay", "--all", "--json").value == {"replayed": 0}
+    assert memtend.ok("dead", "purge", job_id, "--yes").out == "dropped: 1\n"
+    assert WORD not in stack.log("worker-store")
 
 
 def test_another_companys_letters_are_out_of_reach(memtend: CommandLine, ledger: Ledger) -> None:

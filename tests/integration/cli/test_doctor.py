@@ -228,7 +228,10 @@ def test_messages_that_no_worker_can_read_are_a_finding(settings: Settings, tmp_
         with server.client() as client:
             client.lpush("unreadable", b"\x00\xff")
         found = checks(list(broker(asked)))
-    assert (found["unreadable messages"].ok, found["unreadable messages"].seen) == (False, "1 set aside")
+    assert (found["unreadable messages"].ok, found["unreadable messages"].seen) == (
+        False,
+        "1 wait to become dead letters",
+    )
 
 
 def test_of_a_well_stack_each_group_is_one_line_and_nothing_says_what_to_do(stack: StackAddress) -> None:

@@ -1,9 +1,13 @@
+import base64
+import json
 from datetime import timedelta
+from hashlib import sha256
 
 from ledgers import COMPANY, StoppedClock
 
+from memcore.jobs.payloads import MAX_MESSAGE_BYTES
 from memcore.ledger import Ledger
-from memcore.ledger.dead_letters import DeadLetter, NewDeadLetter
+from memcore.ledger.dead_letters import HEAD_BYTES, UNREADABLE, DeadLetter, NewDeadLetter
 
 
 def bury(ledger: Ledger, job_id: str, *, company: str = COMPANY, reason: str = "it will never work") -> DeadLetter:
@@ -71,3 +75,37 @@ def test_starts_are_counted_until_the_job_ends(ledger: Ledger) -> None:
     ledger.attempts.end("one")
     assert (ledger.attempts.count("one"), ledger.attempts.count("two")) == (0, 1)
     ledger.attempts.end("nobody")
+
+
+def unreadable(*content: bytes, queue: str = "memory.store") -> NewDeadLetter:
+    return NewDeadLetter.unreadable(content, company=COMPANY, queue=queue, reason="is no message")
+
+
+def test_an_unreadable_message_is_kept_whole_with_its_size_and_hash(ledger: Ledger) -> None:
+    letter = unreadable("日本 \0".encode(), b"\n")
+    ledger.dead_letters.put(letter)
+    ledger.dead_letters.put(unreadable("日本 \0\n".encode()))
+    kept = ledger.dead_letters.get(letter.job_id)
+    assert kept is not None
+    content = "日本 \0\n".encode()
+    payload = json.loads(kept.payload)
+    assert base64.b64decode(payload.pop("base64")) == content
+    assert payload == {"bytes": len(content), "sha256": sha256(content).hexdigest()}
+    assert ledger.dead_letters.count(COMPANY, job=UNREADABLE) == 1
+    assert ledger.dead_letters.count(COMPANY, job="memory.store.write") == 0
+    assert json.loads(unreadable(b"plain text").payload)["text"] == "plain text"
+
+
+def test_of_a_message_above_the_limit_the_ledger_takes_a_head_and_a_hash(ledger: Ledger) -> None:
+    piece = bytes(range(256)) * 4_096  # 1 MiB
+    letter = unreadable(*(piece for _ in range(9)))
+    ledger.dead_letters.put(letter)
+    payload = json.loads(letter.payload)
+    assert base64.b64decode(payload["base64"]) == (piece * 9)[:HEAD_BYTES]
+    assert (payload["bytes"], payload["sha256"]) == (9 * len(piece), sha256(piece * 9).hexdigest())
+    assert len(unreadable(*[b'"' * MAX_MESSAGE_BYTES]).payload) < 1.4 * MAX_MESSAGE_BYTES
+
+
+def test_a_broken_copy_of_a_message_takes_no_other_letters_place() -> None:
+    ids = {unreadable(b"one").job_id, unreadable(b"two").job_id, unreadable(b"one", queue="memory.control").job_id}
+    assert len(ids) == 3

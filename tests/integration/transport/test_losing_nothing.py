@@ -90,16 +90,3 @@ def test_a_full_server_still_hands_out_its_messages(connect: Callable[..., Any],
             store.config_set("maxmemory", "0")
 
     assert heard == ["first", "second"]
-
-
-def test_what_is_no_kombu_message_is_moved_aside_and_blocks_nothing(connect: Callable[..., Any], store: Redis) -> None:
-    store.rpush("jobs", "not json", '{"properties": {}}')
-    publish(connect("stock"), "good")
-    connection = connect("ours")
-    heard: list[Any] = []
-
-    with Consumer(connection.default_channel, [QUEUE], callbacks=[lambda body, _: heard.append(body)]):
-        connection.drain_events(timeout=60)
-
-    assert heard == ["good"]
-    assert store.lrange("unreadable", 0, -1) == [b"not json", b'{"properties": {}}']

@@ -23,6 +23,7 @@ from ops.cli.main import build
 from workers.app import SOFT_SHUTDOWN_SECONDS
 from workers.groups import GROUPS
 from workers.heartbeat import STALE_SECONDS, Heartbeat
+from workers.shutdown import STOP_SECONDS
 
 COMPOSE: Mapping[str, Any] = yaml.safe_load((ROOT / "compose.yml").read_text(encoding="utf-8"))
 SERVICES: Mapping[str, Any] = COMPOSE["services"]
@@ -132,9 +133,9 @@ def test_the_environment_makes_valid_settings(name: str) -> None:
     assert settings.send_events
 
 
-def test_a_worker_may_finish_before_it_is_killed() -> None:
+def test_a_worker_may_finish_before_it_ends_itself_and_does_so_before_it_is_killed() -> None:
     for name in ("worker-store", "worker-night", "worker-llm"):
-        assert seconds(SERVICES[name]["stop_grace_period"]) > SOFT_SHUTDOWN_SECONDS
+        assert seconds(SERVICES[name]["stop_grace_period"]) > STOP_SECONDS > SOFT_SHUTDOWN_SECONDS
 
 
 def test_everything_waits_for_the_migration() -> None:

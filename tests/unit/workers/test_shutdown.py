@@ -1,15 +1,18 @@
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
+from repository import ROOT
 
 from workers import lifecycle
 from workers.groups import GROUPS
-from workers.shutdown import DeferredSignal, _defer
+from workers.shutdown import EXIT_OVERDUE, DeferredSignal, _defer
 
 #: Longest wait for a thread, in seconds; it answers in milliseconds.
 ANSWER_SECONDS = 60
@@ -126,3 +129,36 @@ def test_workers_with_children_and_no_others_defer_their_end(monkeypatch: pytest
         lifecycle.watch_pool(MagicMock(), group, share=MagicMock())
 
     assert deferred == [group.name for group in GROUPS.values() if group.pool == "prefork"] != []
+
+
+#: A process whose shutdown hangs: it hears the signal and goes on. Its child is told to stop first, as a pool's is.
+HANGING = """
+import os, signal, sys, time
+from workers.shutdown import end_within
+
+end_within(float(sys.argv[1]))
+signal.signal(signal.SIGTERM, lambda *_: print("heard", flush=True))
+child = os.fork()
+if child == 0:
+    os.kill(os.getpid(), signal.SIGTERM)
+    os._exit(0)
+os.waitpid(child, 0)
+print("ready", flush=True)
+while True:
+    time.sleep(60)
+"""
+
+
+def test_a_shutdown_that_hangs_ends_at_its_limit_and_a_childs_signal_does_not_count() -> None:
+    command = [sys.executable, "-c", HANGING, "0.3"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "heard\n"  # the child's
+        assert process.stdout.readline() == "ready\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1.0)
+
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(ANSWER_SECONDS) == EXIT_OVERDUE
+        assert process.stderr is not None
+        assert process.stderr.read() == "worker.stop.overdue: ended after 0.3 s\n"

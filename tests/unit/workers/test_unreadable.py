@@ -1,0 +1,149 @@
+import json
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from kombu.message import Message
+
+from memcore.clock import utc_now
+from memcore.errors import MemoryConnectionError
+from memcore.ledger.dead_letters import UNREADABLE, DeadLetters
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.urls import LedgerUrls
+from workers.unreadable import BATCH, LOOK_SECONDS, RETRY_SECONDS, UnreadableKeeper, unreadable_step
+
+SECRET = "xylophonequartz"
+
+
+@pytest.fixture
+def keeper(sqlite_ledger: LedgerUrls) -> UnreadableKeeper:
+    return UnreadableKeeper(sqlite_ledger, company="acme", clock=utc_now)
+
+
+@pytest.fixture
+def ledger(sqlite_ledger: LedgerUrls) -> Iterator[Ledger]:
+    opened = Ledger.open(sqlite_ledger)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def away(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """A ledger that takes no letter, until the function is called that this returns."""
+    put = DeadLetters.put
+
+    def refuse(*_: object) -> None:
+        raise MemoryConnectionError("the ledger is away")
+
+    monkeypatch.setattr(DeadLetters, "put", refuse)
+    return lambda: monkeypatch.setattr(DeadLetters, "put", put)
+
+
+def a_message(tag: int = 1, **headers: Any) -> Any:
+    return Message(
+        body=f"{SECRET} {tag}", headers={"id": "job-1", **headers}, delivery_tag=tag, channel=MagicMock(),
+        delivery_info={"routing_key": "memory.store"}, content_type="application/json", content_encoding="utf-8",
+    )  # fmt: skip
+
+
+class Consumer:
+    """What a step sees of Celery's consumer, with an event loop that the test drives."""
+
+    connection_errors = (OSError, KeyError)
+    channel_errors = ()
+
+    def __init__(self) -> None:
+        self.task_consumer: Any = SimpleNamespace(channel=object())
+        self.timer = MagicMock()
+        self.soon: list[Callable[[], None]] = []
+        self.unreadable: Any = None
+
+    def call_soon(self, step: Callable[[], None]) -> None:
+        self.soon.append(step)
+
+    def run(self) -> None:
+        while self.soon:
+            self.soon.pop(0)()
+
+
+@pytest.fixture
+def consumer(keeper: UnreadableKeeper) -> Consumer:
+    made = Consumer()
+    unreadable_step(keeper)(made).start(made)
+    return made
+
+
+def test_a_message_is_acknowledged_only_after_its_letter_is_kept(
+    consumer: Consumer, ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
+    message = a_message()
+    message.channel.basic_ack.side_effect = lambda _tag: ledger.dead_letters.ids("acme")[0]
+    consumer.unreadable.add(message, "body: is wrong")
+    message.channel.basic_ack.assert_not_called()
+
+    consumer.run()
+
+    message.channel.basic_ack.assert_called_once_with(1)
+    (letter,) = ledger.dead_letters.list("acme")
+    assert (letter.job, letter.queue, letter.reason) == (UNREADABLE, "memory.store", "body: is wrong")
+    head, _, body = json.loads(letter.payload)["text"].partition("\n")
+    assert (json.loads(head)["headers"], body) == ({"id": "job-1"}, f"{SECRET} 1")
+    assert SECRET not in caplog.text
+
+
+def test_while_the_ledger_is_away_the_broker_keeps_the_message_and_is_not_asked_all_the_time(
+    consumer: Consumer, ledger: Ledger, away: Callable[[], None]
+) -> None:
+    ((first_look, look, parent),) = [call.args for call in consumer.timer.call_after.call_args_list]
+    assert first_look == LOOK_SECONDS
+    one, two = a_message(1), a_message(2)
+    consumer.unreadable.add(one, "r")
+    consumer.run()
+    consumer.unreadable.add(two, "r")
+    assert consumer.soon == []
+    look(*parent)
+    assert consumer.timer.call_after.call_args.args[0] == RETRY_SECONDS
+    one.channel.basic_ack.assert_not_called()
+
+    away()
+    look(*parent)
+
+    assert consumer.timer.call_after.call_args.args[0] == LOOK_SECONDS
+    assert ledger.dead_letters.count("acme") == 2
+    for message in (one, two):
+        message.channel.basic_ack.assert_called_once()
+
+
+def test_a_message_that_comes_again_has_the_same_letter(consumer: Consumer, ledger: Ledger) -> None:
+    for message in (a_message(), a_message(redelivered=True)):
+        consumer.unreadable.add(message, "r")
+    consumer.run()
+    assert ledger.dead_letters.count("acme") == 1
+
+
+def test_many_letters_leave_the_event_loop_its_turn(consumer: Consumer, ledger: Ledger) -> None:
+    for tag in range(BATCH + 1):
+        consumer.unreadable.add(a_message(tag), "r")
+    consumer.soon[:] = consumer.soon[:1]
+    consumer.soon.pop()()
+    assert ledger.dead_letters.count("acme") == BATCH
+    consumer.run()
+    assert ledger.dead_letters.count("acme") == BATCH + 1
+
+
+def test_a_message_whose_connection_is_gone_costs_nobody_anything(consumer: Consumer, ledger: Ledger) -> None:
+    message = a_message()
+    message.channel.basic_ack.side_effect = AttributeError("no connection")
+    consumer.unreadable.add(message, "r")
+    consumer.run()
+    assert ledger.dead_letters.count("acme") == 1
+
+
+def test_a_queue_that_is_none_of_ours_is_not_named(consumer: Consumer, ledger: Ledger) -> None:
+    message = a_message()
+    message.delivery_info["routing_key"] = SECRET
+    consumer.unreadable.add(message, "r")
+    consumer.run()
+    assert ledger.dead_letters.list("acme")[0].queue == "unknown"

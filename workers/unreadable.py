@@ -1,0 +1,196 @@
+"""Messages that cannot be read: each becomes a dead letter, and only then does the broker forget it."""
+
+import json
+import logging
+from base64 import b64encode
+from collections import deque
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+from celery.bootsteps import StartStopStep
+
+from memcore.clock import Clock
+from memcore.jobs.payloads import MAX_MESSAGE_BYTES
+from memcore.jobs.queues import Queue
+from memcore.ledger.dead_letters import NewDeadLetter
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.urls import LedgerUrls
+from workers.transport.unreadable import UnreadableMessage, broker_errors
+
+#: Seconds between two looks at what the transport put aside; while there is nothing, a look costs nothing.
+LOOK_SECONDS = 1.0
+
+#: Seconds before a ledger that did not answer is asked again; until then the broker keeps the messages.
+RETRY_SECONDS = 15.0
+
+#: Letters written before the event loop has its turn again.
+BATCH = 32
+
+#: What a letter says where no queue of ours is named.
+_NO_QUEUE = "unknown"
+
+_QUEUES = frozenset(map(str, Queue))
+
+log = logging.getLogger("memtend.jobs")
+
+
+class UnreadableKeeper:
+    """Writes the dead letters of one worker's unreadable messages.
+
+    A message stays on the broker, unacknowledged or on the list of the unreadable, until its letter is committed. While
+    the ledger does not answer it waits there; a worker that dies meanwhile leaves it to the next.
+
+    Args:
+        urls: where the ledger is; opened for each batch, because children must not inherit a connection.
+        company: whose worker it is.
+        clock: what time it is.
+    """
+
+    def __init__(self, urls: LedgerUrls, *, company: str, clock: Clock) -> None:
+        self._urls = urls
+        self._company = company
+        self._clock = clock
+        self._waiting: deque[tuple[Any, str]] = deque()
+
+    def add(self, message: Any, reason: str) -> None:
+        """Take a message of any broker's into custody; ``write`` makes its letter and acknowledges it."""
+        self._waiting.append((message, reason))
+
+    def forget(self) -> None:
+        """Drop what waits: its connection is gone, and the broker hands it out again."""
+        self._waiting.clear()
+
+    def write(self, channel: Any) -> bool:
+        """Write a batch of letters; return whether there is more.
+
+        Raises:
+            MemoryError: the ledger took no letter; nothing was removed from the broker.
+        """
+        listed = getattr(channel, "unreadable", None)
+        if not self._waiting and not (listed and listed.may_wait):
+            return False
+        with closing(Ledger.open(self._urls, clock=self._clock)) as ledger:
+            for _ in range(BATCH):
+                if self._waiting:
+                    message, reason = self._waiting[0]
+                    self._put(ledger, _pieces(message), queue=_queue_of(message), reason=reason)
+                    self._waiting.popleft()
+                    _acknowledge(message)
+                elif listed and (found := listed.oldest()):
+                    self._move(ledger, found)
+                else:
+                    return False
+        return True
+
+    def _move(self, ledger: Ledger, found: UnreadableMessage) -> None:
+        is_large = found.size > MAX_MESSAGE_BYTES
+        reason = f"has {found.size} bytes; the limit is {MAX_MESSAGE_BYTES}" if is_large else "is no message of ours"
+        try:
+            self._put(ledger, found.pieces(), queue=found.queue, reason=f"message: {reason}")
+        except RuntimeError:
+            return  # another worker was faster
+        found.remove()
+
+    def _put(self, ledger: Ledger, content: Iterator[bytes], *, queue: str, reason: str) -> None:
+        known = queue if queue in _QUEUES else _NO_QUEUE
+        letter = NewDeadLetter.unreadable(content, company=self._company, queue=known, reason=reason)
+        ledger.dead_letters.put(letter)
+        log.error("message.unreadable", extra={"job_id": letter.job_id, "queue": known, "reason": reason})
+
+
+class UnreadableStep(StartStopStep):  # type: ignore[misc]  # celery is untyped
+    """The step of a worker's consumer that writes the letters, and looks at the transport's list."""
+
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+
+    #: Set by :func:`unreadable_step`.
+    keeper: UnreadableKeeper
+
+    def __init__(self, parent: Any, **options: Any) -> None:
+        """Follow Celery's signature: ``parent`` is the consumer, which adds messages here."""
+        super().__init__(parent, **options)
+        parent.unreadable = self
+        self._parent = parent
+        self._timer: Any = None
+        self._is_resting = False
+
+    def start(self, parent: Any) -> None:
+        """Look at the list from now on."""
+        self._look_again(parent, LOOK_SECONDS)
+
+    def stop(self, parent: Any) -> None:
+        """Look no more; what waits comes again over the next connection."""
+        del parent
+        self.keeper.forget()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def add(self, message: Any, reason: str) -> None:
+        """Let a message become a dead letter as soon as the event loop is free; ``reason`` quotes nothing of it."""
+        self.keeper.add(message, reason)
+        if not self._is_resting:
+            self._parent.call_soon(self._write)
+
+    def _look(self, parent: Any) -> None:
+        self._is_resting = False
+        self._write()
+        self._look_again(parent, RETRY_SECONDS if self._is_resting else LOOK_SECONDS)
+
+    def _look_again(self, parent: Any, seconds: float) -> None:
+        self._timer = parent.timer.call_after(seconds, self._look, (parent,))
+
+    def _write(self) -> None:
+        if self._is_resting or self._parent.task_consumer is None:
+            return
+        try:
+            is_more = self.keeper.write(self._parent.task_consumer.channel)
+        except broker_errors(self._parent):
+            raise
+        except Exception as error:  # noqa: BLE001  # no fault of ours may cost the message, or the worker
+            self._is_resting = True
+            log.warning("message.unreadable.waits", extra={"error": type(error).__name__})
+        else:
+            if is_more:
+                self._parent.call_soon(self._write)
+
+
+def unreadable_step(keeper: UnreadableKeeper) -> type[UnreadableStep]:
+    """Return the step for one worker's keeper."""
+    return type("Unreadable", (UnreadableStep,), {"keeper": keeper})
+
+
+def _pieces(message: Any) -> Iterator[bytes]:
+    # Without what differs when it is handed out again: it must have the same letter then.
+    headers = getattr(message, "headers", None)
+    about = {
+        "headers": {key: headers[key] for key in headers if key != "redelivered"}
+        if isinstance(headers, dict)
+        else None,
+        "content-type": getattr(message, "content_type", None),
+        "content-encoding": getattr(message, "content_encoding", None),
+    }
+    try:
+        described = json.dumps(about, default=_plain).encode()
+    except (TypeError, ValueError, RecursionError):
+        described = b"{}"
+    yield described + b"\n"
+    body = getattr(message, "body", None) or b""
+    yield body.encode(errors="surrogatepass") if isinstance(body, str) else bytes(body)
+
+
+def _plain(value: object) -> str:
+    return b64encode(value).decode() if isinstance(value, bytes) else type(value).__name__
+
+
+def _queue_of(message: Any) -> str:
+    info = getattr(message, "delivery_info", None)
+    return str(info.get("routing_key")) if isinstance(info, dict) else _NO_QUEUE
+
+
+def _acknowledge(message: Any) -> None:
+    try:
+        message.channel.basic_ack(message.delivery_tag)
+    except Exception as error:  # noqa: BLE001  # its connection is gone: it comes again, and its letter is the same
+        log.info("message.unreadable.unacknowledged", extra={"error": type(error).__name__})
