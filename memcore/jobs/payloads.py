@@ -108,7 +108,7 @@ class MaintenancePayload(Payload):
     run_id: NotBlankStr
     kind: Literal["maintenance", "undo", "end_session", "end_project", "end_task", "restore", "remove"] = "maintenance"
     version: Literal[1, 2, 3] = Field(default_factory=_least_version)
-    origin: Literal["scheduled", "manual"] = "scheduled"
+    origin: Literal["scheduled", "manual", "engine"] = "scheduled"
     planned_at: BoundedTime
     undo_of: NotBlankStr | None = None
     allow_large: bool = False
