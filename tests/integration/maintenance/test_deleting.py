@@ -12,11 +12,11 @@ from memcore.maintenance.lineage import tell_story
 from memcore.maintenance.story import MemoryState, TextPlace
 from memcore.maintenance.undo import undo_report
 from memcore.maintenance.undo_plan import SkipReason, plan_undo
-from memcore.models import MemoryCategory, MemoryMetadata
+from memcore.models import MemoryMetadata
 from ops.cli.why import drawn
 
 #: One summary of all that is old, whatever it says.
-MERGING = ConsolidationConfig(max_removed_fraction=1.0, group_max_entries=3, categories=(MemoryCategory.SEMANTIC,))
+MERGING = ConsolidationConfig(max_removed_fraction=1.0, group_max_entries=3)
 
 
 async def delete(world: World, memory_id: str) -> bool:
