@@ -28,7 +28,7 @@ from workers.groups import STORE
 from workers.run import work as run_worker
 
 #: Seconds after which a dead worker's message comes back: enough for three renewals by a living one on a busy machine.
-VISIBILITY = timedelta(seconds=3)
+VISIBILITY = timedelta(seconds=float(os.environ.get("VISIBILITY", "3")))
 
 #: Short enough to wait for.
 LIMITS = replace(STORE_JOB.limits, soft=timedelta(seconds=1), hard=timedelta(seconds=2))

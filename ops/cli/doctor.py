@@ -193,10 +193,11 @@ def _runs(settings: Settings) -> Iterator[Finding]:
         seen=f"{len(asleep)} wait: {(overdue or asleep)[0].reason}" if asleep else "none",
         mend="is the language model connected and paid for? see `memtend usage`; they go on by themselves",
     )
+    told = f"{dead - unreadable} jobs were given up"
     yield Finding(
         check="dead letters",
         ok=not dead,
-        seen=f"{dead - unreadable} jobs were given up, {unreadable} messages could not be read" if dead else "none",
+        seen=f"{told}, {unreadable} messages could not be read" if unreadable else told if dead else "none",
         mend="`memtend dead list` says why; `memtend dead replay` once the cause is gone, or `memtend dead purge`",
     )
 

@@ -12,8 +12,9 @@ from workers.transport.script import PIECE, REMOVE
 if TYPE_CHECKING:
     from workers.transport.channel import Channel
 
-#: Bytes (4 MiB) of a message that are read at once: a worker needs no more room, however large the message is.
-PIECE_BYTES = 4_194_304
+#: Bytes (8 MiB) of a message that are read at once: a worker needs little more room, however large the message is, and
+#: the server copies all of it for each piece.
+PIECE_BYTES = 8_388_608
 
 #: Longest queue name in front of a message; what has none was put aside by an older release.
 _QUEUE_BYTES = 512
@@ -50,6 +51,8 @@ class UnreadableMessage:
             check.update(piece)
             yield piece[self._skipped if place == 0 else 0 :]
             place += len(piece)
+            if place >= self._skipped + self.size:
+                break
             (piece,) = self._channel.run(PIECE, (self._channel.unreadable_key,), (place, PIECE_BYTES)) or (b"",)
         if check.hexdigest() != self._digest:
             raise RuntimeError("another worker removed the message")
