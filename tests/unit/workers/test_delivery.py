@@ -120,7 +120,9 @@ def distilled(character: str) -> str:
 
 
 def used(character: str) -> str:
-    use = Use(agent_id=character * MAX_KEY_CHARS, memory_id="0" * 36, uses=2**31 - 1, last_used_at=NOW)
+    # A name holds no control characters.
+    key = character if character.isprintable() else '"'
+    use = Use(agent_id=key * MAX_KEY_CHARS, memory_id="0" * 36, uses=2**31 - 1, last_used_at=NOW)
     return UsePayload(company="acme", batch_id="b", uses=(use,) * MAX_USES).model_dump_json()
 
 
