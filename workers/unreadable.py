@@ -162,22 +162,33 @@ def unreadable_step(keeper: UnreadableKeeper) -> type[UnreadableStep]:
 
 
 def _pieces(message: Any) -> Iterator[bytes]:
-    # Without what differs when it is handed out again: it must have the same letter then.
-    headers = getattr(message, "headers", None)
-    about = {
-        "headers": {key: headers[key] for key in headers if key != "redelivered"}
-        if isinstance(headers, dict)
-        else None,
+    body = getattr(message, "body", None) or b""
+    # Of kombu's own transports a message is one piece of JSON, and what is misspelt in it stands nowhere else.
+    raw = getattr(message, "_raw", None)
+    whole = raw if isinstance(raw, dict) else {
+        "headers": getattr(message, "headers", None),
         "content-type": getattr(message, "content_type", None),
         "content-encoding": getattr(message, "content_encoding", None),
-    }
+    }  # fmt: skip
     try:
-        described = json.dumps(about, default=_plain).encode()
+        described = json.dumps(_unmarked(whole), default=_plain).encode()
     except (TypeError, ValueError, RecursionError):
-        described = b"{}"
-    yield described + b"\n"
-    body = getattr(message, "body", None) or b""
-    yield body.encode(errors="surrogatepass") if isinstance(body, str) else bytes(body)
+        raw, described = None, b"{}"
+    yield described
+    if raw is None:
+        yield b"\n"
+        yield body.encode(errors="surrogatepass") if isinstance(body, str) else bytes(body)
+
+
+def _unmarked(tree: Any) -> Any:
+    # Without the marks of a message that is handed out again: it must have the same letter then.
+    if not isinstance(tree, dict):
+        return tree
+    return {
+        key: _unmarked(value) if key in {"headers", "properties", "delivery_info"} else value
+        for key, value in tree.items()
+        if key != "redelivered"
+    }
 
 
 def _plain(value: object) -> str:

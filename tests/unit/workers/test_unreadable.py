@@ -123,6 +123,24 @@ def test_a_message_that_comes_again_has_the_same_letter(consumer: Consumer, ledg
     assert ledger.dead_letters.count("acme") == 1
 
 
+def test_of_kombus_own_transports_the_whole_message_is_kept_without_the_marks_of_its_return(
+    consumer: Consumer, ledger: Ledger
+) -> None:
+    for marks in ({}, {"redelivered": True}):
+        message = a_message()
+        info = {"exchange": "", "routing_key": "memory.store", **marks}
+        message._raw = {"bodies": SECRET, "headers": {"id": "job-1", **marks}, "properties": {"delivery_info": info}}
+        consumer.unreadable.add(message, "r")
+    consumer.run()
+    (letter,) = ledger.dead_letters.list("acme")
+    kept = json.loads(json.loads(letter.payload)["text"])
+    assert kept == {
+        "bodies": SECRET,
+        "headers": {"id": "job-1"},
+        "properties": {"delivery_info": {"exchange": "", "routing_key": "memory.store"}},
+    }
+
+
 def test_many_letters_leave_the_event_loop_its_turn(consumer: Consumer, ledger: Ledger) -> None:
     for tag in range(BATCH + 1):
         consumer.unreadable.add(a_message(tag), "r")
