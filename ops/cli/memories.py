@@ -20,7 +20,7 @@ SHOWN_CHARS = 100
 def store(
     agent_id: Annotated[str, typer.Argument(help="Whose memory.")],
     content: Annotated[str, typer.Argument(help="The text; - reads it from standard input.")],
-    category: Annotated[str, typer.Option(help=f"One of {', '.join(MemoryCategory)}.")] = "episodic",
+    category: Annotated[str, typer.Option(help=f"One of {', '.join(MemoryCategory)}.")] = "semantic",
     namespace: Annotated[str, typer.Option(help="Routing key inside the agent.")] = "default",
     source: Annotated[str | None, typer.Option(help="Where it comes from.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="A label; may be given several times.")] = None,

@@ -1,6 +1,9 @@
 from commands import CommandLine
 from memories import new_agent
 
+from memcore.config.consolidation import ConsolidationConfig
+from memcore.models import MemoryCategory
+
 
 def test_a_stored_memory_is_found_by_its_words(memtend: CommandLine) -> None:
     agent = new_agent()
@@ -17,6 +20,13 @@ def test_a_stored_memory_is_found_by_its_words(memtend: CommandLine) -> None:
     assert best["metadata"] == {"source": "ticket", "confidence": 1.0, "tags": ["office"]}
     assert best["expires_at"].startswith("2999-01-01T00:00:00")
     assert 0 < best["score"] <= 1
+
+
+def test_a_text_without_a_category_is_a_fact_which_no_night_merges_unasked(memtend: CommandLine) -> None:
+    agent = new_agent()
+    memtend.ok("store", agent, "Alice is allergic to peanuts")
+    (found,) = memtend.ok("search", agent, "--json").value
+    assert MemoryCategory(found["category"]) not in ConsolidationConfig().categories
 
 
 def test_the_table_of_a_search_is_for_people(memtend: CommandLine) -> None:
