@@ -233,6 +233,8 @@ VIEWS: dict[str, Call] = {
     "agents.count": lambda ledger, _, c: ledger.agents.count(c),
     "agents.late": lambda ledger, clock, c: ledger.agents.late(c, interval=DAILY, before=clock() + timedelta(days=400)),
     "runs.active": lambda ledger, _, c: ledger.runs.active(c, AGENT),
+    "runs.asleep": lambda ledger, _, c: ledger.runs.asleep(c, limit=99),
+    "runs.failed": lambda ledger, _, c: ledger.runs.failed(c, limit=99),
     "runs.ended": lambda ledger, _, c: ledger.runs.ended(c, AGENT, "end_session", ["s"]),
     "runs.list": lambda ledger, _, c: ledger.runs.list(c),
     "runs.stale": lambda ledger, _, c: ledger.runs.stale(c, queued_for=timedelta(days=-1), limit=99),
