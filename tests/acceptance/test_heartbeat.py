@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(200)]
 def test_the_heartbeat_stops_with_the_broker_and_goes_on_with_it(tmp_path: Path) -> None:
     with (
         valkey_server(tmp_path / "broker") as broker,
-        # A group that opens neither store nor ledger before its first job.
+        # A group that opens no store before its first job.
         fleet(
             tmp_path / "home",
             broker_url=broker.url,
@@ -27,6 +27,7 @@ def test_the_heartbeat_stops_with_the_broker_and_goes_on_with_it(tmp_path: Path)
     ):
         part = "worker-llm"
         heartbeat = Heartbeat.of(installation.home, part)
+        installation.memtend("migrate")
         installation.start_all(part)
         process = installation.processes[part]
         broker.kill()
