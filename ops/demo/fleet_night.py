@@ -74,7 +74,11 @@ class FleetNight:
         return dict(ids)
 
     def night(self, agent_ids: Iterable[str], *, due: datetime) -> dict[str, Run]:
-        """Set the agents due and wait until beat, the tick and the workers have brought each through its night."""
+        """Set the agents due and wait until beat, the tick and the workers have brought each through its night.
+
+        Their next nights are put off: the slot of an hourly agent may come at any minute, and the accounts of the demo
+        know of one night.
+        """
         waiting = set(agent_ids)
         for agent_id in waiting:
             self.ledger.agents.set_due(self.company, agent_id, due)
@@ -89,6 +93,8 @@ class FleetNight:
                 msg = f"the night did not end for {', '.join(sorted(waiting))}"
                 raise MemoryStoreError(msg)
             time.sleep(_LOOK_SECONDS)
+        for agent_id in ended:
+            self.ledger.agents.set_due(self.company, agent_id, due + UNTIL_LATER)
         return ended
 
     def tell(self, ordeal: Ordeal) -> str:
