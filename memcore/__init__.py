@@ -139,7 +139,9 @@ if TYPE_CHECKING:
     from memcore.maintenance.selection import EntrySelector, HighestRelevanceSelector
     from memcore.maintenance.strategy import CompositeConsolidationStrategy, ConsolidationStrategy
     from memcore.maintenance.value import Candidate, MemoryValue, usual_value
-    from memcore.memory import AsyncMemory, Memory, SearchFields, StoreFields
+    from memcore.memory.async_memory import AsyncMemory
+    from memcore.memory.fields import SearchFields, StoreFields
+    from memcore.memory.memory import Memory
     from memcore.memory_service.service import MemoryService
     from memcore.models import (
         ConsolidationInterval,
@@ -412,7 +414,7 @@ _MODULE_OF = {
     "ArchivalMode": "memcore.archival_models",
     "ArchivalModeAssignment": "memcore.archival_models",
     "ArchivalStore": "memcore.maintenance.archival_store",
-    "AsyncMemory": "memcore.memory",
+    "AsyncMemory": "memcore.memory.async_memory",
     "AsyncMemoryClient": "memcore.client.async_client",
     "AutonomyLevel": "memcore.org_models",
     "BackendEntry": "memcore.backends.registry",
@@ -501,7 +503,7 @@ _MODULE_OF = {
     "MalformedAnswerError": "memcore.errors",
     "Mem0Place": "memcore.backends.mem0.place",
     "Member": "memcore.maintenance.member",
-    "Memory": "memcore.memory",
+    "Memory": "memcore.memory.memory",
     "MemoryBackend": "memcore.backends.protocol",
     "MemoryBackendUnsupportedError": "memcore.errors",
     "MemoryCapabilities": "memcore.backends.protocol",
@@ -565,13 +567,13 @@ _MODULE_OF = {
     "RetryExhaustedError": "memcore.errors",
     "Scope": "memcore.client.envelope",
     "ScoredMemory": "memcore.retrieval.scored_memory",
-    "SearchFields": "memcore.memory",
+    "SearchFields": "memcore.memory.fields",
     "SelfEditingMemoryConfig": "memcore.config.self_editing",
     "SeniorityLevel": "memcore.config.write_access",
     "Settings": "memcore.config.settings",
     "SharedKnowledgeStore": "memcore.backends.shared",
     "SkillLimitError": "memcore.errors",
-    "StoreFields": "memcore.memory",
+    "StoreFields": "memcore.memory.fields",
     "StoreReceipt": "memcore.client.receipts",
     "Superseded": "memcore.approval_models",
     "TagBasedMemoryFilter": "memcore.retrieval.memory_filter",
