@@ -24,7 +24,16 @@ from memcore.jobs.queues import Queue
 STORE_ONLY_PACKAGES, STORE_ONLY_MB = 30, 60
 
 #: What an engine that only stores works with.
-STORE_ONLY_NAMES = {"MemoryClient", "AsyncMemoryClient", "MemoryStoreRequest", "MemoryCategory", "MemoryError", "Scope"}
+STORE_ONLY_NAMES = {
+    "Memory",
+    "AsyncMemory",
+    "MemoryClient",
+    "AsyncMemoryClient",
+    "MemoryStoreRequest",
+    "MemoryCategory",
+    "MemoryError",
+    "Scope",
+}
 
 
 def seen_by(libraries: Path, code: str, *arguments: str) -> "subprocess.CompletedProcess[str]":

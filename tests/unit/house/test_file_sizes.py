@@ -6,7 +6,7 @@ import pytest
 from repository import ROOMS, ROOT, source_files
 
 #: Lines of a source file: what the middle one may have, nine in ten, and the longest.
-MEDIAN, NINE_IN_TEN, LONGEST = 90, 220, 400
+MEDIAN, NINE_IN_TEN, LONGEST = 200, 400, 700
 
 
 def lines_of(*folders: str) -> dict[Path, int]:

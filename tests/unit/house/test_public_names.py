@@ -1,4 +1,14 @@
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+from repository import ROOT
+
 import memcore
+
+#: The names of the reference's pages that this release has.
+REFERENCE = (ROOT / "tests" / "fixtures" / "reference_names.txt").read_text(encoding="utf-8").split()
 
 
 def test_the_public_names_are_sorted_and_each_stands_once() -> None:
@@ -11,6 +21,33 @@ def test_every_public_name_is_real() -> None:
         assert found.__name__ == name
         assert found.__module__.startswith("memcore.")
         assert found.__doc__
+
+
+def test_the_table_of_modules_and_the_imports_for_type_checkers_say_the_same() -> None:
+    tree = ast.parse(Path(memcore.__file__).read_text(encoding="utf-8"))
+    (typed,) = [each for each in tree.body if isinstance(each, ast.If)]
+    imported = {
+        alias.name: each.module for each in typed.body if isinstance(each, ast.ImportFrom) for alias in each.names
+    }
+    assert imported == memcore._MODULE_OF
+    assert set(imported) == set(memcore.__all__)
+
+
+@pytest.mark.parametrize("name", REFERENCE)
+def test_given_a_name_of_the_reference_when_imported_from_memcore_then_it_is_the_object_of_its_module(
+    name: str,
+) -> None:
+    assert name in memcore.__all__
+    found = getattr(memcore, name)
+    assert found is getattr(sys.modules[found.__module__], name)
+    assert found is getattr(memcore, name)
+
+
+def test_given_a_configuration_when_a_backend_is_made_as_the_reference_has_it_then_it_is_one() -> None:
+    config = memcore.CompanyMemoryConfig(backend="inmemory")
+    backend = memcore.create_memory_backend(config, embedder=None)
+    assert isinstance(backend, memcore.MemoryBackend)
+    assert not backend.is_connected
 
 
 def test_every_error_is_public() -> None:

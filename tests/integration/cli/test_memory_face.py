@@ -1,0 +1,43 @@
+"""Memory and AsyncMemory beside a running stack: what one stores over the queue, the other finds."""
+
+import asyncio
+
+import pytest
+from memories import new_agent
+from stacks import StackAddress
+from traces import trace
+
+from memcore import AsyncMemory, Memory
+
+
+def test_given_a_running_stack_when_a_text_is_stored_then_it_is_found_and_prepared(
+    stack: StackAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMTEND_HOME", str(stack.home))
+    agent = new_agent("face")
+
+    with Memory.from_environment() as memory:
+        receipt = memory.store(agent, "The payment queue pages at 500 messages.", tags=["payments"])
+        bulk = memory.store_many(agent, ["Deploys are frozen on Fridays.", "The printer jams on Mondays."])
+        ended = memory.wait([*receipt.job_ids, *bulk.job_ids])
+        assert [status.state for status in ended] == ["done", "done"]
+
+        found = memory.search(agent, "when does payments page?", limit=1)
+        assert [entry.id for entry in found] == list(receipt.memory_ids)
+        assert memory.search(agent, tags=["payments"]) == (memory.get(agent, receipt.memory_ids[0]),)
+        messages = memory.prepare(agent, "when does payments page?", token_budget=400)
+        assert "pages at 500 messages" in messages[-1].content
+
+        distilled = memory.distill(agent, trace("t-1"))
+        assert distilled is not None
+        assert [status.state for status in memory.wait(distilled)] == ["done"]
+        assert memory.get(agent, distilled.trace_id) is not None
+
+    async def engine() -> None:
+        async with AsyncMemory.from_environment() as later:
+            again = await later.store(agent, "The payment queue pages at 500 messages.")
+            assert again.memory_ids == receipt.memory_ids
+            assert [status.state for status in await later.wait(again)] == ["done"]
+            assert await later.search(agent, "when does payments page?", limit=1) == found
+
+    asyncio.run(engine())
