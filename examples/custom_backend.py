@@ -49,7 +49,7 @@ class FileBackend:
 
     async def store(self, agent_id: str, request: MemoryStoreRequest) -> str:
         """Append one memory; the same text of the same agent is one memory."""
-        key = "\n".join((agent_id, request.category, request.namespace, request.content))
+        key = f"{agent_id}\n{request.category}\n{request.namespace}\n{request.content}"
         entry = MemoryEntry(
             id=str(uuid5(NAMESPACE_URL, key)),
             agent_id=agent_id,

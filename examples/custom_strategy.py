@@ -1,6 +1,6 @@
 """A consolidation strategy of your own: a summary keeps the first sentence of each memory. Needs no stack.
 
-A package offers it to every worker by an entry point; the policy then names it (``consolidation.strategy: headlines``)::
+A package offers it to every worker by an entry point, and the policy names it: ``consolidation.strategy: headlines``::
 
     [project.entry-points."memtend.consolidation"]
     headlines = "our_package.memories:headlines"
