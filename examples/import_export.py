@@ -17,7 +17,7 @@ from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
 
 LINES = """\
-{"agent_id": "archivist", "category": "semantic", "content": "The vault opens at 9.", "created_at": "2025-03-01T09:00:00Z"}
+{"agent_id": "archivist", "category": "semantic", "content": "The vault is open.", "created_at": "2025-03-01T09:00:00Z"}
 {"agent_id": "archivist", "category": "social", "content": "Ada likes short answers.", "metadata": {"tags": ["people"]}}
 """
 

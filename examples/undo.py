@@ -1,10 +1,10 @@
 """Run an agent's maintenance now, look at what it did, and undo it: run it beside `memtend up`."""
 
-import os
 from datetime import UTC, datetime, timedelta
 
-from memcore import MemoryClient
-from memcore.config.settings import Settings
+from memcore import JobReceipt, Memory, StoreReceipt
+
+AGENT = "importer"
 
 #: What the agent went through five weeks ago; the default policy summarises episodes that are older than a week.
 EPISODES = (
@@ -16,35 +16,37 @@ EPISODES = (
 )
 
 
-def finish(client: MemoryClient, *job_ids: str) -> dict[str, int]:
-    """Wait for jobs, stop with the reason of one that did not do its work, and return the counts of the last."""
+def finish(memory: Memory, receipt: StoreReceipt | JobReceipt) -> dict[str, int]:
+    """Wait for the jobs of a receipt, stop with the reason if one did not do its work, and return its counts."""
     counts: dict[str, int] = {}
-    for status in client.wait(job_ids, timeout_seconds=120):
+    for status in memory.wait(receipt, timeout_seconds=120):
         if status.state != "done":
             raise SystemExit(f"{status.state}: {status.reason}")
-        counts = {name: count for name, count in status.facts.items() if count}
+        counts |= {name: count for name, count in status.facts.items() if count}
     return counts
 
 
 def main() -> None:
-    with MemoryClient.from_settings(Settings.load(os.environ)) as client:
+    with Memory.from_environment() as memory:
         began = datetime.now(UTC) - timedelta(days=35)
-        stored = client.import_many(
+        records = [
             {
-                "agent_id": "importer",
+                "agent_id": AGENT,
                 "category": "episodic",
                 "content": text,
                 "created_at": began + timedelta(hours=number),
             }
             for number, text in enumerate(EPISODES)
-        )
-        print("stored", finish(client, *stored.job_ids))
+        ]
+        print("stored", finish(memory, memory.client.import_many(records)))
 
-        run = client.maintain_now("importer")  # beside the schedule; the job's id is the run's id
-        print("maintained", finish(client, run.job_id))
+        run = memory.client.maintain_now(AGENT)  # beside the schedule; the job's id is the run's id
+        print("maintained", finish(memory, run))
+        for found in memory.search(AGENT, "Why did the import stop?"):
+            print("-", found.content)
 
-        undo = client.undo("importer", run.job_id)  # what the run removed returns, what it made goes
-        print("undone", finish(client, undo.job_id))
+        undo = memory.client.undo(AGENT, run.job_id)  # what the run removed returns, what it made goes
+        print("undone", finish(memory, undo))
 
 
 if __name__ == "__main__":
