@@ -64,10 +64,10 @@ types: $(VENV)/.dev  ## Check types, of the tests too: mypy strict, then basedpy
 	$(BIN)/basedpyright $(ROOMS) tests examples
 
 docs: $(VENV)/.docs  ## Build the documentation into build/site; a broken link is an error.
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 docs-serve: $(VENV)/.docs  ## Show the documentation at http://127.0.0.1:8000 and follow changes.
-	$(BIN)/mkdocs serve
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 bench: $(VENV)/.dev  ## Measure stores, searches, queues and the scheduler beside limits and peers.
 	$(BIN)/python tests/benchmarks/run.py
