@@ -1,22 +1,17 @@
 """What waits for a person's word: proposals, and what became of them."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any
 
 from pydantic import (
     Field,
-    ModelWrapValidatorHandler,
     StringConstraints,
-    ValidationError,
-    model_validator,
 )
 
 from memcore.clock import BoundedTime
-from memcore.errors import MemoryInputError
 from memcore.frozen import Frozen, NoNul, NotBlankStr, NotBlankText, OneLine
 from memcore.models import Key, StoredKey
-
-_Value = TypeVar("_Value")
+from memcore.validated import ValidatedModel
 
 #: Longest title of a proposal, in characters: it is one line of a list.
 MAX_TITLE_CHARS = 200
@@ -84,7 +79,7 @@ class Superseded(Frozen):
     owner: StoredKey | None = None
 
 
-class Proposal(Frozen):
+class Proposal(ValidatedModel):
     """What a person is to decide on.
 
     Attributes:
@@ -110,13 +105,8 @@ class Proposal(Frozen):
     figures: Annotated[dict[str, int | float | str], Field(max_length=MAX_FIGURES)] = Field(default_factory=dict)
     details: dict[str, Any] = Field(default_factory=dict, repr=False)
 
-    @model_validator(mode="wrap")
-    @classmethod
-    def _one_sentence(cls, value: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        return _in_one_sentence(value, handler)
 
-
-class Word(Frozen):
+class Word(ValidatedModel):
     """A person's word on a proposal.
 
     Attributes:
@@ -129,11 +119,6 @@ class Word(Frozen):
 
     by: Name
     reason: Reason | None = None
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _one_sentence(cls, value: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        return _in_one_sentence(value, handler)
 
 
 class Approval(Frozen):
@@ -168,10 +153,3 @@ class Approval(Frozen):
     undone_at: BoundedTime | None = None
     undone_by: str | None = None
     undo_reason: str | None = None
-
-
-def _in_one_sentence(value: object, handler: ModelWrapValidatorHandler[_Value]) -> _Value:
-    try:
-        return handler(value)
-    except ValidationError as error:
-        raise MemoryInputError.of(error) from None

@@ -30,7 +30,7 @@ class WorkerBackend(MemoryBackend, BatchBackend, Protocol):
 def create_memory_backend(
     config: CompanyMemoryConfig,
     *,
-    company: str,
+    company: str = "default",
     embedder: "Embedder | None" = None,
     place: Mem0Place | None = None,
     followed: Followed | None = None,
@@ -42,9 +42,9 @@ def create_memory_backend(
 
     Args:
         config: the company's ``memory`` section.
-        company: the company.
+        company: whose memories; the one company of an installation that names none when left out.
         embedder: needed by mem0.
-        place: where mem0's data lie; needed by mem0.
+        place: where mem0's data lie; needed by mem0. ``create_engine_backend`` takes it from the settings.
         followed: the row that says which of mem0's collections serves; None stays with the place's own.
         deletion: journals what ``delete`` removes; without one it is gone for good, with no tombstone and no undo.
         clock: the time.

@@ -108,6 +108,11 @@ class AsyncMemoryClient:
             disk=broker_disk(settings),
         )
 
+    @property
+    def blocking(self) -> MemoryClient:
+        """The client whose calls this one runs in threads, for code that has threads of its own."""
+        return self._client
+
     async def store(
         self,
         agent_id: str,

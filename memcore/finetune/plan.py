@@ -3,11 +3,11 @@
 import re
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from memcore.config.data_path import DataPath
 from memcore.errors import MemoryInputError
-from memcore.frozen import Frozen
+from memcore.validated import ValidatedModel
 
 #: The table that is trained further, and the only one.
 DEFAULT_STATIC = "wordllama-256-tempered"
@@ -26,7 +26,7 @@ def _local(value: str) -> str:
 ModelName = Annotated[DataPath, AfterValidator(_local)]
 
 
-class FineTunePlan(Frozen):
+class FineTunePlan(ValidatedModel):
     """Say what is trained on what.
 
     Attributes:
@@ -68,18 +68,13 @@ class FineTunePlan(Frozen):
     seed: int = Field(default=0, ge=0, lt=2**31)
     threads: int = Field(default=1, ge=1, le=128)
 
-    @model_validator(mode="wrap")
-    @classmethod
-    def _one_sentence(cls, value: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        try:
-            plan = handler(value)
-        except ValidationError as error:
-            raise MemoryInputError.of(error) from None
-        if plan.source_dir is None and not plan.uses_memories:
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.source_dir is None and not self.uses_memories:
             raise MemoryInputError("source_dir", "must name documents where uses_memories is false")
-        if plan.kind == "static" and plan.base_model not in {None, DEFAULT_STATIC}:
+        if self.kind == "static" and self.base_model not in {None, DEFAULT_STATIC}:
             raise MemoryInputError("base_model", f"must be {DEFAULT_STATIC} for kind static")
-        return plan
+        return self
 
     @property
     def is_gathered(self) -> bool:

@@ -1,19 +1,17 @@
 """An agent as the ledger knows it, and what may be set on one."""
 
 from datetime import datetime
-from typing import Annotated, Self
+from typing import Annotated
 
 from pydantic import (
     Field,
-    ModelWrapValidatorHandler,
-    ValidationError,
-    model_validator,
 )
 
 from memcore.clock import BoundedTime, in_range
 from memcore.errors import MemoryInputError
 from memcore.frozen import Frozen
 from memcore.models import MAX_KEY_CHARS, AgentId, ConsolidationInterval, Key, MemoryCategory, MemoryLevel
+from memcore.validated import ValidatedModel
 
 #: Most memories one agent may be allowed; PostgreSQL's integer ends a little above.
 MAX_MEMORIES = 2_000_000_000
@@ -24,7 +22,7 @@ MAX_RETENTION_DAYS = 36_525
 Days = Annotated[int, Field(ge=1, le=MAX_RETENTION_DAYS)]
 
 
-class AgentSpec(Frozen):
+class AgentSpec(ValidatedModel):
     """What to set on an agent: fields left out stay as they are, fields given as None go back to the company's.
 
     Attributes:
@@ -49,14 +47,6 @@ class AgentSpec(Frozen):
     max_memories: int | None = Field(default=None, ge=1, le=MAX_MEMORIES)
     retention_days: Days | None = None
     retention_overrides: dict[MemoryCategory, Days] = Field(default_factory=dict)
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _one_sentence(cls, value: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        try:
-            return handler(value)
-        except ValidationError as error:
-            raise MemoryInputError.of(error) from None
 
 
 class Agent(Frozen):

@@ -1,13 +1,12 @@
 """The word that a destructive call needs: who asks, that it is meant, and why."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import BeforeValidator
 
 from memcore.approval_models import Name, Reason
-from memcore.errors import MemoryInputError
-from memcore.frozen import Frozen
 from memcore.ledger.audit import AuditNote, AuditVerdict, person
+from memcore.validated import ValidatedModel
 
 
 def _literally(value: object) -> object:
@@ -16,7 +15,7 @@ def _literally(value: object) -> object:
     return value
 
 
-class Guardrail(Frozen):
+class Guardrail(ValidatedModel):
     """Who asks for what cannot simply be taken back.
 
     Attributes:
@@ -31,14 +30,6 @@ class Guardrail(Frozen):
     actor: Name
     confirm: Annotated[Literal[True], BeforeValidator(_literally)]
     reason: Reason
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _one_sentence(cls, value: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        try:
-            return handler(value)
-        except ValidationError as error:
-            raise MemoryInputError.of(error) from None
 
     def note(self, action: str, subject: str) -> AuditNote:
         """Return the line for the audit."""

@@ -4,13 +4,14 @@ from datetime import UTC
 from enum import StrEnum
 from typing import Any, Literal, Self
 
-from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from memcore import ids
 from memcore.clock import BoundedTime
 from memcore.errors import MemoryInputError
 from memcore.frozen import Frozen, NotBlankStr
 from memcore.models import Key, StoredKey
+from memcore.validated import ValidatedModel
 
 RunKind = Literal["maintenance", "undo", "end_session", "end_project", "end_task", "restore", "remove"]
 EndKind = Literal["end_session", "end_project", "end_task"]
@@ -64,7 +65,7 @@ def _run_id(fields: dict[str, Any]) -> str:
     return ids.run_id(company=fields["company"], agent_id=fields["agent_id"], job=fields["kind"], planned_at=planned_at)
 
 
-class NewRun(Frozen):
+class NewRun(ValidatedModel):
     """A run to create.
 
     Attributes:
@@ -89,20 +90,15 @@ class NewRun(Frozen):
     scope_id: StoredKey | None = None
     run_id: NotBlankStr = Field(default_factory=_run_id)
 
-    @model_validator(mode="wrap")
-    @classmethod
-    def _one_sentence(cls, value: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        try:
-            run = handler(value)
-        except ValidationError as error:
-            raise MemoryInputError.of(error) from None
-        if (run.kind == "undo") != (run.undo_of is not None):
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.kind == "undo") != (self.undo_of is not None):
             raise MemoryInputError("undo_of", "names the run to undo for kind undo, and only then")
-        if (run.kind in SCOPED_KINDS) != (run.scope_id is not None):
+        if (self.kind in SCOPED_KINDS) != (self.scope_id is not None):
             raise MemoryInputError(
                 "scope_id", "names what ends, returns or goes for the kinds that need it, and only then"
             )
-        return run
+        return self
 
 
 class Run(Frozen):

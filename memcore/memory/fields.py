@@ -1,0 +1,138 @@
+"""What the calls of Memory and AsyncMemory take, and how a wrong value is named."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, TypeAlias, TypedDict
+
+from pydantic import ValidationError
+
+from memcore.client.receipts import (
+    DistillReceipt,
+    ExperienceReceipt,
+    JobReceipt,
+    StoreReceipt,
+)
+from memcore.errors import MemoryInputError
+from memcore.models import MemoryCategory, MemoryQuery, MemoryStoreRequest
+
+#: Seconds that ``wait`` waits unless told otherwise: a store job takes milliseconds, behind a full queue a few seconds.
+WAIT_SECONDS = 30.0
+
+#: The fields of a memory that its metadata holds; here they stand beside the others.
+_METADATA_FIELDS = ("source", "confidence", "tags")
+
+#: The fields that say where a memory was made.
+_SCOPE_FIELDS = ("session_id", "project_id", "task_id")
+
+#: What can be waited for: receipts, or the ids of jobs.
+Jobs: TypeAlias = StoreReceipt | JobReceipt | DistillReceipt | ExperienceReceipt | str | Iterable[str]
+
+
+class StoreFields(TypedDict, total=False):
+    """What may be said of a memory beside its text.
+
+    Attributes:
+        category: ``working``, ``episodic``, ``semantic``, ``procedural`` or ``social``; ``semantic`` when left out.
+        namespace: routing key inside the agent; ``default`` when left out.
+        source: where it comes from, such as a conversation.
+        confidence: 0 to 1; 1 when left out.
+        tags: labels to filter by.
+        expires_at: when it may be removed, with a time zone; never when left out.
+        session_id: the session it was made in; agents of level session need it.
+        project_id: the project it was made in; agents of level project need it.
+        task_id: the task it was made in; working memories end with it.
+    """
+
+    category: str
+    namespace: str
+    source: str | None
+    confidence: float
+    tags: Collection[str]
+    expires_at: datetime | None
+    session_id: str | None
+    project_id: str | None
+    task_id: str | None
+
+
+class SearchFields(TypedDict, total=False):
+    """What narrows a search; all of it must hold.
+
+    Attributes:
+        categories: any of these categories.
+        namespaces: any of these namespaces.
+        tags: all of these tags.
+        since: created at this time or later.
+        until: created before this time.
+        min_relevance: least score, 0 to 1.
+        limit: most memories, 1 to 1000; 10 when left out.
+    """
+
+    categories: Collection[str] | None
+    namespaces: Collection[str] | None
+    tags: Collection[str]
+    since: datetime | None
+    until: datetime | None
+    min_relevance: float
+    limit: int
+
+
+def split_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fields as those of a MemoryStoreRequest without its text, and those of a Scope."""
+    for name in fields.keys() - StoreFields.__annotations__.keys():
+        raise MemoryInputError(name, "is not a known field")
+    request: dict[str, Any] = {"category": MemoryCategory.SEMANTIC}
+    metadata: dict[str, Any] = {}
+    scope: dict[str, Any] = {}
+    for name, value in fields.items():
+        place = metadata if name in _METADATA_FIELDS else scope if name in _SCOPE_FIELDS else request
+        place[name] = value
+    return {**request, "metadata": metadata}, scope
+
+
+def with_fields(
+    memories: Iterable[str | MemoryStoreRequest | Mapping[str, Any]], request: Mapping[str, Any]
+) -> Iterator[MemoryStoreRequest | Mapping[str, Any]]:
+    """Return the memories as a client takes them: texts with the fields, and others as they are."""
+    if isinstance(memories, (str, Mapping)):
+        raise MemoryInputError("memories", "must be several memories; store takes a single one")
+    for each in memories:
+        yield {**request, "content": each} if isinstance(each, str) else each
+
+
+@contextmanager
+def named_as_given() -> Iterator[None]:
+    """Name a wrong field as the caller wrote it."""
+    try:
+        yield
+    except MemoryInputError as error:
+        parts = [part for part in error.field.split(".") if part not in {"metadata", "scope"}]
+        if parts and parts[0] == "requests":
+            parts[0] = "memories"
+        raise MemoryInputError(".".join(parts) or error.field, error.problem) from None
+
+
+def checked_query(text: str | None, filters: Mapping[str, Any]) -> MemoryQuery:
+    """Return the query that a search asks for. Raises MemoryInputError."""
+    try:
+        return MemoryQuery.model_validate({**filters, "text": text})
+    except ValidationError as error:
+        raise MemoryInputError.of(error) from None
+
+
+def checked_categories(given: Collection[str] | None) -> frozenset[MemoryCategory] | None:
+    """Return the categories of these names, None for all. Raises MemoryInputError."""
+    return checked_query(None, {"categories": given}).categories
+
+
+def job_ids_of(jobs: Jobs) -> tuple[str, ...]:
+    """Return the ids of the jobs to wait for."""
+    match jobs:
+        case StoreReceipt():
+            return jobs.job_ids
+        case JobReceipt() | DistillReceipt() | ExperienceReceipt():
+            return (jobs.job_id,)
+        case str():
+            return (jobs,)
+        case _:
+            return tuple(jobs)

@@ -1,0 +1,271 @@
+"""``Memory``: store, find and prepare the memories of agents, in any thread."""
+
+import threading
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+
+from memcore.client.client import MemoryClient
+from memcore.client.receipts import (
+    AppliedReceipt,
+    DistillReceipt,
+    JobStatus,
+    StoreReceipt,
+)
+from memcore.execution_trace import ExecutionTrace
+from memcore.jobs.skill_payloads import ApplicationOutcome
+from memcore.memory.fields import (
+    WAIT_SECONDS,
+    Jobs,
+    SearchFields,
+    StoreFields,
+    checked_categories,
+    checked_query,
+    job_ids_of,
+    named_as_given,
+    split_fields,
+    with_fields,
+)
+from memcore.memory.reader import BackendFactory, Reader, ReadingThread, load_environment, open_shared_backend
+from memcore.models import MemoryEntry, MemoryStoreRequest
+
+if TYPE_CHECKING:
+    from memcore.chat_message import ChatMessage
+    from memcore.config.policy import Policy
+    from memcore.config.settings import Settings
+
+
+Result = TypeVar("Result")
+
+
+class Memory:
+    """Store, find and prepare the memories of agents. Thread-safe; use it in a ``with`` block, or close it.
+
+    ::
+
+        with Memory.from_environment() as memory:
+            memory.store("oncall", "The payment queue pages at 500 messages.")
+            found = memory.search("oncall", "when does payments page?", limit=3)
+
+    It works beside a running event loop too, where each call holds up the loop; AsyncMemory does not. Make it after a
+    fork, not before.
+
+    Args:
+        client: sends what is written; closed with this object.
+        open_backend: makes the backend that is read from; called with the first read, and again after ``close``.
+        policy: says how memories are prepared for a prompt.
+    """
+
+    def __init__(self, client: MemoryClient, *, open_backend: BackendFactory, policy: "Policy") -> None:
+        self._client = client
+        self._open_backend = open_backend
+        self._policy = policy
+        self._reading: ReadingThread | None = None
+        self._changed = threading.Condition()
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """Return the memory of the stack that the environment names, or of the one that `memtend up` started.
+
+        Settings and policy are read here, once; nothing is connected yet.
+
+        Raises:
+            MemoryConfigError: a setting or the policy is wrong, or no stack is named and none runs; the sentence says
+                what to change.
+        """
+        settings, policy = load_environment()
+        return cls.from_settings(settings, policy)
+
+    @classmethod
+    def from_settings(cls, settings: "Settings", policy: "Policy") -> Self:
+        """Return the memory of the stack that the settings describe."""
+        client = MemoryClient.from_settings(settings)
+        return cls(client, open_backend=lambda: open_shared_backend(settings, policy), policy=policy)
+
+    @property
+    def client(self) -> MemoryClient:
+        """The client beneath, for every other job: maintain_now, undo, end_session, record_experience, status, ..."""
+        return self._client
+
+    def store(self, agent_id: str, content: str, **fields: Unpack[StoreFields]) -> StoreReceipt:
+        """Send one memory to the workers, and return once the broker holds it; ``wait`` for it to read it at once.
+
+        Storing the same text of the same agent again writes nothing twice.
+
+        Args:
+            agent_id: whose memory.
+            content: the text, up to 64 KiB, kept exactly as given.
+            fields: ``category``, ``tags``, ``session_id`` and what else StoreFields has.
+
+        Raises:
+            MemoryInputError: a field breaks a limit; the message names it, and nothing was sent.
+            MemoryConnectionError: the broker cannot be reached; store it again.
+            MemoryQueueFullError: the queue holds as much as it may; nothing was sent.
+            MemoryDiskFullError: the broker's disk has too little room; nothing was sent.
+        """
+        request, scope = split_fields(fields)
+        with named_as_given():
+            return self._client.store(agent_id, {**request, "content": content}, scope=scope)
+
+    def store_many(
+        self,
+        agent_id: str,
+        memories: Iterable[str | MemoryStoreRequest | Mapping[str, Any]],
+        **fields: Unpack[StoreFields],
+    ) -> StoreReceipt:
+        """Send many memories of one agent in few jobs; all are checked before the first is sent.
+
+        Args:
+            agent_id: whose memories.
+            memories: texts; or, where they differ in more than their text, MemoryStoreRequests or mappings of such
+                fields.
+            fields: as for ``store``; they describe the texts. Session, project and task are those of all.
+
+        Raises:
+            MemoryInputError: as for store; the message says which memory.
+            MemoryConnectionError: the broker cannot be reached; some may have been sent, and sending all again writes
+                nothing twice.
+            MemoryQueueFullError: the queue holds as much as it may.
+            MemoryDiskFullError: the broker's disk has too little room.
+        """
+        request, scope = split_fields(fields)
+        with named_as_given():
+            return self._client.store_many(agent_id, with_fields(memories, request), scope=scope)
+
+    def search(
+        self, agent_id: str, text: str | None = None, **filters: Unpack[SearchFields]
+    ) -> tuple[MemoryEntry, ...]:
+        """Return the agent's memories that match, best first; without a text the newest first.
+
+        Args:
+            agent_id: whose memories.
+            text: what to look for, by meaning and by words.
+            filters: ``limit``, ``categories``, ``tags`` and what else SearchFields has.
+
+        Raises:
+            MemoryInputError: a filter breaks a limit; the message names it.
+            MemoryConnectionError: the store cannot be reached.
+            MemoryRetrievalError: the search failed; search again.
+            MemoryConfigError: a library for reading is missing, or the configured backend cannot be read from here.
+        """
+        query = checked_query(text, filters)
+        return self._read(lambda reader: reader.search(agent_id, query))
+
+    def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
+        """Return one memory, None when the agent has none with this id; raises as ``search``."""
+        return self._read(lambda reader: reader.get(agent_id, memory_id))
+
+    def prepare(
+        self, agent_id: str, text: str, *, token_budget: int, categories: Collection[str] | None = None
+    ) -> "tuple[ChatMessage, ...]":
+        """Return the messages to put between the system prompt and the task: policies, directive, memories.
+
+        What fails once the store was reached is done without, and a log event names it. Which memories were shown is
+        counted, in batches.
+
+        Args:
+            agent_id: who asks.
+            text: what the coming turn is about.
+            token_budget: most tokens of policies and memories.
+            categories: only memories of these; all when left out.
+
+        Raises:
+            MemoryInputError: one of the categories does not exist.
+            MemoryConnectionError: the store cannot be reached.
+            MemoryConfigError: as for search.
+        """
+        wanted = checked_categories(categories)
+        return self._read(lambda reader: reader.prepare(agent_id, text, token_budget=token_budget, categories=wanted))
+
+    def distill(
+        self,
+        agent_id: str,
+        trace: ExecutionTrace | Mapping[str, Any],
+        *,
+        session_id: str | None = None,
+        project_id: str | None = None,
+    ) -> DistillReceipt | None:
+        """Send how a task went, when it has ended; a memory, an experience and a trajectory come of it.
+
+        An engine's task never fails for it: None, with a warning in the log, when it could not be sent.
+
+        Args:
+            agent_id: who worked on the task.
+            trace: how it went, or a mapping of its fields.
+            session_id: the session in which.
+            project_id: the project in which.
+
+        Raises:
+            MemoryInputError: a field breaks a limit; nothing was sent.
+        """
+        scope = {"session_id": session_id, "project_id": project_id}
+        with named_as_given():
+            return self._client.distill(agent_id, trace, scope=scope)
+
+    def applied(
+        self, agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None = None
+    ) -> AppliedReceipt | None:
+        """Tell that an agent did as a skill or lesson says, and how it went: ``success`` or ``failure``.
+
+        None, with a warning in the log, when it could not be sent. The same task applies a skill once.
+
+        Raises:
+            MemoryInputError: a field breaks a limit; nothing was sent.
+        """
+        return self._client.applied(agent_id, skill_id, outcome, task_id=task_id)
+
+    def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
+        """Wait until jobs have ended, and return what became of them: look at ``state`` and ``reason``.
+
+        Args:
+            jobs: a receipt, the id of a job, or several ids.
+            timeout_seconds: how long in all.
+
+        Raises:
+            TimeoutError: some had not ended in time.
+            MemoryConnectionError: outcomes cannot be read.
+        """
+        return tuple(self._client.wait(job_ids_of(jobs), timeout_seconds=timeout_seconds))
+
+    def close(self) -> None:
+        """Wait for reads that are running, send what was counted, close the connections.
+
+        A call after it opens them again.
+        """
+        with self._changed:
+            reading, self._reading = self._reading, None
+            if reading is not None:
+                self._changed.wait_for(lambda: reading.calls == 0)
+        try:
+            if reading is not None:
+                reading.close()
+        finally:
+            self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _read(self, call: "Callable[[Reader], Coroutine[Any, Any, Result]]") -> Result:
+        with self._borrowed() as reading:
+            return reading.run(call)
+
+    @contextmanager
+    def _borrowed(self) -> "Iterator[ReadingThread]":
+        # Counted, so that close takes no loop from under a call: its caller would wait for an answer forever.
+        with self._changed:
+            if self._reading is None:
+                self._reading = ReadingThread(Reader(self._client, self._open_backend, self._policy))
+            reading = self._reading
+            reading.calls += 1
+        try:
+            yield reading
+        finally:
+            with self._changed:
+                reading.calls -= 1
+                self._changed.notify_all()

@@ -1,0 +1,150 @@
+"""Reading in the engine's own process: what it needs is opened with the first read, once."""
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from memcore.client.client import MemoryClient
+from memcore.extras import naming_extras
+from memcore.loop_thread import LoopThread
+from memcore.models import MemoryCategory, MemoryEntry, MemoryQuery
+
+if TYPE_CHECKING:
+    from memcore.backends.protocol import MemoryBackend
+    from memcore.chat_message import ChatMessage
+    from memcore.config.policy import Policy
+    from memcore.config.settings import Settings
+    from memcore.retrieval.context import ContextInjectionStrategy
+    from memcore.retrieval.use import BufferedUseRecorder
+
+#: Makes a backend that is not connected.
+BackendFactory: TypeAlias = "Callable[[], MemoryBackend]"
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    """What reading needs, open."""
+
+    loop: asyncio.AbstractEventLoop
+    backend: "MemoryBackend"
+    strategy: "ContextInjectionStrategy"
+    recorder: "BufferedUseRecorder"
+
+
+class Reader:
+    """Search, get and prepare in one event loop; what that needs is opened with the first call, once.
+
+    Args:
+        client: takes the uses that are counted.
+        open_backend: makes the backend; called in a thread.
+        policy: says how memories are prepared.
+    """
+
+    def __init__(self, client: MemoryClient, open_backend: BackendFactory, policy: "Policy") -> None:
+        self._client = client
+        self._open_backend = open_backend
+        self._policy = policy
+        self._opened: _Opened | None = None
+        self._opening = asyncio.Lock()
+
+    async def search(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
+        """Return what matches. Raises what the backend raises."""
+        return await (await self._open()).backend.retrieve(agent_id, query)
+
+    async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
+        """Return one memory, or None."""
+        return await (await self._open()).backend.get(agent_id, memory_id)
+
+    async def prepare(
+        self, agent_id: str, text: str, *, token_budget: int, categories: frozenset[MemoryCategory] | None
+    ) -> "tuple[ChatMessage, ...]":
+        """Return the messages for a prompt."""
+        strategy = (await self._open()).strategy
+        return await strategy.prepare_messages(agent_id, text, token_budget, categories=categories)
+
+    async def close(self) -> None:
+        """Send the uses that were counted, and disconnect; a read after it opens everything again."""
+        opened, self._opened = self._opened, None
+        if opened is None:
+            return
+        try:
+            # It sends a last batch, and waits for a broker that is away.
+            await asyncio.to_thread(opened.recorder.close)
+        finally:
+            await opened.backend.disconnect()
+
+    async def _open(self) -> _Opened:
+        async with self._opening:
+            if self._opened is None:
+                # In a thread: libraries and the embedder's model take a second to load.
+                opened = await asyncio.to_thread(self._assemble, asyncio.get_running_loop())
+                try:
+                    await opened.backend.connect()
+                except BaseException:
+                    await opened.backend.disconnect()
+                    raise
+                self._opened = opened
+        if self._opened.loop is not asyncio.get_running_loop():
+            raise RuntimeError("this AsyncMemory reads in another event loop: make one for each loop, or use Memory")
+        return self._opened
+
+    def _assemble(self, loop: asyncio.AbstractEventLoop) -> _Opened:
+        with naming_extras():
+            # Their libraries come with an extra that an engine which only stores does not have.
+            from memcore.retrieval.context import ContextInjectionStrategy  # noqa: PLC0415  # see above
+            from memcore.retrieval.use import BufferedUseRecorder  # noqa: PLC0415  # see above
+
+            backend = self._open_backend()
+        recorder = BufferedUseRecorder(self._client.record_use)
+        strategy = ContextInjectionStrategy.from_policy(self._policy, backend=backend, use_recorder=recorder)
+        return _Opened(loop=loop, backend=backend, strategy=strategy, recorder=recorder)
+
+
+class ReadingThread:
+    """Run a reader in an event loop of its own thread.
+
+    Attributes:
+        calls: how many are running; whoever calls counts them.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._loop = LoopThread("memtend-memory")
+        self.calls = 0
+
+    def run(self, call: Callable[[Reader], Coroutine[Any, Any, Result]]) -> Result:
+        """Run one call on the loop, and return its result."""
+        return self._loop.run(call(self._reader))
+
+    def close(self) -> None:
+        """Close the reader, then the loop; no call may be running."""
+        try:
+            self._loop.run(self._reader.close())
+        finally:
+            self._loop.close()
+
+
+def load_environment() -> "tuple[Settings, Policy]":
+    """Return the settings and the policy of this process's environment. Raises MemoryConfigError."""
+    # Reading YAML and addresses takes a while to import: `import memcore` does without.
+    from memcore.config.loader import effective_policy  # noqa: PLC0415  # see above
+    from memcore.config.settings import Settings  # noqa: PLC0415  # see above
+
+    settings = Settings.load(os.environ)
+    return settings, effective_policy(settings.policy_path)
+
+
+def open_shared_backend(settings: "Settings", policy: "Policy") -> "MemoryBackend":
+    """Return the backend that workers write to, not connected. Raises MemoryConfigError."""
+    from memcore.backends.factory import (  # noqa: PLC0415  # with the first read, see Reader
+        create_engine_backend,
+        require_shared_backends,
+    )
+
+    # What workers write into their own process could never be read here.
+    require_shared_backends(policy)
+    return create_engine_backend(settings, policy)
