@@ -10,14 +10,17 @@ import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from memcore import MemoryCategory, MemoryEntry
-from memcore.backends.record import MemoryRecord
-from memcore.config.consolidation import ConsolidationConfig
-from memcore.maintenance.draft import Draft
-from memcore.maintenance.factory import ConsolidationDeps
-from memcore.maintenance.member import Member
-from memcore.maintenance.selection import HighestRelevanceSelector
-from memcore.maintenance.strategy import CompositeConsolidationStrategy
+from memcore import (
+    CompositeConsolidationStrategy,
+    ConsolidationConfig,
+    ConsolidationDeps,
+    Draft,
+    HighestRelevanceSelector,
+    Member,
+    MemoryCategory,
+    MemoryEntry,
+    MemoryRecord,
+)
 
 
 class HeadlineOp:

@@ -8,8 +8,7 @@ A package offers it to every worker by an entry point; one rule may be installed
 
 from datetime import UTC, datetime, timedelta
 
-from memcore import MemoryCategory, MemoryEntry
-from memcore.maintenance.value import Candidate, usual_value
+from memcore import Candidate, MemoryCategory, MemoryEntry, usual_value
 
 #: What a contract is worth beside any other memory: more than the shipped rule ever gives.
 CONTRACT = 100.0

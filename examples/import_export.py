@@ -10,11 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from memcore import BatchBackend, MemoryClient
-from memcore.backends.factory import create_engine_backend
+from memcore import BatchBackend, MemoryClient, Settings, create_engine_backend, effective_policy
 from memcore.backends.where import Where
-from memcore.config.loader import effective_policy
-from memcore.config.settings import Settings
 
 LINES = """\
 {"agent_id": "archivist", "category": "semantic", "content": "The vault is open.", "created_at": "2025-03-01T09:00:00Z"}
