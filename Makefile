@@ -22,7 +22,7 @@ REPORTS := build/tests
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-finetune up test test-fast lint format types bench bench-consolidation bench-finetune bench-retrieval chaos clean test-finetune
+.PHONY: help setup demo demo-finetune up test test-fast lint format types docs docs-serve bench bench-consolidation bench-finetune bench-retrieval chaos clean test-finetune
 
 help:  ## Show this list.
 	@echo "memtend: make TARGET"
@@ -60,8 +60,14 @@ format: $(VENV)/.dev  ## Put the code into its form.
 	$(BIN)/ruff format .
 
 types: $(VENV)/.dev  ## Check types, of the tests too: mypy strict, then basedpyright.
-	MYPYPATH=tests $(BIN)/mypy --explicit-package-bases $(ROOMS) tests docs/examples
-	$(BIN)/basedpyright $(ROOMS) tests docs/examples
+	MYPYPATH=tests $(BIN)/mypy --explicit-package-bases $(ROOMS) tests examples
+	$(BIN)/basedpyright $(ROOMS) tests examples
+
+docs: $(VENV)/.docs  ## Build the documentation into build/site; a broken link is an error.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-serve: $(VENV)/.docs  ## Show the documentation at http://127.0.0.1:8000 and follow changes.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 bench: $(VENV)/.dev  ## Measure stores, searches, queues and the scheduler beside limits and peers.
 	$(BIN)/python tests/benchmarks/run.py
@@ -102,6 +108,11 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.dev: $(VENV)/.core
 	@echo "Installing what the tests need into $(VENV) ..."
 	@$(PIP) --no-build-isolation -e ".[dev,postgres]"
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.core
+	@echo "Installing what the documentation needs into $(VENV) ..."
+	@$(PIP) --no-build-isolation -e ".[docs]"
 	@touch $@
 
 # The finetune extra writes what torch trained; minilm serves what it is compared with.

@@ -137,7 +137,7 @@ def test_a_memory_goes_the_whole_way_and_back(installation: Fleet, ledger: Ledge
 
 def test_the_example_of_the_readme_finds_its_memory_where_no_policy_is_named(installation: Fleet) -> None:
     assert "MEMTEND_POLICY_PATH" not in installation.environ
-    example = ROOT / "docs" / "examples" / "store_and_search.py"
+    example = ROOT / "examples" / "quickstart.py"
     done = subprocess.run(
         [sys.executable, str(example)], env=installation.environ, capture_output=True, text=True, check=False
     )

@@ -120,7 +120,7 @@ def test_the_stack_works_and_imports_nothing_of_the_project(stack: Project) -> N
 def test_an_engine_of_the_project_stores_and_reads_with_what_its_extra_installs(stack: Project, tmp_path: Path) -> None:
     libraries = library_folder(tmp_path / "lib", "engine", ours=stack.site)
     engine = subprocess.run(
-        [stack.python, "-S", ROOT / "docs" / "examples" / "store_and_search.py"],
+        [stack.python, "-S", ROOT / "examples" / "quickstart.py"],
         cwd=stack.folder,
         env={**stack.environ, "PYTHONPATH": str(libraries)},
         capture_output=True,

@@ -1,0 +1,76 @@
+"""Every example runs as a reader runs it: alone, or beside one embedded stack that all of them share."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from commands import CommandLine
+from repository import ROOT
+from stacks import clean_environ, running_stack
+
+EXAMPLES = ROOT / "examples"
+
+#: Seconds that one example may take on a crowded machine.
+TIMEOUT_SECONDS = 120
+
+#: A part of what each example prints.
+ALONE = {
+    "custom_backend.py": "The payment queue pages at 500 messages.",
+    "custom_strategy.py": "3 memories become one summary:\nThe import stopped at row 4711.",
+    "custom_value_rule.py": " 100.00  an old contract",
+}
+BESIDE_A_STACK = {
+    "async_engine.py": "The payment queue pages at 500 messages.",
+    "import_export.py": '"content":"The vault is open."',
+    "quickstart.py": "The payment queue pages at 500 messages.",
+    "undo.py": "\nundone {'restored': 4, 'removed': 1}",
+}
+
+
+def run(name: str, **environ: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, str(EXAMPLES / name)],
+        env={**clean_environ(), **environ},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
+    """The data folder of a running stack."""
+    folder = tmp_path_factory.mktemp("examples") / "home"
+    with running_stack(folder):
+        yield folder
+
+
+def test_every_example_is_run_here() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} - {"__init__.py"} == ALONE.keys() | BESIDE_A_STACK.keys()
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_an_example_that_needs_no_stack_runs_alone(name: str) -> None:
+    done = run(name)
+    assert done.returncode == 0, done.stderr
+    assert ALONE[name] in done.stdout
+
+
+@pytest.mark.parametrize("name", BESIDE_A_STACK)
+def test_an_example_runs_beside_a_stack(name: str, home: Path) -> None:
+    done = run(name, MEMTEND_HOME=str(home))
+    assert done.returncode == 0, f"{done.stdout} {done.stderr}"
+    assert BESIDE_A_STACK[name] in done.stdout
+
+
+def test_what_the_export_example_prints_can_be_imported(home: Path, tmp_path: Path) -> None:
+    memtend = CommandLine(home=home)
+    file = tmp_path / "memories.jsonl"
+    file.write_text(run("import_export.py", MEMTEND_HOME=str(home)).stdout, encoding="utf-8")
+    imported = memtend.ok("import", str(file), "--json")
+    assert imported.value == {"lines": 2, "memories": 2}
+    assert json.loads(file.read_text(encoding="utf-8").splitlines()[0])["agent_id"] == "archivist"
