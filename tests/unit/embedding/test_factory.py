@@ -55,7 +55,7 @@ def test_without_its_extra_sentence_transformers_names_the_command(monkeypatch: 
 
 
 def test_every_provider_of_the_documentation_is_one_and_no_other() -> None:
-    page = (ROOT / "docs" / "embedders.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "explanation" / "embedders.md").read_text(encoding="utf-8")
     named = [
         name for line in page.splitlines() if line.startswith("| `") for name in line.split("|")[1].split("`")[1::2]
     ]
