@@ -72,7 +72,7 @@ def ledger(stack: StackAddress) -> Iterator[Ledger]:
     opened.close()
 
 
-def test_no_key_of_any_command_vanishes(
+def test_json_keys_of_every_command_stay(
     memtend: CommandLine, stack: StackAddress, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = Keys(memtend)
