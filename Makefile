@@ -22,7 +22,7 @@ REPORTS := build/tests
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-finetune up test test-fast lint format types docs docs-serve bench bench-consolidation bench-finetune bench-retrieval chaos clean test-finetune
+.PHONY: help setup demo demo-finetune up test test-fast lint format types docs docs-serve bench bench-consolidation bench-finetune bench-retrieval chaos clean measure test-finetune
 
 help:  ## Show this list.
 	@echo "memtend: make TARGET"
@@ -86,6 +86,10 @@ test-finetune: $(FINETUNE:%=test-finetune-%)  ## Run the tests that need torch, 
 .PHONY: $(FINETUNE:%=test-finetune-%)
 $(FINETUNE:%=test-finetune-%): test-finetune-%: build/finetune-%/.installed
 	MEMTEND_TEST_TORCH=1 build/finetune-$*/bin/python -m pytest -v -o timeout=1800 $(TORCH_TESTS)
+
+measure: $(VENV)/.dev  ## Measure the house: files, cycles, words, and the files that one memory enters (two minutes).
+	$(BIN)/python tests/measure/tree.py
+	$(BIN)/python tests/measure/walks.py
 
 chaos: $(VENV)/.dev  ## Kill every part again and again under load, then account for every job (five minutes).
 	$(BIN)/python tests/chaos/run.py --seed $(SEED)
