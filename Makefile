@@ -22,7 +22,7 @@ REPORTS := build/tests
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-finetune up test test-fast lint format types bench bench-consolidation bench-finetune bench-retrieval chaos clean test-finetune
+.PHONY: help setup demo demo-finetune up test test-fast lint format types reference bench bench-consolidation bench-finetune bench-retrieval chaos clean test-finetune
 
 help:  ## Show this list.
 	@echo "memtend: make TARGET"
@@ -62,6 +62,9 @@ format: $(VENV)/.dev  ## Put the code into its form.
 types: $(VENV)/.dev  ## Check types, of the tests too: mypy strict, then basedpyright.
 	MYPYPATH=tests $(BIN)/mypy --explicit-package-bases $(ROOMS) tests docs/examples
 	$(BIN)/basedpyright $(ROOMS) tests docs/examples
+
+reference: $(VENV)/.dev  ## Write docs/reference anew: what follows from commands, models, jobs and public names.
+	PYTHONPATH=tests $(BIN)/python -m reference
 
 bench: $(VENV)/.dev  ## Measure stores, searches, queues and the scheduler beside limits and peers.
 	$(BIN)/python tests/benchmarks/run.py
