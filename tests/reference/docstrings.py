@@ -17,7 +17,7 @@ def summary(subject: type) -> str:
 def field_sentences(subject: type) -> dict[str, str]:
     """Return the sentence of each field that the section ``Attributes`` of a docstring, or of a parent's, names."""
     found: dict[str, str] = {}
-    for each in reversed(subject.__mro__):
+    for each in [parent for parent in reversed(subject.__mro__) if not parent.__module__.startswith("pydantic.")]:
         found |= _attributes(inspect.cleandoc(each.__dict__.get("__doc__") or ""))
     return {name: sentence(text) for name, text in found.items()}
 
