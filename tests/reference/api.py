@@ -25,7 +25,9 @@ CHAPTERS = (
 
 def reference() -> str:
     """Return a chapter for each group of names, with one directive a name."""
-    named = sorted((_place(name), name) for name in memcore.__all__)
+    # A class, then its twin for event loops.
+    order = sorted(memcore.__all__, key=lambda name: (name.removeprefix("Async"), name.startswith("Async")))
+    named = sorted(((_place(name), name) for name in order), key=lambda each: each[0])
     chapters = []
     for place, group in groupby(named, key=lambda each: each[0]):
         chapters.append(f"## {CHAPTERS[place][0]}\n\n{_directives(name for _, name in group)}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from memcore.frozen import Frozen
 from memcore.jobs.distill_payload import DistillPayload
 from memcore.jobs.experience_payload import CompressPayload, ExperiencePayload
 from memcore.jobs.finetune_payload import FineTunePayload
@@ -41,8 +42,11 @@ _MIB = 1_048_576
 def reference() -> str:
     """Return the tables of queues, workers and jobs, then the payloads."""
     chapters = ["## Queues", _queues(), "## Workers", _workers(), "## Jobs", _jobs(), "## Payloads", _sizes()]
-    shown = [(f"`{job.name}`", PAYLOADS[job.name]) for job in all_jobs() if job.name in PAYLOADS]
-    shown += [("An item of `memory.store.write`", StoreItem), ("A use of `memory.use.record`", Use)]
+    shown: list[tuple[str, type[Frozen]]] = [
+        *((f"`{job.name}`", PAYLOADS[job.name]) for job in all_jobs() if job.name in PAYLOADS),
+        ("An item of `memory.store.write`", StoreItem),
+        ("A use of `memory.use.record`", Use),
+    ]
     chapters += [f"### {title}\n\n{summary(model)}\n\n{_fields(model)}" for title, model in shown]
     return "\n\n".join(chapters)
 
@@ -79,7 +83,7 @@ def _sizes() -> str:
     )
 
 
-def _fields(model: type[Payload | StoreItem | Use]) -> str:
+def _fields(model: type[Frozen]) -> str:
     told, types = field_sentences(model), field_types(model)
     rows = [
         (f"`{name}`", *types[name], "yes" if field.is_required() else "", told.get(name, ""))

@@ -1,6 +1,6 @@
 """A page of docs/reference: a head that people write, then a mark, then what the code says."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,7 +45,7 @@ class Page:
         self.path.write_text(f"{head}{MARK}\n{self.generated()}\n", encoding="utf-8")
 
 
-def table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table; a vertical bar in a cell is escaped."""
-    lines = [columns, tuple("---" for _ in columns), *rows]
+    lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from pages import DOCS, blocks
 from reference import configuration
 from reference.docstrings import field_sentences
+from reference.markdown import DOCS, blocks
 from reference.page import FOLDER
 
 from memcore.config.keys import keys

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import yaml
-from pages import DOCS, README, anchors, blocks, links, pages, prose, text_of, written
 from reference import cli, jobs
+from reference.markdown import DOCS, README, anchors, blocks, links, pages, prose, text_of, written
 from reference.page import Page
 from reference.pages import PAGES
 from repository import ROOMS, ROOT, source_files, tree_files

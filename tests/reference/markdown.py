@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from reference.page import FOLDER, MARK
 from repository import ROOT, tree_files
+
+from reference.page import FOLDER, MARK
 
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
