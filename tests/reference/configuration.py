@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -39,6 +40,7 @@ def sections(model: type[Frozen] = Policy, name: str = "") -> Iterator[Section]:
             yield from sections(inner, f"{name}.{field_name}" if name else field_name)
 
 
+@cache
 def reference() -> str:
     """Return the keys, section by section, then those that memtend adds, then the variables."""
     chapters = ["## Keys", *(_keys_of(section) for section in sections() if section.name)]
