@@ -22,7 +22,7 @@ REPORTS := build/tests
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-finetune up test test-fast lint format types docs docs-serve bench bench-consolidation bench-finetune bench-retrieval chaos clean measure test-finetune
+.PHONY: help setup demo demo-finetune up test test-fast lint format types docs docs-serve reference bench bench-consolidation bench-finetune bench-retrieval chaos clean measure test-finetune
 
 help:  ## Show this list.
 	@echo "memtend: make TARGET"
@@ -68,6 +68,9 @@ docs: $(VENV)/.docs  ## Build the documentation into build/site; a broken link i
 
 docs-serve: $(VENV)/.docs  ## Show the documentation at http://127.0.0.1:8000 and follow changes.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+reference: $(VENV)/.dev  ## Write docs/reference anew: what follows from commands, models, jobs and public names.
+	PYTHONPATH=tests $(BIN)/python -m reference
 
 bench: $(VENV)/.dev  ## Measure stores, searches, queues and the scheduler beside limits and peers.
 	$(BIN)/python tests/benchmarks/run.py

@@ -1,4 +1,4 @@
-"""Print the tables of docs/density.md: how many held-out texts are classified right, by kind and by language.
+"""Print a table of docs/benchmarks: how many held-out texts are classified right, by kind and by language.
 
 Run it with ``PYTHONPATH=tests .venv/bin/python tests/density_table.py``.
 """

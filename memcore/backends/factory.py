@@ -92,9 +92,9 @@ def create_engine_backend(
 ) -> MemoryBackend:
     """Build the backend of an installation, with the embedder that is configured unless one is given.
 
-    The caller connects it. What its ``delete`` removes is journaled, stays removed and can be undone (docs/lineage.md);
-    where all memories are kept in the process it is gone at once. Raises MemoryConfigError when the policy wants the
-    history in another kind of database than the settings name.
+    The caller connects it. What its ``delete`` removes is journaled, stays removed and can be undone
+    (docs/how-to/undo-and-restore.md); where all memories are kept in the process it is gone at once. Raises
+    MemoryConfigError when the policy wants the history in another kind of database than the settings name.
     """
     if policy.memory.storage.history_store == "postgresql" and scheme_of(settings.history_url) == "sqlite":
         raise MemoryConfigError(

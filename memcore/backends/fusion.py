@@ -9,7 +9,7 @@ from memcore.backends.legs import Legs
 from memcore.embedding.protocol import EmbedderKind
 
 #: Share of the vectors where the policy names none. Token vectors added up (static) rank worse than BM25, a
-#: transformer's rank about as well; both measured on the development split (docs/retrieval.md).
+#: transformer's rank about as well; both measured on the development split (docs/benchmarks/2026-11.md).
 _STATIC_WEIGHT, _TRANSFORMER_WEIGHT = 0.4, 0.5
 
 
@@ -35,7 +35,8 @@ def weighted(dense: Mapping[str, float], sparse: Mapping[str, float], *, dense_w
 
     The sum is ``w * cosine / best cosine + (1 - w) * BM25 / best BM25``; what is below 0 counts as 0. Spreading the
     cosines between the list's worst and best instead loses 0.02 NDCG@10: the worst of a list says how long the list is,
-    not how near the memory. Give the true cosine of what only keywords found, where it is known (docs/retrieval.md).
+    not how near the memory. Give the true cosine of what only keywords found, where it is known
+    (docs/benchmarks/2026-11.md).
 
     Args:
         dense: cosine similarities by id.

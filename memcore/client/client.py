@@ -256,7 +256,7 @@ class MemoryClient(RunCalls):
         scope: Scope | Mapping[str, Any] | None = None,
         track: bool = True,
     ) -> DistillReceipt | None:
-        """Send how a task went; a memory, a raw experience and a trajectory come of it (docs/distillation.md).
+        """Send how a task went; a memory, a raw experience and a trajectory come of it (docs/explanation/learning.md).
 
         Call it when a task has ended, however it ended. An engine's task never fails for it: None, with a warning in
         the log, when the trace could not be sent. Sending the same trace again writes nothing twice.
@@ -279,7 +279,7 @@ class MemoryClient(RunCalls):
     def applied(
         self, agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None = None
     ) -> AppliedReceipt | None:
-        """Tell that an agent did as a skill, or a lesson of its own, says (docs/skills.md).
+        """Tell that an agent did as a skill, or a lesson of its own, says (docs/explanation/learning.md).
 
         An engine's task never fails for it: None, with a warning in the log, when it could not be sent.
 

@@ -67,15 +67,16 @@ class RunCalls(ABC):
     def evolve_now(self) -> JobReceipt:
         """Ask the skill evolver to look now, beside its schedule; the job's id is the cycle's id.
 
-        It files proposals that wait for a person (docs/skills.md). While it is switched off, the cycle is empty.
+        It files proposals that wait for a person (docs/explanation/learning.md). While it is switched off, the cycle
+        is empty.
         """
         return post_cycle(self._sender, company=self._company, now=self._clock(), admit=self._admit)
 
     def finetune(self, plan: "FineTunePlan | Mapping[str, Any]", *, request_id: str | None = None) -> JobReceipt:
         """Ask for the embedder to be trained on the fleet's own texts; the job's id is the run's id.
 
-        A worker of the group finetune starts the run and carries it out (docs/fine-tuning.md). A client that has only
-        the broker's address sees no other run: the job then ends as skipped, and says so.
+        A worker of the group finetune starts the run and carries it out (docs/how-to/fine-tune.md). A client that has
+        only the broker's address sees no other run: the job then ends as skipped, and says so.
 
         Args:
             plan: what is trained on what, or its fields; its paths are those of the worker's machine.

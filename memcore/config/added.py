@@ -1,4 +1,4 @@
-"""The mark on every key that memtend adds to the reference; a test holds docs/configuration.md to it."""
+"""The mark on every key that memtend adds to the reference; docs/reference/configuration.md lists them."""
 
 from dataclasses import dataclass
 

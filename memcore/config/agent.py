@@ -10,12 +10,12 @@ from memcore.models import MemoryLevel
 
 
 class MemoryConfig(Frozen):
-    """Set an agent's level and retention, over those of the company.
+    """Set the level and the retention of one agent; they win over those of the company.
 
     Attributes:
-        type: how long its memories live.
-        retention_days: the agent's default; None leaves it to the company. Must be None when type is none.
-        retention_overrides: the agent's rules, one a category at most.
+        type: how long the agent's memories live.
+        retention_days: the agent's default; None takes the company's. Must be None when type is none.
+        retention_overrides: the agent's rules, at most one for a category.
     """
 
     type: MemoryLevel = MemoryLevel.SESSION

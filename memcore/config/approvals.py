@@ -8,10 +8,10 @@ from memcore.frozen import Frozen
 
 
 class ApprovalsConfig(Frozen):
-    """Bound the life of a proposal.
+    """Bound the time in which a proposal can be approved.
 
     Attributes:
-        expire_days: days until a proposal that nobody decided on cannot be approved any more, 1 to 365.
+        expire_days: days after which a proposal without a decision can no longer be approved.
     """
 
     expire_days: int = Field(default=14, ge=1, le=365)

@@ -9,15 +9,15 @@ from memcore.frozen import Frozen, NotBlankStr
 
 
 class DualModeConfig(Frozen):
-    """Preserve dense texts word by word and summarise chatty ones.
+    """Keep the facts of dense texts word for word, and summarise sparse texts.
 
     Attributes:
-        enabled: whether density decides; needs summarization_model.
-        dense_threshold: score from which a text is dense; 0.0 makes all dense, 1.0 all sparse.
-        summarization_model: the model of the summaries; a cheap one will do.
-        max_summary_tokens: longest summary, 50 to 1000.
-        max_facts: most facts kept from a dense text, 1 to 100.
-        anchor_length: characters kept at start, middle and end of a dense text, 50 to 500.
+        enabled: whether ``dual_mode`` may run; needs summarization_model.
+        dense_threshold: the score from which a text is dense; 0.0 makes all texts dense, 1.0 makes all sparse.
+        summarization_model: the model that writes the summaries; a cheap model suffices.
+        max_summary_tokens: the most tokens of a summary.
+        max_facts: the most facts that are kept of a dense text.
+        anchor_length: the characters that are kept at the start, the middle and the end of a dense text.
     """
 
     enabled: bool = False
@@ -35,18 +35,18 @@ class DualModeConfig(Frozen):
 
 
 class ArchivalConfig(Frozen):
-    """Archive what leaves the store; what a summary replaces is archived always.
+    """Archive what leaves the store; what a summary replaces is always archived.
 
     Attributes:
-        enabled: whether what the limit of memories removes is archived too.
-        age_threshold_days: a younger memory that the limit removes is not archived; nor does the dual mode take it.
-        keep_days: how long the archive keeps a memory; None for ever.
-        dual_mode: see DualModeConfig.
+        enabled: whether the memories that the limit removes are archived too.
+        age_threshold_days: the least age of a memory that the limit archives and that ``dual_mode`` consolidates.
+        keep_days: days for which the archive keeps a memory; None keeps it for ever.
+        dual_mode: how dense and sparse texts are treated.
     """
 
     enabled: bool = False
     age_threshold_days: int = Field(default=90, ge=1)
-    keep_days: Annotated[
-        int | None, Added("the archive outlives the journal, and what is kept for ever was never let go")
-    ] = Field(default=None, ge=1)
+    keep_days: Annotated[int | None, Added("the archive outlives the journal and must not grow for ever")] = Field(
+        default=None, ge=1
+    )
     dual_mode: DualModeConfig = DualModeConfig()

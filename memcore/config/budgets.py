@@ -6,11 +6,11 @@ from memcore.frozen import Frozen
 
 
 class BudgetsConfig(Frozen):
-    """Cap the LLM steps of one agent per UTC day; over a cap they wait for the next day, and nothing fails.
+    """Cap the LLM steps of one agent per UTC day; a step above the cap waits for the next day.
 
     Attributes:
-        tokens_per_agent_per_day: input and output together; 0 lets every LLM step wait, None sets no cap.
-        cost_per_agent_per_day: in the currency of the price list; 0 leaves the models that cost nothing, None sets no
+        tokens_per_agent_per_day: input and output tokens together; 0 lets every step wait, None sets no cap.
+        cost_per_agent_per_day: in the currency of the price list; 0 allows only models that cost nothing, None sets no
             cap.
     """
 

@@ -8,12 +8,12 @@ from memcore.frozen import Frozen
 
 
 class CaptureConfig(Frozen):
-    """Choose the executions that teach.
+    """Choose the executions from which lessons are drawn.
 
     Attributes:
         type: failures, successes, or both.
-        min_quality_score: least quality of a success, 0 to 10.
-        success_quality_percentile: only successes at or above this percentile of the agent's own, 0 to 100.
+        min_quality_score: the least quality score of a success.
+        success_quality_percentile: only successes at or above this percentile of the agent's own scores count.
     """
 
     type: Literal["failure", "success", "hybrid"] = "hybrid"

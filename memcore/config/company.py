@@ -23,21 +23,21 @@ from memcore.models import MemoryLevel
 
 
 class CompanyMemoryConfig(Frozen):
-    """Write the ``memory`` section.
+    """Configure the memories of a company's agents.
 
     Attributes:
-        backend: who keeps the memories; ``inmemory`` is for engines and tests, workers refuse it.
-        level: how long memories live unless an agent says otherwise; the reference's ``session`` would refuse every
-            memory that names no session.
-        storage: where they lie.
-        options: limits, in the guide's words; ``consolidation`` wins where both speak.
-        retrieval: how they are found.
-        consolidation: how they are maintained.
-        embedder: which embedder; None leaves it to the stack.
-        procedural: how lessons are learned.
-        composite: routes; present exactly when backend is ``composite``.
-        llm: which language model, and how it is asked.
-        budgets: what language models may cost.
+        backend: the backend that keeps the memories; ``inmemory`` is for engines and tests, and workers refuse it.
+        level: how long a memory lives, unless its agent has a level of its own; ``session`` and ``project`` refuse a
+            memory that names no session or project.
+        storage: where memories are stored, and which text of them is indexed.
+        options: general limits; ``consolidation`` wins where both sections set the same value.
+        retrieval: how memories are found, ranked and put into a prompt.
+        consolidation: how memories are maintained.
+        embedder: the embedder; None takes the one that ``MEMTEND_EMBEDDER`` names.
+        procedural: how lessons are learned from executions.
+        composite: which backend keeps which namespace; required when backend is ``composite``, and refused otherwise.
+        llm: which language model is asked, and how.
+        budgets: what the language models may cost.
         approvals: how long a proposal waits for a person.
         fine_tune: where the stages of a fine-tune run.
     """
@@ -51,13 +51,13 @@ class CompanyMemoryConfig(Frozen):
     embedder: EmbedderOverrideConfig | None = None
     procedural: ProceduralMemoryConfig = ProceduralMemoryConfig()
     composite: CompositeBackendConfig | None = None
-    llm: Annotated[LLMConfig, Added("the reference passes its models in code, and has no price list")] = LLMConfig()
+    llm: Annotated[LLMConfig, Added("the reference passes its models in code and has no price list")] = LLMConfig()
     budgets: Annotated[BudgetsConfig, Added("language models cost money, and maintenance runs unattended")] = (
         BudgetsConfig()
     )
-    approvals: Annotated[ApprovalsConfig, Added("what nobody read for weeks should not take effect by one click")] = (
-        ApprovalsConfig()
-    )
+    approvals: Annotated[
+        ApprovalsConfig, Added("a proposal that nobody read for weeks must not take effect by one click")
+    ] = ApprovalsConfig()
     fine_tune: Annotated[FineTuneExecutionConfig, Added("the reference has this model, but no key for it")] = (
         FineTuneExecutionConfig()
     )

@@ -13,11 +13,11 @@ RoutedBackend = Literal["mem0", "inmemory"]
 
 
 class CompositeBackendConfig(Frozen):
-    """Route namespaces to backends; present exactly when ``memory.backend`` is ``composite``.
+    """Route namespaces to backends; only when ``memory.backend`` is ``composite``.
 
     Attributes:
-        routes: backend per namespace; read-only.
-        default: backend of all other namespaces.
+        routes: the backend of each namespace.
+        default: the backend of all other namespaces.
     """
 
     routes: Annotated[

@@ -6,11 +6,11 @@ from memcore.frozen import Frozen
 
 
 class CondenseConfig(Frozen):
-    """Tune the strategy ``condense``.
+    """Bound the summaries of the ``condense`` strategy.
 
     Attributes:
-        keep_share: bytes of a summary to the bytes of its memories, above 0 and below 1.
-        target_tokens: a summary's memories have at most so many tokens, unless two of them have more.
+        keep_share: the bytes of a summary, as a share of the bytes of its memories.
+        target_tokens: the most tokens of the memories behind one summary, unless two memories have more.
     """
 
     keep_share: float = Field(default=0.5, gt=0.0, lt=1.0)

@@ -36,28 +36,30 @@ class ConsolidationStrategyType(StrEnum):
 
 
 class ConsolidationConfig(Frozen):
-    """Tune an agent's maintenance.
+    """Configure the maintenance runs of an agent.
 
     Attributes:
-        enabled: the kill switch: off, neither retention nor consolidation nor the limit runs.
+        enabled: the kill switch; false stops retention, consolidation and the limit of memories.
         interval: how often maintenance is due; wins over ``options.consolidation_interval``.
-        max_memories_per_agent: wins over ``options.max_memories_per_agent``.
+        max_memories_per_agent: the most memories of an agent; maintenance removes those above it. Wins over
+            ``options.max_memories_per_agent``.
         retention: how long memories are kept.
-        archival: what is archived.
-        experience_compressor: two-tier experience.
-        wiki_export: export as files.
-        strategy: how groups are summarised; beside the shipped ones, a strategy that an installed package registers.
-            ``dual_mode`` where it is left out and ``archival.dual_mode.enabled`` is true.
-        categories: whose memories may be replaced by summaries; never working, whose memories end with their task.
-        min_age_days: younger memories are not consolidated; 0 takes all.
-        group_threshold: least memories of a category that are merged; ``llm`` has a threshold of its own.
-        group_max_entries: most memories behind one summary.
-        group_max_tokens: most tokens behind one summary.
-        max_removed_fraction: share of an agent's memories, above 0 up to 1, over which a run is held for a person.
-        max_removed_floor: so many removals are never held, whatever their share.
-        journal_days: how long a run can be undone.
-        restored_hold_days: how long restored memories are left alone.
-        condense: what the ``condense`` strategy keeps.
+        archival: which removed memories are archived, and how dense and sparse texts are treated.
+        experience_compressor: how raw experience becomes compressed experience.
+        wiki_export: how experience is exported as files.
+        strategy: how a group of memories becomes a summary; also the name of a strategy that an installed package
+            registers. Left out, it is ``dual_mode`` where ``archival.dual_mode.enabled`` is true.
+        categories: the categories whose memories may be replaced by summaries; never ``working``, because a working
+            memory ends with its task.
+        min_age_days: the least age of a memory that is consolidated; 0 takes all.
+        group_threshold: the fewest memories of a category that are merged; ``llm`` has a threshold of its own.
+        group_max_entries: the most memories behind one summary.
+        group_max_tokens: the most tokens behind one summary.
+        max_removed_fraction: the share of an agent's memories above which a run waits for the approval of a person.
+        max_removed_floor: a run that removes at most this many memories never waits for approval.
+        journal_days: days in which a run can be undone.
+        restored_hold_days: days in which restored memories are not removed again.
+        condense: limits of the ``condense`` strategy.
         llm: limits of the ``llm`` strategy; None takes their defaults.
     """
 
@@ -69,37 +71,33 @@ class ConsolidationConfig(Frozen):
     experience_compressor: ExperienceCompressorConfig = ExperienceCompressorConfig()
     wiki_export: WikiExportConfig = WikiExportConfig()
     strategy: Annotated[
-        ConsolidationStrategyType | NotBlankStr, Added("the reference picks the strategy in code, not in a file")
+        ConsolidationStrategyType | NotBlankStr, Added("the reference chooses the strategy in code, not in a file")
     ] = Field(default=ConsolidationStrategyType.CONDENSE, union_mode="left_to_right")
     categories: Annotated[
         tuple[MemoryCategory, ...],
-        Added("a summary loses words; of a fact, a skill or a person none may be lost unasked"),
+        Added("a summary loses words; facts, skills and people must not lose words unless somebody asks for it"),
     ] = Field(default=(MemoryCategory.EPISODIC,), min_length=1)
-    min_age_days: Annotated[int, Added("recent memories are still in use and stay as they are")] = Field(
-        default=7, ge=0
-    )
-    group_threshold: Annotated[int, Added("a group is worth a summary from so many entries on")] = Field(
-        default=3, ge=2
-    )
-    group_max_entries: Annotated[int, Added("a summary of too many entries says nothing of any")] = Field(
+    min_age_days: Annotated[int, Added("recent memories are still in use and must not change")] = Field(default=7, ge=0)
+    group_threshold: Annotated[int, Added("a small group is not worth a summary")] = Field(default=3, ge=2)
+    group_max_entries: Annotated[int, Added("a summary of too many entries says nothing about any of them")] = Field(
         default=20, ge=2
     )
-    group_max_tokens: Annotated[int, Added("a summary of too long a text loses most of it")] = Field(
+    group_max_tokens: Annotated[int, Added("a summary of a very long text loses most of it")] = Field(
         default=2000, ge=100
     )
     max_removed_fraction: Annotated[
-        float, Added("the brake: a run that would remove a larger share is held and asks a person")
+        float, Added("the removal guard: a run that would remove a larger share waits for the approval of a person")
     ] = Field(default=0.5, gt=0.0, le=1.0)
-    max_removed_floor: Annotated[int, Added("keeps the brake from holding every run of a small agent")] = Field(
-        default=20, ge=0
+    max_removed_floor: Annotated[int, Added("keeps the removal guard from stopping every run of a small agent")] = (
+        Field(default=20, ge=0)
     )
-    journal_days: Annotated[int, Added("how long `memtend runs undo` can bring a run's memories back")] = Field(
-        default=7, ge=1
-    )
-    restored_hold_days: Annotated[int, Added("the next night would otherwise remove again what was restored")] = Field(
+    journal_days: Annotated[int, Added("`memtend runs undo` needs the journal of the run")] = Field(default=7, ge=1)
+    restored_hold_days: Annotated[int, Added("the next run would otherwise remove again what was restored")] = Field(
         default=1, ge=0
     )
-    condense: Annotated[CondenseConfig, Added("measured: docs/consolidation-quality.md")] = CondenseConfig()
+    condense: Annotated[
+        CondenseConfig, Added("the defaults are the best measured values (docs/benchmarks/2026-11.md)")
+    ] = CondenseConfig()
     llm: Annotated[LLMConsolidationConfig | None, Added("the reference passes these limits in code")] = None
 
     @field_validator("strategy")

@@ -11,22 +11,23 @@ from memcore.frozen import Frozen, NotBlankStr
 #: Longest prefix in characters; instructions are a sentence or two.
 MAX_PREFIX_CHARS = 1_000
 
-_INSTRUCTED = "some models were trained to be told what a text is"
+_INSTRUCTED = "some models were trained with an instruction before each text"
 
 
 class EmbedderOverrideConfig(Frozen):
-    """Name the embedder; every field left out is chosen for you.
+    """Name the embedder; a key that is left out is chosen for you.
 
     ``provider: static`` alone names the embedder that needs no model server and no torch.
 
     Attributes:
         provider: ``static``, ``static-mean``, ``minilm``, ``onnx``, ``sentence-transformers``, ``openai-compatible``,
             ``openai``, ``ollama``, ``lm-studio`` or ``vllm``.
-        model: a model of that provider, for ``onnx`` and ``static`` the folder it lies in; needs dims.
-        dims: length of the model's vectors; needs model.
-        query_prefix: what the model wants before a question, such as ``"query: "``; white space is kept.
-        document_prefix: what it wants before a memory, such as ``"passage: "``; white space is kept.
-        fine_tune: the checkpoint that takes the place of model; its dims are measured.
+        model: a model of that provider; for ``onnx`` and ``static`` the folder of its files. Needs dims.
+        dims: the length of the model's vectors; needs model.
+        query_prefix: the text that the model wants before a question, such as ``"query: "``; white space is kept.
+        document_prefix: the text that the model wants before a memory, such as ``"passage: "``; white space is kept. A
+            change needs ``memtend reindex``.
+        fine_tune: the checkpoint that replaces model.
     """
 
     provider: NotBlankStr | None = None

@@ -9,18 +9,18 @@ from memcore.frozen import Frozen
 
 
 class EvolverConfig(Frozen):
-    """Bound the skill evolver; it proposes, and a person approves.
+    """Configure the skill evolver, which proposes skills for a person to approve.
 
     Attributes:
-        enabled: whether it runs on the consolidation schedule.
-        min_confidence_for_org_promotion: least confidence of a proposal, 0 to 1.
-        min_agents_seen_pattern: distinct agents that must have shown a pattern, 1 or more.
-        max_proposals_per_cycle: most proposals of one run, 1 or more.
-        max_org_entries: most skills of the organisation, 1 or more.
-        requires_human_approval: true; there is no other value.
-        window_days: age of the oldest executions it looks at, 1 or more.
-        min_precision: least share of failures among the past executions that a skill's condition fits, 0 to 1.
-        keep_days: how long trajectories and what was drawn from them are kept, at least window_days.
+        enabled: whether the evolver runs on the consolidation schedule.
+        min_confidence_for_org_promotion: the least confidence of a proposal.
+        min_agents_seen_pattern: the fewest distinct agents that must have shown a pattern.
+        max_proposals_per_cycle: the most proposals of one run.
+        max_org_entries: the most skills of the organisation.
+        requires_human_approval: always true; no other value is accepted.
+        window_days: the age of the oldest executions that are examined.
+        min_precision: the least share of failures among the past executions that match a skill's condition.
+        keep_days: days for which trajectories, and what was drawn from them, are kept; not below window_days.
     """
 
     enabled: bool = False
@@ -29,11 +29,11 @@ class EvolverConfig(Frozen):
     max_proposals_per_cycle: int = Field(default=10, ge=1)
     max_org_entries: int = Field(default=10_000, ge=1)
     requires_human_approval: Literal[True] = True
-    window_days: Annotated[int, Added("the reference is handed the executions"), Field(ge=1)] = 30
+    window_days: Annotated[int, Added("the reference receives the executions as an argument"), Field(ge=1)] = 30
     min_precision: Annotated[
-        float, Added("a skill is tried on the past before it is proposed"), Field(ge=0.0, le=1.0)
+        float, Added("a skill is tested on past executions before it is proposed"), Field(ge=0.0, le=1.0)
     ] = 0.5
-    keep_days: Annotated[int, Added("trajectories would pile up for ever"), Field(ge=1)] = 90
+    keep_days: Annotated[int, Added("trajectories must not grow for ever"), Field(ge=1)] = 90
 
     @model_validator(mode="after")
     def _keeps_its_window(self) -> Self:

@@ -6,14 +6,15 @@ from memcore.frozen import Frozen, NotBlankStr
 
 
 class ExperienceCompressorConfig(Frozen):
-    """Compress detailed experiences (tier 1) into what agents see (tier 2).
+    """Compress raw experience (tier 1) into what agents see (tier 2).
 
     Attributes:
-        enabled: whether raw experience is compressed; it is recorded either way.
-        model: the compressor's model; None takes the provider's default.
-        temperature: sampling temperature, 0 to 1.
-        max_tokens: longest answer, 100 to 4000.
-        min_compression_ratio: the share of the text that a compression must leave out to be kept; 0.0 keeps all.
+        enabled: whether raw experience is compressed; it is recorded in any case.
+        model: the model that compresses; None takes ``memory.llm.model``.
+        temperature: the sampling temperature.
+        max_tokens: the most tokens of an answer.
+        min_compression_ratio: the least share of the text that a compression must leave out; a smaller one is dropped.
+            0.0 keeps all.
     """
 
     enabled: bool = False

@@ -12,13 +12,15 @@ LONGEST_STAGE_SECONDS = 39_600.0
 
 
 class EmbeddingFineTuneConfig(Frozen):
-    """Name the checkpoint that takes the place of the model.
+    """Name a checkpoint that replaces the model.
 
     Attributes:
-        enabled: whether it does; needs checkpoint_path and base_model.
-        checkpoint_path: the model that the embedder loads or asks its provider for.
-        base_model: what the checkpoint was trained from, for whoever reads the file.
-        training_data_dir: the documents it was trained on, for whoever reads the file.
+        enabled: whether the checkpoint replaces the model; needs checkpoint_path and base_model.
+        checkpoint_path: the model that the embedder loads, or asks its provider for; its dims are measured. A change
+            needs ``memtend reindex``.
+        base_model: the model from which the checkpoint was trained; required when enabled is true, and used for nothing
+            else.
+        training_data_dir: no effect; the documents on which the checkpoint was trained.
     """
 
     enabled: bool = False
@@ -34,14 +36,14 @@ class EmbeddingFineTuneConfig(Frozen):
 
 
 class FineTuneExecutionConfig(Frozen):
-    """Say where the stages of a fine-tune run.
+    """Choose where the stages of a fine-tune run.
 
     Attributes:
-        backend: on this machine, or each stage in a container.
-        image: full image reference, taken verbatim; needed for docker.
-        gpu_enabled: whether the container gets the GPU.
-        memory_limit: of the container, as Docker writes it, such as ``8g`` or ``512m``.
-        timeout_seconds: of each stage, above 0, at most 11 hours.
+        backend: ``in-process`` runs each stage as a process on the worker's machine, ``docker`` in a container.
+        image: the full reference of the image; required for ``docker``.
+        gpu_enabled: whether the container gets the GPUs.
+        memory_limit: the memory of the container, as Docker writes it: a whole number and ``b``, ``k``, ``m`` or ``g``.
+        timeout_seconds: the time limit of each stage.
     """
 
     backend: Literal["in-process", "docker"] = "in-process"

@@ -7,7 +7,7 @@ class FusionStrategy(StrEnum):
     """How relevance from several sources is joined.
 
     ``linear`` ranks one dense list; ``rrf`` sums reciprocal ranks; ``weighted`` sums the scores of the dense and the
-    sparse list, each as a share of its best, the measured best (docs/retrieval.md).
+    sparse list, each as a share of its best, the measured best (docs/benchmarks/2026-11.md).
     """
 
     LINEAR = "linear"

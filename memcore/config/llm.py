@@ -16,11 +16,11 @@ MAX_ATTEMPTS = 10
 
 
 class ModelPrice(Frozen):
-    """Say what a model costs, in a currency of your choice.
+    """State the price of a model, in a currency of your choice.
 
     Attributes:
-        prompt_per_million: for a million tokens that it reads.
-        completion_per_million: for a million tokens that it writes.
+        prompt_per_million: the price of a million tokens that the model reads.
+        completion_per_million: the price of a million tokens that the model writes.
     """
 
     prompt_per_million: float = Field(ge=0.0)
@@ -40,13 +40,14 @@ def _as_json(prices: Mapping[str, ModelPrice]) -> dict[str, dict[str, float]]:
 
 
 class LLMConfig(Frozen):
-    """Choose the model, and how patiently its server is asked; the address and the key are settings.
+    """Choose the model, and how its server is asked; its address and key are settings.
 
     Attributes:
-        model: whose answers, where a step names no model of its own.
-        timeout_seconds: how long one request may take, 1 to 600.
-        attempts: requests for one question, the first one included, 1 to 10.
-        prices: what each model costs; one that is not listed costs nothing.
+        model: the model for every step that names no model of its own.
+        timeout_seconds: the time limit of one request.
+        attempts: the requests for one question, the first one included.
+        prices: ``prompt_per_million`` and ``completion_per_million`` for each model; a model that is not listed costs
+            nothing.
     """
 
     model: NotBlankStr | None = None

@@ -8,18 +8,18 @@ from memcore.frozen import Frozen
 
 
 class LLMConsolidationConfig(Frozen):
-    """Bound what the synthesis of a group sends and receives.
+    """Bound what one summary by a language model sends and receives.
 
     Attributes:
-        group_threshold: least size of a group; 3, because two entries leave one to merge with nothing.
-        temperature: sampling temperature, 0 to 2.
-        max_summary_tokens: longest summary, 50 or more.
-        include_distillation_context: whether recent trajectories are shown to the model.
-        max_trajectory_context_entries: how many of them, 1 or more.
-        max_trajectory_chars_per_entry: characters of each, 50 or more.
-        max_entry_input_chars: characters of each memory, 100 or more; at most the total.
-        max_total_user_content_chars: characters of all memories together, 1000 or more.
-        fallback_truncate_length: characters of each memory in a summary made without the model, 50 or more.
+        group_threshold: the fewest memories in a group; of two, one would be merged with nothing.
+        temperature: the sampling temperature.
+        max_summary_tokens: the most tokens of a summary.
+        include_distillation_context: whether the model sees recent trajectories.
+        max_trajectory_context_entries: the most trajectories that it sees.
+        max_trajectory_chars_per_entry: the most characters of each trajectory.
+        max_entry_input_chars: the most characters of each memory; not above max_total_user_content_chars.
+        max_total_user_content_chars: the most characters of all memories together.
+        fallback_truncate_length: the characters of each memory in a summary that is made without the model.
     """
 
     group_threshold: int = Field(default=3, ge=3)

@@ -10,17 +10,21 @@ from memcore.models import ConsolidationInterval
 
 
 class MemoryOptionsConfig(Frozen):
-    """State the limits of an agent's memory; ``consolidation`` may say the same and then wins.
+    """Set general limits; ``consolidation`` wins where both sections set the same value.
 
     Attributes:
-        retention_days: None keeps memories for ever; same as ``consolidation.retention.default_retention_days``.
-        max_memories_per_agent: same as ``consolidation.max_memories_per_agent``.
-        consolidation_interval: same as ``consolidation.interval``.
-        shared_knowledge_base: whether agents may publish, and search what others publish; facts and policies of the
-            organisation are shown either way.
-        session_timeout_hours: a session without a new memory for so long is over; None waits for its end for ever.
-        project_timeout_hours: the same of a project.
-        task_timeout_hours: working memories older than this go, unless a retention rule names them; None keeps them.
+        retention_days: days until a memory expires; None keeps it for ever. The same as
+            ``consolidation.retention.default_retention_days``.
+        max_memories_per_agent: the same as ``consolidation.max_memories_per_agent``.
+        consolidation_interval: the same as ``consolidation.interval``.
+        shared_knowledge_base: whether agents may publish memories and search what other agents published. Facts and
+            policies of the organisation are shown in any case.
+        session_timeout_hours: hours without a new memory after which a session counts as ended; None waits for its end
+            for ever.
+        project_timeout_hours: hours without a new memory after which a project counts as ended; None waits for its end
+            for ever.
+        task_timeout_hours: hours after which a working memory is removed, unless a retention rule names working
+            memories; None keeps it.
     """
 
     retention_days: int | None = Field(default=None, ge=1)
@@ -30,7 +34,7 @@ class MemoryOptionsConfig(Frozen):
     session_timeout_hours: Annotated[int | None, Added("an engine that dies never ends its session")] = Field(
         default=24, ge=1
     )
-    project_timeout_hours: Annotated[int | None, Added("projects rest for months; who wants a limit sets one")] = Field(
+    project_timeout_hours: Annotated[int | None, Added("projects may rest for months; the limit is optional")] = Field(
         default=None, ge=1
     )
     task_timeout_hours: Annotated[int | None, Added("an engine that dies never ends its task")] = Field(

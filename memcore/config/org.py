@@ -9,12 +9,11 @@ from memcore.frozen import Frozen, NotBlankStr
 
 
 class ExtendedStoreConfig(Frozen):
-    """Bound the store of facts that are looked up on demand.
+    """Bound the store of facts that are searched on demand.
 
     Attributes:
-        backend: accepted with the guide's value; the facts lie in the ledger, wherever that is.
-        max_retrieved_per_query: most facts that a query returns and a prompt holds, 1 to 50; core policies do not
-            count.
+        backend: the only value; accepted because the reference has it. The facts are in the ledger.
+        max_retrieved_per_query: the most facts that a query returns and a prompt holds; core policies do not count.
     """
 
     backend: Literal["sqlite"] = "sqlite"
@@ -22,13 +21,13 @@ class ExtendedStoreConfig(Frozen):
 
 
 class OrgMemoryConfig(Frozen):
-    """Write the ``org_memory`` section.
+    """Configure the memory that all agents of an organisation share.
 
     Attributes:
-        backend: accepted with the guide's value.
-        core_policies: texts that lead every prepared context, never filtered.
-        extended_store: facts looked up on demand.
-        write_access: who may write them.
+        backend: the only value; accepted because the reference has it.
+        core_policies: texts at the head of every prepared context; they are never filtered.
+        extended_store: the store of facts that are searched on demand.
+        write_access: who may write facts.
     """
 
     backend: Literal["hybrid_prompt_retrieval"] = "hybrid_prompt_retrieval"

@@ -7,11 +7,11 @@ from memcore.frozen import Frozen
 
 
 class Policy(Frozen):
-    """Hold what a policy file says, with the defaults of all that it leaves out.
+    """Hold the content of a policy file; a key that the file leaves out has its default.
 
     Attributes:
-        memory: the ``memory`` section.
-        org_memory: the ``org_memory`` section.
+        memory: how the memories of agents are stored, found and maintained.
+        org_memory: what all agents of the organisation share.
     """
 
     memory: CompanyMemoryConfig = CompanyMemoryConfig()

@@ -17,18 +17,18 @@ NO_MODEL = "example-small-001"
 
 
 class ProceduralMemoryConfig(Frozen):
-    """Have lessons drawn from executions.
+    """Configure how lessons are drawn from executions.
 
     Attributes:
         enabled: whether lessons are drawn.
-        model: the proposer's model, never the agent that failed; the default names none and takes ``memory.llm.model``.
-        temperature: sampling temperature, 0 to 2.
-        max_tokens: longest answer of the proposer, 1 or more.
-        min_confidence: a proposal below it is dropped, 0 to 1.
-        skill_md_directory: where each lesson is written as a skill folder too; None writes none.
-        capture: from which executions.
+        model: the model that proposes lessons; the default names none and takes ``memory.llm.model``.
+        temperature: the sampling temperature.
+        max_tokens: the most tokens of an answer.
+        min_confidence: a proposal with less confidence is dropped.
+        skill_md_directory: a folder in which each lesson is also written as a skill folder; None writes none.
+        capture: the executions from which lessons are drawn.
         pruning: which lessons are forgotten.
-        propagation: to whom they are passed on.
+        propagation: which agents receive a lesson.
         evolver: what is proposed to the whole organisation.
     """
 

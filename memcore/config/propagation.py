@@ -8,11 +8,11 @@ from memcore.frozen import Frozen
 
 
 class PropagationConfig(Frozen):
-    """Pass an agent's lessons to its like.
+    """Pass an agent's lessons to similar agents.
 
     Attributes:
-        type: to nobody, to agents of the same role, or of the same department.
-        max_propagation_targets: most agents for one lesson, 1 or more.
+        type: to no agent, to agents of the same role, or to agents of the same department.
+        max_propagation_targets: the most agents that receive one lesson.
     """
 
     type: Literal["none", "role", "department"] = "none"

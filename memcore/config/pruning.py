@@ -8,12 +8,12 @@ from memcore.frozen import Frozen
 
 
 class PruningConfig(Frozen):
-    """Keep an agent's procedural memories few and fresh.
+    """Bound the number and the age of an agent's procedural memories.
 
     Attributes:
-        type: by age, by relevance and recency, or first one and then the other.
-        max_age_days: age from which `ttl` forgets, 1 or more.
-        max_entries: so many `pareto` keeps, 1 or more.
+        type: ``ttl`` forgets by age, ``pareto`` by relevance and recency, ``hybrid`` by both in this order.
+        max_age_days: the age from which ``ttl`` forgets.
+        max_entries: the number of memories that ``pareto`` keeps.
     """
 
     type: Literal["ttl", "pareto", "hybrid"] = "ttl"

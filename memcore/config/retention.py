@@ -10,11 +10,11 @@ from memcore.models import MemoryCategory
 
 
 class RetentionRule(Frozen):
-    """Keep one category's memories for so many days.
+    """Keep the memories of one category for a number of days.
 
     Attributes:
-        category: whose memories.
-        retention_days: 1 or more.
+        category: the category.
+        retention_days: days until a memory of it expires.
     """
 
     category: MemoryCategory
@@ -42,14 +42,14 @@ RetentionRules = Annotated[tuple[RetentionRule, ...], AfterValidator(_one_rule_e
 
 
 class RetentionConfig(Frozen):
-    """Set the company's retention, under which agents may set their own.
+    """Set the company's retention; an agent may have its own.
 
     Of these the first that exists decides: the agent's rule for the category, the company's rule for it, the agent's
     default, the company's default; without any a memory is kept for ever.
 
     Attributes:
-        rules: the company's rules, one a category at most.
-        default_retention_days: the company's default; None keeps for ever.
+        rules: the company's rules, at most one for a category.
+        default_retention_days: the company's default for all other categories; None keeps memories for ever.
     """
 
     rules: RetentionRules = ()

@@ -15,40 +15,48 @@ WEIGHT_SUM_TOLERANCE = 1e-6
 
 
 class MemoryRetrievalConfig(Frozen):
-    """Tune the way from a query to the memories in a prompt.
+    """Configure how a query becomes the memories in a prompt.
 
     Attributes:
-        strategy: who asks for memories: the engine before the turn, or the agent through tools.
-        relevance_weight: share of relevance in the combined score, 0 to 1.
-        recency_weight: share of recency; with relevance_weight it makes 1.0 (``linear`` and ``weighted``).
-        recency_decay_rate: exponential decay per hour.
-        personal_boost: added to the relevance of the agent's own memories over shared ones.
-        min_relevance: least combined score that is injected.
-        max_memories: most memories injected, 1 to 100.
+        strategy: who asks for memories. ``context``: the engine, before each turn. ``tool_based`` and ``self_editing``
+            are refused, because this release does not contain them.
+        relevance_weight: the share of relevance in the combined score.
+        recency_weight: the share of recency in the combined score; under ``linear`` and ``weighted`` both shares make
+            1.0.
+        recency_decay_rate: the exponential decay of recency per hour.
+        personal_boost: added to the relevance of the agent's own memories, over shared ones.
+        min_relevance: the least combined score of a memory that is injected.
+        max_memories: the most memories that are injected.
         include_shared: whether shared knowledge is searched too.
-        shared_fraction: share of max_memories and of the tokens that shared knowledge may take from an agent that has
-            enough memories of its own, 0 to 1; what one part leaves free, the other may use.
-        max_per_publisher: most memories of one publishing agent in a prompt, 1 to 100.
-        default_relevance: relevance of entries that carry none.
-        injection_point: role of the injected message.
-        non_inferable_only: inject only memories tagged ``non-inferable``.
-        fusion_strategy: how dense and sparse results become one list.
-        rrf_k: smoothing constant of ``rrf``, 1 to 1000.
-        dense_weight: share of the dense score under ``weighted``; the sparse score has the rest. None is 0.4 with the
-            static embedder and 0.5 with any other.
+        shared_fraction: the share of max_memories and of the tokens that shared knowledge may take from an agent with
+            enough memories of its own; what one part leaves free, the other part may use.
+        max_per_publisher: the most memories of one publishing agent in a prompt.
+        default_relevance: the relevance of an entry that has none.
+        injection_point: the role of the message that carries the memories.
+        non_inferable_only: whether only memories with the tag ``non-inferable`` are injected.
+        fusion_strategy: how dense and sparse results become one list. ``linear`` ranks the dense list, ``rrf`` sums
+            reciprocal ranks, ``weighted`` sums the scores of both lists.
+        rrf_k: the smoothing constant of ``rrf``.
+        dense_weight: the share of the dense score under ``weighted``; the sparse score has the rest. None is 0.4 with
+            the static embedder and 0.5 with any other.
         sparse: whether the keyword index is searched beside the vectors.
-        sparse_term_weight: how often-repeated words count in the keyword index.
-        diversity_penalty_enabled: re-rank by maximal marginal relevance (``context`` only).
-        diversity_lambda: 1.0 is pure relevance, 0.0 most diverse.
-        candidate_pool_multiplier: how many times max_memories are fetched for the re-ranking, 1 to 10.
-        query_reformulation_enabled: the Search-and-Ask loop (``tool_based`` only).
-        max_reformulation_rounds: most rounds of that loop, 1 to 5.
-        retriever: ``hierarchical`` routes a query to workers per kind of memory (``context`` only).
-        max_workers_per_query: most such workers for a query, 1 to 4.
-        reflective_retry_enabled: whether the hierarchical retriever retries poor results.
-        max_retry_count: most such retries, 0 to 5.
-        query_specific_rerank_enabled: re-rank with an LLM call per query.
-        rerank_cache_ttl_seconds: how long such a ranking is remembered, 60 to 86400.
+        sparse_term_weight: how a repeated word counts in the keyword index: ``saturated`` as in BM25, ``raw`` as in the
+            reference.
+        diversity_penalty_enabled: whether results are re-ranked by maximal marginal relevance; only with strategy
+            ``context``.
+        diversity_lambda: the weight of relevance in that re-ranking; 1.0 is relevance alone, 0.0 is diversity alone.
+        candidate_pool_multiplier: how many times max_memories are fetched for that re-ranking.
+        query_reformulation_enabled: whether a query is reformulated (Search-and-Ask); true is refused, because it needs
+            ``tool_based``.
+        max_reformulation_rounds: no effect; the most rounds of reformulation.
+        retriever: how the store is searched. ``hierarchical`` is refused in a file, because this release does not
+            contain it; an engine may pass a retriever of its own in code.
+        max_workers_per_query: no effect; the most workers of the hierarchical retriever for one query.
+        reflective_retry_enabled: no effect; whether the hierarchical retriever retries poor results.
+        max_retry_count: no effect; the most such retries.
+        query_specific_rerank_enabled: whether a language model re-ranks the results of each query; true is refused in a
+            file, because this release does not contain it. An engine may pass a re-ranker of its own in code.
+        rerank_cache_ttl_seconds: no effect; how long such a ranking is cached.
     """
 
     strategy: InjectionStrategy = InjectionStrategy.CONTEXT
@@ -60,10 +68,10 @@ class MemoryRetrievalConfig(Frozen):
     max_memories: int = Field(default=20, ge=1, le=100)
     include_shared: bool = True
     shared_fraction: Annotated[
-        float, Added("what other agents publish must not push an agent's own memories out of its prompt")
+        float, Added("memories of other agents must not displace an agent's own memories in its prompt")
     ] = Field(default=0.3, ge=0.0, le=1.0)
     max_per_publisher: Annotated[
-        int, Added("one agent that publishes much must not fill the shared part of everybody's prompt")
+        int, Added("one agent that publishes much must not fill the shared part of every prompt")
     ] = Field(default=3, ge=1, le=100)
     default_relevance: float = Field(default=0.5, ge=0.0, le=1.0)
     injection_point: InjectionPoint = InjectionPoint.SYSTEM
@@ -71,11 +79,11 @@ class MemoryRetrievalConfig(Frozen):
     fusion_strategy: FusionStrategy = FusionStrategy.WEIGHTED
     rrf_k: int = Field(default=60, ge=1, le=1000)
     dense_weight: Annotated[
-        float | None, Added("the share of the vectors under `weighted`; left out, what measured best for the embedder")
+        float | None, Added("`weighted` needs a share; the default is the best measured share of the embedder")
     ] = Field(default=None, ge=0.0, le=1.0)
-    sparse: Annotated[bool, Added("searches keywords beside vectors; measured better than either alone")] = True
+    sparse: Annotated[bool, Added("keywords and vectors together find more than either alone")] = True
     sparse_term_weight: Annotated[
-        SparseTermWeight, Added("on short texts a saturated count ranks better than the reference's `raw` one")
+        SparseTermWeight, Added("on short texts a saturated count ranks better than the `raw` count of the reference")
     ] = SparseTermWeight.SATURATED
     diversity_penalty_enabled: bool = False
     diversity_lambda: float = Field(default=0.7, ge=0.0, le=1.0)

@@ -20,12 +20,12 @@ class SelfEditingMemoryConfig(Frozen):
     """Bound the six tools of the self-editing strategy.
 
     Attributes:
-        core_memory_token_budget: tokens of core memory in every prompt, 256 to 8192.
+        core_memory_token_budget: the tokens of core memory in every prompt.
         core_memory_tag: the tag that makes a semantic memory a core memory.
-        allow_core_writes: off, core memory is read-only to the agent.
-        core_max_entries: most core memories, 1 to 200.
-        archival_search_limit: most results of an archival search, 1 to 50.
-        archival_categories: the categories the agent may write and search; never working.
+        allow_core_writes: whether the agent may write core memory.
+        core_max_entries: the most core memories.
+        archival_search_limit: the most results of an archival search.
+        archival_categories: the categories that the agent may write and search; never working.
         write_auto_tag: whether its writes carry the tag ``self_edited``.
     """
 

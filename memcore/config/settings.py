@@ -48,33 +48,34 @@ _COMPANY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 
 class Settings(Frozen):
-    """Hold where the parts of one installation are; its repr shows no password.
+    """Hold the addresses of one installation; its repr shows no password.
 
     Attributes:
         broker_url: the queue: Redis, Valkey or RabbitMQ.
-        result_url: where results go; the broker's when left out, which RabbitMQ does not allow.
-        database_url: the ledger, as SQLAlchemy writes URLs.
-        journal_url: the journal of what maintenance removed; the ledger's database when left out.
-        history_url: mem0's history; the ledger's database when left out.
+        result_url: where results go; RabbitMQ keeps no results and needs another server here.
+        database_url: the ledger, as a SQLAlchemy URL.
+        journal_url: the journal of what maintenance removed.
+        history_url: mem0's history.
         qdrant_url: the vector store.
-        qdrant_api_key: its key.
-        flower_url: where people watch, as ``http://USER:PASSWORD@HOST:PORT``; with it workers report their tasks.
-        company: whose memories; part of collection names.
-        embedder: the embedder where the policy's ``memory.embedder.provider`` names none.
-        embedder_url: base address of the embedder's server, where it is one and not at its usual place.
-        embedder_api_key: its key.
-        embedder_has_gpu: whether that server has a GPU; chooses among its models where the policy names none.
-        llm_url: base address of the server of language models, such as ``https://HOST/v1``; None asks none.
-        llm_api_key: its key.
-        approvals_webhook: is told of each proposal that waits for a person: id, action, title and risk, by POST.
-        fine_tune_image: image of the stage runner; with it each stage runs in a container of it, whatever the policy's
+        qdrant_api_key: the key of the vector store.
+        flower_url: the address of Flower, as ``http://USER:PASSWORD@HOST:PORT``; with it, workers report their tasks.
+        company: the company whose memories these are; part of collection names.
+        embedder: the embedder, where the policy's ``memory.embedder.provider`` names none.
+        embedder_url: the base address of the embedder's server, where it is not at its usual place.
+        embedder_api_key: the key of the embedder's server.
+        embedder_has_gpu: whether that server has a GPU; chooses its model where the policy names none.
+        llm_url: the base address of the server of language models, such as ``https://HOST/v1``; None asks no model.
+        llm_api_key: the key of that server.
+        approvals_webhook: an address that receives each proposal that waits for a person, by POST: id, action, title
+            and risk.
+        fine_tune_image: the image of the stage runner; with it, each stage runs in a container, whatever
             ``memory.fine_tune`` says of backend and image.
-        policy_path: the policy file; None for the defaults alone, which are those that `memtend up` writes.
+        policy_path: the policy file; None takes the defaults, which are those that ``memtend up`` writes.
         home: the data folder of this machine.
-        tick_seconds: pause between two looks for agents that are due, above 0.
-        sweep_seconds: pause between two looks for runs that were lost, above 0.
+        tick_seconds: the pause between two searches for agents that are due.
+        sweep_seconds: the pause between two searches for lost runs.
         log_format: ``text`` for people, ``json`` for machines.
-        log_level: least level that is logged.
+        log_level: the least level that is logged.
     """
 
     broker_url: Endpoint

@@ -18,20 +18,23 @@ MAX_TEMPLATE_CHARS = 200
 
 
 class MemoryStorageConfig(Frozen):
-    """Choose the stores behind the mem0 backend.
+    """Choose the stores of the mem0 backend, and the text that they index.
 
     Attributes:
-        data_dir: of no effect: data lie in the data folder or on servers.
-        vector_store: ``qdrant`` is the store of the embedded stack, ``qdrant-external`` a Qdrant server.
-        history_store: where mem0's history rows go.
-        text_template: the text that is embedded and indexed; the stored content stays as it was given.
+        data_dir: no effect; the data are in the data folder (``memtend up --home``, ``MEMTEND_HOME``) or on the servers
+            that the settings name. A file that gives this key causes a warning.
+        vector_store: ``qdrant`` is the store of the embedded stack, ``qdrant-external`` is a Qdrant server.
+        history_store: the database of mem0's history rows.
+        text_template: the text that is embedded and indexed; the stored content does not change. It contains
+            ``{content}`` and may contain ``{agent}``, ``{category}``, ``{date}``, ``{namespace}``, ``{source}``,
+            ``{speaker}`` and ``{tags}``.
     """
 
     data_dir: DataPath = "/data/memory"
     vector_store: Literal["qdrant", "qdrant-external"] = "qdrant"
     history_store: Literal["sqlite", "postgresql"] = "sqlite"
     text_template: Annotated[
-        NotBlankText, Added("a date and a speaker in the indexed text find more; a change needs `memtend reindex`")
+        NotBlankText, Added("a date and a speaker in the indexed text improve search; a change needs `memtend reindex`")
     ] = Field(default="{content}", max_length=MAX_TEMPLATE_CHARS)
 
     @field_validator("text_template")

@@ -9,15 +9,15 @@ from memcore.frozen import Frozen
 
 
 class WikiExportConfig(Frozen):
-    """Write experiences to ``raw/``, ``wiki/`` and ``index.md``.
+    """Export experience as Markdown files.
 
     Attributes:
-        enabled: whether anything is written.
-        export_root: the folder; a path without "..".
-        trigger: after each consolidation, or by hand.
+        enabled: whether files are written.
+        export_root: the folder of the files; a relative path begins at the data folder.
+        trigger: when files are written: after each consolidation, or by hand.
         include_raw_tier: whether ``raw/`` is written.
         include_compressed_tier: whether ``wiki/`` is written.
-        max_entries_per_view: most files in a folder, 1 to 1000; None writes all there are.
+        max_entries_per_view: the most files in a folder; None writes all.
     """
 
     enabled: bool = False

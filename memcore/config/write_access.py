@@ -38,10 +38,10 @@ class SeniorityLevel(StrEnum):
 
 
 class CategoryWriteRule(Frozen):
-    """Say who may write facts of one category.
+    """State who may write facts of one category.
 
     Attributes:
-        allowed_seniority: the least standing of an agent that may write; None lets no agent write.
+        allowed_seniority: the least seniority of an agent that may write; None lets no agent write.
         human_allowed: whether people may write.
     """
 
@@ -67,10 +67,11 @@ def _plain(rules: Mapping[OrgFactCategory, CategoryWriteRule]) -> dict[str, dict
 
 
 class WriteAccessConfig(Frozen):
-    """Give each category its rule.
+    """Give each category of facts its write rule.
 
     Attributes:
-        rules: read-only; those given replace the default ones, and a category without a rule can be written by nobody.
+        rules: the write rule of each category; given rules replace the default ones, and a category without a rule
+            cannot be written.
     """
 
     rules: Annotated[

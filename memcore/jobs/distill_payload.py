@@ -13,10 +13,13 @@ from memcore.models import AgentId, Key
 
 
 class DistillPayload(Payload):
-    """One trace; as JSON it has at most 1 MiB.
+    """One trace of a finished task; as JSON it has at most 1 MiB.
 
     Attributes:
+        version: the version of this payload.
+        agent_id: the agent that did the task.
         trace_id: deterministic (memcore.ids.trace_id); it names the memory, the experience and the trajectory.
+        trace: the trace.
         sent_at: when the client sent it; a removal after this time wins over a late redelivery.
         session_id: the session that ends the memory, at level session.
         project_id: the project that ends the memory, at level project.

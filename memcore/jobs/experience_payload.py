@@ -21,7 +21,12 @@ _GIVEN: dict[str, TypeAdapter[Any]] = {
 
 
 class ExperiencePayload(Payload):
-    """One raw experience; as JSON it has at most 1 MiB."""
+    """One raw experience; as JSON it has at most 1 MiB.
+
+    Attributes:
+        version: the version of this payload.
+        experience: the raw experience.
+    """
 
     version: Literal[1] = 1
     experience: DetailedExperience
@@ -43,7 +48,12 @@ class ExperiencePayload(Payload):
 
 
 class CompressPayload(Payload):
-    """An agent whose raw experiences wait for a model."""
+    """One agent whose raw experience waits for a language model.
+
+    Attributes:
+        version: the version of this payload.
+        agent_id: the agent.
+    """
 
     version: Literal[1] = 1
     agent_id: StoredKey

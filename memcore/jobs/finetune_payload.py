@@ -14,12 +14,11 @@ def _least_version(fields: dict[str, Any]) -> Literal[1, 3]:
 
 
 class FineTunePayload(Payload):
-    """One stage of a run.
+    """One stage of a fine-tune run.
 
     Attributes:
-        run_id: the run; which stage is next stands in its row.
-        plan: of a run that an engine starts (memcore.finetune.plan) as JSON: its row is made from this where it is
-            missing. None for one that has its row.
+        run_id: the run; its row names the next stage.
+        plan: the plan as JSON, where an engine starts the run and its row is missing; None for a run that has its row.
         version: 3 with a plan, which older workers put back; 1 without.
     """
 

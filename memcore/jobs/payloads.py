@@ -58,11 +58,13 @@ def _least_version(fields: dict[str, Any]) -> Literal[1, 2, 3]:
 
 
 class StoreItem(Frozen):
-    """One memory in its envelope.
+    """One memory of a store job.
 
     Attributes:
-        id: deterministic (memcore.ids.memory_id), so that a redelivery writes nothing new.
-        created_at: when the memory was made; an import may carry an old one.
+        id: deterministic (memcore.ids.memory_id), so that a redelivered message writes nothing new.
+        agent_id: the agent whose memory this is.
+        request: the memory as the caller gave it.
+        created_at: when the memory was made; an import may carry an old time.
         sent_at: when the client sent it; a removal after this time wins over a late redelivery.
         session_id: the session that ends a session-level memory.
         project_id: the project that ends a project-level memory.
@@ -86,22 +88,31 @@ class StoreItem(Frozen):
 
 
 class StorePayload(Payload):
-    """Memories to write, of any agents of one company."""
+    """Memories to write, of any agents of one company.
+
+    Attributes:
+        version: the version of this payload.
+        items: the memories.
+    """
 
     version: Literal[1] = 1
     items: tuple[StoreItem, ...] = Field(min_length=1, max_length=MAX_STORE_ITEMS)
 
 
 class MaintenancePayload(Payload):
-    """One run: a night, an undo, the end of a session, project or task, a return from the archive, or a removal.
+    """One run: maintenance, an undo, the end of a session, project or task, a return from the archive, or a removal.
 
     Attributes:
+        agent_id: the agent whose memories the run may change.
+        run_id: the row of the run; the row is the truth.
+        kind: what the run does.
         version: 2 for a restore, 3 for a removal, which older workers put back; 1 for everything else.
-        run_id: the run row that this message rings for; the row is the truth.
-        planned_at: the slot the run was planned for; of an end, the time it was asked for, and later memories stay.
+        origin: who asked for the run.
+        planned_at: the slot for which the run was planned; of an end, the time of the request, and later memories stay.
         undo_of: the run to undo, for kind "undo".
-        allow_large: a person has released the brake for this run.
-        scope_id: the session, project or task that ends, the archived memory that returns, or the one that goes.
+        allow_large: whether a person has approved a run that the removal guard stopped.
+        scope_id: the session, project or task that ends, the archived memory that returns, or the memory that is
+            removed.
     """
 
     agent_id: StoredKey

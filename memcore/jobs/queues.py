@@ -8,43 +8,45 @@ class Queue(StrEnum):
     """A queue's name on the broker."""
 
     STORE = "memory.store"
-    """Store jobs of older clients and replayed ones; taken like the shards, so that none is stranded."""
+    """Store jobs of older clients, and replayed ones."""
 
     STORE_0 = "memory.store.0"
-    """Memories from engines, first shard of the agents; read round-robin with the others."""
+    """Memories from engines, first shard; the hash of an agent's id chooses its shard."""
 
     STORE_1 = "memory.store.1"
-    """Memories from engines, second shard of the agents."""
+    """Memories from engines, second shard."""
 
     STORE_2 = "memory.store.2"
-    """Memories from engines, third shard of the agents."""
+    """Memories from engines, third shard."""
 
     STORE_3 = "memory.store.3"
-    """Memories from engines, fourth shard of the agents."""
+    """Memories from engines, fourth shard."""
 
     STORE_BULK = "memory.store.bulk"
-    """Imports and other bulk loads of memories: a lane of their own, so that no engine waits behind them."""
+    """Imports, and calls with more than 32 memories, so that no engine waits behind them."""
 
     MAINTENANCE = "memory.maintenance"
-    """One agent's night: retention, consolidation, enforcement; also the undo of a run."""
+    """One agent's maintenance run; the undo of a run; the end of a session, project or task; a return from the
+    archive; the removal of one memory.
+    """
 
     DISTILL = "memory.distill"
-    """Execution traces of finished tasks, and experience, to be kept; no job of it asks a model."""
+    """Traces of finished tasks, and raw experience, to be recorded; no job of this queue asks a model."""
 
     SYNTHESIS = "memory.synthesis"
-    """Every job that asks a model: parts of nights, experience to compress, lessons to draw."""
+    """Jobs that ask a language model: groups to summarise, experience to compress, lessons to draw."""
 
     SKILLS = "memory.skills"
-    """The evolver's cycles: what agents have in common, and what is proposed of it."""
+    """Cycles of the skill evolver."""
 
     REINDEX = "memory.reindex"
-    """Slices of a reindex: a collection that is filled for another embedder."""
+    """Slices of a reindex, which fills a collection for another embedder."""
 
     FINETUNE = "memory.finetune"
     """Stages of fine-tune runs, which take hours and the GPU."""
 
     CONTROL = "memory.control"
-    """Short jobs that ask no model: tick, sweep, and the counting of uses and applications."""
+    """Short jobs that ask no model: tick, sweep, counts of uses and applications."""
 
 
 #: The queues of engines' memories, in the order of the hash; a longer list moves agents, which harms nothing, since no

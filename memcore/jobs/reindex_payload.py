@@ -6,6 +6,10 @@ from memcore.jobs.payload import Payload
 
 
 class ReindexPayload(Payload):
-    """One slice of the company's reindex."""
+    """One slice of the company's reindex; the ledger knows which.
+
+    Attributes:
+        version: the version of this payload.
+    """
 
     version: Literal[1] = 1

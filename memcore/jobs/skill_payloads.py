@@ -11,10 +11,12 @@ ApplicationOutcome = Literal["success", "failure"]
 
 
 class LessonPayload(Payload):
-    """A task whose lesson waits for a model.
+    """One task whose lesson waits for a language model.
 
     Attributes:
-        lesson_id: the lesson's id, which is the trajectory's.
+        version: the version of this payload.
+        agent_id: the agent that did the task.
+        lesson_id: the id of the lesson, which is the id of its trajectory.
     """
 
     version: Literal[1] = 1
@@ -23,11 +25,13 @@ class LessonPayload(Payload):
 
 
 class EvolvePayload(Payload):
-    """One cycle of the evolver; its row in the ledger is the truth, and is made from this where it is missing.
+    """One cycle of the skill evolver; its row in the ledger is the truth, and is made from this where it is missing.
 
     Attributes:
+        version: the version of this payload.
         cycle_id: deterministic (memcore.ids.cycle_id), from the company and the time.
-        planned_at: the slot, or the time a person asked.
+        origin: who asked for the cycle.
+        planned_at: the slot, or the time at which a person asked.
     """
 
     version: Literal[1] = 1
@@ -40,9 +44,12 @@ class AppliedPayload(Payload):
     """One application of a skill, or of an agent's own lesson.
 
     Attributes:
+        version: the version of this payload.
+        agent_id: the agent that applied it.
         application_id: deterministic (memcore.ids.application_id), so that it counts once.
         skill_id: the id under which the agent found it.
-        applied_at: when.
+        outcome: whether it helped.
+        applied_at: when it was applied.
     """
 
     version: Literal[1] = 1

@@ -10,11 +10,13 @@ from memcore.models import StoredKey
 
 
 class SynthesisPayload(Payload):
-    """One part of a night.
+    """One group of memories about which a language model is asked.
 
     Attributes:
-        run_id: the night.
-        place: the part's place in it.
+        version: the version of this payload.
+        agent_id: the agent whose memories these are.
+        run_id: the maintenance run.
+        place: the number of the group in its run.
     """
 
     version: Literal[1] = 1

@@ -14,13 +14,13 @@ MAX_USES = 1_024
 
 
 class Use(Frozen):
-    """How often an agent was shown a memory since the last telling.
+    """How often an agent was shown a memory since the last report.
 
     Attributes:
-        agent_id: who was shown it; of shared knowledge, not the publisher.
-        memory_id: what was shown.
-        uses: how often, 1 to 2,147,483,647.
-        last_used_at: when it was last.
+        agent_id: the agent that was shown the memory; of shared knowledge, not the publisher.
+        memory_id: the memory.
+        uses: how often.
+        last_used_at: when it was shown last.
     """
 
     agent_id: AgentId
@@ -30,10 +30,12 @@ class Use(Frozen):
 
 
 class UsePayload(Payload):
-    """Uses by any agents of one company.
+    """Uses of memories by any agents of one company.
 
     Attributes:
-        batch_id: names this telling, so that a job that runs twice counts once.
+        version: the version of this payload.
+        batch_id: the id of this report, so that a job that runs twice counts once.
+        uses: the uses.
     """
 
     version: Literal[1] = 1

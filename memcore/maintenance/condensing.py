@@ -40,7 +40,7 @@ class CondensingOp:
     Args:
         keep_share: bytes of the summary to the bytes of its sources, above 0 and below 1.
         vocabulary: which words are rare among an agent's memories; when left out they are counted over the sources
-            alone, which is worse (docs/consolidation-quality.md).
+            alone, which is worse (docs/benchmarks/2026-11.md).
     """
 
     def __init__(self, *, keep_share: float = 0.5, vocabulary: VocabularyOf = no_vocabulary) -> None:

@@ -141,7 +141,7 @@ def _data_folder(settings: Settings) -> Iterator[Finding]:
         check="disk",
         ok=free >= _LEAST_FREE_BYTES,
         seen=f"{free / 2**30:.1f} GiB free",
-        mend="make room outside of the data folder: see docs/runbook.md, The disk is full",
+        mend="make room outside of the data folder: see docs/how-to/operate.md#the-disk-is-full",
     )
 
 

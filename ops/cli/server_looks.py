@@ -99,7 +99,7 @@ def collections(settings: Settings) -> Iterator[Finding]:
             check=f"collection {issue.get('related_collection')}",
             ok=False,
             seen=str(issue.get("description")),
-            mend="docs/runbook.md, A collection is refused",
+            mend="see docs/how-to/operate.md#a-collection-is-refused",
         )
 
 
@@ -131,7 +131,7 @@ def _database(name: str, url: str) -> Finding:
     parsed = parse_url(url, name=name)
     if parsed.get_backend_name() == "sqlite":
         seen = _file_trouble(Path(parsed.database or ""))
-        mend = "put it back from a backup (docs/runbook.md, Restore), or give it to the user who runs memtend"
+        mend = "put it back from a backup (docs/how-to/operate.md#restore), or give it to the user who runs memtend"
         if seen:
             return Finding(check=name, ok=False, seen=seen, mend=mend)
     else:

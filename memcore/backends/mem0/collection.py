@@ -27,7 +27,8 @@ SPARSE = "bm25"
 #: Key in the collection's metadata under which the embedder's identity stands.
 _IDENTITY = "memtend_embedder"
 
-#: What a person does about vectors of an embedder that the ledger does not know; see docs/reindex.md.
+#: What a person does about vectors of an embedder that the ledger does not know;
+#: see docs/how-to/change-the-embedder.md.
 _MEND = (
     "start once with what filled it, so that it is written down; then change the configuration and run "
     "`memtend reindex`, which fills a new collection while this one serves"

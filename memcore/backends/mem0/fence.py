@@ -2,7 +2,8 @@
 
 A write counts only when the row that names the collection is behind it as it was before it; else it is done again where
 the row points then. All writes are made so that twice is as good as once. So whoever has stopped the writes, and looked
-at the old collection after that, has seen every write that counted there; docs/reindex.md has the whole argument.
+at the old collection after that, has seen every write that counted there. The whole argument is in
+docs/explanation/embedders.md.
 """
 
 import asyncio

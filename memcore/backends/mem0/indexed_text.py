@@ -56,6 +56,6 @@ class IndexedText:
 
 
 def _day(at: datetime) -> str:
-    # As people write and ask for it: 2023-05-08 shares no word with a question about May (docs/retrieval.md).
+    # As people write and ask for it: 2023-05-08 shares no word with a question about May (docs/benchmarks/2026-11.md).
     day = at.astimezone(UTC)
     return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"

@@ -27,7 +27,7 @@ from memcore.embedding.protocol import Embedder
 from memcore.embedding.relevance import relevance_of
 from memcore.models import MemoryEntry, MemoryQuery
 
-#: Fewest candidates of a list that is to be fused; 100 measured no better (docs/retrieval.md).
+#: Fewest candidates of a list that is to be fused; 100 measured no better (docs/benchmarks/2026-11.md).
 _CANDIDATES = 50
 
 #: How long an agent's searches name the condition from the start once one had to be repeated for it: the next
@@ -47,7 +47,7 @@ class SearchPlan:
         dense_weight: share of the vectors in a hybrid score, 0 to 1.
         has_keywords: False finds nothing by keywords, whoever asks for them.
         has_words_of_dense: ask for the BM25 scores of what meaning found too: one more query of the same trip. It gains
-            0.002 NDCG@10 with a transformer, and nothing with the static embedder (docs/retrieval.md).
+            0.002 NDCG@10 with a transformer, and nothing with the static embedder (docs/benchmarks/2026-11.md).
     """
 
     is_hybrid: bool = True

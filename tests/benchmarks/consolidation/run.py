@@ -1,4 +1,4 @@
-"""``make bench-consolidation``: what a night leaves of what agents need; see docs/consolidation-quality.md."""
+"""``make bench-consolidation``: what a night leaves of what agents need; see docs/benchmarks/."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""``make bench-retrieval``: what is found, and how fast; see docs/retrieval.md."""
+"""``make bench-retrieval``: what is found, and how fast; see docs/benchmarks/."""
 
 import argparse
 import os

@@ -174,7 +174,7 @@ def test_setting_a_variable_changes_what_is_seen(name: str, folder: Path, ledger
 def test_setting_a_key_without_effect_gives_a_warning_that_names_it(key: str) -> None:
     (warning,) = policy_of({key: INERT[key]}).warnings
     assert warning.startswith(f"{key} has no effect: ")
-    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
     (row,) = [line for line in page.splitlines() if line.startswith(f"| `{key}` |")]
     assert "**No effect**" in row
 

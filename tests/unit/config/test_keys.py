@@ -6,8 +6,8 @@ from memcore.config.explain import explain
 from memcore.config.keys import keys, nearest
 from memcore.config.policy import Policy
 
-#: Keys whose default differs, with a reason in docs/configuration.md ("Values that differ from the reference"), stand
-#: here with memtend's.
+#: Keys whose default differs stand here with memtend's; docs/reference/configuration.md has the reason ("Values that
+#: differ from the reference").
 REFERENCE = """
 memory.backend mem0
 memory.level persistent

@@ -1,48 +1,216 @@
+"""What the pages say is true: their links, commands, keys, names and examples are those of the tree."""
+
+import ast
+import importlib
 import importlib.util
 import re
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from cli_reference import MARK, PAGE, commands, reference
-from repository import ROOMS, ROOT, tree_files
+import yaml
+from reference import cli, jobs
+from reference.markdown import DOCS, README, anchors, blocks, links, pages, prose, text_of, written
+from reference.page import Page
+from reference.pages import PAGES
+from repository import ROOMS, ROOT, source_files, tree_files
 
-from memcore.jobs.queues import Queue
+from memcore.config.keys import keys
+from memcore.config.loader import load_policy
+from memcore.config.policy import Policy
+from memcore.config.settings import Settings
+from memcore.errors import MemoryConfigError
 from memcore.vectorstore.collection_calls import CollectionCalls
 from memcore.vectorstore.read_calls import ReadCalls
 from memcore.vectorstore.write_calls import WriteCalls
 from workers.app import all_jobs
-from workers.groups import GROUPS
 
 if TYPE_CHECKING:
     from memcore.vectorstore.store import Store
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = [path for path in tree_files() if path.suffix == ".md"]
-EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
+#: Most words of README, and of all that people wrote in docs.
+README_WORDS, DOCS_WORDS = 600, 28_000
+
+#: How blocks of commands are marked.
+SHELLS = ("", "bash", "console", "sh", "shell")
+
+EXAMPLES = [path for path in tree_files() if path.parent == ROOT / "examples" and path.suffix == ".py"]
 
 
-def page(name: str) -> str:
-    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+each_page = pytest.mark.parametrize("page", pages(), ids=named)
 
 
 def test_the_readme_is_short() -> None:
-    assert len(README.splitlines()) <= 150
+    assert len(text_of(README).split()) <= README_WORDS
 
 
-def test_every_command_stands_in_the_readme_and_no_other() -> None:
-    listed: list[str] = []
-    for row in re.findall(r"^\| (`memtend [^|]+) \|", README, re.MULTILINE):
-        # Commands of one group may share a row: `memtend agents pause` `resume`.
-        first, *more = re.findall(r"`([a-z ]+)`", row)
-        listed += [first, *(f"{first.rpartition(' ')[0]} {name}" for name in more)]
-    assert listed == [command.path for command in commands()]
+def test_the_docs_can_be_read_in_two_hours() -> None:
+    words = {named(page): len(written(page).split()) for page in pages() if DOCS in page.parents}
+    assert sum(words.values()) <= DOCS_WORDS, words
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_of_the_reference_says_what_the_code_says(page: Page) -> None:
+    assert page.written() == page.generated(), "run: make reference"
+
+
+def test_every_command_and_option_has_its_sentence() -> None:
+    for command in cli.commands():
+        assert command.help.endswith("."), command.path
+        for name, text in (*command.arguments, *command.options):
+            assert text, f"{command.path} {name}"
+
+
+def test_every_job_has_its_payload_on_the_page_but_those_of_beat() -> None:
+    assert {job.name for job in all_jobs()} - set(jobs.PAYLOADS) == {"memory.control.tick", "memory.control.sweep"}
+
+
+@each_page
+def test_every_memtend_command_on_a_page_exists(page: Path) -> None:
+    known = {command.path for command in cli.commands()}
+    groups = {path.rpartition(" ")[0] for path in known}
+    wrong = set()
+    for line in (*re.findall(r"`([^`\n]+)`", prose(page)), *"".join(blocks(page, *SHELLS)).splitlines()):
+        for first, second in re.findall(r"(?:^|[$/|] ?)memtend ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?", line):
+            is_command = f"memtend {first}" in known
+            is_in_group = f"memtend {first}" in groups and (not second or f"memtend {first} {second}" in known)
+            if not is_command and not is_in_group:
+                wrong.add(f"memtend {first} {second}".strip())
+    assert wrong == set()
+
+
+@each_page
+def test_every_link_leads_to_a_page_and_its_heading(page: Path) -> None:
+    for target, anchor in links(page):
+        place = (page.parent / target).resolve() if target else page
+        assert place.exists(), target
+        # The site holds docs alone.
+        assert DOCS not in page.parents or DOCS in place.parents, f"{target} leads out of docs"
+        if anchor:
+            assert anchor in anchors(place), f"{target}#{anchor}"
+
+
+def test_every_page_that_the_code_names_exists() -> None:
+    others = [path for path in tree_files() if path.name in {"Makefile", "compose.yml", "pyproject.toml"}]
+    for path in (*source_files(*ROOMS, "tests", "examples"), *others):
+        if path == Path(__file__):
+            continue
+        for name, anchor in re.findall(r"\b(docs/[\w/.-]+\.md)(?:#([\w-]+))?", path.read_text(encoding="utf-8")):
+            assert (ROOT / name).exists(), f"{named(path)} names {name}"
+            assert not anchor or anchor in anchors(ROOT / name), f"{named(path)} names {name}#{anchor}"
+
+
+def test_the_site_shows_every_page() -> None:
+    # Its tags for Python objects are the site's own business.
+    config = re.sub(r"!!python/\S+", "", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    shown = set(re.findall(r"[\w/-]+\.md", yaml.safe_dump(yaml.safe_load(config)["nav"])))
+    assert shown == {str(page.relative_to(DOCS)) for page in pages() if DOCS in page.parents}
+
+
+@each_page
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
+    folders = "|".join((*ROOMS, "tests", "examples", "docker", "docs"))
+    for name in re.findall(rf"`(?:\.venv/bin/)?(?:python )?((?:{folders})/[\w/.-]*\w)/?`", prose(page)):
+        assert (ROOT / name).exists(), name
+
+
+@each_page
+def test_every_module_that_a_page_names_exists(page: Path) -> None:
+    # What is not in this release is tested below; the changelog speaks of what was.
+    lines = [] if page.name == "CHANGELOG.md" else written(page).splitlines()
+    text = "\n".join(line for line in lines if not line.startswith("- Not in this release: "))
+    for name in set(re.findall(rf"\b(?:{'|'.join(ROOMS)})(?:\.[A-Za-z_]\w*)+\b(?!/)", text)):
+        assert name.endswith((".py", ".md")) or is_found(name), name
+
+
+def is_found(name: str) -> bool:
+    """Tell whether a dotted name is a module, or what a module has, or what a class of a module has."""
+    first, *rest = name.split(".")
+    found: Any = importlib.import_module(first)
+    for part in rest:
+        if hasattr(found, part):
+            found = getattr(found, part)
+            continue
+        try:
+            found = importlib.import_module(f"{found.__name__}.{part}")
+        except (ImportError, AttributeError):
+            return False
+    return True
+
+
+@each_page
+def test_every_key_and_event_that_a_page_names_exists(page: Path) -> None:
+    known = {key.name for key in keys(Policy)} | {"memory", "org_memory"}
+    for name in set(re.findall(r"`((?:org_)?memory\.[a-z_.0-9]*[a-z0-9])`", written(page))):
+        # What is no key is a queue, a job, an event, or a method of a Memory, and stands somewhere in the code.
+        assert name in known or re.search(rf"\b{re.escape(name)}(?!\w)", product_source()), name
+
+
+@each_page
+def test_every_variable_that_a_page_names_exists(page: Path) -> None:
+    for name in set(re.findall(r"\bMEMTEND_[A-Z_]*[A-Z]", written(page))):
+        setting = name.removeprefix("MEMTEND_").lower()
+        assert setting in Settings.model_fields or re.search(rf"\b{name}(?![A-Z])", product_source()), name
+
+
+@cache
+def product_source() -> str:
+    """Return all that ships, what starts it and what tests it, as one text."""
+    others = [path for path in tree_files() if path.parent == ROOT / "docker" or path.name == "compose.yml"]
+    paths = [path for path in source_files(*ROOMS, "examples", "tests") if path != Path(__file__)]
+    return "\n".join(path.read_text(encoding="utf-8") for path in (*paths, *others))
+
+
+@each_page
+def test_every_policy_on_a_page_loads(page: Path) -> None:
+    for block in blocks(page, "yaml"):
+        if re.match(r"(#.*\n)*(org_)?memory:", block):
+            try:
+                load_policy(block)
+            except MemoryConfigError as error:
+                # A page on extensions names what the reader's own package registers.
+                if "the name of an entry point" not in str(error):
+                    raise
+
+
+@each_page
+def test_every_name_that_a_page_imports_exists(page: Path) -> None:
+    for block in blocks(page, "python"):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ROOMS:
+                module = importlib.import_module(node.module or "")
+                for alias in node.names:
+                    assert hasattr(module, alias.name), f"from {node.module} import {alias.name}"
+
+
+def test_the_readme_shows_the_example_that_runs() -> None:
+    (shown,) = blocks(README, "python")
+    example = (ROOT / "examples" / "quickstart.py").read_text(encoding="utf-8")
+    assert shown.strip() in example
+    assert len([line for line in shown.splitlines() if line.strip()]) <= 8
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=named)
+def test_every_example_says_what_it_shows(path: Path) -> None:
+    told = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    assert told.split("\n\n")[0].endswith(".")
+
+
+def test_the_pages_name_every_example() -> None:
+    told = "".join(text_of(page) for page in pages())
+    assert EXAMPLES, "there is none"
+    assert [path.name for path in EXAMPLES if path.name not in told] == []
 
 
 def missing_parts(readme: str) -> dict[str, list[str]]:
     """What README says is not there: each part with the modules that it would be."""
-    (said,) = re.findall(r"^- Not in this release: (.*)\.$", readme, re.MULTILINE)
-    return {part: re.findall(r"`([\w.]+)`", part) for part in re.split(r"(?<=\)), ", said)}
+    said = re.findall(r"^- Not in this release: (.*)\.$", readme, re.MULTILINE)
+    return {part: re.findall(r"`([\w.]+)`", part) for line in said for part in re.split(r"(?<=\)), ", line)}
 
 
 def present_parts(parts: dict[str, list[str]]) -> list[str]:
@@ -51,7 +219,7 @@ def present_parts(parts: dict[str, list[str]]) -> list[str]:
     config = Path("memcore", "config")
     places = [place for path in tree_files() if config not in (place := path.relative_to(ROOT)).parents]
     taken = {part.removesuffix(".py") for place in places if place.parts[0] in ROOMS for part in place.parts}
-    taken |= {word for command in commands() for word in command.path.split()}
+    taken |= {word for command in cli.commands() for word in command.path.split()}
     return [
         name
         for names in parts.values()
@@ -61,7 +229,7 @@ def present_parts(parts: dict[str, list[str]]) -> list[str]:
 
 
 def test_what_the_readme_says_is_not_there_cannot_be_imported() -> None:
-    parts = missing_parts(README)
+    parts = missing_parts(text_of(README))
     assert all(parts.values()), f"a part names no module: {parts}"
     assert present_parts(parts) == []
 
@@ -71,71 +239,9 @@ def test_what_has_come_since_is_seen() -> None:
     assert present_parts(missing_parts(said)) == ["memcore.skills", "memcore.procedural", "ops.runs"]
 
 
-def test_the_page_of_the_command_line_says_what_the_code_says() -> None:
-    expected = PAGE.read_text(encoding="utf-8").partition(MARK)[2]
-    assert reference().strip() == expected.strip(), "run: PYTHONPATH=tests .venv/bin/python tests/cli_reference.py"
-
-
-def test_every_command_and_option_has_its_sentence() -> None:
-    for command in commands():
-        assert command.help.endswith("."), command.path
-        for name, text in (*command.arguments, *command.options):
-            assert text, f"{command.path} {name}"
-
-
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_memtend_command_on_a_page_exists(path: Path) -> None:
-    known = {command.path.split(" ")[1] for command in commands()}
-    text = path.read_text(encoding="utf-8")
-    assert {word for word in re.findall(r"[`$/] ?(?:bin/)?memtend ([a-z]+)", text) if word not in known} == set()
-
-
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_link_leads_somewhere(path: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
-        assert "://" in target or (path.parent / target).exists(), target
-
-
-def test_the_readme_shows_the_example_that_runs() -> None:
-    (shown,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert shown == (ROOT / "docs" / "examples" / "store_and_search.py").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_every_example_says_what_it_shows(path: Path) -> None:
-    assert path.read_text(encoding="utf-8").startswith('"""')
-
-
-def test_the_map_names_every_folder_of_the_rooms() -> None:
-    tree = page("tree.md")
-    for path in {path.relative_to(ROOT).parent for path in tree_files() if path.name == "__init__.py"}:
-        if path.parts[0] in ROOMS and len(path.parts) == 2:
-            room = path.parts[0]
-            assert f"{path.name}/" in tree, f"{room}/{path.name}"
-
-
-def test_every_place_on_the_map_exists() -> None:
-    for place in re.findall(r"`([a-z_]+/[\w/.]*)`", page("tree.md")):
-        assert (ROOT / place).exists() or (ROOT / "memcore" / place).exists(), place
-
-
-def test_every_queue_and_every_job_stands_on_its_page_with_its_limits() -> None:
-    text = page("queues-and-jobs.md")
-    takers = {queue: group.name for group in GROUPS.values() for queue in group.queues}
-    for queue in Queue:
-        assert f"| `{queue}` | {takers[queue]} worker |" in text
-    for group in GROUPS.values():
-        row = f"| `{group.name}` | {group.pool} | {group.concurrency} | {group.visibility.total_seconds():.0f} |"
-        assert row in text, row
-    for job in all_jobs():
-        soft, hard = (limit.total_seconds() for limit in (job.limits.soft, job.limits.hard))
-        row = f"| `{job.name}` | `{job.queue}` | {soft:.0f} | {hard:.0f} | {job.limits.attempts} |"
-        assert row in text, row
-
-
 def test_every_call_of_the_store_server_stands_on_its_page_and_no_other() -> None:
     store = cast("Store", None)
     routes: list[Any] = [route for calls in (CollectionCalls, ReadCalls, WriteCalls) for route in calls(store).routes()]
     answered = {(method, route.path) for route in routes for method in route.methods - {"HEAD"}}
-    told = set(re.findall(r"^\| (GET|PUT|POST|PATCH|DELETE) \| `(/[^`]+)` \|$", page("store-server.md"), re.MULTILINE))
-    assert told == answered
+    page = text_of(DOCS / "explanation" / "store-server.md")
+    assert set(re.findall(r"^\| (GET|PUT|POST|PATCH|DELETE) \| `(/[^`]+)` \|$", page, re.MULTILINE)) == answered

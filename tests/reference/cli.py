@@ -1,17 +1,14 @@
-"""The part of docs/cli.md that follows from the code: ``python tests/cli_reference.py`` writes it anew."""
+"""docs/reference/cli.md: every command with its arguments and options, read off the command line itself."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import typer
-from repository import ROOT
 
 from ops.cli.main import build
-
-#: Where the reference stands; everything up to the mark is written by hand.
-PAGE = ROOT / "docs" / "cli.md"
-MARK = "<!-- From here on: python tests/cli_reference.py -->\n"
+from reference.page import Page
 
 
 @dataclass(frozen=True)
@@ -24,6 +21,7 @@ class Command:
     options: tuple[tuple[str, str], ...]
 
 
+@cache
 def commands() -> tuple[Command, ...]:
     """Return every command of the command line, groups resolved."""
     return tuple(_walk(typer.main.get_command(build()), "memtend"))
@@ -78,5 +76,4 @@ def _one_line(text: str | None) -> str:
     return " ".join((text or "").split())
 
 
-if __name__ == "__main__":
-    PAGE.write_text(PAGE.read_text(encoding="utf-8").partition(MARK)[0] + MARK + "\n" + reference(), encoding="utf-8")
+PAGE = Page(name="cli.md", generate=reference)

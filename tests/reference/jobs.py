@@ -1,0 +1,96 @@
+"""docs/reference/jobs.md: queues, groups of workers, jobs with their limits, and payloads."""
+
+from collections.abc import Mapping
+
+from memcore.frozen import Frozen
+from memcore.jobs.distill_payload import DistillPayload
+from memcore.jobs.experience_payload import CompressPayload, ExperiencePayload
+from memcore.jobs.finetune_payload import FineTunePayload
+from memcore.jobs.names import TaskName
+from memcore.jobs.payload import Payload
+from memcore.jobs.payloads import MAX_MESSAGE_BYTES, MAX_PAYLOAD_BYTES, MaintenancePayload, StoreItem, StorePayload
+from memcore.jobs.queues import Queue
+from memcore.jobs.reindex_payload import ReindexPayload
+from memcore.jobs.skill_payloads import AppliedPayload, EvolvePayload, LessonPayload
+from memcore.jobs.synthesis_payload import SynthesisPayload
+from memcore.jobs.use_payload import Use, UsePayload
+from reference.docstrings import field_sentences, member_sentences, summary
+from reference.page import Page, table
+from reference.types import field_types
+from workers.app import all_jobs
+from workers.groups import GROUPS
+
+#: What each job's message carries; the jobs that are missing here carry nothing.
+PAYLOADS: Mapping[TaskName, type[Payload]] = {
+    TaskName.STORE: StorePayload,
+    TaskName.MAINTAIN: MaintenancePayload,
+    TaskName.SYNTHESIZE: SynthesisPayload,
+    TaskName.USE: UsePayload,
+    TaskName.RECORD: ExperiencePayload,
+    TaskName.DISTILL: DistillPayload,
+    TaskName.COMPRESS: CompressPayload,
+    TaskName.DRAW: LessonPayload,
+    TaskName.EVOLVE: EvolvePayload,
+    TaskName.APPLIED: AppliedPayload,
+    TaskName.REINDEX: ReindexPayload,
+    TaskName.FINETUNE: FineTunePayload,
+}
+
+_MIB = 1_048_576
+
+
+def reference() -> str:
+    """Return the tables of queues, workers and jobs, then the payloads."""
+    chapters = ["## Queues", _queues(), "## Workers", _workers(), "## Jobs", _jobs(), "## Payloads", _sizes()]
+    shown: list[tuple[str, type[Frozen]]] = [
+        *((f"`{job.name}`", PAYLOADS[job.name]) for job in all_jobs() if job.name in PAYLOADS),
+        ("An item of `memory.store.write`", StoreItem),
+        ("A use of `memory.use.record`", Use),
+    ]
+    chapters += [f"### {title}\n\n{summary(model)}\n\n{_fields(model)}" for title, model in shown]
+    return "\n\n".join(chapters)
+
+
+def _queues() -> str:
+    told = member_sentences(Queue)
+    takers = {queue: group.name for group in GROUPS.values() for queue in group.queues}
+    rows = [(f"`{queue}`", takers[queue], told[queue.name]) for queue in Queue]
+    return table(("queue", "worker", "what waits there"), rows)
+
+
+def _workers() -> str:
+    rows = [
+        (f"`{group.name}`", group.pool, str(group.concurrency), f"{group.visibility.total_seconds():.0f}")
+        for group in GROUPS.values()
+    ]
+    return table(("worker", "pool", "jobs at a time", "a dead worker's message comes back after, s"), rows)
+
+
+def _jobs() -> str:
+    rows = []
+    for job in all_jobs():
+        soft, hard = (limit.total_seconds() for limit in (job.limits.soft, job.limits.hard))
+        again = "the ledger or beat" if job.is_repeated else "a dead letter"
+        row = (f"`{job.name}`", f"`{job.queue}`", f"{soft:.0f}", f"{hard:.0f}", str(job.limits.attempts), again)
+        rows.append(row)
+    return table(("job", "queue", "soft limit, s", "hard limit, s", "attempts", "given up, it is kept by"), rows)
+
+
+def _sizes() -> str:
+    return (
+        f"A payload has at most {MAX_PAYLOAD_BYTES // _MIB} MiB, a message on the broker at most "
+        f"{MAX_MESSAGE_BYTES // _MIB} MiB. `company` is part of every payload; a worker refuses another company's."
+    )
+
+
+def _fields(model: type[Frozen]) -> str:
+    told, types = field_sentences(model), field_types(model)
+    rows = [
+        (f"`{name}`", *types[name], "yes" if field.is_required() else "", told.get(name, ""))
+        for name, field in model.model_fields.items()
+        if name != "company"
+    ]
+    return table(("field", "type", "limits", "required", "what it is"), rows)
+
+
+PAGE = Page(name="jobs.md", generate=reference)
