@@ -4,6 +4,7 @@ import atexit
 import logging
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,17 @@ from ledgers import copied_urls, sqlite_urls
 
 from memcore.ledger.migrate import migrate
 from memcore.ledger.urls import LedgerUrls
+
+# Compiled once, not by each of the processes that the tests start: an image for containers often switches this off.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# In memory where there is room: databases and stores wait for the disk at every commit, and here no power is ever cut.
+_IN_MEMORY = Path("/dev/shm")  # noqa: S108  # pytest makes a private folder inside it
+_ROOM = 6 * 1024**3
+if "TMPDIR" not in os.environ and _IN_MEMORY.is_dir() and shutil.disk_usage(_IN_MEMORY).free > _ROOM:
+    os.environ["TMPDIR"] = str(_IN_MEMORY)
+    tempfile.tempdir = None
 
 # mem0 reads these once, when any test imports it first: without them it would call home and write to the home folder.
 os.environ["MEM0_TELEMETRY"] = "False"
