@@ -1,6 +1,7 @@
 """What every test process must know before anything else is imported, and the servers and files that all may share."""
 
 import atexit
+import gc
 import logging
 import os
 import shutil
@@ -44,6 +45,16 @@ settings.register_profile(
 )
 settings.register_profile("search", settings.get_profile("same"), derandomize=False, max_examples=1_000)
 settings.load_profile("same")
+
+
+# What is imported and collected stays to the end: the collector need not look at it while it grows, nor ever after.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage again, of the tests alone."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
