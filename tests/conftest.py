@@ -14,6 +14,7 @@ import pytest
 from databases import postgres_server
 from hypothesis import HealthCheck, settings
 from ledgers import copied_urls, sqlite_urls
+from thorough import THOROUGH
 
 from memcore.ledger.migrate import migrate
 from memcore.ledger.urls import LedgerUrls
@@ -39,12 +40,16 @@ for _name in [name for name in os.environ if name.startswith("MEMTEND_") and not
     del os.environ[_name]
 
 # Every run tries the same examples, so that a change and nothing else makes a test fail, and no example is too slow for
-# a busy machine. To search for new examples: pytest --hypothesis-profile=search
+# a busy machine. `make test-thorough` searches for new ones; the numbers are those of properties that name none.
 settings.register_profile(
-    "same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    "same",
+    derandomize=True,
+    deadline=None,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.register_profile("search", settings.get_profile("same"), derandomize=False, max_examples=1_000)
-settings.load_profile("same")
+settings.load_profile("search" if THOROUGH else "same")
 
 
 # What is imported and collected stays to the end: the collector need not look at it while it grows, nor ever after.

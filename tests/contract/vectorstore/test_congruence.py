@@ -9,6 +9,7 @@ import pytest
 from qdrant_client import QdrantClient
 from qdrant_client import models as m
 from servers import store_server
+from thorough import sized
 from twins import NAME, Twins, same_ranking, same_records
 
 
@@ -55,7 +56,7 @@ def test_points_come_back_alike(worn: Twins) -> None:
 
 
 def test_counts_and_pages_agree(worn: Twins) -> None:
-    for _ in range(40):
+    for _ in range(sized(12, thorough=40)):
         condition = worn.filter()
         ours, theirs = worn.ask("count", count_filter=condition)
         assert ours == theirs, condition
@@ -96,7 +97,7 @@ def test_searches_agree(worn: Twins) -> None:
     held = [
         one.id for one in worn.local.scroll(NAME, m.Filter(must=[m.HasVectorCondition(has_vector="")]), limit=50)[0]
     ]
-    for _ in range(20):
+    for _ in range(sized(8, thorough=20)):
         condition, limit = worn.maybe_filter(), dice.randint(1, 12)
         corpus = m.IdfCorpusParams(corpus=m.Filter(must=[worn.condition()]))
         dense: Any = worn.vector()
@@ -127,7 +128,7 @@ def test_searches_agree(worn: Twins) -> None:
 
 def test_keyword_searches_agree_on_points_written_once(fresh: Twins) -> None:
     """Qdrant's collection-wide IDF goes on counting replaced points until a vacuum; local mode never counts them."""
-    for _ in range(30):
+    for _ in range(sized(12, thorough=30)):
         lexical, condition = fresh.sparse(), fresh.maybe_filter()
         same_ranking(*fresh.search(query=lexical, using="bm25", query_filter=condition, limit=8))
         stage = m.Prefetch(query=fresh.vector(), limit=12, filter=fresh.maybe_filter())
@@ -139,7 +140,7 @@ def test_keyword_searches_agree_on_points_written_once(fresh: Twins) -> None:
 def test_fusions_agree(worn: Twins) -> None:
     """A tie inside a prefetch leaves ranks open, so only prefetches without ties are compared."""
     compared = 0
-    for _ in range(40):
+    for _ in range(sized(16, thorough=40)):
         condition = worn.maybe_filter()
         stages = [
             m.Prefetch(query=worn.vector(), limit=50),
@@ -155,7 +156,7 @@ def test_fusions_agree(worn: Twins) -> None:
             m.RrfQuery(rrf=m.Rrf(k=10, weights=[3.0, 1.0])),
         ):
             same_ranking(*worn.search(prefetch=stages, query=fusion, query_filter=condition, limit=50))
-    assert compared > 10
+    assert compared > sized(4, thorough=10)
 
 
 def _has_ties(client: QdrantClient, stage: m.Prefetch) -> bool:

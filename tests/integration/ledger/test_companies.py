@@ -17,6 +17,7 @@ from memories import DAWN
 from org_facts import GRACE, request
 from proposals import ADA as PERSON
 from proposals import proposal
+from thorough import examples
 from traces import trajectory
 
 from memcore import ids
@@ -334,7 +335,7 @@ def test_every_call_of_the_ledger_that_names_a_company_is_tried(ledger: Ledger) 
 
 
 @pytest.mark.timeout(900)
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(3), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_what_a_company_does_changes_nothing_of_another(
     ledger: Ledger, clock: StoppedClock, data: st.DataObject

@@ -9,6 +9,7 @@ from faults import Crash, Faults
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from night_world import AGENT, COMPANY, START, MakeWorld, World, memory, uid
+from thorough import examples
 
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.record import Lineage, MemoryRecord
@@ -285,7 +286,7 @@ SCOPES = st.none() | st.sampled_from("abc")
 MOMENTS = st.integers(0, 5).map(lambda hours: START - timedelta(hours=hours))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     sessions=st.dictionaries(st.sampled_from("abc"), MOMENTS),
     projects=st.dictionaries(st.sampled_from("abc"), MOMENTS),
