@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import typer
@@ -24,6 +25,7 @@ class Command:
     options: tuple[tuple[str, str], ...]
 
 
+@cache
 def commands() -> tuple[Command, ...]:
     """Return every command of the command line, groups resolved."""
     return tuple(_walk(typer.main.get_command(build()), "memtend"))
