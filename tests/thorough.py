@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 #: Set by `make test-thorough`.
 THOROUGH = os.environ.get("MEMTEND_TEST_THOROUGH") == "1"
 
@@ -17,3 +19,8 @@ def sized(quick: int, *, thorough: int) -> int:
 def examples(quick: int) -> int:
     """Return how many examples a property tries that is dear, and therefore names a number of its own."""
     return _SEARCH * quick if THOROUGH else quick
+
+
+def only_thorough(*, because: str) -> pytest.MarkDecorator:
+    """Leave a test to `make test-thorough`, and say why that is enough."""
+    return pytest.mark.skipif(not THOROUGH, reason=f"MEMTEND_TEST_THOROUGH is not 1: {because}")
