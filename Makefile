@@ -22,7 +22,7 @@ REPORTS := build/tests
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-finetune up test test-fast lint format types docs docs-serve reference bench bench-consolidation bench-finetune bench-retrieval chaos clean measure test-finetune
+.PHONY: help setup demo demo-finetune up test test-fast test-thorough lint format types docs docs-serve reference bench bench-consolidation bench-finetune bench-retrieval chaos clean measure test-finetune
 
 help:  ## Show this list.
 	@echo "memtend: make TARGET"
@@ -44,10 +44,15 @@ test: lint  ## Check the code, then run every test, those with real processes an
 	@mkdir -p $(REPORTS)
 	$(BIN)/python -m pytest tests/unit tests/contract -n 2 --dist worksteal --junitxml=$(REPORTS)/1-fast.xml
 	$(BIN)/python -m pytest tests/integration -n 2 --dist worksteal --junitxml=$(REPORTS)/2-integration.xml
-	$(BIN)/python -m pytest tests/acceptance --junitxml=$(REPORTS)/3-acceptance.xml
+	$(BIN)/python -m pytest tests/acceptance -n 3 --dist loadfile --junitxml=$(REPORTS)/3-acceptance.xml
 	@$(BIN)/python tests/tally.py $(REPORTS)
 
-test-fast: $(VENV)/.dev  ## Run the tests of plain functions and of every implementation: two minutes and a half.
+test-thorough: export MEMTEND_TEST_THOROUGH := 1
+test-thorough: $(VENV)/.dev  ## Run every test at full size, and search for examples that break a property (an hour or two).
+	$(BIN)/python -m pytest tests/unit tests/contract tests/integration -n 2 --dist worksteal -o timeout=3600
+	$(BIN)/python -m pytest tests/acceptance
+
+test-fast: $(VENV)/.dev  ## Run the tests of plain functions and of every implementation: one minute.
 	$(BIN)/python -m pytest tests/unit tests/contract -n 2 --dist worksteal
 
 lint: $(VENV)/.dev types  ## Check style, types and the arrows between the rooms; change nothing.

@@ -1,9 +1,11 @@
 """What every test process must know before anything else is imported, and the servers and files that all may share."""
 
 import atexit
+import gc
 import logging
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +14,21 @@ import pytest
 from databases import postgres_server
 from hypothesis import HealthCheck, settings
 from ledgers import copied_urls, sqlite_urls
+from thorough import THOROUGH
 
 from memcore.ledger.migrate import migrate
 from memcore.ledger.urls import LedgerUrls
+
+# Compiled once, not by each of the processes that the tests start: an image for containers often switches this off.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# In memory where there is room: databases and stores wait for the disk at every commit, and here no power is ever cut.
+_IN_MEMORY = Path("/dev/shm")  # noqa: S108  # pytest makes a private folder inside it
+_ROOM = 6 * 1024**3
+if "TMPDIR" not in os.environ and _IN_MEMORY.is_dir() and shutil.disk_usage(_IN_MEMORY).free > _ROOM:
+    os.environ["TMPDIR"] = str(_IN_MEMORY)
+    tempfile.tempdir = None
 
 # mem0 reads these once, when any test imports it first: without them it would call home and write to the home folder.
 os.environ["MEM0_TELEMETRY"] = "False"
@@ -26,12 +40,26 @@ for _name in [name for name in os.environ if name.startswith("MEMTEND_") and not
     del os.environ[_name]
 
 # Every run tries the same examples, so that a change and nothing else makes a test fail, and no example is too slow for
-# a busy machine. To search for new examples: pytest --hypothesis-profile=search
+# a busy machine. `make test-thorough` searches for new ones; the numbers are those of properties that name none.
 settings.register_profile(
-    "same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    "same",
+    derandomize=True,
+    deadline=None,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.register_profile("search", settings.get_profile("same"), derandomize=False, max_examples=1_000)
-settings.load_profile("same")
+settings.load_profile("search" if THOROUGH else "same")
+
+
+# What is imported and collected stays to the end: the collector need not look at it while it grows, nor ever after.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage again, of the tests alone."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,6 @@ from qdrant_client import QdrantClient
 from qdrant_client import models as m
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-NAME = "congruent"
 NOT_FOUND = 404
 SIZE = 6
 WORDS = ["amber", "basalt", "cedar", "dune", "ember"]
@@ -31,9 +30,10 @@ INDEXES: dict[str, m.PayloadSchemaType] = {
 
 
 class Twins:
-    """Two clients that are told the same and asked the same."""
+    """Two clients that are told the same and asked the same, about a collection of their own."""
 
-    def __init__(self, server: QdrantClient, local: QdrantClient, dice: random.Random) -> None:
+    def __init__(self, server: QdrantClient, local: QdrantClient, dice: random.Random, *, name: str) -> None:
+        self.name = name
         self.server, self.local, self.dice = server, local, dice
         self.ids: list[m.ExtendedPointId] = [
             *range(20),
@@ -42,9 +42,9 @@ class Twins:
 
     def create(self, distance: m.Distance) -> None:
         for client in (self.server, self.local):
-            client.delete_collection(NAME)
+            client.delete_collection(self.name)
             client.create_collection(
-                NAME,
+                self.name,
                 vectors_config={
                     "": m.VectorParams(size=SIZE, distance=distance),
                     "image": m.VectorParams(size=3, distance=m.Distance.DOT),
@@ -57,7 +57,7 @@ class Twins:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="Payload indexes have no effect")
                 for field, kind in INDEXES.items():
-                    client.create_payload_index(NAME, field, kind)
+                    client.create_payload_index(self.name, field, kind)
 
     def do(self, change: Callable[[QdrantClient], Any]) -> None:
         """Change both; what one refuses, the other must refuse too."""
@@ -65,7 +65,7 @@ class Twins:
 
     def ask(self, call: str, **arguments: Any) -> tuple[Any, Any]:
         """Call a method of both and return both answers."""
-        server, local = (getattr(client, call)(NAME, **arguments) for client in (self.server, self.local))
+        server, local = (getattr(client, call)(self.name, **arguments) for client in (self.server, self.local))
         return server, local
 
     def search(self, **arguments: Any) -> tuple[list[m.ScoredPoint], list[m.ScoredPoint]]:
@@ -168,7 +168,7 @@ class Twins:
 
     def fill(self, ids: Sequence[m.ExtendedPointId]) -> None:
         points = [self.point(one) for one in ids]
-        self.do(lambda client: client.upsert(NAME, points))
+        self.do(lambda client: client.upsert(self.name, points))
 
     def change(self) -> None:
         dice, ids = self.dice, self.dice.sample(self.ids, self.dice.randint(3, 8))
@@ -189,21 +189,21 @@ class Twins:
             m.ClearPayloadOperation(clear_payload=m.FilterSelector(filter=guard)),
         ]
         changes: list[Callable[[QdrantClient], Any]] = [
-            lambda c: c.upsert(NAME, points),
-            lambda c: c.upsert(NAME, points),
-            lambda c: c.upsert(NAME, batch),
-            lambda c: c.upsert(NAME, points, update_mode=mode),
-            lambda c: c.upsert(NAME, points, update_filter=guard),
-            lambda c: c.update_vectors(NAME, vectors),
-            lambda c: c.delete_vectors(NAME, ["bm25"], selector),
-            lambda c: c.set_payload(NAME, payload, selector),
-            lambda c: c.set_payload(NAME, {"n": 9}, selector, key="deep"),
-            lambda c: c.overwrite_payload(NAME, payload, selector),
-            lambda c: c.delete_payload(NAME, keys, selector),
-            lambda c: c.clear_payload(NAME, selector),
-            lambda c: c.delete(NAME, m.PointIdsList(points=[*ids[:3]])),
-            lambda c: c.delete(NAME, m.Filter(must=[m.Filter(must=m.HasIdCondition(has_id=ids)), guard])),
-            lambda c: c.batch_update_points(NAME, operations),
+            lambda c: c.upsert(self.name, points),
+            lambda c: c.upsert(self.name, points),
+            lambda c: c.upsert(self.name, batch),
+            lambda c: c.upsert(self.name, points, update_mode=mode),
+            lambda c: c.upsert(self.name, points, update_filter=guard),
+            lambda c: c.update_vectors(self.name, vectors),
+            lambda c: c.delete_vectors(self.name, ["bm25"], selector),
+            lambda c: c.set_payload(self.name, payload, selector),
+            lambda c: c.set_payload(self.name, {"n": 9}, selector, key="deep"),
+            lambda c: c.overwrite_payload(self.name, payload, selector),
+            lambda c: c.delete_payload(self.name, keys, selector),
+            lambda c: c.clear_payload(self.name, selector),
+            lambda c: c.delete(self.name, m.PointIdsList(points=[*ids[:3]])),
+            lambda c: c.delete(self.name, m.Filter(must=[m.Filter(must=m.HasIdCondition(has_id=ids)), guard])),
+            lambda c: c.batch_update_points(self.name, operations),
         ]
         self.do(dice.choice(changes))
 

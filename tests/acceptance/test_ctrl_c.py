@@ -7,6 +7,7 @@ import psutil
 import pytest
 from holdings import jobs_in_hand, jobs_waiting, memory_ids
 from stacks import running_stack, wait_until
+from thorough import sized
 
 from memcore.client import MemoryClient
 from memcore.errors import MemoryConnectionError
@@ -18,7 +19,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(400)]
 BACKLOG = 300
 
 #: Batches of 25 that the client sends in all; it is still sending when Ctrl-C is pressed.
-BATCHES = 200
+BATCHES = sized(100, thorough=200)
 
 
 def test_ctrl_c_under_load_loses_nothing(tmp_path: Path) -> None:

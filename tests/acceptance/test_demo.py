@@ -9,6 +9,7 @@ import psutil
 import pytest
 from language_models import stub_llm
 from stacks import clean_environ
+from thorough import only_thorough
 
 from memcore.programs import program_argv
 from ops.demo.fleet import NEWCOMER, SHARED_FAILURE, agents, traces
@@ -101,6 +102,7 @@ def assert_learned(told: str) -> None:
     line(asked, rf"^\$ memtend skills list .*\n  state .*\n  active .* Odile .*{published}$")
 
 
+@only_thorough(because="the demo's other story costs another stack, and its lines have tests of their own")
 def test_with_a_model_of_which_nothing_comes_it_says_so_and_ends_well(tmp_path: Path) -> None:
     with stub_llm() as model:
         model.order(Scripted(fault=Fault.OTHER_JSON, times=None))

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import pytest
 from holdings import history_events, jobs_in_hand, memory_ids
 from stacks import StackAddress, running_stack, wait_until
+from thorough import sized
 from traces import trace
 
 from memcore.client import DistillReceipt, MemoryClient
@@ -20,11 +21,11 @@ from ops.cli.session import ledger_of
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
 
 #: Traces of the fleet, dealt to so many agents.
-TRACES = 2_000
+TRACES = sized(600, thorough=2_000)
 AGENTS = 20
 
 #: Traces captured when the worker is stopped in the middle of its work, and sent before it is killed.
-BEFORE = 200
+BEFORE = sized(60, thorough=200)
 
 #: What ended long ago is kept no longer.
 NOW = datetime.now(UTC)
@@ -61,7 +62,7 @@ def experience_ids(ledger: Ledger, company: str) -> Counter[str]:
     return found
 
 
-def test_a_worker_killed_in_the_middle_of_2000_traces_loses_none_and_doubles_none(stack: StackAddress) -> None:
+def test_a_worker_killed_in_the_middle_of_many_traces_loses_none_and_doubles_none(stack: StackAddress) -> None:
     settings, company, part = stack.settings, stack.settings.company, "worker-store"
     pid, restarts = stack.pid(part), stack.restarts(part)
     assert pid is not None

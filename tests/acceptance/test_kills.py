@@ -14,6 +14,7 @@ from clients import ClientProcess
 from holdings import history_events, jobs_in_hand, jobs_waiting, memory_ids
 from repository import ROOT
 from stacks import StackAddress, clean_environ, running_stack, wait_until
+from thorough import sized
 
 from memcore.client import MemoryClient
 from memcore.client.envelope import ImportRecord
@@ -28,10 +29,10 @@ from ops.demo.balance import balance
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
 
 #: Memories that one round sends, through several client processes at once.
-ROUND = 2_500
+ROUND = sized(1_000, thorough=2_500)
 
 #: Memories that must not be acknowledged yet when the signal is sent.
-BACKLOG = 500
+BACKLOG = sized(200, thorough=500)
 
 #: Memories of the agent whose night is interrupted; most are past their retention.
 NIGHT_SIZE = 1_500

@@ -16,6 +16,7 @@ from holdings import history_events, memory_ids
 from language_models import StubLLM, stub_llm
 from skill_rules import problems_of
 from stacks import StackAddress, running_stack, wait_until
+from thorough import sized
 from traces import trace
 
 from memcore.client import MemoryClient
@@ -28,10 +29,10 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
 AGENTS = ("ada", "bob", "cleo")
 
 #: Tasks of the fleet: of six, four fail, one goes well with tools, and one goes well and says too little.
-TASKS = 60
+TASKS = sized(24, thorough=60)
 
 #: Lessons drawn when the model falls silent and the worker is killed.
-BEFORE = 6
+BEFORE = sized(3, thorough=6)
 
 #: What ended long ago is kept no longer.
 NOW = datetime.now(UTC)

@@ -6,13 +6,14 @@ import pytest
 from commands import CommandLine
 from reindex_load import constant_load, filled, kill_night, lost
 from stacks import running_stack, wait_until
+from thorough import sized
 
 from memcore.ledger.ledger import Ledger
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(1200)]
 
 #: Memories that are there before: with the embedder of the test some seconds of work.
-MEMORIES = 800
+MEMORIES = sized(500, thorough=800)
 
 
 def test_a_reindex_under_load_loses_nothing_and_outlives_its_worker(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from stacks import clean_environ, quick_stack, wait_until
+from thorough import sized
 
 from memcore.config.settings import Settings
 from memcore.jobs.names import TaskName
@@ -20,7 +21,7 @@ from workers.app import create_app
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
 
-AGENTS = [f"agent-{number:02}" for number in range(40)]
+AGENTS = [f"agent-{number:02}" for number in range(sized(16, thorough=40))]
 
 #: The stack's own beat: it does not tick while the test lasts, so that whatever ticks is ours.
 NEVER_SECONDS = 3_600.0

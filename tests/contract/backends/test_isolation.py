@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from memories import DAWN, NOW, new_agent, record
 from org_facts import GRACE, request
+from thorough import examples
 from trespasses import CALLS, PROTOCOLS, Trespass, calls_of, check
 
 from memcore.backends.factory import WorkerBackend
@@ -83,7 +84,7 @@ def test_every_call_of_the_protocols_is_tried() -> None:
     assert {name for name, _, _ in CALLS} == calls_of(PROTOCOLS)
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(3), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 async def test_no_call_of_a_stranger_shows_counts_or_changes_anything(
     backend: WorkerBackend, other_company: WorkerBackend, data: st.DataObject

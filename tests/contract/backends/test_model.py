@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from memories import DAWN, NOW, new_agent, record
 from scans import order, scanned
+from thorough import examples
 
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.record import Lineage, MemoryRecord
@@ -89,7 +90,9 @@ def matches(where: Where, one: MemoryRecord) -> bool:
 
 
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(15),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
 async def test_every_backend_does_what_the_model_does(backend: WorkerBackend, data: st.DataObject) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from publications import Sharing, told
+from thorough import examples
 
 from memcore.models import MemoryMetadata, MemoryQuery
 
@@ -29,7 +30,7 @@ class Model:
         return there
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, data=st.data())
 async def test_each_version_is_what_the_model_says(backend: Sharing, steps: list[Any], data: st.DataObject) -> None:
     # One log for all examples: each has a tag of its own, and counts from where it began.

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Generator
+from contextlib import contextmanager
 from itertools import product
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 from qdrant_client import QdrantClient
 from qdrant_client import models as m
 from servers import store_server
-from twins import NAME, Twins, same_ranking, same_records
+from thorough import sized
+from twins import Twins, same_ranking, same_records
 
 
 @pytest.fixture(scope="module")
@@ -20,12 +22,20 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[QdrantClient]:
         client.close()
 
 
-@pytest.fixture(params=list(zip(m.Distance, range(4), strict=True)), ids=lambda it: f"{it[0].value}-{it[1]}")
-def fresh(request: pytest.FixtureRequest, server: QdrantClient) -> Generator[Twins]:
-    """Forty points, each written once."""
-    distance, seed = request.param
+@pytest.fixture(
+    scope="module", params=list(zip(m.Distance, range(4), strict=True)), ids=lambda it: f"{it[0].value}-{it[1]}"
+)
+def kind(request: pytest.FixtureRequest) -> tuple[m.Distance, int]:
+    """A distance, and the seed of everything that is random."""
+    found: tuple[m.Distance, int] = request.param
+    return found
+
+
+@contextmanager
+def filled(server: QdrantClient, kind: tuple[m.Distance, int], name: str) -> Generator[Twins]:
+    distance, seed = kind
     local = QdrantClient(":memory:")
-    pair = Twins(server, local, random.Random(seed))
+    pair = Twins(server, local, random.Random(seed), name=name)
     pair.create(distance)
     pair.fill(pair.ids)
     yield pair
@@ -33,12 +43,27 @@ def fresh(request: pytest.FixtureRequest, server: QdrantClient) -> Generator[Twi
 
 
 @pytest.fixture
-def worn(fresh: Twins) -> Twins:
-    """The same after many changes of every kind, and some points written anew."""
-    for _ in range(30):
-        fresh.change()
-    fresh.fill(fresh.dice.sample(fresh.ids, 15))
-    return fresh
+def fresh(server: QdrantClient, kind: tuple[m.Distance, int]) -> Generator[Twins]:
+    """Forty points, each written once."""
+    with filled(server, kind, "fresh") as pair:
+        yield pair
+
+
+@pytest.fixture(scope="module")
+def changed(server: QdrantClient, kind: tuple[m.Distance, int]) -> Generator[Twins]:
+    """The same after many changes of every kind, and some points written anew; it is only asked."""
+    with filled(server, kind, "changed") as pair:
+        for _ in range(30):
+            pair.change()
+        pair.fill(pair.dice.sample(pair.ids, 15))
+        yield pair
+
+
+@pytest.fixture
+def worn(changed: Twins, kind: tuple[m.Distance, int]) -> Twins:
+    """What was changed, and dice that no other test has thrown."""
+    changed.dice.seed(kind[1])
+    return changed
 
 
 def test_points_come_back_alike(worn: Twins) -> None:
@@ -55,18 +80,18 @@ def test_points_come_back_alike(worn: Twins) -> None:
 
 
 def test_counts_and_pages_agree(worn: Twins) -> None:
-    for _ in range(40):
+    for _ in range(sized(12, thorough=40)):
         condition = worn.filter()
         ours, theirs = worn.ask("count", count_filter=condition)
         assert ours == theirs, condition
-        same_records(*(_all_pages(client, condition) for client in (worn.server, worn.local)))
+        same_records(*(_all_pages(client, worn.name, condition) for client in (worn.server, worn.local)))
 
 
-def _all_pages(client: QdrantClient, condition: m.Filter) -> list[m.Record]:
+def _all_pages(client: QdrantClient, name: str, condition: m.Filter) -> list[m.Record]:
     found: list[m.Record] = []
     offset: Any = None
     while True:
-        page, offset = client.scroll(NAME, condition, limit=7, offset=offset)
+        page, offset = client.scroll(name, condition, limit=7, offset=offset)
         found += page
         if offset is None:
             return found
@@ -93,10 +118,9 @@ def test_facets_agree(worn: Twins) -> None:
 
 def test_searches_agree(worn: Twins) -> None:
     dice = worn.dice
-    held = [
-        one.id for one in worn.local.scroll(NAME, m.Filter(must=[m.HasVectorCondition(has_vector="")]), limit=50)[0]
-    ]
-    for _ in range(20):
+    has_dense = m.Filter(must=[m.HasVectorCondition(has_vector="")])
+    held = [one.id for one in worn.local.scroll(worn.name, has_dense, limit=50)[0]]
+    for _ in range(sized(8, thorough=20)):
         condition, limit = worn.maybe_filter(), dice.randint(1, 12)
         corpus = m.IdfCorpusParams(corpus=m.Filter(must=[worn.condition()]))
         dense: Any = worn.vector()
@@ -127,7 +151,7 @@ def test_searches_agree(worn: Twins) -> None:
 
 def test_keyword_searches_agree_on_points_written_once(fresh: Twins) -> None:
     """Qdrant's collection-wide IDF goes on counting replaced points until a vacuum; local mode never counts them."""
-    for _ in range(30):
+    for _ in range(sized(12, thorough=30)):
         lexical, condition = fresh.sparse(), fresh.maybe_filter()
         same_ranking(*fresh.search(query=lexical, using="bm25", query_filter=condition, limit=8))
         stage = m.Prefetch(query=fresh.vector(), limit=12, filter=fresh.maybe_filter())
@@ -139,13 +163,13 @@ def test_keyword_searches_agree_on_points_written_once(fresh: Twins) -> None:
 def test_fusions_agree(worn: Twins) -> None:
     """A tie inside a prefetch leaves ranks open, so only prefetches without ties are compared."""
     compared = 0
-    for _ in range(40):
+    for _ in range(sized(10, thorough=40)):
         condition = worn.maybe_filter()
         stages = [
             m.Prefetch(query=worn.vector(), limit=50),
             m.Prefetch(query=worn.vector(3), using="image", limit=50, filter=worn.maybe_filter()),
         ]
-        if any(_has_ties(worn.local, stage) for stage in stages):
+        if any(_has_ties(worn, stage) for stage in stages):
             continue
         compared += 1
         for fusion in (
@@ -155,10 +179,10 @@ def test_fusions_agree(worn: Twins) -> None:
             m.RrfQuery(rrf=m.Rrf(k=10, weights=[3.0, 1.0])),
         ):
             same_ranking(*worn.search(prefetch=stages, query=fusion, query_filter=condition, limit=50))
-    assert compared > 10
+    assert compared > sized(2, thorough=10)
 
 
-def _has_ties(client: QdrantClient, stage: m.Prefetch) -> bool:
+def _has_ties(pair: Twins, stage: m.Prefetch) -> bool:
     query: Any = stage.query
-    scores = [one.score for one in client.query_points(NAME, query=query, using=stage.using, limit=100).points]
+    scores = [one.score for one in pair.local.query_points(pair.name, query=query, using=stage.using, limit=100).points]
     return any(second - first < 1e-5 for first, second in zip(sorted(scores), sorted(scores)[1:], strict=False))

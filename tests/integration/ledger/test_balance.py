@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledgers import COMPANY, StoppedClock, make_booking
+from thorough import examples
 
 from memcore.ledger import Booking, Ledger
 
@@ -85,7 +86,9 @@ agents = iter(range(1_000_000))
 
 @given(sequence=steps)
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(12),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_the_journal_keeps_the_balance_of_its_model(
     ledger: Ledger, clock: StoppedClock, sequence: list[tuple[Any, ...]]

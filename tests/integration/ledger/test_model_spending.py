@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledgers import COMPANY, StoppedClock
+from thorough import examples
 
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.ledger.model_call import CallState, Caps, DaySpent, NewCall, Spent
@@ -90,7 +91,7 @@ def test_a_call_over_midnight_is_settled_on_the_day_that_it_began(ledger: Ledger
     assert ledger.spending.of(COMPANY, "ada", DAY + timedelta(days=1)).tokens == 0
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(5), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     sizes=st.lists(st.integers(min_value=1, max_value=60), min_size=8, max_size=24),
     used=st.lists(st.integers(min_value=0, max_value=60), min_size=24, max_size=24),

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledgers import COMPANY, StoppedClock
 from org_facts import GRACE, agent, request
+from thorough import examples
 
 from memcore.config.write_access import OrgFactCategory
 from memcore.errors import MemoryInputError
@@ -118,7 +119,7 @@ def test_names_that_no_database_keeps_write_nothing(ledger: Ledger) -> None:
     assert ledger.org.newest(COMPANY) == ()
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(operations=OPERATIONS)
 def test_a_snapshot_at_any_time_is_what_a_replay_of_the_log_gives(
     ledger: Ledger, clock: StoppedClock, operations: list[tuple[str, str | None, int]]

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledgers import COMPANY
 from memories import DAWN
+from thorough import examples
 from traces import trajectory
 
 from memcore import ids
@@ -147,7 +148,7 @@ def _pattern(kind: PatternKind, key: str | None, shows: list[Trajectory], expose
     return Pattern(kind=kind, key=str(key), occurrences=len(shows), agents=len(agents), exposure=len(exposed))
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(made=EXECUTIONS, min_confidence=st.sampled_from([0.0, 0.6, 0.75, 0.8, 1.0]))
 def test_the_database_counts_as_plain_python_does(ledger: Ledger, made: list[Any], min_confidence: float) -> None:
     for agent in "abc":

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledgers import COMPANY, StoppedClock
+from thorough import examples
 
 from memcore import ids
 from memcore.errors import MemoryInputError
@@ -106,7 +107,7 @@ def test_the_longest_unheard_is_told_first(ledger: Ledger, clock: StoppedClock) 
     assert ledger.skill_cycles.waiting(COMPANY, rung_before=LOST, limit=2) == (made[2],)
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(4), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(size=st.integers(1, 5))
 def test_pages_follow_each_other_newest_first(ledger: Ledger, size: int) -> None:
     for number in range(9):

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from ledgers import COMPANY
 from memories import DAWN
 from sqlalchemy import text
+from thorough import examples
 from traces import TRACES, trajectory
 
 from memcore.errors import MemoryInputError, MemoryRetrievalError
@@ -44,7 +45,7 @@ def test_what_comes_back_is_what_was_kept_to_the_last_character(ledger: Ledger) 
     assert ledger.trajectories.get(COMPANY, "full") == full
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(made=TRACES)
 def test_whatever_an_engine_sends_is_kept(ledger: Ledger, made: ExecutionTrace) -> None:
     one = Trajectory.of(made, trace_id=str(hash(made)), agent_id="ada")

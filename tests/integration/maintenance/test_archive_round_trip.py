@@ -12,6 +12,7 @@ from night_world import AGENT, COMPANY, START, MakeWorld, World, comparable, mem
 from pydantic import SecretStr
 from servers import store_server
 from shelving import put_on_shelf, shelf_of
+from thorough import examples
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.place import Mem0Place
@@ -76,7 +77,7 @@ def records(draw: st.DrawFn) -> list[MemoryRecord]:
     return [*made, memory(99, days_old=0, tags=["pinned"])]
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(filled=records(), data=st.data())
 async def test_what_goes_to_the_archive_and_comes_back_is_the_same(
     make_world: MakeWorld, filled: list[MemoryRecord], data: st.DataObject

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from faults import Crash, Faults
+from faults import Crash, Faults, crash_points
 from night_world import AGENT, COMPANY, MakeWorld, World, comparable, memory
 
 from memcore.config.archival import ArchivalConfig
@@ -92,7 +92,7 @@ async def test_a_crash_at_any_call_of_a_night_archives_exactly_what_it_deletes(m
     world = await _filled(make_world)
     go_back = world.keep()
 
-    for point in range(1, len(calls)):
+    for point in crash_points(calls):
         go_back()
         run = world.plan_run()
         await _crashed(world, run.run_id, Faults(point))
@@ -146,7 +146,7 @@ async def test_a_crash_at_any_call_of_a_restore_restores_all_the_same(make_world
     after, out = await world.snapshot(), _out(world)
     assert len(counted.calls) >= 12, "the scenario has become too small to mean anything"
 
-    for point in range(1, len(counted.calls)):
+    for point in crash_points(counted.calls):
         go_back()
         run = world.plan_run(kind="restore", scope_id=victim)
         await _crashed(world, run.run_id, Faults(point))

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from faults import Crash, Faults
+from faults import Crash, Faults, crash_points
 from night_world import AGENT, MakeWorld, World, memory
 
 from memcore.backends.where import Where
@@ -91,7 +91,7 @@ async def test_a_crash_at_any_call_of_a_night_loses_nothing_and_changes_nothing(
     go_back = world.keep()
 
     # A crash after a call is the crash before the next one.
-    for point in range(1, len(calls)):
+    for point in crash_points(calls):
         go_back()
         run = world.plan_run()
         await _crashed(world, run.run_id, Faults(point))
@@ -146,7 +146,7 @@ async def test_a_crash_at_any_call_of_an_undo_restores_everything_all_the_same(m
     night = await world.night()
     go_back = world.keep()
 
-    for point in range(1, len(calls)):
+    for point in crash_points(calls):
         go_back()
         run = world.plan_run(undo_of=night.run_id)
         await _crashed(world, run.run_id, Faults(point))

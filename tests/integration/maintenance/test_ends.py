@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import pytest
-from faults import Crash, Faults
+from faults import Crash, Faults, crash_points
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from night_world import AGENT, COMPANY, START, MakeWorld, World, memory, uid
+from thorough import examples
 
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.record import Lineage, MemoryRecord
@@ -265,7 +266,7 @@ async def test_a_crash_at_any_call_of_an_end_loses_nothing_and_ends_all_the_same
     assert len(after) == 3
     assert len(seen.calls) >= 15, "the scenario has become too small to mean anything"
 
-    for point in range(1, len(seen.calls)):
+    for point in crash_points(seen.calls):
         go_back()
         run = world.plan_run(kind="end_session", scope_id="s")
         faults = Faults(point)
@@ -285,7 +286,7 @@ SCOPES = st.none() | st.sampled_from("abc")
 MOMENTS = st.integers(0, 5).map(lambda hours: START - timedelta(hours=hours))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     sessions=st.dictionaries(st.sampled_from("abc"), MOMENTS),
     projects=st.dictionaries(st.sampled_from("abc"), MOMENTS),

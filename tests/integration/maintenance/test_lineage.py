@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from ledgers import copied_urls
 from night_world import AGENT, COMPANY, SHARED_MEMORY, World, memory, uid
 from oracles import Oracle
+from thorough import examples
 
 from memcore.backends.record import MemoryRecord
 from memcore.config.consolidation import ConsolidationConfig
@@ -62,7 +63,7 @@ def summaries(made_of: dict[str, tuple[str, ...]], memory_id: str) -> set[str]:
 
 @given(records=stores(most=16), policy=POLICIES, history=HISTORIES, untagged=st.booleans())
 @settings(
-    max_examples=12,
+    max_examples=examples(6),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledgers import copied_urls
 from night_world import AGENT, SHARED_MEMORY, MakeWorld, World, memory
+from thorough import examples
 
 from memcore.backends.record import MemoryRecord
 from memcore.config.archival import ArchivalConfig
@@ -25,7 +26,7 @@ STRATEGIES = ("simple", "condense", "none")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(records=stores(), policy=POLICIES, pruning=PRUNINGS, archives=st.booleans(), archived_after=st.integers(1, 30))
 @settings(
-    max_examples=20,
+    max_examples=examples(10),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )

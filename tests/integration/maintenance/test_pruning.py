@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ledgers import copied_urls
 from lesson_memories import lesson_memory
 from night_world import AGENT, COMPANY, SHARED_MEMORY, START, MakeWorld, World, memory
+from thorough import examples
 
 from memcore.backends.record import MemoryRecord
 from memcore.config.consolidation import ConsolidationConfig
@@ -97,7 +98,7 @@ LESSONS = st.lists(st.tuples(st.integers(0, 20), st.booleans(), st.integers(0, 2
 
 
 @given(lessons=LESSONS, most=st.integers(1, 8), hybrid=st.none() | st.integers(1, 20))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_night_leaves_exactly_as_many_as_the_policy_says(
     ledger_template: Path, tmp_path: Path, lessons: list[tuple[int, bool, int]], most: int, hybrid: int | None
 ) -> None:

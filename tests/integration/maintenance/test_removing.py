@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from faults import Crash, Faults
+from faults import Crash, Faults, crash_points
 from night_world import AGENT, COMPANY, MakeWorld, World, memory, uid
 
 from memcore.config.archival import ArchivalConfig
@@ -84,7 +84,7 @@ async def test_a_crash_at_any_call_removes_it_all_the_same(make_world: MakeWorld
     assert isinstance(await _watched(world, counted, run), Done)
     assert len(counted.calls) >= 8, "the scenario has become too small to mean anything"
 
-    for point in range(1, len(counted.calls)):
+    for point in crash_points(counted.calls):
         go_back()
         run = asked(world, 1)
         # Before a call, or after the one before it: both leave the same behind.

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from ledgers import copied_urls
 from night_world import AGENT, COMPANY, SHARED_MEMORY, World, memory, uid
 from oracles import Oracle
+from thorough import examples
 
 from memcore.backends.record import MemoryRecord
 from memcore.config.consolidation import ConsolidationConfig
@@ -25,7 +26,7 @@ from memcore.models import MemoryMetadata
 
 @given(records=stores(), policy=POLICIES, pruning=PRUNINGS)
 @settings(
-    max_examples=25,
+    max_examples=examples(12),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ledgers import copied_urls
 from night_world import SHARED_MEMORY, World, memory
 from oracles import Oracle
+from thorough import examples
 from undoing import live_and_remember, undo_and_check
 
 from memcore.backends.record import MemoryRecord
@@ -18,7 +19,7 @@ from memcore.config.consolidation import ConsolidationConfig
 
 @given(records=stores(), policy=POLICIES, history=HISTORIES, pick=st.integers(0, 99))
 @settings(
-    max_examples=25,
+    max_examples=examples(12),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )

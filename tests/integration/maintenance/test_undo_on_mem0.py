@@ -18,6 +18,7 @@ from night_world import COMPANY, SHARED_MEMORY, World
 from oracles import Oracle
 from pydantic import SecretStr
 from servers import store_server
+from thorough import examples
 from undoing import live_and_remember, undo_and_check
 
 from memcore.backends.mem0.backend import Mem0Backend
@@ -50,7 +51,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mem0Place]:
 
 @given(records=stores(most=12), policy=POLICIES, history=HISTORIES, pick=st.integers(0, 99))
 @settings(
-    max_examples=4,
+    max_examples=examples(2),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )

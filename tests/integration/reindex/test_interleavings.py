@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from memories import new_agent, record
 from reindex_world import Doom, ReindexWorld, side_of, watched_queries
+from thorough import examples
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.where import Where
@@ -151,7 +152,7 @@ async def _agree(world: ReindexWorld, all_known: list[Known], side: str) -> None
 
 @given(moments=st.lists(MOMENTS, min_size=2, max_size=6))
 @settings(
-    max_examples=12,
+    max_examples=examples(6),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )

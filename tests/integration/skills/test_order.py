@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledgers import StoppedClock, copied_urls
 from lessons import ANSWER, lesson
+from thorough import examples
 
 from memcore.execution_trace import Turn
 from memcore.ledger import Ledger
@@ -52,7 +53,7 @@ def outcome(folder: Path, template: Path, made: list[tuple[str, dict[str, Any]]]
         return report, [(each.approval_id, each.proposal) for each in fleet.proposed()]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(10))
 @given(made=EXECUTIONS, data=st.data())
 def test_the_same_executions_in_any_order_lead_to_the_same_proposals(
     ledger_template: Path, made: list[dict[str, Any]], data: st.DataObject

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memories import DAWN, StoppedClock, record
 from scans import order, scanned
+from thorough import examples
 
 from memcore.backends.composite.backend import CompositeBackend
 from memcore.backends.events import BackendEvent
@@ -208,7 +209,7 @@ async def test_marks_are_counted_in_every_child() -> None:
     assert await backend.delete_where(Where(agent_id="a", token="t")) == 3
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(25))
 @given(
     places=st.lists(st.tuples(st.sampled_from("lmr"), st.integers(0, 3)), max_size=30),
     limit=st.integers(1, 9),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from installed import declared
+from thorough import examples
 
 from memcore.embedding import wordllama_files
 from memcore.embedding.pooling import Pooling
@@ -114,7 +115,7 @@ def test_the_name_stands_for_these_exact_vectors(tempered: StaticEmbedder) -> No
     np.testing.assert_allclose(first, [0.0151421, -0.0674112, 0.0153546, 0.0295575], atol=1e-5)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(text=st.text(alphabet=st.characters(exclude_categories=())))
 def test_no_text_is_refused(tempered: StaticEmbedder, text: str) -> None:
     vector = tempered.embed_query(text)

@@ -3,6 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from thorough import examples
 
 from memcore.embedding import word_tokens
 from memcore.embedding.word_tokens import WordTokens
@@ -52,7 +53,7 @@ def test_no_token_reaches_from_one_word_into_the_next(model: WordllamaModel) -> 
     assert [token for token in model.tokens if "▁" in token.lstrip("▁")] == []
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(texts=st.lists(TEXTS, max_size=5))
 @example(texts=["", " ", " a", "a ", "a  b", "a▁ b", "x <s> y", "a\n b", "one two one"])
 def test_words_give_the_tokens_of_the_whole_text(model: WordllamaModel, tokens: WordTokens, texts: list[str]) -> None:

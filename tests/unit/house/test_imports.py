@@ -42,12 +42,11 @@ def test_what_asks_language_models_comes_with_the_first_question_and_not_before(
     assert "memcore" in loaded
     # Whether httpx is installed is looked at; what it is made of comes with it.
     assert loaded.isdisjoint({"httpcore", "openai"})
-    assert loaded_by("workers.crew").isdisjoint({"openai"})
 
 
-def test_no_process_of_the_embedded_stack_imports_torch() -> None:
+def test_no_process_of_the_embedded_stack_imports_torch_or_the_sdk_of_a_model() -> None:
     loaded = loaded_by("workers.run", "workers.beat", "workers.stack.stack", "ops.flower", "ops.cli.main", "scheduler")
-    assert loaded.isdisjoint({"torch", "transformers", "sentence_transformers"})
+    assert loaded.isdisjoint({"torch", "transformers", "sentence_transformers", "openai"})
 
 
 def test_the_store_server_needs_neither_torch_nor_mem0_nor_celery() -> None:

@@ -15,6 +15,7 @@ import pytest
 import qdrant_edge as edge
 from httpx import ASGITransport, AsyncClient
 from qdrant_client.http import models as rest
+from thorough import THOROUGH
 
 from memcore import free_space
 from memcore.errors import MemoryConfigError, MemoryDiskFullError
@@ -158,6 +159,9 @@ async def test_no_cut_file_serves_a_collection_short(
     # As if the log reached back no more: what it can bring back is another test's, and takes longer.
     monkeypatch.setattr(recovery, "_reaches_back", lambda _log: False)
     cases = [(stopped, name) for name in _files(stopped)]
+    if not THOROUGH:
+        # Two segments hold files of the same names.
+        cases = list({name.name: (source, name) for source, name in cases}.values())
     cases += [(killed, name) for name in _files(killed) if {"wal", "points.count"} & set(name.parts)]
     cases += [(killed, name) for name in _files(killed) if "id_tracker" in name.name]
     served = set()

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from items import item
 from memories import NOW
+from thorough import examples
 
 from memcore.errors import MemoryConnectionError, MemoryStoreError
 from memcore.intake import Written
@@ -184,7 +185,7 @@ def test_whoever_is_not_refused_is_answered_even_while_the_desk_closes(make_desk
     assert set(answers(futures)) == {1}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     jobs=st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=12), min_size=1, max_size=30),
     max_items=st.integers(1, 20),
