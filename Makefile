@@ -31,10 +31,10 @@ help:  ## Show this list.
 setup: $(VENV)/.core  ## Install memtend[worker] into .venv; then .venv/bin/memtend works.
 
 demo: $(VENV)/.core  ## Start everything in a fresh folder, keep a fleet's memories through a night, show it, stop.
-	$(BIN)/python -P -m memcore.programs ops.demo
+	$(BIN)/python -P -m memcore.programs examples.demo
 
 demo-finetune: $(VENV)/.finetune  ## Train the fleet's embedder, let it serve and go back, with figures (installs torch; ten minutes).
-	$(BIN)/python -P -m memcore.programs ops.demo.finetuning
+	$(BIN)/python -P -m memcore.programs examples.demo.finetuning
 
 up: $(VENV)/.core  ## Start the embedded stack in ~/.memtend and keep it alive until Ctrl-C.
 	$(BIN)/memtend up

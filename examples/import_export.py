@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from memcore import BatchBackend, MemoryClient, Settings, create_engine_backend, effective_policy
-from memcore.backends.where import Where
+from memcore.records import Where
 
 LINES = """\
 {"agent_id": "archivist", "category": "semantic", "content": "The vault is open.", "created_at": "2025-03-01T09:00:00Z"}

@@ -7,33 +7,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memcore.approval_models import Approval, ApprovalRisk, ApprovalState, Proposal, Superseded, Word
     from memcore.approvals.effects import ApprovalEffects, EffectRegistry
     from memcore.approvals.service import ApprovalService
-    from memcore.archival_models import (
-        ArchivalEntry,
-        ArchivalIndexEntry,
-        ArchivalMode,
-        ArchivalModeAssignment,
-        ConsolidationResult,
-    )
     from memcore.backends.factory import (
+        BackendEntry,
+        BackendParts,
+        BackendRegistry,
         WorkerBackend,
         create_engine_backend,
         create_memory_backend,
         create_worker_backend,
     )
     from memcore.backends.inmemory import InMemoryBackend
-    from memcore.backends.mem0.place import Mem0Place
-    from memcore.backends.protocol import BatchBackend, MemoryBackend, MemoryCapabilities
-    from memcore.backends.record import MemoryRecord
-    from memcore.backends.registry import BackendEntry, BackendParts, BackendRegistry
-    from memcore.backends.shared import SharedKnowledgeStore
-    from memcore.chat_message import ChatMessage, MessageRole
+    from memcore.backends.mem0.config import Mem0Place
+    from memcore.backends.protocol import BatchBackend, MemoryBackend, MemoryCapabilities, SharedKnowledgeStore
     from memcore.client.async_client import AsyncMemoryClient
     from memcore.client.client import MemoryClient
-    from memcore.client.envelope import ImportRecord, Scope
-    from memcore.client.receipts import (
+    from memcore.client.envelopes import ImportRecord, Scope
+    from memcore.client.results import (
         AppliedReceipt,
         DistillReceipt,
         ExperienceReceipt,
@@ -42,35 +33,42 @@ if TYPE_CHECKING:
         JobStatus,
         StoreReceipt,
     )
-    from memcore.config.agent import MemoryConfig
-    from memcore.config.archival import ArchivalConfig, DualModeConfig
-    from memcore.config.capture import CaptureConfig
-    from memcore.config.company import CompanyMemoryConfig
-    from memcore.config.composite import CompositeBackendConfig
-    from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType
-    from memcore.config.embedder import EmbedderOverrideConfig
-    from memcore.config.evolver import EvolverConfig
-    from memcore.config.experience import ExperienceCompressorConfig
     from memcore.config.finetune import EmbeddingFineTuneConfig, FineTuneExecutionConfig
-    from memcore.config.fusion import FusionStrategy
-    from memcore.config.injection import InjectionPoint, InjectionStrategy
-    from memcore.config.llm_consolidation import LLMConsolidationConfig
+    from memcore.config.learning import CaptureConfig, EvolverConfig, ProceduralMemoryConfig
     from memcore.config.loader import effective_policy, load_policy
-    from memcore.config.options import MemoryOptionsConfig
-    from memcore.config.org import ExtendedStoreConfig, OrgMemoryConfig
+    from memcore.config.maintenance import (
+        ArchivalConfig,
+        ConsolidationConfig,
+        ConsolidationStrategyType,
+        DualModeConfig,
+        ExperienceCompressorConfig,
+        LLMConsolidationConfig,
+        RetentionConfig,
+        RetentionRule,
+        WikiExportConfig,
+    )
+    from memcore.config.memory import (
+        CompanyMemoryConfig,
+        CompositeBackendConfig,
+        EmbedderOverrideConfig,
+        MemoryConfig,
+        MemoryOptionsConfig,
+        MemoryStorageConfig,
+    )
+    from memcore.config.organization import CategoryWriteRule, ExtendedStoreConfig, OrgMemoryConfig, WriteAccessConfig
     from memcore.config.policy import Policy
-    from memcore.config.procedural import ProceduralMemoryConfig
-    from memcore.config.retention import RetentionConfig, RetentionRule
-    from memcore.config.retrieval import MemoryRetrievalConfig
-    from memcore.config.self_editing import SelfEditingMemoryConfig
+    from memcore.config.retrieval import (
+        FusionStrategy,
+        InjectionPoint,
+        InjectionStrategy,
+        MemoryRetrievalConfig,
+        SelfEditingMemoryConfig,
+    )
     from memcore.config.settings import Settings
-    from memcore.config.storage import MemoryStorageConfig
-    from memcore.config.wiki import WikiExportConfig
-    from memcore.config.write_access import CategoryWriteRule, OrgFactCategory, SeniorityLevel, WriteAccessConfig
-    from memcore.distillation.request import DistillationRequest, MemoryToolName
-    from memcore.embedding.choice import EmbedderChoice
+    from memcore.distillation import DistillationRequest, MemoryToolName
     from memcore.embedding.factory import create_embedder
     from memcore.embedding.protocol import Embedder
+    from memcore.embedding.selection import EmbedderChoice
     from memcore.errors import (
         AnswerMissingError,
         ApprovalClosedError,
@@ -113,37 +111,47 @@ if TYPE_CHECKING:
         RetryExhaustedError,
         SkillLimitError,
     )
-    from memcore.execution_trace import ExecutionTrace, Recovery, TerminationReason, Turn
     from memcore.experience.compressor import ExperienceCompressor
-    from memcore.experience_models import CompressedExperience, DetailedExperience
-    from memcore.fence import untrusted_content_directive, wrap_untrusted
-    from memcore.finetune.active_embedder import ActiveEmbedderSnapshot
-    from memcore.finetune.metrics import EvalMetrics
-    from memcore.finetune.plan import FineTunePlan
+    from memcore.finetune.deployment import ActiveEmbedderSnapshot
+    from memcore.finetune.evaluate import EvalMetrics
     from memcore.finetune.preflight import PreflightResult
-    from memcore.finetune_models import FineTuneStatus
-    from memcore.jobs.use_payload import Use
-    from memcore.ledger.finetune_run import FineTuneRun
+    from memcore.jobs.payloads import Use
+    from memcore.ledger.embedders.finetune_runs import FineTuneRun
     from memcore.llm.protocol import CompletionProvider
-    from memcore.maintenance.abstractive import AbstractiveSummarizationOp, AbstractiveSummarizer
     from memcore.maintenance.archival_store import ArchivalStore, LedgerArchivalStore
-    from memcore.maintenance.concatenation import ConcatenationOp
-    from memcore.maintenance.density import ContentDensity, DensityClassifier
-    from memcore.maintenance.density_routing import DensityRoutingOp
-    from memcore.maintenance.draft import ConsolidationOp, Draft
-    from memcore.maintenance.extractive import ExtractivePreserver
-    from memcore.maintenance.extractive_preservation import ExtractivePreservationOp
-    from memcore.maintenance.factory import ConsolidationDeps, build_consolidation_strategy
-    from memcore.maintenance.llm_synthesis import LLMSynthesisOp
-    from memcore.maintenance.member import Member
-    from memcore.maintenance.selection import EntrySelector, HighestRelevanceSelector
-    from memcore.maintenance.strategy import CompositeConsolidationStrategy, ConsolidationStrategy
+    from memcore.maintenance.consolidation.density import ContentDensity, DensityClassifier, DensityRoutingOp
+    from memcore.maintenance.consolidation.dual_mode import (
+        AbstractiveSummarizationOp,
+        AbstractiveSummarizer,
+        ExtractivePreservationOp,
+        ExtractivePreserver,
+    )
+    from memcore.maintenance.consolidation.factory import ConsolidationDeps, build_consolidation_strategy
+    from memcore.maintenance.consolidation.llm import LLMSynthesisOp
+    from memcore.maintenance.consolidation.selection import EntrySelector, HighestRelevanceSelector, Member
+    from memcore.maintenance.consolidation.strategy import (
+        CompositeConsolidationStrategy,
+        ConsolidationOp,
+        ConsolidationStrategy,
+        Draft,
+    )
+    from memcore.maintenance.consolidation.summary import ConcatenationOp
     from memcore.maintenance.value import Candidate, MemoryValue, usual_value
     from memcore.memory.async_memory import AsyncMemory
     from memcore.memory.fields import SearchFields, StoreFields
     from memcore.memory.memory import Memory
-    from memcore.memory_service.service import MemoryService
-    from memcore.models import (
+    from memcore.models.approval import Approval, ApprovalRisk, ApprovalState, Proposal, Superseded, Word
+    from memcore.models.archival import (
+        ArchivalEntry,
+        ArchivalIndexEntry,
+        ArchivalMode,
+        ArchivalModeAssignment,
+        ConsolidationResult,
+    )
+    from memcore.models.execution import ChatMessage, ExecutionTrace, MessageRole, Recovery, TerminationReason, Turn
+    from memcore.models.experience import CompressedExperience, DetailedExperience
+    from memcore.models.finetune import FineTunePlan, FineTuneStatus
+    from memcore.models.memory import (
         ConsolidationInterval,
         MemoryCategory,
         MemoryEntry,
@@ -152,36 +160,47 @@ if TYPE_CHECKING:
         MemoryQuery,
         MemoryStoreRequest,
     )
-    from memcore.org.access import check_write_access, require_write_access
-    from memcore.org.ledger_org_memory import LedgerOrgMemory
-    from memcore.org.protocol import OrgMemoryBackend
-    from memcore.org_models import (
+    from memcore.models.organization import (
         AutonomyLevel,
         OperationLogEntry,
         OperationLogSnapshot,
         OrgFact,
         OrgFactAuthor,
+        OrgFactCategory,
         OrgFactWriteRequest,
         OrgMemoryQuery,
+        SeniorityLevel,
     )
-    from memcore.procedural.payloads import FailureAnalysisPayload
-    from memcore.procedural.proposal import ProceduralMemoryProposal
-    from memcore.procedural.scope import ProceduralMemoryScope
+    from memcore.org.protocol import OrgMemoryBackend, check_write_access, require_write_access
+    from memcore.org.service import LedgerOrgMemory
+    from memcore.procedural.proposer import FailureAnalysisPayload
+    from memcore.procedural.records import ProceduralMemoryProposal, ProceduralMemoryScope
+    from memcore.records import MemoryRecord
     from memcore.retrieval.blocking import BlockingContextInjection
     from memcore.retrieval.context import ContextInjectionStrategy
-    from memcore.retrieval.diversity import apply_diversity_penalty, bigram_jaccard
-    from memcore.retrieval.formatter import format_memory_context_with_directive
-    from memcore.retrieval.hierarchical import HierarchicalRetriever
-    from memcore.retrieval.injection import MemoryInjectionStrategy, ToolDefinition
-    from memcore.retrieval.linear import compute_combined_score, rank_memories
-    from memcore.retrieval.memory_filter import MemoryFilterStrategy, PassthroughMemoryFilter, TagBasedMemoryFilter
-    from memcore.retrieval.recency import compute_recency_score
-    from memcore.retrieval.reranker import QuerySpecificReranker
-    from memcore.retrieval.rrf import fuse_ranked_lists
-    from memcore.retrieval.scored_memory import ScoredMemory
-    from memcore.retrieval.token_estimator import DefaultTokenEstimator, TokenEstimator
-    from memcore.retrieval.use import BufferedUseRecorder, UseRecorder
+    from memcore.retrieval.filters import MemoryFilterStrategy, PassthroughMemoryFilter, TagBasedMemoryFilter
+    from memcore.retrieval.formatting import format_memory_context_with_directive
+    from memcore.retrieval.protocol import (
+        DefaultTokenEstimator,
+        HierarchicalRetriever,
+        MemoryInjectionStrategy,
+        QuerySpecificReranker,
+        ScoredMemory,
+        TokenEstimator,
+        ToolDefinition,
+    )
+    from memcore.retrieval.ranking import (
+        apply_diversity_penalty,
+        bigram_jaccard,
+        compute_combined_score,
+        compute_recency_score,
+        fuse_ranked_lists,
+        rank_memories,
+    )
+    from memcore.retrieval.usage import BufferedUseRecorder, UseRecorder
+    from memcore.service import MemoryService
     from memcore.skills.report import EvolverReport
+    from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
 
 __all__ = [
     "AbstractiveSummarizationOp",
@@ -397,215 +416,215 @@ __all__ = [
 
 #: The module of each public name; a test holds this table, ``__all__`` and the imports for type checkers equal.
 _MODULE_OF = {
-    "AbstractiveSummarizationOp": "memcore.maintenance.abstractive",
-    "AbstractiveSummarizer": "memcore.maintenance.abstractive",
-    "ActiveEmbedderSnapshot": "memcore.finetune.active_embedder",
+    "AbstractiveSummarizationOp": "memcore.maintenance.consolidation.dual_mode",
+    "AbstractiveSummarizer": "memcore.maintenance.consolidation.dual_mode",
+    "ActiveEmbedderSnapshot": "memcore.finetune.deployment",
     "AnswerMissingError": "memcore.errors",
-    "AppliedReceipt": "memcore.client.receipts",
-    "Approval": "memcore.approval_models",
+    "AppliedReceipt": "memcore.client.results",
+    "Approval": "memcore.models.approval",
     "ApprovalClosedError": "memcore.errors",
     "ApprovalEffects": "memcore.approvals.effects",
-    "ApprovalRisk": "memcore.approval_models",
+    "ApprovalRisk": "memcore.models.approval",
     "ApprovalService": "memcore.approvals.service",
-    "ApprovalState": "memcore.approval_models",
-    "ArchivalConfig": "memcore.config.archival",
-    "ArchivalEntry": "memcore.archival_models",
-    "ArchivalIndexEntry": "memcore.archival_models",
-    "ArchivalMode": "memcore.archival_models",
-    "ArchivalModeAssignment": "memcore.archival_models",
+    "ApprovalState": "memcore.models.approval",
+    "ArchivalConfig": "memcore.config.maintenance",
+    "ArchivalEntry": "memcore.models.archival",
+    "ArchivalIndexEntry": "memcore.models.archival",
+    "ArchivalMode": "memcore.models.archival",
+    "ArchivalModeAssignment": "memcore.models.archival",
     "ArchivalStore": "memcore.maintenance.archival_store",
     "AsyncMemory": "memcore.memory.async_memory",
     "AsyncMemoryClient": "memcore.client.async_client",
-    "AutonomyLevel": "memcore.org_models",
-    "BackendEntry": "memcore.backends.registry",
-    "BackendParts": "memcore.backends.registry",
-    "BackendRegistry": "memcore.backends.registry",
+    "AutonomyLevel": "memcore.models.organization",
+    "BackendEntry": "memcore.backends.factory",
+    "BackendParts": "memcore.backends.factory",
+    "BackendRegistry": "memcore.backends.factory",
     "BatchBackend": "memcore.backends.protocol",
     "BlockingContextInjection": "memcore.retrieval.blocking",
     "BudgetExceededError": "memcore.errors",
-    "BufferedUseRecorder": "memcore.retrieval.use",
+    "BufferedUseRecorder": "memcore.retrieval.usage",
     "Candidate": "memcore.maintenance.value",
-    "CaptureConfig": "memcore.config.capture",
-    "CategoryWriteRule": "memcore.config.write_access",
-    "ChatMessage": "memcore.chat_message",
+    "CaptureConfig": "memcore.config.learning",
+    "CategoryWriteRule": "memcore.config.organization",
+    "ChatMessage": "memcore.models.execution",
     "CheckpointConflictError": "memcore.errors",
     "CheckpointCorruptError": "memcore.errors",
     "CheckpointNotFoundError": "memcore.errors",
     "CheckpointRollbackCorruptError": "memcore.errors",
     "CheckpointRollbackUnavailableError": "memcore.errors",
-    "CompanyMemoryConfig": "memcore.config.company",
+    "CompanyMemoryConfig": "memcore.config.memory",
     "CompletionProvider": "memcore.llm.protocol",
-    "CompositeBackendConfig": "memcore.config.composite",
-    "CompositeConsolidationStrategy": "memcore.maintenance.strategy",
-    "CompressedExperience": "memcore.experience_models",
-    "ConcatenationOp": "memcore.maintenance.concatenation",
-    "ConsolidationConfig": "memcore.config.consolidation",
-    "ConsolidationDeps": "memcore.maintenance.factory",
-    "ConsolidationInterval": "memcore.models",
-    "ConsolidationOp": "memcore.maintenance.draft",
-    "ConsolidationResult": "memcore.archival_models",
-    "ConsolidationStrategy": "memcore.maintenance.strategy",
-    "ConsolidationStrategyType": "memcore.config.consolidation",
-    "ContentDensity": "memcore.maintenance.density",
+    "CompositeBackendConfig": "memcore.config.memory",
+    "CompositeConsolidationStrategy": "memcore.maintenance.consolidation.strategy",
+    "CompressedExperience": "memcore.models.experience",
+    "ConcatenationOp": "memcore.maintenance.consolidation.summary",
+    "ConsolidationConfig": "memcore.config.maintenance",
+    "ConsolidationDeps": "memcore.maintenance.consolidation.factory",
+    "ConsolidationInterval": "memcore.models.memory",
+    "ConsolidationOp": "memcore.maintenance.consolidation.strategy",
+    "ConsolidationResult": "memcore.models.archival",
+    "ConsolidationStrategy": "memcore.maintenance.consolidation.strategy",
+    "ConsolidationStrategyType": "memcore.config.maintenance",
+    "ContentDensity": "memcore.maintenance.consolidation.density",
     "ContextInjectionStrategy": "memcore.retrieval.context",
-    "DefaultTokenEstimator": "memcore.retrieval.token_estimator",
-    "DensityClassifier": "memcore.maintenance.density",
-    "DensityRoutingOp": "memcore.maintenance.density_routing",
-    "DetailedExperience": "memcore.experience_models",
-    "DistillReceipt": "memcore.client.receipts",
-    "DistillationRequest": "memcore.distillation.request",
-    "Draft": "memcore.maintenance.draft",
-    "DualModeConfig": "memcore.config.archival",
+    "DefaultTokenEstimator": "memcore.retrieval.protocol",
+    "DensityClassifier": "memcore.maintenance.consolidation.density",
+    "DensityRoutingOp": "memcore.maintenance.consolidation.density",
+    "DetailedExperience": "memcore.models.experience",
+    "DistillReceipt": "memcore.client.results",
+    "DistillationRequest": "memcore.distillation",
+    "Draft": "memcore.maintenance.consolidation.strategy",
+    "DualModeConfig": "memcore.config.maintenance",
     "EffectRegistry": "memcore.approvals.effects",
     "Embedder": "memcore.embedding.protocol",
-    "EmbedderChoice": "memcore.embedding.choice",
-    "EmbedderOverrideConfig": "memcore.config.embedder",
+    "EmbedderChoice": "memcore.embedding.selection",
+    "EmbedderOverrideConfig": "memcore.config.memory",
     "EmbeddingFineTuneConfig": "memcore.config.finetune",
-    "EntrySelector": "memcore.maintenance.selection",
-    "EvalMetrics": "memcore.finetune.metrics",
-    "EvolverConfig": "memcore.config.evolver",
+    "EntrySelector": "memcore.maintenance.consolidation.selection",
+    "EvalMetrics": "memcore.finetune.evaluate",
+    "EvolverConfig": "memcore.config.learning",
     "EvolverReport": "memcore.skills.report",
-    "ExecutionTrace": "memcore.execution_trace",
+    "ExecutionTrace": "memcore.models.execution",
     "ExperienceCompressor": "memcore.experience.compressor",
-    "ExperienceCompressorConfig": "memcore.config.experience",
-    "ExperienceReceipt": "memcore.client.receipts",
-    "ExtendedStoreConfig": "memcore.config.org",
-    "ExtractivePreservationOp": "memcore.maintenance.extractive_preservation",
-    "ExtractivePreserver": "memcore.maintenance.extractive",
-    "FailureAnalysisPayload": "memcore.procedural.payloads",
+    "ExperienceCompressorConfig": "memcore.config.maintenance",
+    "ExperienceReceipt": "memcore.client.results",
+    "ExtendedStoreConfig": "memcore.config.organization",
+    "ExtractivePreservationOp": "memcore.maintenance.consolidation.dual_mode",
+    "ExtractivePreserver": "memcore.maintenance.consolidation.dual_mode",
+    "FailureAnalysisPayload": "memcore.procedural.proposer",
     "FineTuneCancelledError": "memcore.errors",
     "FineTuneDependencyError": "memcore.errors",
     "FineTuneExecutionConfig": "memcore.config.finetune",
-    "FineTunePlan": "memcore.finetune.plan",
-    "FineTuneRun": "memcore.ledger.finetune_run",
+    "FineTunePlan": "memcore.models.finetune",
+    "FineTuneRun": "memcore.ledger.embedders.finetune_runs",
     "FineTuneRunActiveError": "memcore.errors",
     "FineTuneRunNotFoundError": "memcore.errors",
     "FineTuneRunNotResumableError": "memcore.errors",
     "FineTuneStageError": "memcore.errors",
-    "FineTuneStatus": "memcore.finetune_models",
+    "FineTuneStatus": "memcore.models.finetune",
     "FineTuneTrainingDataError": "memcore.errors",
-    "FusionStrategy": "memcore.config.fusion",
-    "HierarchicalRetriever": "memcore.retrieval.hierarchical",
-    "HighestRelevanceSelector": "memcore.maintenance.selection",
-    "ImportRecord": "memcore.client.envelope",
+    "FusionStrategy": "memcore.config.retrieval",
+    "HierarchicalRetriever": "memcore.retrieval.protocol",
+    "HighestRelevanceSelector": "memcore.maintenance.consolidation.selection",
+    "ImportRecord": "memcore.client.envelopes",
     "InMemoryBackend": "memcore.backends.inmemory",
-    "InjectionPoint": "memcore.config.injection",
-    "InjectionStrategy": "memcore.config.injection",
-    "JobReceipt": "memcore.client.receipts",
-    "JobState": "memcore.client.receipts",
-    "JobStatus": "memcore.client.receipts",
-    "LLMConsolidationConfig": "memcore.config.llm_consolidation",
-    "LLMSynthesisOp": "memcore.maintenance.llm_synthesis",
+    "InjectionPoint": "memcore.config.retrieval",
+    "InjectionStrategy": "memcore.config.retrieval",
+    "JobReceipt": "memcore.client.results",
+    "JobState": "memcore.client.results",
+    "JobStatus": "memcore.client.results",
+    "LLMConsolidationConfig": "memcore.config.maintenance",
+    "LLMSynthesisOp": "memcore.maintenance.consolidation.llm",
     "LeaseLostError": "memcore.errors",
     "LedgerArchivalStore": "memcore.maintenance.archival_store",
-    "LedgerOrgMemory": "memcore.org.ledger_org_memory",
+    "LedgerOrgMemory": "memcore.org.service",
     "MaintenancePausedError": "memcore.errors",
     "MalformedAnswerError": "memcore.errors",
-    "Mem0Place": "memcore.backends.mem0.place",
-    "Member": "memcore.maintenance.member",
+    "Mem0Place": "memcore.backends.mem0.config",
+    "Member": "memcore.maintenance.consolidation.selection",
     "Memory": "memcore.memory.memory",
     "MemoryBackend": "memcore.backends.protocol",
     "MemoryBackendUnsupportedError": "memcore.errors",
     "MemoryCapabilities": "memcore.backends.protocol",
     "MemoryCapabilityError": "memcore.errors",
-    "MemoryCategory": "memcore.models",
+    "MemoryCategory": "memcore.models.memory",
     "MemoryClient": "memcore.client.client",
-    "MemoryConfig": "memcore.config.agent",
+    "MemoryConfig": "memcore.config.memory",
     "MemoryConfigError": "memcore.errors",
     "MemoryConnectionError": "memcore.errors",
     "MemoryDiskFullError": "memcore.errors",
     "MemoryEmbeddingError": "memcore.errors",
-    "MemoryEntry": "memcore.models",
+    "MemoryEntry": "memcore.models.memory",
     "MemoryError": "memcore.errors",
-    "MemoryFilterStrategy": "memcore.retrieval.memory_filter",
-    "MemoryInjectionStrategy": "memcore.retrieval.injection",
+    "MemoryFilterStrategy": "memcore.retrieval.filters",
+    "MemoryInjectionStrategy": "memcore.retrieval.protocol",
     "MemoryInputError": "memcore.errors",
-    "MemoryLevel": "memcore.models",
-    "MemoryMetadata": "memcore.models",
+    "MemoryLevel": "memcore.models.memory",
+    "MemoryMetadata": "memcore.models.memory",
     "MemoryNotFoundError": "memcore.errors",
-    "MemoryOptionsConfig": "memcore.config.options",
-    "MemoryQuery": "memcore.models",
+    "MemoryOptionsConfig": "memcore.config.memory",
+    "MemoryQuery": "memcore.models.memory",
     "MemoryQueueFullError": "memcore.errors",
-    "MemoryRecord": "memcore.backends.record",
+    "MemoryRecord": "memcore.records",
     "MemoryRetrievalConfig": "memcore.config.retrieval",
     "MemoryRetrievalError": "memcore.errors",
-    "MemoryService": "memcore.memory_service.service",
-    "MemoryStorageConfig": "memcore.config.storage",
+    "MemoryService": "memcore.service",
+    "MemoryStorageConfig": "memcore.config.memory",
     "MemoryStoreError": "memcore.errors",
-    "MemoryStoreRequest": "memcore.models",
-    "MemoryToolName": "memcore.distillation.request",
+    "MemoryStoreRequest": "memcore.models.memory",
+    "MemoryToolName": "memcore.distillation",
     "MemoryValue": "memcore.maintenance.value",
-    "MessageRole": "memcore.chat_message",
+    "MessageRole": "memcore.models.execution",
     "MissingExtraError": "memcore.errors",
-    "OperationLogEntry": "memcore.org_models",
-    "OperationLogSnapshot": "memcore.org_models",
-    "OrgFact": "memcore.org_models",
-    "OrgFactAuthor": "memcore.org_models",
-    "OrgFactCategory": "memcore.config.write_access",
-    "OrgFactWriteRequest": "memcore.org_models",
+    "OperationLogEntry": "memcore.models.organization",
+    "OperationLogSnapshot": "memcore.models.organization",
+    "OrgFact": "memcore.models.organization",
+    "OrgFactAuthor": "memcore.models.organization",
+    "OrgFactCategory": "memcore.models.organization",
+    "OrgFactWriteRequest": "memcore.models.organization",
     "OrgMemoryAccessDeniedError": "memcore.errors",
     "OrgMemoryBackend": "memcore.org.protocol",
-    "OrgMemoryConfig": "memcore.config.org",
+    "OrgMemoryConfig": "memcore.config.organization",
     "OrgMemoryConnectionError": "memcore.errors",
     "OrgMemoryError": "memcore.errors",
-    "OrgMemoryQuery": "memcore.org_models",
+    "OrgMemoryQuery": "memcore.models.organization",
     "OrgMemoryQueryError": "memcore.errors",
     "OrgMemoryWriteError": "memcore.errors",
-    "PassthroughMemoryFilter": "memcore.retrieval.memory_filter",
+    "PassthroughMemoryFilter": "memcore.retrieval.filters",
     "Policy": "memcore.config.policy",
     "PreflightResult": "memcore.finetune.preflight",
-    "ProceduralMemoryConfig": "memcore.config.procedural",
-    "ProceduralMemoryProposal": "memcore.procedural.proposal",
-    "ProceduralMemoryScope": "memcore.procedural.scope",
-    "Proposal": "memcore.approval_models",
+    "ProceduralMemoryConfig": "memcore.config.learning",
+    "ProceduralMemoryProposal": "memcore.procedural.records",
+    "ProceduralMemoryScope": "memcore.procedural.records",
+    "Proposal": "memcore.models.approval",
     "ProviderError": "memcore.errors",
     "ProviderUnavailableError": "memcore.errors",
-    "QuerySpecificReranker": "memcore.retrieval.reranker",
-    "Recovery": "memcore.execution_trace",
-    "RetentionConfig": "memcore.config.retention",
-    "RetentionRule": "memcore.config.retention",
+    "QuerySpecificReranker": "memcore.retrieval.protocol",
+    "Recovery": "memcore.models.execution",
+    "RetentionConfig": "memcore.config.maintenance",
+    "RetentionRule": "memcore.config.maintenance",
     "RetryExhaustedError": "memcore.errors",
-    "Scope": "memcore.client.envelope",
-    "ScoredMemory": "memcore.retrieval.scored_memory",
+    "Scope": "memcore.client.envelopes",
+    "ScoredMemory": "memcore.retrieval.protocol",
     "SearchFields": "memcore.memory.fields",
-    "SelfEditingMemoryConfig": "memcore.config.self_editing",
-    "SeniorityLevel": "memcore.config.write_access",
+    "SelfEditingMemoryConfig": "memcore.config.retrieval",
+    "SeniorityLevel": "memcore.models.organization",
     "Settings": "memcore.config.settings",
-    "SharedKnowledgeStore": "memcore.backends.shared",
+    "SharedKnowledgeStore": "memcore.backends.protocol",
     "SkillLimitError": "memcore.errors",
     "StoreFields": "memcore.memory.fields",
-    "StoreReceipt": "memcore.client.receipts",
-    "Superseded": "memcore.approval_models",
-    "TagBasedMemoryFilter": "memcore.retrieval.memory_filter",
-    "TerminationReason": "memcore.execution_trace",
-    "TokenEstimator": "memcore.retrieval.token_estimator",
-    "ToolDefinition": "memcore.retrieval.injection",
-    "Turn": "memcore.execution_trace",
-    "Use": "memcore.jobs.use_payload",
-    "UseRecorder": "memcore.retrieval.use",
-    "WikiExportConfig": "memcore.config.wiki",
-    "Word": "memcore.approval_models",
+    "StoreReceipt": "memcore.client.results",
+    "Superseded": "memcore.models.approval",
+    "TagBasedMemoryFilter": "memcore.retrieval.filters",
+    "TerminationReason": "memcore.models.execution",
+    "TokenEstimator": "memcore.retrieval.protocol",
+    "ToolDefinition": "memcore.retrieval.protocol",
+    "Turn": "memcore.models.execution",
+    "Use": "memcore.jobs.payloads",
+    "UseRecorder": "memcore.retrieval.usage",
+    "WikiExportConfig": "memcore.config.maintenance",
+    "Word": "memcore.models.approval",
     "WorkerBackend": "memcore.backends.factory",
-    "WriteAccessConfig": "memcore.config.write_access",
-    "apply_diversity_penalty": "memcore.retrieval.diversity",
-    "bigram_jaccard": "memcore.retrieval.diversity",
-    "build_consolidation_strategy": "memcore.maintenance.factory",
-    "check_write_access": "memcore.org.access",
-    "compute_combined_score": "memcore.retrieval.linear",
-    "compute_recency_score": "memcore.retrieval.recency",
+    "WriteAccessConfig": "memcore.config.organization",
+    "apply_diversity_penalty": "memcore.retrieval.ranking",
+    "bigram_jaccard": "memcore.retrieval.ranking",
+    "build_consolidation_strategy": "memcore.maintenance.consolidation.factory",
+    "check_write_access": "memcore.org.protocol",
+    "compute_combined_score": "memcore.retrieval.ranking",
+    "compute_recency_score": "memcore.retrieval.ranking",
     "create_embedder": "memcore.embedding.factory",
     "create_engine_backend": "memcore.backends.factory",
     "create_memory_backend": "memcore.backends.factory",
     "create_worker_backend": "memcore.backends.factory",
     "effective_policy": "memcore.config.loader",
-    "format_memory_context_with_directive": "memcore.retrieval.formatter",
-    "fuse_ranked_lists": "memcore.retrieval.rrf",
+    "format_memory_context_with_directive": "memcore.retrieval.formatting",
+    "fuse_ranked_lists": "memcore.retrieval.ranking",
     "load_policy": "memcore.config.loader",
-    "rank_memories": "memcore.retrieval.linear",
-    "require_write_access": "memcore.org.access",
-    "untrusted_content_directive": "memcore.fence",
+    "rank_memories": "memcore.retrieval.ranking",
+    "require_write_access": "memcore.org.protocol",
+    "untrusted_content_directive": "memcore.untrusted_text",
     "usual_value": "memcore.maintenance.value",
-    "wrap_untrusted": "memcore.fence",
+    "wrap_untrusted": "memcore.untrusted_text",
 }
 
 

@@ -5,9 +5,13 @@ All other errors are defects of ours: they keep their traceback, which is what w
 
 import sys
 
-from memcore.errors import MemoryConfigError, MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
+from memcore.errors import (
+    MemoryConfigError,
+    MemoryError,  # noqa: A004  # the reference fixes the name
+    MemoryInputError,
+)
 from memcore.extras import extra_of
-from memcore.frozen import escaped
+from memcore.models.base import escaped
 
 #: Exit code for input or configuration that breaks a limit; nothing was written.
 EXIT_INPUT = 2

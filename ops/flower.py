@@ -8,8 +8,8 @@ from flower.urls import handlers
 from flower.views.monitor import Metrics
 from tornado.web import HTTPError
 
-from memcore.config.address import Address
 from memcore.config.settings import Settings
+from memcore.config.urls import Address
 from memcore.errors import MemoryConfigError
 from memcore.operational import tell
 from workers.app import create_app

@@ -1,8 +1,7 @@
 """When jobs run: who is due, the tick that claims them, the sweep that finds what was lost."""
 
-from scheduler.beat import schedule
 from scheduler.sweep import SWEEP
-from scheduler.tick import TICK
+from scheduler.tick import TICK, schedule
 from tasks.job import Job
 
 #: Every job of this room; the app loads them by name.

@@ -2,13 +2,75 @@
 
 from datetime import timedelta
 
-from memcore.jobs.names import TaskName
 from memcore.jobs.outcomes import Done, Outcome
-from memcore.jobs.queues import Queue
-from scheduler.cycle import tend_cycles
-from scheduler.lessons import tend_lessons
-from tasks.crew import Crew
+from memcore.jobs.payloads import LessonPayload
+from memcore.jobs.queues import Queue, TaskName
+from memcore.ledger.agents import last_slot
+from memcore.models.memory import ConsolidationInterval
+from tasks.context import Crew
 from tasks.job import Job, Limits
+
+#: How long a cycle may go unfinished before its message counts as lost; ringing twice is harmless.
+UNHEARD_TOO_LONG = timedelta(minutes=10)
+
+#: Cycles rung for in one sweep at most: some that fail again and again must not fill the queue.
+CYCLES_RUNG = 3
+
+#: How long a cycle's row is kept at least: a slot whose row has gone would be planned again.
+KEPT_AT_LEAST = timedelta(weeks=2)
+
+
+def plan_cycle(crew: Crew) -> None:
+    """Plan the cycle of the slot that has begun, once, and ring for it.
+
+    After a long downtime that is one cycle, not one for each slot that was missed.
+    """
+    config, interval = crew.policy.memory.procedural.evolver, crew.policy.memory.consolidation.interval
+    if not config.enabled or interval is ConsolidationInterval.NEVER:
+        return
+    planned = crew.ledger.skill_cycles.plan(
+        crew.company,
+        origin="scheduled",
+        planned_at=last_slot(crew.company, interval, crew.clock()),
+        window=timedelta(days=config.window_days),
+    )
+    if planned is not None:  # committed by now: a message lost from here on is found by the sweep
+        crew.bell.ring_cycles(crew.company, [planned])
+
+
+def tend_cycles(crew: Crew) -> int:
+    """Ring again for cycles that nobody has finished, let go of old ones, and return how many were rung for."""
+    cycles, config = crew.ledger.skill_cycles, crew.policy.memory.procedural.evolver
+    cycles.expire(crew.company, before=crew.clock() - max(timedelta(days=config.keep_days), KEPT_AT_LEAST))
+    if crew.ledger.switches.paused(crew.company):
+        return 0  # their messages would only be parked again
+    lost = cycles.waiting(crew.company, rung_before=UNHEARD_TOO_LONG, limit=CYCLES_RUNG)
+    crew.bell.ring_cycles(crew.company, lost)
+    return len(lost)
+
+
+#: How long a lesson may go undrawn before its message counts as lost; ringing twice is harmless.
+UNDRAWN_TOO_LONG = timedelta(minutes=2)
+
+#: Lessons rung for in one sweep at most: a model is slow, and those of a long queue must not be sent over and over.
+LESSONS_RUNG = 200
+
+
+def tend_lessons(crew: Crew) -> int:
+    """Let go of old lessons and of what they were drawn from, ring for lost ones, and return how many those were."""
+    config, company = crew.policy.memory.procedural, crew.company
+    over = crew.clock() - timedelta(days=config.evolver.keep_days)
+    crew.ledger.trajectories.expire(company, before=over)
+    crew.ledger.lessons.expire(company, before=over)
+    crew.ledger.skills.expire_applications(company, before=over)
+    if crew.model is None or not config.enabled or crew.ledger.switches.paused(company):
+        return 0  # nobody would draw them
+    lost = crew.ledger.lessons.waiting(company, rung_before=UNDRAWN_TOO_LONG, limit=LESSONS_RUNG)
+    crew.bell.ring_lessons(
+        LessonPayload(company=company, agent_id=each.agent_id, lesson_id=each.lesson_id) for each in lost
+    )
+    return len(lost)
+
 
 #: How long a run may wait unclaimed before its message counts as lost; ringing twice is harmless.
 QUEUED_TOO_LONG = timedelta(minutes=2)

@@ -4,12 +4,15 @@ It also plans the skill evolver's cycle, once a slot.
 """
 
 from datetime import timedelta
+from typing import Any
 
-from memcore.jobs.names import TaskName
+from celery.schedules import schedule as every
+
+from memcore.config.settings import Settings
 from memcore.jobs.outcomes import Done, Outcome, Skipped
-from memcore.jobs.queues import Queue
-from scheduler.cycle import plan_cycle
-from tasks.crew import Crew
+from memcore.jobs.queues import Queue, TaskName
+from scheduler.sweep import plan_cycle
+from tasks.context import Crew
 from tasks.job import Job, Limits
 
 #: Agents claimed in one transaction, and rung for in one round trip; the write lock is held for a tenth of a second.
@@ -52,3 +55,22 @@ TICK = Job(
     is_repeated=True,
     run=tick,
 )
+
+
+#: A control job that waited longer than this share of its interval is dropped: the next one does its work.
+_EXPIRY_SHARE = 1.5
+
+
+def schedule(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Return beat's entries: a tick and a sweep, each with an expiry, so that a stopped worker finds no backlog."""
+    return {
+        str(name): {
+            "task": str(name),
+            "schedule": every(run_every=seconds),
+            "options": {"queue": str(Queue.CONTROL), "expires": seconds * _EXPIRY_SHARE, "ignore_result": True},
+        }
+        for name, seconds in (
+            (TaskName.TICK, settings.tick_seconds),
+            (TaskName.SWEEP, settings.sweep_seconds),
+        )
+    }

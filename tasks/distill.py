@@ -4,18 +4,14 @@ import concurrent.futures
 import logging
 from datetime import timedelta
 
-from memcore.distillation.capture import Capture
+from memcore.distillation import Capture
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
-from memcore.intake import Written
-from memcore.jobs.distill_payload import DistillPayload
-from memcore.jobs.names import TaskName
+from memcore.ingest import Written
 from memcore.jobs.outcomes import Done, Outcome, Retry
-from memcore.jobs.payloads import StoreItem
-from memcore.jobs.queues import Queue
-from memcore.jobs.skill_payloads import LessonPayload
-from tasks.crew import Crew
-from tasks.job import Job, Limits
-from tasks.opening import opens
+from memcore.jobs.payloads import DistillPayload, LessonPayload, StoreItem
+from memcore.jobs.queues import Queue, TaskName
+from tasks.context import Crew
+from tasks.job import Job, Limits, opens
 
 #: Wait before it is tried again: store and database are back within seconds of a crash.
 _RETRY_DELAY = timedelta(seconds=5)

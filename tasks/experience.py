@@ -2,15 +2,12 @@
 
 from datetime import timedelta
 
-from memcore.jobs.experience_payload import ExperiencePayload
-from memcore.jobs.names import TaskName
 from memcore.jobs.outcomes import Dead, Done, Outcome, Skipped
-from memcore.jobs.queues import Queue
-from memcore.levels import experience_refusal
-from memcore.models import MemoryLevel
-from tasks.crew import Crew
-from tasks.job import Job, Limits
-from tasks.opening import opens
+from memcore.jobs.payloads import CompressPayload, ExperiencePayload
+from memcore.jobs.queues import Queue, TaskName
+from memcore.models.memory import MemoryLevel, experience_refusal
+from tasks.context import Crew
+from tasks.job import Job, Limits, opens
 
 #: Wait before it is tried again: a database that was away is back by then.
 _RETRY_DELAY = timedelta(seconds=10)
@@ -38,4 +35,26 @@ RECORD = Job(
     queue=Queue.DISTILL,
     limits=Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempts=200),
     run=record,
+)
+
+
+#: Wait before the store or the ledger is tried again.
+_RETRY_DELAY = timedelta(seconds=10)
+
+
+@opens(CompressPayload, retry_after=_RETRY_DELAY)
+def compress(job: CompressPayload, crew: Crew) -> Outcome:
+    """Compress what is raw, for one slice of time; the rows in the ledger say what is left."""
+    outcome = crew.compress(job.agent_id)
+    if isinstance(outcome, Done) and outcome.facts.get("compressed"):
+        crew.export_wiki(job.agent_id)
+    return outcome
+
+
+COMPRESS = Job(
+    name=TaskName.COMPRESS,
+    queue=Queue.SYNTHESIS,
+    limits=Limits(soft=timedelta(minutes=50), hard=timedelta(minutes=55), attempts=5),
+    is_repeated=True,
+    run=compress,
 )

@@ -1,17 +1,43 @@
 """Maintenance job: one agent's night, an undo, the end of a session, project or task, or a return from the archive."""
 
+import logging
 from datetime import timedelta
 
-from memcore.jobs.names import TaskName
+from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
+from memcore.experience.service import wants_compression
 from memcore.jobs.outcomes import Done, Outcome, Parked, Retry, Skipped, Snooze
-from memcore.jobs.payloads import MaintenancePayload
-from memcore.jobs.queues import Queue
-from memcore.ledger.run import SCOPED_KINDS, NewRun, Run, RunState
-from memcore.maintenance.wait import RING_AGAIN
-from tasks.after_night import after_night
-from tasks.crew import Crew
-from tasks.job import Job, Limits
-from tasks.opening import opens
+from memcore.jobs.payloads import MaintenancePayload, SynthesisPayload
+from memcore.jobs.queues import Queue, TaskName
+from memcore.ledger.runs import SCOPED_KINDS, NewRun, Run, RunState
+from memcore.maintenance.consolidation.step import RING_AGAIN
+from tasks.context import Crew
+from tasks.job import Job, Limits, opens
+
+# None of it makes the night undone.
+
+_log = logging.getLogger("memtend.jobs")
+
+
+def after_night(agent_id: str, crew: Crew) -> None:
+    """Ring for the agent's raw experience, pass its lessons on, and export its wiki, as far as the policy says so."""
+    _ring_for_experience(agent_id, crew)
+    try:
+        crew.pass_on(agent_id)
+    except MemoryError as error:
+        # They stay unmarked, and the agent's next night passes them on.
+        _log.warning("night.lessons_wait", extra={"agent_id": agent_id, "error": type(error).__name__})
+    crew.export_wiki(agent_id)
+
+
+def _ring_for_experience(agent_id: str, crew: Crew) -> None:
+    config = crew.policy.memory.consolidation.experience_compressor
+    try:
+        if wants_compression(crew.ledger, config, company=crew.company, agent_id=agent_id):
+            crew.bell.ring_experience(crew.company, [agent_id])
+    except MemoryError as error:
+        # The raw rows stay, and the agent's next night rings for them.
+        _log.warning("night.experience_waits", extra={"agent_id": agent_id, "error": type(error).__name__})
+
 
 #: Wait before a failed step is tried again.
 _RETRY_DELAY = timedelta(seconds=10)
@@ -84,4 +110,25 @@ MAINTAIN = Job(
     limits=Limits(soft=timedelta(minutes=50), hard=timedelta(minutes=55), attempts=5),
     is_repeated=True,
     run=maintain,
+)
+
+
+#: Wait before the store or the ledger is tried again.
+_RETRY_DELAY = timedelta(seconds=10)
+
+
+@opens(SynthesisPayload, retry_after=_RETRY_DELAY)
+def synthesize(job: SynthesisPayload, crew: Crew) -> Outcome:
+    """Ask, and ring for the night when it has nothing left to wait for."""
+    asked = crew.synthesize(job.run_id, job.place)
+    crew.bell.ring_many([asked.night] if asked.night else [])
+    return asked.outcome
+
+
+SYNTHESIZE = Job(
+    name=TaskName.SYNTHESIZE,
+    queue=Queue.SYNTHESIS,
+    limits=Limits(soft=timedelta(minutes=50), hard=timedelta(minutes=55), attempts=5),
+    is_repeated=True,
+    run=synthesize,
 )

@@ -4,15 +4,13 @@ import concurrent.futures
 from collections.abc import Sequence
 from datetime import timedelta
 
-from memcore.intake import Written
-from memcore.jobs.names import TaskName
+from memcore.ingest import Written
 from memcore.jobs.outcomes import Dead, Done, Outcome, Retry, Skipped
-from memcore.jobs.payloads import StoreItem, StorePayload
-from memcore.jobs.queues import Queue
-from memcore.levels import refusal
-from tasks.crew import Crew
-from tasks.job import Job, Limits
-from tasks.opening import opens
+from memcore.jobs.payloads import StoreItem, StorePayload, UsePayload
+from memcore.jobs.queues import Queue, TaskName
+from memcore.models.memory import refusal
+from tasks.context import Crew
+from tasks.job import Job, Limits, opens
 
 #: Wait before a store is tried again: the store server is back within seconds of a crash.
 _RETRY_DELAY = timedelta(seconds=2)
@@ -44,3 +42,22 @@ def _outcome(items: Sequence[StoreItem], written: Written) -> Outcome:
 
 
 STORE = Job(name=TaskName.STORE, queue=Queue.STORE, limits=_LIMITS, run=write)
+
+
+#: Wait before a batch is counted again: nobody waits for it, and a database that was away is back by then.
+_USE_RETRY_DELAY = timedelta(seconds=30)
+
+
+@opens(UsePayload, retry_after=_USE_RETRY_DELAY)
+def count(job: UsePayload, crew: Crew) -> Outcome:
+    """Count the batch once, however often its message comes."""
+    counted = crew.ledger.uses.count(job.company, job.batch_id, job.uses)
+    return Done(facts={"counted": counted, "passed_over": len(job.uses) - counted})
+
+
+USE = Job(
+    name=TaskName.USE,
+    queue=Queue.CONTROL,
+    limits=Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempts=20),
+    run=count,
+)

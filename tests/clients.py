@@ -12,7 +12,7 @@ from pathlib import Path
 
 from memcore.client import MemoryClient
 from memcore.config.settings import Settings
-from memcore.models import MemoryCategory, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 
 #: Most memories of one call in bulk.
 MOST = 60

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from databases import postgres_server
 from hypothesis import HealthCheck, settings
-from ledgers import copied_urls, sqlite_urls
-from thorough import THOROUGH
+from support.ledger_records import copied_urls, sqlite_urls
+from support.postgres_server import postgres_server
+from support.thorough import THOROUGH
 
+from memcore.ledger.database import LedgerUrls
 from memcore.ledger.migrate import migrate
-from memcore.ledger.urls import LedgerUrls
 
 # Compiled once, not by each of the processes that the tests start: an image for containers often switches this off.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

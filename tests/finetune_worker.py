@@ -3,12 +3,11 @@
 import sys
 from pathlib import Path
 
-from ledgers import COMPANY, sqlite_urls
+from support.ledger_records import COMPANY, sqlite_urls
 
 from memcore.clock import utc_now
 from memcore.finetune.execution.process import ProcessExecutor, end_by_name
-from memcore.finetune.host import this_host
-from memcore.finetune.run_service import FineTuneService, Place
+from memcore.finetune.service import FineTuneService, Place, this_host
 from memcore.ledger import Ledger
 
 

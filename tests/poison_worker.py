@@ -20,7 +20,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from memcore.config.settings import Settings
 from memcore.jobs.outcomes import Dead, Done, Outcome
 from memcore.ledger.ledger import Ledger
-from tasks.crew import Crew
+from tasks.context import Crew
 from tasks.store import STORE as STORE_JOB
 from workers import app as assembling
 from workers import broker, transport

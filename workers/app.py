@@ -17,14 +17,14 @@ from memcore.jobs.queues import Queue
 from tasks import JOBS
 from tasks.job import Job
 from workers import transport
-from workers.bell import BrokerBell
 from workers.broker import broker_conf
-from workers.crew import CrewOnDuty, WorkerCrew
-from workers.delivery import refuse_compressed
+from workers.celery_task import build_tasks
+from workers.consumer import refuse_compressed
+from workers.context import CrewOnDuty, WorkerCrew
+from workers.dispatcher import BrokerBell
 from workers.groups import STORE, WorkerGroup
 from workers.lifecycle import watch_pool, watch_pulse
 from workers.progress import TaskProgress
-from workers.task import build_tasks
 from workers.unreadable import UnreadableKeeper, unreadable_step
 
 #: How long a stopping worker lets running jobs finish, in seconds, before it gives them back to the broker.
@@ -83,7 +83,7 @@ def _configure(app: Celery, settings: Settings, group: WorkerGroup) -> None:
         task_create_missing_queues=False,
         task_acks_late=True,
         # A child that dies or is killed at the hard limit gives its message back like a whole worker that dies, and
-        # the ledger counts both alike (workers/trial.py); Celery's own retries would count beside it, and end in
+        # the ledger counts both alike (workers/redelivery.py); Celery's own retries would count beside it, and end in
         # silence.
         task_reject_on_worker_lost=True,
         task_retry_on_worker_lost=False,
@@ -92,7 +92,7 @@ def _configure(app: Celery, settings: Settings, group: WorkerGroup) -> None:
         task_store_errors_even_if_ignored=False,
         task_track_started=False,
         result_expires=RESULT_SECONDS,
-        worker_consumer="workers.patience:PatientConsumer",
+        worker_consumer="workers.consumer:PatientConsumer",
         worker_prefetch_multiplier=group.prefetch,
         worker_max_tasks_per_child=group.recycle_after,
         worker_proc_alive_timeout=CHILD_START_SECONDS,

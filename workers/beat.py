@@ -6,10 +6,10 @@ import sys
 from memcore.config.settings import Settings
 from memcore.operational import tell
 from workers.app import create_app
-from workers.heartbeat import Heartbeat
+from workers.health import Heartbeat
+from workers.heartbeat_step import beat_scheduler
+from workers.lifecycle import end_within
 from workers.logs import set_up_logs
-from workers.pulse import beat_scheduler
-from workers.shutdown import end_within
 
 
 def main() -> int:

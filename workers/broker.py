@@ -6,8 +6,8 @@ from typing import Any
 from kombu.connection import Connection
 from kombu.exceptions import KombuError
 
-from memcore.config.address import Address
 from memcore.config.settings import Settings
+from memcore.config.urls import Address
 from memcore.errors import MemoryConnectionError
 from memcore.jobs.payloads import MAX_MESSAGE_BYTES
 from memcore.jobs.queues import Queue

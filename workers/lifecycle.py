@@ -1,18 +1,133 @@
 """When the crew comes and goes: after the fork, never before; closed when its process ends."""
 
 import gc
+import os
+import signal
+import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
+from types import FrameType
 from typing import Any
 
 from celery import Celery, signals
 
 from memcore.config.settings import Settings
-from workers.crew import CrewOnDuty
+from workers.context import CrewOnDuty
 from workers.groups import WorkerGroup
-from workers.heartbeat import Heartbeat
-from workers.pulse import beat_once, worker_pulse
-from workers.shutdown import defer_shutdown
+from workers.health import Heartbeat
+from workers.heartbeat_step import beat_once, worker_pulse
+
+# Celery runs the whole cold shutdown inside the signal handler, wherever the signal found the main process. Found
+# half
+# way through handing a job to a child, it waits for a child that waits for the rest of that job: the worker hangs
+# until
+# somebody kills it, and what it held comes back only when its lease lapses. Here the handler only rings; the event
+# loop
+# does the rest when it is between two steps.
+#
+# Celery also waits without limit for its pool, and for answers of a broker that is gone; ``end_within`` does not.
+
+#: How long the event loop may take to come round; one that reconnects to its broker does not run at all.
+LOOP_SECONDS = 2.0
+
+#: How long a worker may take to end after it was told to, in seconds: above the soft shutdown and the hard limit of a
+#: store job (25), and below the 40 after which supervisor and compose kill it.
+STOP_SECONDS = 35.0
+
+#: Exit code of a process whose shutdown did not end by itself.
+EXIT_OVERDUE = 75
+
+_STOPS = frozenset({signal.SIGTERM, signal.SIGQUIT, signal.SIGINT})
+
+Handler = Callable[[int, FrameType | None], Any]
+
+
+class DeferredSignal:
+    """One signal, taken by the event loop; handled on the spot if the loop does not come round in time.
+
+    Args:
+        number: the signal.
+        handler: what Celery installed for it.
+        hub: the event loop of the main process; ``call_soon`` is all it is asked.
+        seconds: how long the loop may take.
+    """
+
+    def __init__(self, number: signal.Signals, handler: Handler, hub: Any, *, seconds: float = LOOP_SECONDS) -> None:
+        self._number = number
+        self._handler = handler
+        self._hub = hub
+        self._seconds = seconds
+        self._begun = threading.Event()
+        self._rung = False
+        # A pipe and a thread that waits already: neither takes a lock that the interrupted step may hold.
+        self._ear, self._bell = os.pipe()
+        threading.Thread(target=self._listen, name=f"deferred-{number.name}", daemon=True).start()
+
+    def __call__(self, *_: object) -> None:
+        """Be the signal's handler: ring the first time, act the second."""
+        if self._rung:
+            self._begin()
+        else:
+            self._rung = True
+            os.write(self._bell, b"!")
+
+    def _listen(self) -> None:
+        os.read(self._ear, 1)
+        self._hub.call_soon(self._begin)
+        if not self._begun.wait(self._seconds):
+            os.kill(os.getpid(), self._number)
+
+    def _begin(self) -> None:
+        if not self._begun.is_set():
+            self._begun.set()
+            self._handler(self._number, None)
+
+
+def defer_shutdown() -> None:
+    """Let every prefork worker of this process shut down from its event loop, from its first readiness on."""
+    signals.worker_ready.connect(_defer, weak=False)
+
+
+def _defer(sender: Any, **_: Any) -> None:
+    hub = sender.hub
+    if hub is None or not sender.controller.use_eventloop:
+        return  # threads and solo: nothing is handed over byte by byte
+    for number in (signal.SIGTERM, signal.SIGQUIT):
+        handler = signal.getsignal(number)
+        # Ready again after a lost connection: the handler is ours already.
+        if callable(handler) and not isinstance(handler, DeferredSignal):
+            signal.signal(number, DeferredSignal(number, handler, hub))
+
+
+def end_within(seconds: float = STOP_SECONDS) -> None:
+    """End this process so long after the first signal to stop, however far its shutdown is; call it in the main thread.
+
+    Nothing is lost with it: what is not acknowledged is handed out again, and children die with their parent.
+    """
+    heard, written = os.pipe()
+    os.set_blocking(written, False)
+    # Written by the interpreter itself as the signal comes: it needs neither a handler, which Celery replaces, nor a
+    # main thread that comes round to it.
+    signal.set_wakeup_fd(written, warn_on_full_buffer=False)
+    # A child inherits the descriptor, and is ended by signals that are not meant for us.
+    os.register_at_fork(after_in_child=_be_silent)
+    threading.Thread(target=_end_after, args=(heard, seconds), name="stop-limit", daemon=True).start()
+
+
+def _be_silent() -> None:
+    with suppress(ValueError):  # forked in a thread that may not change it, and is no worker's
+        signal.set_wakeup_fd(-1)
+
+
+def _end_after(heard: int, seconds: float) -> None:
+    while os.read(heard, 1)[0] not in _STOPS:
+        pass
+    time.sleep(seconds)
+    # Not through logging: whatever hangs may hold its lock.
+    os.write(2, f"worker.stop.overdue: ended after {seconds:g} s\n".encode())
+    os._exit(EXIT_OVERDUE)
 
 
 def watch_pool(crew: CrewOnDuty, group: WorkerGroup, *, share: Callable[[], object]) -> None:

@@ -6,7 +6,7 @@ import sys
 from datetime import UTC, datetime
 
 from memcore.config.settings import Settings
-from memcore.frozen import escaped
+from memcore.models.base import escaped
 
 #: What every log record has by itself; all else on it is a field that somebody passed as ``extra``.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "data"}

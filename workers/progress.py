@@ -12,10 +12,10 @@ from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
 from memcore.client.celery_app import OwnCelery
-from memcore.client.sender import PROGRESS
-from memcore.config.address import Address
+from memcore.client.publisher import PROGRESS
 from memcore.config.settings import Settings
-from memcore.jobs.progress import Tell, untold
+from memcore.config.urls import Address
+from memcore.jobs.outcomes import Tell, untold
 
 #: Least time between two words on one job, in seconds.
 PAUSE_SECONDS = 1.0

@@ -8,15 +8,15 @@ from contextlib import closing
 
 from celery import Celery
 
-from memcore.config.address import scheme_of
 from memcore.config.settings import Settings
+from memcore.config.urls import scheme_of
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.ledger import Ledger
 from memcore.operational import tell
 from workers.app import create_app
 from workers.groups import GROUPS, WorkerGroup, group
+from workers.lifecycle import STOP_SECONDS, end_within
 from workers.logs import set_up_logs
-from workers.shutdown import STOP_SECONDS, end_within
 
 
 def arguments_of(group: WorkerGroup) -> list[str]:

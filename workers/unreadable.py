@@ -13,9 +13,9 @@ from celery.bootsteps import StartStopStep
 from memcore.clock import Clock
 from memcore.jobs.payloads import MAX_MESSAGE_BYTES
 from memcore.jobs.queues import Queue
+from memcore.ledger.database import LedgerUrls
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.urls import LedgerUrls
 from workers.transport.unreadable import UnreadableMessage, broker_errors
 
 #: Seconds between two looks at what the transport put aside; while there is nothing, a look costs nothing.

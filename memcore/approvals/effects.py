@@ -1,11 +1,19 @@
 """What approving does: one effect for each action, each carried out as often as one likes with one result."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import unified_diff
 from typing import Protocol, runtime_checkable
 
-from memcore.approval_models import Approval
-from memcore.errors import MemoryCapabilityError
-from memcore.ledger.room import Room
+from pydantic import ValidationError
+
+from memcore.backends.protocol import ORGANISATION, SharedKnowledgeStore
+from memcore.clock import Clock
+from memcore.errors import MemoryCapabilityError, MemoryInputError, MemoryNotFoundError
+from memcore.ledger.organization.approvals import Approvals, Room
+from memcore.ledger.organization.shared_log import SharedEntry
+from memcore.models.approval import Approval, ApprovalRisk, ApprovalState, Proposal, Superseded
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryStoreRequest
 
 
 @runtime_checkable
@@ -57,3 +65,318 @@ class EffectRegistry:
             known = ", ".join(sorted(self._effects)) or "none"
             raise MemoryCapabilityError(f"nothing here carries out the action {action!r}; known are: {known}")
         return found
+
+
+#: Under whose name approved texts are published: no agent's, so that each agent finds them and none takes them back.
+PUBLISHER = "approvals"
+
+#: The tag of every text that a person approved.
+APPROVED_TAG = "approved"
+
+_BY_TAG = "approved-by:"
+
+#: What the source of an approved text begins with; the approval's id follows.
+_SOURCE = "approval:"
+
+
+def text_of(approval: Approval) -> MemoryStoreRequest:
+    """Return what an approval publishes; raises as :func:`request_of`."""
+    return request_of(approval.proposal, source=f"{_SOURCE}{approval.approval_id}", by=approval.decided_by)
+
+
+def approval_id_of(entry: MemoryEntry) -> str | None:
+    """Return whose text shared knowledge is, or None when no approval published it."""
+    source = entry.metadata.source or ""
+    if entry.agent_id != PUBLISHER or not source.startswith(_SOURCE):
+        return None
+    return source.removeprefix(_SOURCE)
+
+
+def request_of(proposal: Proposal, *, source: str, by: str | None) -> MemoryStoreRequest:
+    """Return what is published of a proposal: the text, its source the approval, the approver among its tags.
+
+    Raises MemoryInputError when it cannot be published.
+    """
+    details = proposal.details
+    tags = (*details.get("tags", ()), APPROVED_TAG, f"{_BY_TAG}{by}")
+    try:
+        return MemoryStoreRequest.model_validate(
+            {
+                "category": details.get("category", MemoryCategory.SEMANTIC),
+                "namespace": details.get("namespace", "default"),
+                "content": proposal.content,
+                "metadata": MemoryMetadata(source=source, confidence=details.get("confidence", 1.0), tags=tags),
+            }
+        )
+    except ValidationError as error:
+        raise MemoryInputError.of(error) from None
+
+
+class Notes(Protocol):
+    """Follow an approval's publication; every call may come again, at any time, and then changes nothing.
+
+    ``fact_id`` is the id under which the approval's text was published first.
+    """
+
+    def room(self, approval: Approval) -> Room | None:
+        """Return how many may stand; see ApprovalEffects.room."""
+        ...
+
+    async def published(self, approval: Approval, fact_id: str) -> None:
+        """Note that the text can be found; not when it was taken back since."""
+        ...
+
+    async def superseded(self, fact_id: str, old: Superseded) -> None:
+        """Note that what is superseded was retracted, if it was, while the text still stands."""
+        ...
+
+    async def withdrawn(self, fact_id: str) -> None:
+        """Note that the text is being taken back, before anything else is done about it."""
+        ...
+
+    def ended(self, fact_id: str, old: Superseded) -> bool | None:
+        """Tell whether this text ended that one; None where nothing is noted about it, and the log decides."""
+        ...
+
+    async def returned(self, fact_id: str, old: Superseded) -> None:
+        """Note that what this text had ended stands again, if it does."""
+        ...
+
+
+class NoNotes:
+    """Write nothing down."""
+
+    def room(self, approval: Approval) -> Room | None:  # noqa: ARG002  # the protocol's
+        """Return no bound."""
+        return None
+
+    async def published(self, approval: Approval, fact_id: str) -> None:
+        """Note nothing."""
+
+    async def superseded(self, fact_id: str, old: Superseded) -> None:
+        """Note nothing."""
+
+    async def withdrawn(self, fact_id: str) -> None:
+        """Note nothing."""
+
+    def ended(self, fact_id: str, old: Superseded) -> bool | None:  # noqa: ARG002  # the protocol's
+        """Leave it to the log."""
+        return None
+
+    async def returned(self, fact_id: str, old: Superseded) -> None:
+        """Note nothing."""
+
+
+#: The action's name.
+SHARED_PUBLISH = "shared:publish"
+
+
+class PublicationLog(Protocol):
+    """The log of shared knowledge; the ledger's SharedLog is one."""
+
+    def history(self, company: str, memory_id: str) -> Sequence[SharedEntry]:
+        """Return all lines of the fact that was once published under this id, in order; none for an unknown id."""
+        ...
+
+
+@runtime_checkable
+class KeepsOwnLog(Protocol):
+    """A store whose log of shared knowledge is its own, and not the ledger's."""
+
+    @property
+    def shared_log(self) -> PublicationLog:
+        """The log."""
+        ...
+
+
+class SharedPublication:
+    """Publish what was approved, under the approval's id, and retract what it supersedes.
+
+    The log of shared knowledge is the truth: a text is published at most once for each approval, also by a process that
+    slept through its undo, and what was superseded comes back only where this approval had ended it.
+
+    Args:
+        store: where shared knowledge is kept.
+        log: its log.
+        approvals: the decisions.
+        company: whose.
+        clock: the time.
+        action: the action that this carries out.
+        notes: what is written down beside; None writes nothing.
+    """
+
+    def __init__(
+        self,
+        store: SharedKnowledgeStore,
+        log: PublicationLog,
+        approvals: Approvals,
+        *,
+        company: str,
+        clock: Clock,
+        action: str = SHARED_PUBLISH,
+        notes: Notes | None = None,
+    ) -> None:
+        self._store = store
+        self._log = log
+        self._approvals = approvals
+        self._company = company
+        self._clock = clock
+        self._action = action
+        self._notes = notes or NoNotes()
+
+    @property
+    def action(self) -> str:
+        """``shared:publish``, or the one that it was made for."""
+        return self._action
+
+    def room(self, approval: Approval) -> Room | None:
+        """Return how many such texts may stand; raises MemoryInputError when this one could not be published."""
+        text_of(approval)
+        return self._notes.room(approval)
+
+    async def publish(self, approval: Approval) -> str:
+        """Publish the text, then retract what it supersedes; return the id under which it is found."""
+        memory_id = await self._store.publish(PUBLISHER, text_of(approval), once=True)
+        lines = self._log.history(self._company, memory_id)
+        # A store that keeps its log to itself: what it says is all that is known.
+        fact_id = lines[0].memory_id if lines else memory_id
+        await self._notes.published(approval, fact_id)
+        for each in approval.proposal.supersedes:
+            # The very publication that the person saw: one that came back since is not this approval's to end.
+            await self._store.retract(each.owner or PUBLISHER, each.id)
+            await self._notes.superseded(fact_id, each)
+        return memory_id
+
+    async def take_back(self, approval: Approval) -> None:
+        """Publish anew what it ended, then retract the text."""
+        if approval.effect is None:
+            return
+        own = self._log.history(self._company, approval.effect)
+        if not own:
+            await self._notes.withdrawn(approval.effect)
+            await self._store.retract(PUBLISHER, approval.effect)
+            return
+        fact_id = own[0].memory_id
+        await self._notes.withdrawn(fact_id)
+        for each in approval.proposal.supersedes:
+            ended = self._ended(each, own)
+            if ended is not None:
+                await self._store.publish(ended.agent_id, _again(ended))
+            await self._notes.returned(fact_id, each)
+        # By its last id: it may have been superseded itself, and have come back.
+        await self._store.retract(own[-1].agent_id, own[-1].memory_id)
+
+    def _ended(self, superseded: Superseded, own: Sequence[SharedEntry]) -> MemoryEntry | None:
+        """Return what this approval retracted, unless others did, or it is there, or should not be."""
+        lines = self._log.history(self._company, superseded.id)
+        if not lines or lines[-1].kind != "retract" or lines[-1].memory_id != superseded.id:
+            return None
+        is_ours = self._notes.ended(own[0].memory_id, superseded)
+        if not (_is_between(lines[-1], own) if is_ours is None else is_ours):
+            return None
+        entry = _published(lines, superseded.id)
+        if entry is None or (entry.expires_at is not None and entry.expires_at <= self._clock()):
+            return None
+        return None if self._was_undone(entry) else entry
+
+    def _was_undone(self, entry: MemoryEntry) -> bool:
+        approval_id = approval_id_of(entry)
+        approval = None if approval_id is None else self._approvals.get(self._company, approval_id)
+        return approval is not None and approval.state is ApprovalState.UNDONE
+
+
+def shared_proposal(
+    request: MemoryStoreRequest,
+    *,
+    title: str,
+    proposed_by: str,
+    risk: ApprovalRisk = ApprovalRisk.MEDIUM,
+    supersedes: Sequence[Superseded] = (),
+) -> Proposal:
+    """Return the proposal to publish a text for all agents; its source and confidence become those of the approval.
+
+    Raises MemoryInputError when a value breaks its limit.
+    """
+    proposal = Proposal(
+        action=SHARED_PUBLISH,
+        risk=risk,
+        title=title,
+        content=request.content,
+        proposed_by=proposed_by,
+        supersedes=tuple(supersedes),
+        details={
+            "category": str(request.category),
+            "namespace": request.namespace,
+            "tags": list(request.metadata.tags),
+        },
+    )
+    # With the tags of an approval beside its own it must still be what can be published: better refused here than when
+    # somebody has approved it.
+    request_of(proposal, source="approval", by=proposed_by)
+    return proposal
+
+
+def superseded_by_id(log: PublicationLog, company: str, memory_id: str) -> Superseded:
+    """Return shared knowledge as something to be superseded; MemoryNotFoundError when it is not published now."""
+    lines = log.history(company, memory_id)
+    if not lines or lines[-1].record is None or lines[-1].memory_id != memory_id:
+        raise MemoryNotFoundError(f"supersedes: {memory_id!r} is not published; see `memtend shared search`")
+    entry = lines[-1].record.entry
+    if entry.agent_id == ORGANISATION:
+        raise MemoryInputError("supersedes", f"{memory_id} is a fact of the organisation: `memtend org` changes those")
+    return Superseded(id=memory_id, content=entry.content, owner=entry.agent_id)
+
+
+def _is_between(retraction: SharedEntry, own: Sequence[SharedEntry]) -> bool:
+    """Tell whether it was retracted while a text was there, and so by its approval."""
+    since = own[0].version
+    until = own[-1].version if own[-1].kind == "retract" else None
+    return since <= retraction.version and (until is None or retraction.version <= until)
+
+
+def _published(lines: Sequence[SharedEntry], memory_id: str) -> MemoryEntry | None:
+    records = (line.record for line in lines if line.memory_id == memory_id)
+    return next((record.entry for record in records if record is not None), None)
+
+
+def _again(entry: MemoryEntry) -> MemoryStoreRequest:
+    return MemoryStoreRequest(
+        category=entry.category,
+        namespace=entry.namespace,
+        content=entry.content,
+        metadata=entry.metadata,
+        expires_at=entry.expires_at,
+    )
+
+
+#: The end of a sentence inside a line: memories are often one long line, and a diff of one line shows nothing. The
+#: number that begins the line of a list ends no sentence.
+_SENTENCE_END = re.compile(r"(?<=[.!?。])(?<!^\d\.)(?<!^\d\d\.)\s+")
+
+
+def diff_of(approval: Approval) -> tuple[str, ...]:
+    """Return the proposed text against each text that it supersedes, or against nothing, whole.
+
+    The lines are those of a unified diff, one for each sentence. What a terminal would obey or hide (control
+    characters, marks that turn the direction of writing) is written as its escape.
+    """
+    return tuple(_lines(approval))
+
+
+def visible(text: str) -> str:
+    """Return a text in which nothing acts on a terminal, and nothing is hidden; line breaks and tabs stay."""
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode() for char in text
+    )
+
+
+def _lines(approval: Approval) -> Iterator[str]:
+    new = _sentences(approval.proposal.content)
+    old = [(each.id, _sentences(each.content)) for each in approval.proposal.supersedes] or [("nothing", [])]
+    for name, before in old:
+        whole = len(before) + len(new)
+        yield from unified_diff(before, new, fromfile=name, tofile="proposed", lineterm="", n=whole)
+
+
+def _sentences(text: str) -> list[str]:
+    return [sentence for line in visible(text).split("\n") for sentence in _SENTENCE_END.split(line)]

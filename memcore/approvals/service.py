@@ -2,13 +2,36 @@
 
 import logging
 from datetime import timedelta
+from enum import StrEnum
 from typing import Protocol
 
-from memcore.approval_models import Approval, ApprovalNeed, ApprovalState, Proposal, Word
 from memcore.approvals.effects import EffectRegistry
-from memcore.approvals.events import ApprovalEvent
-from memcore.errors import ApprovalClosedError, MemoryError, MemoryNotFoundError  # noqa: A004  # the reference's name
-from memcore.ledger.approvals import Approvals
+from memcore.errors import (
+    ApprovalClosedError,
+    MemoryError,  # noqa: A004  # the reference's name
+    MemoryNotFoundError,
+)
+from memcore.ledger.organization.approvals import Approvals
+from memcore.models.approval import Approval, ApprovalNeed, ApprovalState, Proposal, Word
+
+
+class ApprovalEvent(StrEnum):
+    """A log event of approvals."""
+
+    #: A proposal waits for a person.
+    FILED = "approval.filed"
+    APPROVED = "approval.approved"
+    REJECTED = "approval.rejected"
+    UNDONE = "approval.undone"
+    #: Nobody decided in time; how many stands beside.
+    EXPIRED = "approval.expired"
+    #: What was decided is carried out, or taken back.
+    SETTLED = "approval.settled"
+    #: It could not be; the sweep, or the next approve, tries again.
+    UNSETTLED = "approval.unsettled"
+    #: The webhook was not told; nothing else depends on it.
+    WEBHOOK_FAILED = "approval.webhook.failed"
+
 
 #: Approvals carried out in one call of `finish` at most: the sweep has other things to do.
 AT_A_TIME = 20

@@ -4,8 +4,8 @@ import logging
 from datetime import timedelta
 from http import HTTPStatus
 
-from memcore.approval_models import Approval
-from memcore.approvals.events import ApprovalEvent
+from memcore.approvals.service import ApprovalEvent
+from memcore.models.approval import Approval
 
 #: How long the other side may take: whoever files a proposal waits for it.
 TIMEOUT = timedelta(seconds=5)

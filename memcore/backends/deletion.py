@@ -10,17 +10,17 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from memcore import ids
-from memcore.backends.where import Where
 from memcore.clock import Clock, utc_now
-from memcore.config.ledger_urls import LedgerUrls
+from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryStoreError
-from memcore.ledger.booking import Booking, Removal
-from memcore.ledger.run import NewRun
+from memcore.ledger.journal_entries import Booking, Removal
+from memcore.ledger.runs import NewRun
+from memcore.records import Where
 
 if TYPE_CHECKING:
     from memcore.backends.protocol import BatchBackend
-    from memcore.backends.record import MemoryRecord
     from memcore.ledger.ledger import Ledger
+    from memcore.records import MemoryRecord
 
 #: Times that the memory is looked at anew before the caller hears of it: another process deletes it at the same moment.
 _LOOKS = 3

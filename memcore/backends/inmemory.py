@@ -2,20 +2,227 @@
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from pydantic import ValidationError
+
+from memcore import ids
 from memcore.backends.deletion import Deletion
-from memcore.backends.fresh import fact_record, fresh_record
-from memcore.backends.inmemory_shared import InMemoryShared
-from memcore.backends.owner import Excluded, memory_ids, require_agent_id, require_memory_id
-from memcore.backends.predicate import is_expired, is_hit, is_match
 from memcore.backends.protocol import MAX_PAGE
-from memcore.backends.record import MemoryRecord, Page
-from memcore.backends.where import Scope, Where
 from memcore.clock import Clock, utc_now
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryStoreError
-from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.ids import Excluded, excluded_agents, memory_ids, require_agent_id, require_memory_id, require_new_agent_id
+from memcore.ledger.organization.shared_log import SharedEntry
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.records import MemoryRecord, Page, Scope, Where
+
+
+def is_expired(entry: MemoryEntry, now: datetime) -> bool:
+    """Return whether the entry's expiry has come."""
+    return entry.expires_at is not None and entry.expires_at <= now
+
+
+def is_match(where: Where, record: MemoryRecord, mark: str | None) -> bool:
+    """Return whether a record meets every condition but the owner's; ``mark`` is the claim mark that it carries."""
+    entry = record.entry
+    return (
+        _is_in(where, entry)
+        and _is_tagged(where, entry)
+        and _is_dated(where, entry)
+        and _is_placed(where, record)
+        and where.lessons in {None, record.is_lesson}
+        and where.token in {None, mark}
+    )
+
+
+def is_hit(query: MemoryQuery, entry: MemoryEntry, now: datetime) -> bool:
+    """Return whether an entry answers a query: its filters, its text as a substring whatever the case, not expired."""
+    return (
+        not is_expired(entry, now)
+        and (query.text is None or query.text.casefold() in entry.content.casefold())
+        and (query.namespaces is None or entry.namespace in query.namespaces)
+        and (query.categories is None or entry.category in query.categories)
+        and set(query.tags) <= set(entry.metadata.tags)
+        and (query.since is None or entry.created_at >= query.since)
+        and (query.until is None or entry.created_at < query.until)
+    )
+
+
+def _is_in(where: Where, entry: MemoryEntry) -> bool:
+    return (
+        (where.categories is None or entry.category in where.categories)
+        and (where.namespaces is None or entry.namespace in where.namespaces)
+        and (where.ids is None or entry.id in where.ids)
+        and entry.id not in where.without_ids
+    )
+
+
+def _is_tagged(where: Where, entry: MemoryEntry) -> bool:
+    tags = set(entry.metadata.tags)
+    return set(where.tags) <= tags and tags.isdisjoint(where.without_tags)
+
+
+def _is_dated(where: Where, entry: MemoryEntry) -> bool:
+    return (
+        (where.created_since is None or entry.created_at >= where.created_since)
+        and (where.created_before is None or entry.created_at < where.created_before)
+        and (where.expires_by is None or is_expired(entry, where.expires_by))
+    )
+
+
+def _is_placed(where: Where, record: MemoryRecord) -> bool:
+    lineage = record.lineage
+    return (
+        where.session_id in {None, lineage.session_id}
+        and where.project_id in {None, lineage.project_id}
+        and where.task_id in {None, lineage.task_id}
+        and (where.outside is None or getattr(lineage, where.outside) is None)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Publication:
+    """An entry, and the versions from which and until which it is there."""
+
+    entry: MemoryEntry
+    fact_id: str
+    since: int
+    until: int | None = None
+    ended_at: datetime | None = None
+
+    def is_there(self, version: int) -> bool:
+        return self.since <= version and (self.until is None or self.until > version)
+
+    def lines(self) -> Iterator[SharedEntry]:
+        entry = self.entry
+        yield SharedEntry(
+            version=self.since,
+            kind="publish",
+            memory_id=entry.id,
+            agent_id=entry.agent_id,
+            at=entry.created_at,
+            record=MemoryRecord(entry=entry),
+        )
+        if self.until is not None and self.ended_at is not None:
+            yield SharedEntry(
+                version=self.until,
+                kind="retract",
+                memory_id=entry.id,
+                agent_id=entry.agent_id,
+                at=self.ended_at,
+                record=None,
+            )
+
+
+class InMemoryShared:
+    """Keep what agents published until the process ends. Safe in several threads."""
+
+    def __init__(self) -> None:
+        self._publications: dict[str, _Publication] = {}
+        self._head = 0
+        self._lock = threading.Lock()
+
+    def publish(self, fact: MemoryEntry, *, once: bool = False) -> str:
+        """Publish an entry under the id of its fact, or anew under another unless only once; return the id."""
+        with self._lock:
+            before = [one for one in self._publications.values() if one.fact_id == fact.id]
+            if before and (once or _stands(before[-1], fact.created_at)):
+                return before[-1].entry.id
+            memory_id = ids.republished_id(fact_id=fact.id, times_before=len(before)) if before else fact.id
+            self._head += 1
+            entry = fact.model_copy(update={"id": memory_id})
+            self._publications[memory_id] = _Publication(entry, fact.id, since=self._head)
+            return memory_id
+
+    def retract(self, agent_id: str, memory_id: str, *, now: datetime) -> bool:
+        """End what this agent published; False when it has nothing there under this id."""
+        with self._lock:
+            one = self._publications.get(memory_id)
+            if one is None or one.until is not None or one.entry.agent_id != agent_id:
+                return False
+            self._head += 1
+            self._publications[memory_id] = replace(one, until=self._head, ended_at=now)
+            return True
+
+    def search(
+        self, query: MemoryQuery, *, exclude_agent: Excluded, version: int | None, now: datetime
+    ) -> tuple[MemoryEntry, ...]:
+        """Return what matches of a version, newest first, ties by id."""
+        left_out = excluded_agents(exclude_agent)
+        with self._lock:
+            at = self._head if version is None else version
+            if not 0 <= at <= self._head:
+                raise MemoryInputError("version", f"is {version}; it must be 0 to {self._head}, the newest")
+            there = [one.entry for one in self._publications.values() if one.is_there(at)]
+        return _newest(e for e in there if e.agent_id not in left_out and is_hit(query, e, now))[: query.limit]
+
+    def history(self, company: str, memory_id: str) -> tuple[SharedEntry, ...]:  # noqa: ARG002  # it has one company
+        """Return all lines of the fact that was once published under this id, in order; none for an unknown id."""
+        with self._lock:
+            named = self._publications.get(memory_id)
+            if named is None:
+                return ()
+            lines = [
+                line for one in self._publications.values() if one.fact_id == named.fact_id for line in one.lines()
+            ]
+        return tuple(sorted(lines, key=lambda line: line.version))
+
+    def version(self) -> int:
+        """Return the newest version."""
+        with self._lock:
+            return self._head
+
+
+def _stands(publication: _Publication, now: datetime) -> bool:
+    return publication.until is None and not is_expired(publication.entry, now)
+
+
+def _newest(entries: Iterable[MemoryEntry]) -> tuple[MemoryEntry, ...]:
+    by_id = sorted(entries, key=lambda entry: entry.id)
+    return tuple(sorted(by_id, key=lambda entry: entry.created_at, reverse=True))
+
+
+def fresh_record(agent_id: str, request: MemoryStoreRequest, *, company: str, now: datetime) -> MemoryRecord:
+    """Return the record of this request: its id says what it holds, so storing it twice is one memory.
+
+    Raises MemoryInputError when the agent id is reserved or the expiry lies before now.
+    """
+    return _record(ids.memory_id, agent_id, request, company=company, now=now)
+
+
+def fact_record(agent_id: str, request: MemoryStoreRequest, *, company: str, now: datetime) -> MemoryRecord:
+    """Return the record of what an agent publishes, under the id of its fact; raises what fresh_record raises."""
+    return _record(ids.fact_id, agent_id, request, company=company, now=now)
+
+
+def _record(
+    id_of: Callable[..., str], agent_id: str, request: MemoryStoreRequest, *, company: str, now: datetime
+) -> MemoryRecord:
+    memory_id = id_of(
+        company=company,
+        agent_id=require_new_agent_id(agent_id),
+        category=request.category,
+        namespace=request.namespace,
+        content=request.content,
+        source=request.metadata.source,
+    )
+    try:
+        entry = MemoryEntry(
+            id=memory_id,
+            agent_id=agent_id,
+            namespace=request.namespace,
+            category=request.category,
+            content=request.content,
+            metadata=request.metadata,
+            created_at=now,
+            expires_at=request.expires_at,
+        )
+    except ValidationError as error:
+        raise MemoryInputError.of(error) from error
+    return MemoryRecord(entry=entry)
+
 
 #: Most memories of one agent unless told otherwise: the reference's default, a few tens of megabytes.
 DEFAULT_MAX_MEMORIES = 10_000

@@ -4,12 +4,22 @@ All implementations pass one contract suite (tests/contract/backends). Everythin
 ``Where`` that holds one, so no call can reach another agent's memories.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
+from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from memcore.backends.record import MemoryRecord, Page
-from memcore.backends.where import Scope, Where
-from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.backends.fusion import Legs
+from memcore.ids import Excluded
+from memcore.models.memory import (
+    RESERVED_PREFIX,
+    MemoryCategory,
+    MemoryEntry,
+    MemoryMetadata,
+    MemoryQuery,
+    MemoryStoreRequest,
+)
+from memcore.models.organization import OrgFact
+from memcore.records import MemoryRecord, Page, Scope, Where
 
 #: Most records a scan returns in one page; a page with vectors of 256 entries stays near one megabyte.
 MAX_PAGE = 256
@@ -165,3 +175,179 @@ class BatchBackend(Protocol):
     async def unclaim(self, agent_id: str) -> None:
         """Take every mark off this agent's memories, so that whoever still holds an old token deletes nothing."""
         ...
+
+
+# Every publication and every retraction is a version of the whole, and each search sees one version: what was
+# published
+# up to it and not retracted by it. Private memories are no part of it, and no call of ``MemoryBackend`` shows any of
+# it.
+
+
+@runtime_checkable
+class SharedKnowledgeStore(Protocol):
+    """Publish, search and retract; a backend has it beside MemoryBackend.
+
+    Ask ``supports_shared_access`` first: a backend may have the methods and nowhere to keep the log, and then each of
+    them raises MemoryCapabilityError. The ``agent_id`` of an entry found is its publisher.
+    """
+
+    async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
+        """Publish and return the id; every search that begins afterwards sees it, in any process.
+
+        What the agent has published already, and neither retracted nor let expire, keeps its id and its first form.
+
+        Args:
+            agent_id: who publishes it.
+            request: what.
+            once: leave it at the first publication also after it was retracted or has expired, and return its last id.
+
+        Raises MemoryInputError, MemoryConnectionError, MemoryStoreError, MemoryEmbeddingError. After a connection that
+        failed the publication may appear later by itself; to publish it again is safe.
+        """
+        ...
+
+    async def search_shared(
+        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
+    ) -> tuple[MemoryEntry, ...]:
+        """Return what matches and has not expired: best first with a text, newest first without.
+
+        Args:
+            query: as for ``retrieve``.
+            exclude_agent: leave out what this agent published, or any of these.
+            version: as the knowledge was then; None for now.
+
+        Raises MemoryConnectionError, MemoryRetrievalError; MemoryInputError for a version that is not there yet.
+        """
+        ...
+
+    async def search_shared_sparse(
+        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
+    ) -> tuple[MemoryEntry, ...]:
+        """Return the keyword hits alone, best first; without a text, or one without words, there are none."""
+        ...
+
+    async def retract(self, agent_id: str, memory_id: str) -> bool:
+        """Take back what this agent published; no search that begins afterwards sees it, but those of older versions.
+
+        False, and nothing changes, when this agent has published nothing under the id, or retracted it before.
+        Raises MemoryConnectionError, MemoryStoreError; after a connection that failed it may still take effect.
+        """
+        ...
+
+    async def shared_version(self) -> int:
+        """Return the version that a search would see now; 0 before the first publication.
+
+        Raises MemoryConnectionError, MemoryRetrievalError.
+        """
+        ...
+
+
+# The truth lies in the ledger. What the store finds is a hint, by the id and version of a fact: whoever is to use it
+# asks
+# whether it still stands.
+
+#: Under whose name facts stand in the shared knowledge; no agent can have it.
+ORGANISATION = f"{RESERVED_PREFIX}organisation__"
+
+
+@runtime_checkable
+class FactStore(Protocol):
+    """Show facts among the shared knowledge of a company, and read those that stand."""
+
+    @property
+    def dense_weight(self) -> float:
+        """The share of meaning where it is added up with words."""
+        ...
+
+    async def show(self, record: MemoryRecord) -> None:
+        """Show one version of a fact; one that was shown before, or hidden since, stays as it is.
+
+        Args:
+            record: by ORGANISATION, under an id that no other version has.
+
+        Raises MemoryInputError, MemoryConnectionError, MemoryStoreError, MemoryEmbeddingError.
+        """
+        ...
+
+    async def hide(self, memory_id: str) -> None:
+        """Let no search that begins afterwards find a version; one that is not shown stays hidden.
+
+        Raises MemoryConnectionError, MemoryStoreError.
+        """
+        ...
+
+    async def legs(self, query: MemoryQuery) -> Legs:
+        """Return versions of facts that are near a text, and those with words of it; nothing but facts.
+
+        They stand in ``dense`` and ``sparse``, each best first and with its cosine; the other lists are empty.
+
+        Raises MemoryConnectionError, MemoryRetrievalError, MemoryEmbeddingError.
+        """
+        ...
+
+    async def standing(self, fact_ids: Collection[str]) -> dict[str, tuple[int, OrgFact]]:
+        """Return those of the facts that stand, each with its version. Raises as legs does."""
+        ...
+
+    async def policies(self, *, offset: int) -> tuple[OrgFact, ...]:
+        """Return a page of the core policies that were written and stand, oldest first. Raises as legs does."""
+        ...
+
+
+@runtime_checkable
+class HoldsFacts(Protocol):
+    """A backend that may have a store of facts."""
+
+    @property
+    def facts(self) -> FactStore | None:
+        """The store of facts; None before connect, and where there is no ledger."""
+        ...
+
+
+def facts_of(backend: object) -> FactStore | None:
+    """Return a backend's store of facts, if it has one."""
+    return backend.facts if isinstance(backend, HoldsFacts) else None
+
+
+class BackendEvent(StrEnum):
+    """A log event of a backend."""
+
+    CONNECTED = "memory.backend.connected"
+    DISCONNECTED = "memory.backend.disconnected"
+    HEALTH_CHECK_FAILED = "memory.backend.health_check"
+    #: A point that cannot be read as a memory was passed over; its id stands beside.
+    ENTRY_UNREADABLE = "memory.model.invalid"
+    #: A composite backend answered a query without one of its children; which, and with which errors, stands beside.
+    FANOUT_PARTIAL = "memory.composite.fanout_partial"
+    #: A line of the log of shared knowledge is open, and could not be carried out; its version stands beside.
+    SHARED_OVERDUE = "memory.shared.overdue"
+
+
+async def pages(backend: BatchBackend, where: Where) -> AsyncIterator[tuple[MemoryRecord, ...]]:
+    """Yield the matches without vectors, oldest first; what is removed behind the cursor disturbs nothing.
+
+    They are counted first: most walks of a night find nothing, and a count does not look at a single memory.
+    """
+    if not await backend.count_where(where):
+        return
+    cursor: str | None = None
+    while True:
+        page = await backend.scan(where, cursor=cursor)
+        if page.records:
+            yield page.records
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+async def marked(backend: BatchBackend, agent_id: str, token: str) -> tuple[MemoryRecord, ...]:
+    """Return, whole and with vectors, the memories that carry the token, oldest first."""
+    where = Where(agent_id=agent_id, token=token)
+    found: list[MemoryRecord] = []
+    cursor: str | None = None
+    while True:
+        page = await backend.scan(where, cursor=cursor, with_vectors=True)
+        found.extend(page.records)
+        cursor = page.cursor
+        if cursor is None:
+            return tuple(found)

@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from memcore.client.client import MemoryClient
-from memcore.client.envelope import Scope
-from memcore.client.receipts import (
+from memcore.client.envelopes import Scope
+from memcore.client.results import (
     AppliedReceipt,
     DistillReceipt,
     ExperienceReceipt,

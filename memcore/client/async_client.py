@@ -8,28 +8,26 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
 
 from memcore.client.client import BLOCK_SECONDS, MemoryClient, broker_disk
-from memcore.client.envelope import ImportRecord, Scope
-from memcore.client.experience_envelope import ExperienceFields
-from memcore.client.levels import Levels
-from memcore.client.queue_limit import WhenFull
-from memcore.client.receipts import (
+from memcore.client.envelopes import ExperienceFields, ImportRecord, Scope
+from memcore.client.level_check import Levels
+from memcore.client.results import (
     AppliedReceipt,
     DistillReceipt,
     ExperienceReceipt,
     JobReceipt,
     JobStatus,
     StoreReceipt,
+    Vigil,
 )
-from memcore.client.vigil import Vigil
+from memcore.client.throttling import WhenFull
 from memcore.clock import Clock, utc_now
-from memcore.execution_trace import ExecutionTrace
-from memcore.jobs.skill_payloads import ApplicationOutcome
-from memcore.jobs.use_payload import Use
-from memcore.models import MemoryStoreRequest
+from memcore.jobs.payloads import ApplicationOutcome, Use
+from memcore.models.execution import ExecutionTrace
+from memcore.models.memory import MemoryStoreRequest
 
 if TYPE_CHECKING:
     from memcore.config.settings import Settings
-    from memcore.finetune.plan import FineTunePlan
+    from memcore.models.finetune import FineTunePlan
 
 #: Calls at a time: a send takes a tenth of a millisecond, so that only a broker that hangs makes more of them wait.
 THREADS = 4

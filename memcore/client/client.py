@@ -1,25 +1,32 @@
 """``MemoryClient``: the one object an agent engine needs to hand memories and jobs to the night crew."""
 
+import logging
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Self, Unpack
 from urllib.parse import urlsplit
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from memcore import ids
-from memcore.client.application_post import post_application, seal_application
-from memcore.client.distill_envelope import seal_trace
-from memcore.client.envelope import ImportRecord, Scope, checked, pack, seal
-from memcore.client.experience_envelope import ExperienceFields, seal_experience
-from memcore.client.levels import Levels
-from memcore.client.pace import Pace
-from memcore.client.posting import Posting
-from memcore.client.queue_limit import QueueLimit, WhenFull, check_limit
-from memcore.client.receipts import (
+from memcore.client.envelopes import (
+    ExperienceFields,
+    ImportRecord,
+    Posting,
+    Scope,
+    checked,
+    pack,
+    seal,
+    seal_experience,
+    seal_trace,
+)
+from memcore.client.level_check import Levels
+from memcore.client.results import (
     AppliedReceipt,
     DistillReceipt,
     ExperienceReceipt,
@@ -27,22 +34,296 @@ from memcore.client.receipts import (
     JobStatus,
     StoreReceipt,
 )
-from memcore.client.run_calls import RunCalls
-from memcore.client.trace_post import post_trace
+from memcore.client.throttling import Pace, QueueLimit, WhenFull, check_limit
 from memcore.clock import Clock, utc_now
-from memcore.errors import MemoryInputError
-from memcore.execution_trace import ExecutionTrace
+from memcore.errors import (
+    MemoryError,  # noqa: A004  # the reference fixes the name
+    MemoryInputError,
+)
 from memcore.free_space import FOR_JOBS, refuse_when_low
-from memcore.jobs.names import TaskName
-from memcore.jobs.payloads import StoreItem
-from memcore.jobs.queues import Queue
-from memcore.jobs.skill_payloads import ApplicationOutcome
-from memcore.jobs.use_payload import Use, UsePayload
-from memcore.models import Key, MemoryStoreRequest
+from memcore.ids import is_memory_id
+from memcore.jobs.payloads import (
+    ApplicationOutcome,
+    AppliedPayload,
+    DistillPayload,
+    EvolvePayload,
+    FineTunePayload,
+    MaintenancePayload,
+    StoreItem,
+    Use,
+    UsePayload,
+)
+from memcore.jobs.queues import Queue, TaskName
+from memcore.models.execution import ExecutionTrace
+from memcore.models.finetune import FineTunePlan
+from memcore.models.memory import AgentId, Key, MemoryStoreRequest, StoredKey, not_reserved
 
 if TYPE_CHECKING:
-    from memcore.client.sender import Admit, Sender
+    from memcore.client.publisher import Admit, Sender
     from memcore.config.settings import Settings
+
+#: Stands for an id until the other fields have been checked.
+_UNNAMED = "unnamed"
+
+_NEW_AGENT: TypeAdapter[str] = TypeAdapter(AgentId)
+_KNOWN_AGENT: TypeAdapter[str] = TypeAdapter(Annotated[StoredKey, AfterValidator(not_reserved)])
+
+
+def post_run(
+    sender: "Sender", agent_id: str, *, company: str, now: datetime, admit: "Admit | None", **wanted: Any
+) -> JobReceipt:
+    """Send a run of an agent's; the job's id is the run's id. Raises MemoryInputError, naming the field."""
+    try:
+        # A night may give an agent its first row. Whatever else is asked for names what stands, and an older release
+        # took control characters.
+        (_NEW_AGENT if "kind" not in wanted else _KNOWN_AGENT).validate_python(agent_id)
+    except ValidationError as error:
+        raise MemoryInputError("agent_id", MemoryInputError.of(error).problem) from None
+    try:
+        payload = MaintenancePayload(
+            company=company, agent_id=agent_id, run_id=_UNNAMED, origin="manual", planned_at=now, **wanted
+        )
+    except ValidationError as error:
+        raise MemoryInputError.of(error) from None
+    # An agent may end two sessions at one moment, and each is a run.
+    job = payload.kind if payload.scope_id is None else f"{payload.kind} {payload.scope_id}"
+    run_id = ids.run_id(company=company, agent_id=payload.agent_id, job=job, planned_at=now.isoformat())
+    sender.send(
+        TaskName.MAINTAIN,
+        payload.model_copy(update={"run_id": run_id}).model_dump_json(),
+        queue=Queue.MAINTENANCE,
+        job_id=run_id,
+        summary=f"{payload.kind} of {payload.agent_id}",
+        admit=admit,
+    )
+    return JobReceipt(job_id=run_id)
+
+
+def post_cycle(sender: "Sender", *, company: str, now: datetime, admit: "Admit | None") -> JobReceipt:
+    """Send a cycle of the skill evolver; the job's id is the cycle's id."""
+    cycle_id = ids.cycle_id(company=company, planned_at=now.astimezone(UTC).isoformat())
+    payload = EvolvePayload(company=company, cycle_id=cycle_id, origin="manual", planned_at=now)
+    sender.send(
+        TaskName.EVOLVE,
+        payload.model_dump_json(),
+        queue=Queue.SKILLS,
+        job_id=cycle_id,
+        summary="a cycle of the skill evolver",
+        admit=admit,
+    )
+    return JobReceipt(job_id=cycle_id)
+
+
+def seal_finetune(plan: FineTunePlan | Mapping[str, Any], *, company: str, cause: str | None) -> FineTunePayload:
+    """Return the run in its envelope; one cause starts one run. Raises MemoryInputError, naming the field."""
+    checked = plan if isinstance(plan, FineTunePlan) else FineTunePlan.model_validate(dict(plan))
+    if cause is not None and not cause.strip():
+        raise MemoryInputError("request_id", "must not be blank")
+    try:
+        return FineTunePayload(
+            company=company,
+            run_id=ids.finetune_run_id(company=company, cause=cause or ids.new_id()),
+            plan=checked.model_dump(mode="json"),
+        )
+    except ValidationError as error:
+        raise MemoryInputError.of(error) from None
+
+
+def post_finetune(sender: "Sender", payload: FineTunePayload, *, admit: "Admit | None") -> JobReceipt:
+    """Send the run; the job's id is the run's id. Raises MemoryConnectionError, MemoryQueueFullError."""
+    sender.send(
+        TaskName.FINETUNE,
+        payload.model_dump_json(),
+        queue=Queue.FINETUNE,
+        job_id=payload.run_id,
+        summary="a fine-tune run",
+        admit=admit,
+    )
+    return JobReceipt(job_id=payload.run_id)
+
+
+class RunCalls(ABC):
+    """What MemoryClient can ask for beside the schedule."""
+
+    _company: str
+    _clock: Clock
+    _levels: "Levels | None"
+
+    def maintain_now(self, agent_id: str, *, allow_large: bool = False) -> JobReceipt:
+        """Ask for one agent's maintenance now, beside its schedule; the job's id is the run's id.
+
+        Args:
+            agent_id: whose memories.
+            allow_large: release the brake on runs that would remove a large share of the memories.
+        """
+        return self._send_run(agent_id, allow_large=allow_large)
+
+    def undo(self, agent_id: str, run_id: str) -> JobReceipt:
+        """Ask for a run to be undone: what it removed comes back, what it made goes; the job has the undo's run id."""
+        return self._send_run(agent_id, kind="undo", undo_of=run_id)
+
+    def restore(self, agent_id: str, entry_id: str) -> JobReceipt:
+        """Ask for a memory to be brought back from the archive as it was; the job's id is the run's id.
+
+        The next nights leave it alone for a while, and the run can be undone. A memory that stands in the store already
+        is left as it is: the job ends as skipped.
+
+        Args:
+            agent_id: whose memory.
+            entry_id: the archival id, or the memory's own id.
+        """
+        return self._send_run(agent_id, kind="restore", scope_id=entry_id)
+
+    def end_session(self, agent_id: str, session_id: str) -> JobReceipt:
+        """Say that a session has ended: what was to live no longer goes, and `memtend runs undo` brings it back.
+
+        At level session that is every memory stored in it before this call, also one that is still in the queue; at
+        other levels the working ones. Ending twice, or what nobody knows, does nothing.
+        """
+        return self._send_run(agent_id, kind="end_session", scope_id=session_id)
+
+    def end_project(self, agent_id: str, project_id: str) -> JobReceipt:
+        """Say that a project has ended: as end_session, of every memory at the levels session and project."""
+        return self._send_run(agent_id, kind="end_project", scope_id=project_id)
+
+    def end_task(self, agent_id: str, task_id: str) -> JobReceipt:
+        """Say that a task has ended: its working memories go, whatever the agent's level."""
+        return self._send_run(agent_id, kind="end_task", scope_id=task_id)
+
+    def evolve_now(self) -> JobReceipt:
+        """Ask the skill evolver to look now, beside its schedule; the job's id is the cycle's id.
+
+        It files proposals that wait for a person (docs/explanation/learning.md). While it is switched off, the cycle
+        is empty.
+        """
+        return post_cycle(self._sender, company=self._company, now=self._clock(), admit=self._admit)
+
+    def finetune(self, plan: "FineTunePlan | Mapping[str, Any]", *, request_id: str | None = None) -> JobReceipt:
+        """Ask for the embedder to be trained on the fleet's own texts; the job's id is the run's id.
+
+        A worker of the group finetune starts the run and carries it out (docs/how-to/fine-tune.md). A client that has
+        only the broker's address sees no other run: the job then ends as skipped, and says so.
+
+        Args:
+            plan: what is trained on what, or its fields; its paths are those of the worker's machine.
+            request_id: names this request; sending it again starts no second run. A new one when left out.
+
+        Raises:
+            MemoryInputError: a field breaks a limit; nothing was sent.
+            FineTuneRunActiveError: another run has not ended; nothing was sent.
+            MemoryConnectionError: the broker cannot be reached; send again under the same request_id.
+            MemoryQueueFullError: as for store.
+        """
+        payload = seal_finetune(plan, company=self._company, cause=request_id)
+        if self._levels is not None:
+            self._levels.check_finetune(payload.run_id)
+        return post_finetune(self._sender, payload, admit=self._admit)
+
+    @property
+    @abstractmethod
+    def _sender(self) -> "Sender": ...
+
+    @property
+    @abstractmethod
+    def _admit(self) -> "Admit | None": ...
+
+    def _send_run(self, agent_id: str, **wanted: Any) -> JobReceipt:
+        now = self._clock()
+        return post_run(self._sender, agent_id, company=self._company, now=now, admit=self._admit, **wanted)
+
+
+class ClientEvent(StrEnum):
+    """A log event of the client."""
+
+    #: A trace was not sent, and the engine goes on; agent, trace and error stand beside.
+    TRACE_LOST = "memory.distill.lost"
+    #: An application of a skill was not sent, and the engine goes on; agent, skill and error stand beside.
+    APPLICATION_LOST = "memory.skills.applied.lost"
+
+
+#: Stands for the id until the other fields have been checked.
+_UNNAMED = "unnamed"
+
+_log = logging.getLogger(__name__)
+
+
+def seal_application(
+    agent_id: str,
+    skill_id: str,
+    outcome: ApplicationOutcome,
+    *,
+    task_id: str | None,
+    company: str,
+    now: datetime,
+) -> AppliedPayload:
+    """Return the application in its envelope; the same task of the same agent applies a skill once.
+
+    Raises:
+        MemoryInputError: naming the field and the limit.
+    """
+    if not is_memory_id(skill_id):
+        raise MemoryInputError("skill_id", "must be the id under which the skill or lesson was found: a UUID")
+    try:
+        cause = Scope(task_id=task_id).task_id or ids.new_id()
+        payload = AppliedPayload(
+            company=company,
+            agent_id=agent_id,
+            application_id=_UNNAMED,
+            skill_id=skill_id,
+            outcome=outcome,
+            applied_at=now,
+        )
+    except ValidationError as error:
+        raise MemoryInputError.of(error) from None
+    application_id = ids.application_id(
+        company=payload.company, agent_id=payload.agent_id, skill_id=skill_id, cause=cause
+    )
+    return payload.model_copy(update={"application_id": application_id})
+
+
+def post_application(sender: "Sender", payload: AppliedPayload, *, admit: "Admit | None") -> AppliedReceipt | None:
+    """Send the application; None, with a warning, when the broker does not take it."""
+    try:
+        job_id = sender.send(
+            TaskName.APPLIED,
+            payload.model_dump_json(),
+            queue=Queue.CONTROL,
+            job_id=ids.new_id(),
+            summary=f"1 application by {payload.agent_id}",
+            track=False,
+            admit=admit,
+        )
+    except MemoryError as error:
+        _log.warning(
+            ClientEvent.APPLICATION_LOST,
+            extra={"agent_id": payload.agent_id, "skill_id": payload.skill_id, "error": type(error).__name__},
+        )
+        return None
+    return AppliedReceipt(job_id=job_id, application_id=payload.application_id)
+
+
+def post_trace(
+    sender: "Sender", payload: DistillPayload, *, track: bool, admit: "Admit | None"
+) -> DistillReceipt | None:
+    """Send the trace; None, with a warning, when the broker does not take it."""
+    try:
+        job_id = sender.send(
+            TaskName.DISTILL,
+            payload.model_dump_json(),
+            queue=Queue.DISTILL,
+            job_id=ids.new_id(),
+            summary=f"1 trace of {payload.agent_id}",
+            track=track,
+            admit=admit,
+        )
+    except MemoryError as error:
+        _log.warning(
+            ClientEvent.TRACE_LOST,
+            extra={"agent_id": payload.agent_id, "trace_id": payload.trace_id, "error": type(error).__name__},
+        )
+        return None
+    return DistillReceipt(job_id=job_id, trace_id=payload.trace_id)
+
 
 _COMPANY: TypeAdapter[str] = TypeAdapter(Key)
 
@@ -329,7 +610,7 @@ class MemoryClient(RunCalls):
         with self._opening:
             if self._opened is None:
                 # Celery and kombu take a quarter of a second to import: an engine pays when it first sends.
-                from memcore.client.sender import Sender  # noqa: PLC0415  # see above
+                from memcore.client.publisher import Sender  # noqa: PLC0415  # see above
 
                 self._opened = Sender(self._broker_url, self._result_url)
             return self._opened

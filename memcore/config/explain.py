@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from memcore.config.memory import TWINS
 from memcore.config.policy import Policy
-from memcore.config.twins import TWINS
-from memcore.frozen import Frozen
+from memcore.models.base import Frozen
 
 
 class Origin(StrEnum):

@@ -4,8 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from memcore.config.data_path import DataPath
-from memcore.frozen import Frozen, NotBlankStr
+from memcore.models.base import DataPath, Frozen, NotBlankStr
 
 #: Longest time of a stage, in seconds (11 hours): its job is given up after twelve.
 LONGEST_STAGE_SECONDS = 39_600.0

@@ -5,8 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, PlainSerializer
 
-from memcore.config.read_only import ReadOnlyMap
-from memcore.frozen import Frozen, NotBlankStr
+from memcore.models.base import Frozen, NotBlankStr, ReadOnlyMap
 
 #: Longest time limit of one request, in seconds: a job may take 50 minutes, and asks several times.
 MAX_TIMEOUT_SECONDS = 600.0
@@ -58,3 +57,17 @@ class LLMConfig(Frozen):
         AfterValidator(ReadOnlyMap),
         PlainSerializer(_as_json, return_type=dict[str, dict[str, float]]),
     ] = Field(default=ReadOnlyMap({}))
+
+
+class BudgetsConfig(Frozen):
+    """Cap the LLM steps of one agent per UTC day; a step above the cap waits for the next day.
+
+    Attributes:
+        tokens_per_agent_per_day: input and output tokens together; 0 lets every step wait, None sets no cap.
+        cost_per_agent_per_day: in the currency of the price list; 0 allows only models that cost nothing, None sets no
+            cap.
+    """
+
+    # One synthesis reads at most 20,000 characters, about 5,000 tokens, and writes 500: some 36 groups a day.
+    tokens_per_agent_per_day: int | None = Field(default=200_000, ge=0)
+    cost_per_agent_per_day: float | None = Field(default=None, ge=0.0)

@@ -1,14 +1,48 @@
 """How memories are found, ranked and handed to an agent."""
 
 import math
+from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from memcore.config.added import Added
-from memcore.config.fusion import FusionStrategy, SparseTermWeight
-from memcore.config.injection import InjectionPoint, InjectionStrategy
-from memcore.frozen import Frozen
+from memcore.models.base import Added, Frozen, NotBlankStr
+from memcore.models.memory import MemoryCategory
+
+
+class FusionStrategy(StrEnum):
+    """How relevance from several sources is joined.
+
+    ``linear`` ranks one dense list; ``rrf`` sums reciprocal ranks; ``weighted`` sums the scores of the dense and the
+    sparse list, each as a share of its best, the measured best (docs/benchmarks/2026-11.md).
+    """
+
+    LINEAR = "linear"
+    RRF = "rrf"
+    WEIGHTED = "weighted"
+
+
+class SparseTermWeight(StrEnum):
+    """How often-repeated terms count: ``saturated`` as in BM25, or ``raw`` frequency as in the reference."""
+
+    SATURATED = "saturated"
+    RAW = "raw"
+
+
+class InjectionStrategy(StrEnum):
+    """Whether memories are put before the agent, fetched by it, or kept by it."""
+
+    CONTEXT = "context"
+    TOOL_BASED = "tool_based"
+    SELF_EDITING = "self_editing"
+
+
+class InjectionPoint(StrEnum):
+    """The role of the message that carries injected memories."""
+
+    SYSTEM = "system"
+    USER = "user"
+
 
 #: How far relevance_weight + recency_weight may lie from 1.0; absorbs what floating point loses, no more.
 WEIGHT_SUM_TOLERANCE = 1e-6
@@ -117,3 +151,35 @@ class MemoryRetrievalConfig(Frozen):
         if self.retriever == "hierarchical" and self.strategy is not InjectionStrategy.CONTEXT:
             raise ValueError(f"retriever hierarchical needs strategy context, and it is {self.strategy}")
         return self
+
+
+def _archivable(categories: frozenset[MemoryCategory]) -> frozenset[MemoryCategory]:
+    if not categories:
+        raise ValueError("must name at least one category")
+    if MemoryCategory.WORKING in categories:
+        raise ValueError("must not name working, whose memories end with their task")
+    return categories
+
+
+class SelfEditingMemoryConfig(Frozen):
+    """Bound the six tools of the self-editing strategy.
+
+    Attributes:
+        core_memory_token_budget: the tokens of core memory in every prompt.
+        core_memory_tag: the tag that makes a semantic memory a core memory.
+        allow_core_writes: whether the agent may write core memory.
+        core_max_entries: the most core memories.
+        archival_search_limit: the most results of an archival search.
+        archival_categories: the categories that the agent may write and search; never working.
+        write_auto_tag: whether its writes carry the tag ``self_edited``.
+    """
+
+    core_memory_token_budget: int = Field(default=1024, ge=256, le=8192)
+    core_memory_tag: NotBlankStr = "core"
+    allow_core_writes: bool = True
+    core_max_entries: int = Field(default=20, ge=1, le=200)
+    archival_search_limit: int = Field(default=10, ge=1, le=50)
+    archival_categories: Annotated[frozenset[MemoryCategory], AfterValidator(_archivable)] = frozenset(
+        {MemoryCategory.EPISODIC, MemoryCategory.SEMANTIC, MemoryCategory.PROCEDURAL, MemoryCategory.SOCIAL}
+    )
+    write_auto_tag: bool = True

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memcore.embedding.protocol import EmbedderKind
-from memcore.embedding.query_batch import QueryBatchEmbedder
-from memcore.embedding.texts import require_texts
+from memcore.embedding.protocol import EmbedderKind, require_texts
+from memcore.embedding.vectors import QueryBatchEmbedder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memcore.embedding.choice import DEFAULT_EMBEDDER, EmbedderChoice
+from memcore.embedding.selection import DEFAULT_EMBEDDER, EmbedderChoice
 from memcore.errors import MemoryConfigError
 
 if TYPE_CHECKING:
@@ -63,9 +63,7 @@ def _built(choice: EmbedderChoice) -> "Embedder":
         case "onnx":
             return _onnx(choice)
         case "sentence-transformers":
-            from memcore.embedding.sentence_transformers import (  # noqa: PLC0415  # see above
-                SentenceTransformersEmbedder,
-            )
+            from memcore.embedding.sentence_transformers import SentenceTransformersEmbedder  # noqa: PLC0415  # see above
 
             return SentenceTransformersEmbedder.load(_model(choice), sides=choice.sides)
         case _:
@@ -75,13 +73,13 @@ def _built(choice: EmbedderChoice) -> "Embedder":
 
 
 def _static(choice: EmbedderChoice) -> "Embedder":
-    from memcore.embedding.pooling import Pooling  # noqa: PLC0415  # see above
+    from memcore.embedding.onnx import Pooling  # noqa: PLC0415  # see above
     from memcore.embedding.static import StaticEmbedder  # noqa: PLC0415  # see above
 
     if choice.sides.mark:
         raise MemoryConfigError(f"memory.embedder: {choice.provider!r} reads no instructions: leave the prefixes out")
     if choice.provider == DEFAULT_EMBEDDER and choice.model is not None:
-        from memcore.embedding.static_folder import StaticFolder  # noqa: PLC0415  # see above
+        from memcore.embedding.static import StaticFolder  # noqa: PLC0415  # see above
 
         return StaticEmbedder(folder=StaticFolder.read(Path(choice.model)))
     _require_no_model(choice)
@@ -90,8 +88,7 @@ def _static(choice: EmbedderChoice) -> "Embedder":
 
 def _minilm(choice: EmbedderChoice) -> "Embedder":
     from memcore.embedding.cache import CachedEmbedder  # noqa: PLC0415  # see above
-    from memcore.embedding.minilm_files import MINILM_NAME, MinilmFiles  # noqa: PLC0415  # see above
-    from memcore.embedding.onnx import OnnxEmbedder  # noqa: PLC0415  # see above
+    from memcore.embedding.onnx import MINILM_NAME, MinilmFiles, OnnxEmbedder  # noqa: PLC0415  # see above
 
     _require_no_model(choice)
     files = MinilmFiles.find()
@@ -102,8 +99,7 @@ def _minilm(choice: EmbedderChoice) -> "Embedder":
 
 def _onnx(choice: EmbedderChoice) -> "Embedder":
     from memcore.embedding.cache import CachedEmbedder  # noqa: PLC0415  # see above
-    from memcore.embedding.onnx import OnnxEmbedder  # noqa: PLC0415  # see above
-    from memcore.embedding.onnx_folder import OnnxFolder  # noqa: PLC0415  # see above
+    from memcore.embedding.onnx import OnnxEmbedder, OnnxFolder  # noqa: PLC0415  # see above
 
     folder = OnnxFolder.read(Path(_model(choice)))
     return CachedEmbedder(

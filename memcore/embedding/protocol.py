@@ -1,15 +1,15 @@
 """What every embedder promises, and the identity that is recorded beside the vectors it made."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, Self
 
 from pydantic import PositiveInt
 
-from memcore.frozen import Frozen, NotBlankStr
+from memcore.errors import MemoryInputError
+from memcore.models.base import Frozen, NotBlankStr
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -75,3 +75,38 @@ class EmbedderIdentity(Frozen):
     def of(cls, embedder: Embedder, *, text_form: str) -> Self:
         """Take the identity of an embedder that reads memories in this text form."""
         return cls(name=embedder.name, kind=embedder.kind, dims=embedder.dims, text_form=text_form)
+
+
+class Sides(Frozen):
+    """Name the instruction prefixes that a model was trained with; both are empty for most models.
+
+    Attributes:
+        query_prefix: put before each question, such as ``"query: "`` for the e5 family.
+        document_prefix: put before each memory, such as ``"passage: "``.
+    """
+
+    query_prefix: str = ""
+    document_prefix: str = ""
+
+    @property
+    def mark(self) -> str:
+        """Return what these prefixes add to an embedder's name: nothing when there are none."""
+        if not self.query_prefix and not self.document_prefix:
+            return ""
+        return f"+q={self.query_prefix!r}+d={self.document_prefix!r}"
+
+
+def require_texts(texts: Sequence[str]) -> None:
+    """Raise MemoryInputError when one text is given where a sequence of texts belongs: it would be cut into letters."""
+    if isinstance(texts, str):
+        raise MemoryInputError("texts", "must be a sequence of texts, not one text")
+
+
+def whole(text: str) -> str:
+    """Return the text with each half of a surrogate pair replaced: a tokenizer or a server would refuse the batch."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def speaking(texts: Sequence[str]) -> list[int]:
+    """Return the places of the texts that say something; a transformer would invent a direction for a blank one."""
+    return [place for place, text in enumerate(texts) if text and not text.isspace()]

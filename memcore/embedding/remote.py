@@ -1,13 +1,326 @@
-"""Embedders of a model server: its usual address, and the model that is taken when none is named."""
+"""Embeddings of a server that speaks OpenAI's API: OpenAI, Ollama, vLLM, LM Studio, text-embeddings-inference."""
 
+import os
+import random
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import numpy as np
+import orjson
+from pydantic import SecretStr
+
+from memcore.bounded_http import Answer, AnswerError, AnswerTooSlowError, ask, open_client
+from memcore.clock import Clock, utc_now
+from memcore.config.urls import masked
+from memcore.embedding.batching import MicroBatchedEmbedder
 from memcore.embedding.cache import CachedEmbedder
-from memcore.embedding.choice import EmbedderChoice
-from memcore.embedding.json_post import JsonPost
-from memcore.embedding.micro_batch import MicroBatchedEmbedder
-from memcore.embedding.openai_compatible import OpenAiCompatibleEmbedder
-from memcore.embedding.protocol import Embedder
-from memcore.embedding.tiers import best_offered, tier_of
-from memcore.errors import MemoryConfigError, MemoryEmbeddingError
+from memcore.embedding.protocol import Embedder, EmbedderKind, Sides, require_texts, speaking, whole
+from memcore.embedding.selection import EmbedderChoice, best_offered, tier_of
+from memcore.embedding.vectors import unit_rows
+from memcore.errors import MemoryConfigError, MemoryEmbeddingError, MemoryInputError
+from memcore.event_loop import LoopThread
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: How long a server may take for one request; a batch of 64 texts takes a CPU server some seconds.
+DEFAULT_TIMEOUT = timedelta(seconds=20)
+
+#: Longest answer that is read, in bytes (32 MiB): 32 vectors of 32,768 numbers, each in 32 characters.
+MAX_ANSWER_BYTES = 33_554_432
+
+#: Requests for one call, the first one included; a job that still fails is retried by its queue, minutes later.
+ATTEMPTS = 4
+
+#: Pause before the second request; it doubles with each further one.
+FIRST_PAUSE = timedelta(milliseconds=500)
+
+#: Longest pause that is waited here, asked for or not: a job has a time limit, and its queue can wait longer.
+LONGEST_PAUSE = timedelta(seconds=15)
+
+#: Answers that another try may change, beside all from 500 on.
+_PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
+
+#: Answers that mean a wrong address, key or model.
+_MISCONFIGURED = frozenset(
+    {
+        HTTPStatus.UNAUTHORIZED,
+        HTTPStatus.PAYMENT_REQUIRED,
+        HTTPStatus.FORBIDDEN,
+        HTTPStatus.NOT_FOUND,
+        HTTPStatus.METHOD_NOT_ALLOWED,
+    }
+)
+
+
+class _Line:
+    """A process's connections, and the loop on which a request is bounded as a whole."""
+
+    def __init__(self, *, key: str | None) -> None:
+        self.pid = os.getpid()
+        self.loop = LoopThread("memtend-embedding")
+        self.client = open_client(key=key)
+
+    def close(self) -> None:
+        # A fork has neither the thread nor a right to the sockets.
+        if self.pid == os.getpid():
+            self.loop.run(self.client.aclose())
+            self.loop.close()
+
+
+class JsonPost:
+    """Speak JSON with one server; safe in several threads, and after a fork, where each process opens its own sockets.
+
+    Args:
+        url: the base, such as ``https://api.openai.com/v1``.
+        key: sent as a bearer token; it is in no error and no log, and a redirect is not followed with it.
+        timeout: how long one request may take, from its first byte to the last of the answer.
+        pause: waits so many seconds; for tests.
+        clock: the time, for a Retry-After that is a date.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: SecretStr | None = None,
+        timeout: timedelta = DEFAULT_TIMEOUT,
+        pause: Callable[[float], None] = time.sleep,
+        clock: Clock = utc_now,
+    ) -> None:
+        self._url = url.rstrip("/")
+        self._key = key
+        self._timeout = timeout
+        self._pause = pause
+        self._clock = clock
+        self._opening = Lock()
+        self._line: _Line | None = None
+
+    @property
+    def shown_url(self) -> str:
+        """The address without passwords, for errors."""
+        return masked(self._url)
+
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        """Send the body and return the answer.
+
+        Timeouts, lost connections, 429 and 5xx are tried again, after the pause that the server asks for if it does.
+
+        Raises:
+            MemoryEmbeddingError: no good answer after the last try, a pause is asked for that is too long, or an answer
+                is longer than is read.
+            MemoryConfigError: the server answers 401, 403, 404 and the like.
+            MemoryInputError: the server refuses what was sent.
+        """
+        return self._ask("POST", path, orjson.dumps(body))
+
+    def get(self, path: str) -> Any:
+        """Return what stands there; raises as post does."""
+        return self._ask("GET", path, None)
+
+    def _ask(self, method: str, path: str, content: bytes | None) -> Any:
+        problem = ""
+        for attempt in range(1, ATTEMPTS + 1):
+            asked: float | None = None
+            try:
+                answer = self._answer(method, path, content)
+            except AnswerTooSlowError as error:
+                problem = str(error)
+            except AnswerError as error:
+                # Asked again it would answer the same.
+                raise MemoryEmbeddingError(f"the embedding server at {self.shown_url}: {error}") from None
+            except httpx.TransportError as error:
+                # Its class alone: the text of some names the address with its password.
+                problem = type(error).__name__
+            except httpx.InvalidURL as error:
+                raise MemoryConfigError(f"embedder_url: {self.shown_url} is no URL") from error
+            else:
+                if answer.status < HTTPStatus.MULTIPLE_CHOICES:
+                    return self._parsed(answer)
+                self._require_passing(answer.status)
+                problem, asked = f"status {answer.status}", self._asked_pause(answer)
+            if attempt == ATTEMPTS or (asked or 0.0) > LONGEST_PAUSE.total_seconds():
+                break
+            self._pause(_backoff(attempt) if asked is None else asked)
+        raise MemoryEmbeddingError(f"the embedding server at {self.shown_url} gives no answer ({problem})")
+
+    def _answer(self, method: str, path: str, content: bytes | None) -> Answer:
+        line = self._opened()
+        url = f"{self._url}{path}"
+        return line.loop.run(
+            ask(line.client, method, url, content=content, max_bytes=MAX_ANSWER_BYTES, within=self._timeout)
+        )
+
+    def _opened(self) -> "_Line":
+        with self._opening:
+            if self._line is None or self._line.pid != os.getpid():
+                self._line = _Line(key=None if self._key is None else self._key.get_secret_value())
+                # An embedder lives as long as its process or its test, and has no moment of its own to be closed.
+                weakref.finalize(self, self._line.close)
+            return self._line
+
+    def _require_passing(self, status: int) -> None:
+        if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return
+        if status in _MISCONFIGURED or status < HTTPStatus.BAD_REQUEST:
+            raise MemoryConfigError(
+                f"the embedding server at {self.shown_url} answers {status}: check MEMTEND_EMBEDDER_URL, "
+                "MEMTEND_EMBEDDER_API_KEY and memory.embedder.model"
+            )
+        # Its words are not repeated: servers quote the text that they refuse.
+        raise MemoryInputError("texts", f"were refused by the embedding server with status {status}, see its log")
+
+    def _parsed(self, answer: Answer) -> Any:
+        try:
+            return orjson.loads(answer.content)
+        except orjson.JSONDecodeError as error:
+            raise MemoryEmbeddingError(f"the embedding server at {self.shown_url} answers with no JSON") from error
+
+    def _asked_pause(self, answer: Answer) -> float | None:
+        asked = answer.headers.get("Retry-After")
+        if asked is None:
+            return None
+        try:
+            return max(0.0, float(asked))
+        except ValueError:
+            pass
+        try:
+            until = parsedate_to_datetime(asked)
+        except ValueError:
+            return None
+        return max(0.0, (_aware(until) - self._clock()).total_seconds())
+
+
+def _backoff(attempt: int) -> float:
+    # Somewhere in the upper half: many workers that were refused together must not come back together.
+    longest: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (attempt - 1)).total_seconds()
+    return longest * random.uniform(0.5, 1.0)  # noqa: S311  # no secret
+
+
+def _aware(moment: datetime) -> datetime:
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+#: Texts in one request; servers allow from 32 (text-embeddings-inference) to 2,048 (OpenAI).
+DEFAULT_MAX_INPUTS = 32
+
+#: Characters of one text. No model on offer reads more than 32,000 tokens, about this much, and a request has a size.
+DEFAULT_MAX_CHARACTERS = 131_072
+
+
+class OpenAiCompatibleEmbedder:
+    """Embed texts with a model that a server runs; a blank text is not sent and gets the zero vector.
+
+    Args:
+        server: how the server is reached.
+        model: the model's name there; it is the embedder's name, for one model has one set of vectors wherever it runs.
+        dims: length of the vectors; left out, it is measured by one request when this is built.
+        max_inputs: texts in one request.
+        max_characters: longest text that is sent.
+        sides: the prefixes of questions and documents.
+
+    Raises what JsonPost.post raises when it has to measure.
+    """
+
+    def __init__(
+        self,
+        server: JsonPost,
+        *,
+        model: str,
+        dims: int | None = None,
+        max_inputs: int = DEFAULT_MAX_INPUTS,
+        max_characters: int = DEFAULT_MAX_CHARACTERS,
+        sides: Sides | None = None,
+    ) -> None:
+        self._server = server
+        self._model = model
+        self._max_inputs = max_inputs
+        self._max_characters = max_characters
+        self._sides = sides or Sides()
+        self._dims = dims or self._answer(["dims"]).shape[1]
+
+    @property
+    def name(self) -> str:
+        """The model's name, and its prefixes where it has some."""
+        return f"{self._model}{self._sides.mark}"
+
+    @property
+    def kind(self) -> EmbedderKind:
+        """Openai-compatible."""
+        return EmbedderKind.OPENAI_COMPATIBLE
+
+    @property
+    def dims(self) -> int:
+        """Length of the vectors."""
+        return self._dims
+
+    def embed_documents(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
+        """Return one row of unit length for each text, shape (len(texts), dims), float32.
+
+        Raises:
+            MemoryInputError: a text is too long or refused by the server; MemoryEmbeddingError: no usable answer.
+        """
+        require_texts(texts)
+        return self._embed(texts, self._sides.document_prefix)
+
+    def embed_query(self, text: str, /) -> "NDArray[np.float32]":
+        """Return the vector of unit length of a question, shape (dims,), float32; raises as embed_documents does."""
+        vector: NDArray[np.float32] = self.embed_queries([text])[0]
+        return vector
+
+    def embed_queries(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
+        """Return for each question the row that embed_query gives it, shape (len(texts), dims), float32."""
+        require_texts(texts)
+        return self._embed(texts, self._sides.query_prefix)
+
+    def _embed(self, texts: Sequence[str], prefix: str) -> "NDArray[np.float32]":
+        for place, text in enumerate(texts):
+            if len(text) > self._max_characters:
+                raise MemoryInputError(
+                    f"texts[{place}]", f"has {len(text)} characters; the embedder takes {self._max_characters}"
+                )
+        vectors = np.zeros((len(texts), self._dims), dtype=np.float32)
+        places = speaking(texts)
+        for start in range(0, len(places), self._max_inputs):
+            batch = places[start : start + self._max_inputs]
+            rows = self._answer([prefix + whole(texts[place]) for place in batch])
+            if rows.shape[1] != self._dims:
+                raise MemoryConfigError(
+                    f"memory.embedder.dims: {self._dims} expected, and {self._model} makes {rows.shape[1]}: "
+                    "correct the number, or the model's name"
+                )
+            vectors[batch] = rows
+        return vectors
+
+    def _answer(self, texts: list[str]) -> "NDArray[np.float32]":
+        answer = self._server.post("/embeddings", {"model": self._model, "input": texts, "encoding_format": "float"})
+        try:
+            rows = _rows(answer, expected=len(texts))
+        except (KeyError, TypeError, ValueError) as error:
+            raise MemoryEmbeddingError(
+                f"the embedding server at {self._server.shown_url} gives no usable vectors for {len(texts)} texts"
+            ) from error
+        return unit_rows(rows, name=self._model)
+
+
+def _rows(answer: Any, *, expected: int) -> "NDArray[np.float32]":
+    given = answer["data"]
+    # Servers may answer out of order; each vector says which text it belongs to.
+    by_place = {each["index"]: each["embedding"] for each in given}
+    if len(given) != expected or sorted(by_place) != list(range(expected)):
+        raise ValueError("not one vector for each text")
+    rows = np.asarray([by_place[place] for place in range(expected)], dtype=np.float32)
+    if rows.ndim != 2 or rows.shape[1] == 0:  # noqa: PLR2004  # texts, dimensions
+        raise ValueError("not a list of numbers for each text")
+    return rows
+
 
 #: Providers and the base address that each has out of the box; None where there is no usual one.
 SERVERS: dict[str, str | None] = {

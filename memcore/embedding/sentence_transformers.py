@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
-from memcore.embedding.protocol import EmbedderKind
-from memcore.embedding.sides import Sides
-from memcore.embedding.texts import require_texts, speaking, whole
-from memcore.embedding.unit_rows import unit_rows
+from memcore.embedding.protocol import EmbedderKind, Sides, require_texts, speaking, whole
+from memcore.embedding.vectors import unit_rows
 from memcore.errors import MemoryConfigError, MemoryEmbeddingError
 
 if TYPE_CHECKING:

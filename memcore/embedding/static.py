@@ -1,21 +1,203 @@
 """The default embedder: a table of token vectors, added up. No model runs, so a text costs microseconds."""
 
 import math
+import sys
+import sysconfig
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, load_file
+from tokenizers import Tokenizer
 
-from memcore.embedding.pooling import Pooling, weigh
+from memcore.embedding.bm25 import fold
+from memcore.embedding.onnx import Pooling, weigh
 from memcore.embedding.protocol import EmbedderKind
-from memcore.embedding.static_folder import StaticFolder
-from memcore.embedding.tokenizer import fold
-from memcore.embedding.word_tokens import WordTokens
-from memcore.embedding.wordllama_files import WordllamaModel
-from memcore.errors import MemoryInputError
+from memcore.errors import MemoryConfigError, MemoryInputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+#: Words remembered; about 8 MB when full, and then they are forgotten together. A language's daily words fit twice.
+_KEPT_WORDS = 32_768
+
+#: Longest word remembered, in characters: longer ones are addresses and hashes, which rarely come again.
+_LONGEST_WORD = 40
+
+
+class WordTokens:
+    """Read texts with a SentencePiece tokenizer, word by word: the tokens of the whole text at a third of the CPU.
+
+    It holds because no token of the vocabulary reaches from one word into the next, which the tests check; a text in
+    which single spaces are not all that parts its words is read whole. Safe in several threads at once.
+
+    Args:
+        tokenizer: without padding and truncation.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._known: dict[str, tuple[int, ...]] = {}
+
+    def ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of each text."""
+        cut = [[text] if _is_whole(text) else text.split(" ") for text in texts]
+        # One dict for the whole call: another thread may put a new one in its place meanwhile.
+        known = self._known
+        read = self._read(set(chain.from_iterable(cut)).difference(known))
+        found = [
+            list(chain.from_iterable([known[word] if word in known else read[word] for word in words])) for words in cut
+        ]
+        self._keep(read)
+        return found
+
+    def _read(self, words: AbstractSet[str]) -> dict[str, tuple[int, ...]]:
+        if not words:
+            return {}
+        encodings = self._tokenizer.encode_batch_fast(list(words), add_special_tokens=False)
+        return {word: tuple(encoding.ids) for word, encoding in zip(words, encodings, strict=True)}
+
+    def _keep(self, read: dict[str, tuple[int, ...]]) -> None:
+        short = {word: ids for word, ids in read.items() if len(word) <= _LONGEST_WORD}
+        if len(self._known) + len(short) <= _KEPT_WORDS:
+            self._known.update(short)
+        else:
+            self._known = short if len(short) <= _KEPT_WORDS else {}
+
+
+def _is_whole(text: str) -> bool:
+    # A special token may begin, the tokenizer's own sign for a space may stand there, or other than single spaces.
+    return "<" in text or "▁" in text or "  " in text or text.startswith(" ") or text.endswith(" ") or not text
+
+
+#: The table's file, and its name in there: a row for each token, weighted already.
+TABLE_FILE = "table.safetensors"
+TENSOR = "embedding.weight"
+
+#: The tokenizer's file.
+TOKENIZER_FILE = "tokenizer.json"
+
+#: A text whose tokens are those of its words, as WordTokens takes it.
+_PROBE = "what did ada say about the pumps, and when did they fail?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticFolder:
+    """Hold what StaticEmbedder needs of a folder.
+
+    Attributes:
+        table: shape (tokens, dims), float32.
+        tokenizer: without padding and truncation.
+        name: the folder's name and the beginning of its files' hash, so that a retrained table has another name.
+    """
+
+    table: "NDArray[np.float32]"
+    tokenizer: Tokenizer
+    name: str
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the folder; MemoryConfigError says what is wrong there."""
+        try:
+            files = [(folder / name).read_bytes() for name in (TABLE_FILE, TOKENIZER_FILE)]
+        except OSError:
+            raise MemoryConfigError(
+                f"memory.embedder.model: {folder} must hold {TABLE_FILE} and {TOKENIZER_FILE}"
+            ) from None
+        try:
+            table = load(files[0])[TENSOR].astype(np.float32, copy=False)
+            tokenizer = Tokenizer.from_buffer(files[1])
+        except (KeyError, ValueError, SafetensorError) as error:
+            raise MemoryConfigError(f"memory.embedder.model: {folder} holds no table that can be read") from error
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        _check(table, tokenizer, folder)
+        mark = sha256(b"".join(sha256(content).digest() for content in files)).hexdigest()[:12]
+        return cls(table=table, tokenizer=tokenizer, name=f"{folder.resolve().name}-{mark}")
+
+
+def _check(table: "NDArray[np.float32]", tokenizer: Tokenizer, folder: Path) -> None:
+    if table.ndim != 2 or len(table) < tokenizer.get_vocab_size():  # noqa: PLR2004  # tokens and dimensions
+        raise MemoryConfigError(
+            f"memory.embedder.model: {folder} has {len(table)} vectors for {tokenizer.get_vocab_size()} tokens"
+        )
+    whole = tokenizer.encode(_PROBE, add_special_tokens=False).ids
+    if WordTokens(tokenizer).ids([_PROBE]) != [whole]:
+        raise MemoryConfigError(
+            f"memory.embedder.model: {folder} has tokens that reach from one word into the next, "
+            "and only tables of words and their parts are understood"
+        )
+
+
+#: Where the wheel keeps the table, below its package folder: 32,000 tokens by 256 dimensions in float16.
+_WEIGHTS = Path("weights", "l2_supercat_256.safetensors")
+
+#: The wheel, as pip is asked for it.
+WHEEL = "wordllama==0.4.0.post1"
+
+#: The first Python for which there is no such wheel. Data files alone are read, so that one of another Python serves.
+FIRST_WITHOUT = (3, 14)
+
+#: The name of the table in that file.
+_TENSOR = "embedding.weight"
+
+#: Where the wheel keeps the tokenizer.
+_TOKENIZER = Path("tokenizers", "l2_supercat_tokenizer_config.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordllamaModel:
+    """Hold one vector for each token, and the tokenizer that names the tokens."""
+
+    #: Shape (tokens, 256); float32, since adding up float16 rows takes four times the CPU and saves 16 MB.
+    table: "NDArray[np.float32]"
+    #: Without padding and truncation.
+    tokenizer: Tokenizer
+    #: The tokens in the order of their ids, "▁" standing for a word's start.
+    tokens: tuple[str, ...]
+
+    @classmethod
+    def load(cls) -> Self:
+        """Read the model from the installed wheel, without importing it or opening a connection.
+
+        wordllama's own loader looks beside the wrong folder, and then asks the network. MemoryConfigError when the
+        wheel is missing or its files are not the expected ones.
+        """
+        spec = find_spec("wordllama")
+        if spec is None or spec.origin is None:
+            raise MemoryConfigError(
+                f"embedder: 'static' reads files of the wheel wordllama: {installs(sys.version_info[:3])}"
+            )
+        folder = Path(spec.origin).parent
+        try:
+            # The wheel's float16 file is read to its end here; nothing stays mapped.
+            table = load_file(folder / _WEIGHTS)[_TENSOR].astype(np.float32)
+            tokenizer = Tokenizer.from_buffer((folder / _TOKENIZER).read_bytes())
+        except (OSError, KeyError, ValueError, SafetensorError) as error:
+            raise MemoryConfigError("embedder: the files in the wheel wordllama are not those expected") from error
+        vocabulary = tokenizer.get_vocab()
+        if len(vocabulary) != len(table):
+            raise MemoryConfigError(f"embedder: wordllama has {len(table)} vectors for {len(vocabulary)} tokens")
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        return cls(table=table, tokenizer=tokenizer, tokens=tuple(sorted(vocabulary, key=vocabulary.__getitem__)))
+
+
+def installs(version: tuple[int, ...]) -> str:
+    """Return the command that installs the wheel for a Python of this version."""
+    if version < FIRST_WITHOUT:
+        return "pip install 'memtend[engine]'"
+    last = f"{FIRST_WITHOUT[0]}.{FIRST_WITHOUT[1] - 1}"
+    folder = sysconfig.get_path("purelib")
+    return f"pip install --no-deps --only-binary=:all: --python-version {last} --target {folder} {WHEEL}"
+
 
 #: Texts handed to the tokenizer at once; enough to keep its threads busy, few enough that their tokens stay small.
 _BATCH_TEXTS = 256

@@ -6,11 +6,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from enum import StrEnum
 
 from memcore import ids
 from memcore.backends.protocol import BatchBackend
 from memcore.clock import Clock, utc_now
-from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.maintenance import ConsolidationConfig, ExperienceCompressorConfig
 from memcore.errors import (
     AnswerMissingError,
     BudgetExceededError,
@@ -18,18 +19,28 @@ from memcore.errors import (
     MalformedAnswerError,
     ProviderError,
 )
-from memcore.experience.compressed_record import record_of
-from memcore.experience.compressor import ExperienceCompressor
-from memcore.experience.events import ExperienceEvent
-from memcore.experience.kept_model import KeptModel
-from memcore.experience.llm_compressor import LLMExperienceCompressor
-from memcore.experience_models import CompressedExperience, DetailedExperience
+from memcore.experience.compressor import ExperienceCompressor, LLMExperienceCompressor, record_of
 from memcore.jobs.outcomes import Done, Outcome, Skipped, Snooze
+from memcore.kill_switch import KillSwitch
 from memcore.ledger.ledger import Ledger
-from memcore.levels import experience_refusal
+from memcore.llm.answer_cache import KeptModel
 from memcore.llm.protocol import Model
-from memcore.maintenance.switch import KillSwitch
-from memcore.models import MemoryLevel
+from memcore.models.experience import CompressedExperience, DetailedExperience
+from memcore.models.memory import MemoryLevel, experience_refusal
+
+
+class ExperienceEvent(StrEnum):
+    """A log event of the compression of experience."""
+
+    COMPRESSED = "experience.compress.complete"
+    #: The answer was not so much shorter than the experience as the policy asks for.
+    WEAK = "experience.compress.weak"
+    #: The model answered twice in no form that can be read.
+    MALFORMED = "experience.compress.malformed"
+    #: The model did not answer; the experience stays raw.
+    FAILED = "experience.compress.failed"
+    NIGHT_COMPLETED = "experience.night.complete"
+
 
 #: Experiences of one agent that are compressed at a time.
 AT_A_TIME = 4
@@ -213,3 +224,11 @@ class CompressionService:
 
 def _about(experience: DetailedExperience) -> dict[str, str]:
     return {"agent_id": experience.agent_id, "experience_id": experience.id}
+
+
+def wants_compression(ledger: Ledger, config: ExperienceCompressorConfig, *, company: str, agent_id: str) -> bool:
+    """Tell whether to ring for the compression of this agent's experience; one look at an index.
+
+    Raises MemoryRetrievalError, MemoryConnectionError.
+    """
+    return config.enabled and ledger.experiences.has_raw(company, agent_id)

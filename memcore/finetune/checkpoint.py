@@ -4,21 +4,55 @@ import hashlib
 import os
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import ValidationError
 from tokenizers import Tokenizer
 
-from memcore.embedding.onnx import OnnxEmbedder
-from memcore.embedding.onnx_folder import OnnxFolder
-from memcore.embedding.static_folder import TABLE_FILE, TENSOR, TOKENIZER_FILE
-from memcore.errors import FineTuneStageError, MemoryInputError
+from memcore.embedding.onnx import OnnxEmbedder, OnnxFolder, Pooling, weigh
+from memcore.embedding.selection import EmbedderChoice
+from memcore.embedding.static import TABLE_FILE, TENSOR, TOKENIZER_FILE, WordllamaModel
+from memcore.errors import CheckpointCorruptError, FineTuneStageError, MemoryInputError
+from memcore.finetune.documents import hash_of
 from memcore.finetune.encoder import DEFAULT_TRANSFORMER, load_model, needed
-from memcore.finetune.lines import hash_of
-from memcore.finetune.plan import DEFAULT_STATIC
-from memcore.finetune.static_model import STATIC, static_of
-from memcore.frozen import Frozen
+from memcore.finetune.evaluate import EvalReport
+from memcore.ledger.embedders.collections import Checkpoint
+from memcore.models.base import Frozen
+from memcore.models.finetune import DEFAULT_STATIC
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: The plan's word for the kind.
+STATIC = "static"
+
+
+def load_static(base_model: str | None = None) -> Any:
+    """Return a sentence-transformers model of one table, whose vectors are the default embedder's.
+
+    Its texts must be folded as the embedder folds them (memcore.embedding.bm25.fold).
+
+    Raises:
+        FineTuneDependencyError: torch or sentence-transformers is missing.
+        MemoryConfigError: the table's wheel is missing.
+        MemoryInputError: base_model: there is no other table.
+    """
+    if base_model not in {None, DEFAULT_STATIC}:
+        raise MemoryInputError("base_model", f"must be {DEFAULT_STATIC} for kind static")
+    model = WordllamaModel.load()
+    weigh(model.table, model.tokens, Pooling.TEMPERED)
+    return static_of(model.table, model.tokenizer)
+
+
+def static_of(table: "NDArray[np.float32]", tokenizer: Tokenizer) -> Any:
+    """Return the model of a table of token vectors; FineTuneDependencyError when its library is missing."""
+    library = needed("sentence_transformers")
+    modules = needed("sentence_transformers.sentence_transformer.modules")
+    return library.SentenceTransformer(
+        modules=[modules.StaticEmbedding(tokenizer, embedding_weights=table)], device="cpu"
+    )
+
 
 #: The folder's name in the output of its stage.
 CHECKPOINT = "checkpoint"
@@ -165,3 +199,46 @@ def _compare(model: Any, folder: Path) -> None:
     worst = float(np.abs(np.asarray(exported) - np.asarray(expected)).max())
     if worst > _TOLERANCE:
         raise FineTuneStageError(f"the exported model differs from the trained one by {worst:.2g} in a value")
+
+
+def require_whole(checkpoint: Checkpoint) -> None:
+    """Make sure that the folder is what was registered. Raises CheckpointCorruptError."""
+    place = f"checkpoint {checkpoint.checkpoint_id} at {checkpoint.model_path}"
+    try:
+        manifest = read_manifest(Path(checkpoint.model_path))
+    except (MemoryInputError, OSError):
+        raise CheckpointCorruptError(
+            f"{place} is gone, or has other files than were written; put the folder back, or train again"
+        ) from None
+    if (manifest.sha256, manifest.kind, manifest.dims) != (checkpoint.sha256, checkpoint.kind, checkpoint.dims):
+        raise CheckpointCorruptError(f"{place} is another one than was registered; put the folder back, or train again")
+
+
+def choice_of(checkpoint: Checkpoint) -> EmbedderChoice:
+    """Return how the checkpoint is loaded without torch."""
+    provider = "static" if checkpoint.kind == STATIC else "onnx"
+    return EmbedderChoice(provider=provider, model=checkpoint.model_path, dims=checkpoint.dims)
+
+
+def fusion_weight_of(checkpoint: Checkpoint, *, at_least: float) -> float:
+    """Return the share of meaning that its evaluation found best, and no less than an embedder has without one.
+
+    Most questions of an evaluation repeat words of their passage, which people do less: what it finds best is too small
+    rather than too large, and a model that leads its base by meaning deserves no smaller share.
+
+    Raises CheckpointCorruptError.
+    """
+    try:
+        return max(EvalReport.model_validate(checkpoint.report).fusion_weight, at_least)
+    except ValidationError:
+        raise CheckpointCorruptError(f"the report of checkpoint {checkpoint.checkpoint_id} has another form") from None
+
+
+def delete_files(checkpoint: Checkpoint) -> bool:
+    """Delete the folder as far as it can be; False when something of it is left."""
+    folder = Path(checkpoint.model_path)
+    # A row that names any other place, whoever wrote it, deletes nothing there.
+    if (folder.name, folder.parent.parent.name) != (CHECKPOINT, checkpoint.run_id):
+        return not folder.exists()
+    shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()

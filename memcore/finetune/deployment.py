@@ -8,13 +8,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
 
 from memcore import errors
+from memcore.backends.factory import followed_row
 from memcore.backends.fusion import default_dense_weight
-from memcore.backends.mem0.mirror import Mirror
+from memcore.backends.mem0.reindex_target import Mirror
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
-from memcore.embedding.choice import EmbedderChoice
 from memcore.embedding.protocol import Embedder
+from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import (
     CheckpointConflictError,
     CheckpointCorruptError,
@@ -23,15 +25,60 @@ from memcore.errors import (
     CheckpointRollbackUnavailableError,
     MemoryConfigError,
     MemoryInputError,
+    MemoryNotFoundError,
 )
-from memcore.finetune.active_embedder import ActiveEmbedderSnapshot, active_embedder
-from memcore.finetune.checkpoint_files import choice_of, delete_files, fusion_weight_of, require_whole
-from memcore.finetune.events import CheckpointEvent
-from memcore.ledger.checkpoint import Checkpoint, Verdict
-from memcore.ledger.guardrail import Guardrail
+from memcore.finetune.checkpoint import choice_of, delete_files, fusion_weight_of, require_whole
+from memcore.finetune.markers import CheckpointEvent
+from memcore.ledger.embedders.collections import Checkpoint, CollectionUse, ServedCollection, Serving, Verdict
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.serving import CollectionUse, ServedCollection, Serving
+from memcore.ledger.organization.audit import Guardrail
+from memcore.models.base import Frozen
 from memcore.reindex.planning import ReindexPlanning
+
+if TYPE_CHECKING:
+    from memcore.config.policy import Policy
+    from memcore.config.settings import Settings
+
+
+class ActiveEmbedderSnapshot(Frozen):
+    """The embedder that serves at one moment.
+
+    Attributes:
+        provider: how it is loaded.
+        model: its folder, or a server's name for it; without either, its own name.
+        checkpoint_id: of the checkpoint that was deployed; None for any other embedder.
+        dims: length of its vectors.
+        collection: what it filled.
+        dense_weight: share of the vectors in a weighted fusion; None leaves it to the policy.
+    """
+
+    provider: str
+    model: str
+    checkpoint_id: str | None
+    dims: int
+    collection: str
+    dense_weight: float | None
+
+    @classmethod
+    def of(cls, served: ServedCollection) -> Self:
+        """Take it from what serves."""
+        return cls(
+            provider=served.choice.provider,
+            model=served.choice.model or served.identity.name,
+            checkpoint_id=served.checkpoint_id,
+            dims=served.identity.dims,
+            collection=served.name,
+            dense_weight=served.dense_weight,
+        )
+
+
+def active_embedder(ledger: Ledger, company: str) -> ActiveEmbedderSnapshot:
+    """Return what serves a company. Raises MemoryNotFoundError before anybody has connected to the store."""
+    serving = ledger.servings.get(company)
+    if serving is None:
+        raise MemoryNotFoundError("no embedder serves yet: nobody has connected to the store")
+    return ActiveEmbedderSnapshot.of(serving.current)
+
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +94,7 @@ class CheckpointDeployment:
     """Say which checkpoint serves a company.
 
     Args:
-        mirror: the store (memcore.reindex.factory.create_mirror).
+        mirror: the store (memcore.reindex.planning.create_mirror).
         ledger: the row that serves, the checkpoints, and the audit.
         company: whose.
         load: loads an embedder.
@@ -210,3 +257,16 @@ def _conflict(kind: type[CheckpointConflictError | CheckpointRollbackUnavailable
         yield
     except MemoryInputError as error:
         raise kind(error.problem) from error
+
+
+def create_deployment(
+    settings: "Settings", policy: "Policy", ledger: "Ledger", mirror: "Mirror"
+) -> "CheckpointDeployment":
+    """Return what deploys the company's checkpoints; the caller closes the mirror."""
+    return CheckpointDeployment(
+        mirror,
+        ledger,
+        company=settings.company,
+        load=followed_row(settings, policy).load,
+        dense_weight=policy.memory.retrieval.dense_weight,
+    )

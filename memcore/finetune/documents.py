@@ -1,13 +1,47 @@
 """Documents of a folder as passages: read in one order everywhere, cut into pieces of so many words."""
 
+import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from memcore.errors import MemoryInputError
-from memcore.finetune.passage import Passage
+from memcore.models.base import Frozen, NotBlankText
+
+#: Where a passage comes from.
+PassageSource = Literal["document", "memory", "task", "lesson"]
+
+
+class Passage(Frozen):
+    """What an embedder is to find.
+
+    Attributes:
+        text: the passage, as it is embedded.
+        source: what kind of thing it is.
+        questions: what is known to ask for it, such as a task's title, or what a model wrote; empty where nothing is.
+    """
+
+    text: NotBlankText
+    source: PassageSource
+    questions: tuple[NotBlankText, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owned:
+    """A passage, and who pays for a question about it.
+
+    Attributes:
+        agent_id: whose memory it is; ORGANISATION (memcore.backends.protocol) for a document.
+    """
+
+    agent_id: str
+    passage: Passage
+
 
 #: What is read.
 SUFFIXES = frozenset({".txt", ".md", ".rst"})
@@ -78,3 +112,67 @@ def _text(path: Path) -> str | None:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError):
         return None
+
+
+class Pair(Frozen):
+    """A question and its passage; a line of ``training.jsonl`` or ``validation.jsonl``."""
+
+    query: NotBlankText
+    positive_passage: NotBlankText
+
+
+class Triple(Frozen):
+    """A question, its passage, and passages that look like it and are not; a line of ``training_triples.jsonl``."""
+
+    query: NotBlankText
+    positive: NotBlankText
+    negatives: tuple[NotBlankText, ...]
+
+
+Row = TypeVar("Row", bound=BaseModel)
+
+
+def write_lines(path: Path, rows: Iterable[BaseModel]) -> int:
+    """Write the rows and return how many; whoever reads the name sees all of them or the file before."""
+    count = 0
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with beside.open("w", encoding="utf-8") as file:
+        for row in rows:
+            file.write(f"{row.model_dump_json()}\n")
+            count += 1
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    return count
+
+
+def read_lines(path: Path, model: type[Row]) -> Iterator[Row]:
+    """Yield the rows of a file.
+
+    Raises MemoryInputError: the file is missing, or a line is none of these; the message names file and line.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    yield model.model_validate_json(line)
+                except ValidationError:
+                    raise MemoryInputError(path.name, f"line {number} has another form") from None
+    except (OSError, UnicodeDecodeError):
+        raise MemoryInputError(path.name, "cannot be read") from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with beside.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def hash_of(path: Path) -> str:
+    """Return the SHA-256 of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memcore.errors import FineTuneDependencyError, MemoryInputError
-from memcore.finetune.events import FineTuneEvent
+from memcore.finetune.markers import FineTuneEvent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

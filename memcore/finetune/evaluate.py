@@ -4,24 +4,122 @@ They are judged twice: by meaning alone, and fused with the words (BM25), as the
 an interval by paired bootstrap over the questions.
 """
 
+import math
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from pydantic import Field
+from pydantic import ConfigDict, Field, computed_field
 
+from memcore.embedding.bm25 import Tokenizer
 from memcore.errors import FineTuneTrainingDataError
+from memcore.finetune.documents import Pair, read_lines
 from memcore.finetune.encoder import Encoder
-from memcore.finetune.lines import read_lines
-from memcore.finetune.metrics import EvalMetrics, ndcg_of, ranks_of, recall_of
-from memcore.finetune.pair import Pair
-from memcore.finetune.watch import Watch
-from memcore.finetune.word_scores import WordScores
-from memcore.frozen import Frozen
+from memcore.finetune.markers import Watch
+from memcore.models.base import Frozen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+#: How many of a ranking are looked at.
+DEPTH = 10
+
+
+class EvalMetrics(Frozen):
+    """A checkpoint beside its base, on questions whose passages it was not trained on; 0 to 1 each.
+
+    Attributes:
+        improvement_ndcg: relative change of NDCG; 0.0 when the base has none.
+        improvement_recall: the same of recall.
+    """
+
+    # What is derived is written too, and a file with it is read again.
+    model_config = ConfigDict(extra="ignore")
+
+    ndcg_at_10: float = Field(ge=0.0, le=1.0)
+    recall_at_10: float = Field(ge=0.0, le=1.0)
+    base_ndcg_at_10: float = Field(ge=0.0, le=1.0)
+    base_recall_at_10: float = Field(ge=0.0, le=1.0)
+
+    @computed_field  # type: ignore[prop-decorator]  # pydantic's own way
+    @property
+    def improvement_ndcg(self) -> float:
+        """Relative change of NDCG."""
+        return _relative(self.ndcg_at_10, self.base_ndcg_at_10)
+
+    @computed_field  # type: ignore[prop-decorator]  # pydantic's own way
+    @property
+    def improvement_recall(self) -> float:
+        """Relative change of recall."""
+        return _relative(self.recall_at_10, self.base_recall_at_10)
+
+
+def ndcg_of(ranks: "NDArray[np.int64]") -> "NDArray[np.float64]":
+    """Return each question's NDCG@10, given the rank of its one passage (0 is first)."""
+    return np.where(ranks < DEPTH, 1.0 / np.log2(ranks + 2.0), 0.0)
+
+
+def recall_of(ranks: "NDArray[np.int64]") -> "NDArray[np.float64]":
+    """Return 1.0 for each question whose passage stands among the first ten, else 0.0."""
+    return np.asarray(ranks < DEPTH, dtype=np.float64)
+
+
+def ranks_of(scores: "NDArray[np.float32]", gold: "NDArray[np.int64]") -> "NDArray[np.int64]":
+    """Return the rank of each row's gold column; those of equal score stand before it."""
+    own = np.take_along_axis(scores, gold[:, None], axis=1)
+    return np.asarray((scores >= own).sum(axis=1) - 1, dtype=np.int64)
+
+
+def _relative(value: float, base: float) -> float:
+    return (value - base) / base if base else 0.0
+
+
+#: The usual values (Robertson and Zaragoza 2009).
+_K1 = 1.2
+_B = 0.75
+
+
+class WordScores:
+    """Score passages by the words that they share with a question.
+
+    Args:
+        texts: the passages.
+        tokenizer: how texts become terms; the product's own by default.
+    """
+
+    def __init__(self, texts: Sequence[str], *, tokenizer: Tokenizer | None = None) -> None:
+        self._tokenizer = tokenizer or Tokenizer()
+        self._texts = len(texts)
+        counts = [Counter(self._tokenizer.terms(text)) for text in texts]
+        lengths = np.array([sum(count.values()) for count in counts], dtype=np.float32)
+        mean = float(lengths.mean()) or 1.0
+        rows: dict[str, list[int]] = defaultdict(list)
+        values: dict[str, list[float]] = defaultdict(list)
+        for row, count in enumerate(counts):
+            norm = _K1 * (1.0 - _B + _B * float(lengths[row]) / mean)
+            for term, times in count.items():
+                rows[term].append(row)
+                values[term].append(times * (_K1 + 1.0) / (times + norm))
+        self._postings = {
+            term: (np.array(where, dtype=np.int64), np.array(values[term], dtype=np.float32) * self._rarity(len(where)))
+            for term, where in rows.items()
+        }
+
+    def scores(self, queries: Sequence[str]) -> "NDArray[np.float32]":
+        """Return a row for each question and a column for each passage."""
+        found = np.zeros((len(queries), self._texts), dtype=np.float32)
+        for row, query in enumerate(queries):
+            for term in set(self._tokenizer.terms(query)):
+                posting = self._postings.get(term)
+                if posting is not None:
+                    found[row, posting[0]] += posting[1]
+        return found
+
+    def _rarity(self, texts_with: int) -> np.float32:
+        return np.float32(math.log(1.0 + (self._texts - texts_with + 0.5) / (texts_with + 0.5)))
+
 
 #: The file that the stage leaves.
 REPORT_FILE = "eval_metrics.json"

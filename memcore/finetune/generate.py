@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memcore.errors import FineTuneTrainingDataError
-from memcore.finetune.keywords import Keywords
-from memcore.finetune.lines import write_lines
-from memcore.finetune.pair import Pair
-from memcore.finetune.passage import Passage
-from memcore.finetune.questions import MAX_QUESTION_CHARS, TemplateQuestions
+from memcore.finetune.documents import Pair, Passage, write_lines
+from memcore.finetune.markers import Watch
 from memcore.finetune.runner_config import GeneratingConfig
-from memcore.finetune.watch import Watch
+from memcore.finetune.templates import MAX_QUESTION_CHARS, Keywords, TemplateQuestions
 
 #: The files that the stage leaves.
 TRAINING_FILE = "training.jsonl"

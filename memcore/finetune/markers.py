@@ -2,10 +2,13 @@
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
+from threading import Event
 
-from memcore.finetune.stage import STAGES, FineTuneStage
+from memcore.errors import FineTuneCancelledError
+from memcore.models.finetune import STAGES, FineTuneStage
 
 #: Longest line that is read, in characters; what stands beyond it on the same line is dropped.
 MAX_LINE_CHARS = 8_192
@@ -114,3 +117,86 @@ def _progress_of(value: str) -> Progress | None:
         return None
     # Not a number is in no range.
     return Progress(fraction) if 0.0 <= fraction <= 1.0 else None
+
+
+#: Least step of progress that is told.
+_STEP = 0.01
+
+
+class Watch:
+    """Pass on progress, and stop what was cancelled.
+
+    Args:
+        told: takes the fraction of the stage that is done, 0 to 1.
+        cancelled: set by whoever cancels, also from a signal's handler.
+    """
+
+    def __init__(self, told: Callable[[float], None] = lambda _: None, cancelled: Event | None = None) -> None:
+        self._told = told
+        self._cancelled = cancelled or Event()
+        self._last = -1.0
+
+    def done(self, fraction: float) -> None:
+        """Say how much is done; small steps, and steps back, are not passed on.
+
+        Raises FineTuneCancelledError when the stage was cancelled.
+        """
+        self.check()
+        if fraction >= self._last + _STEP or (fraction >= 1.0 > self._last):
+            self._last = fraction
+            self._told(min(fraction, 1.0))
+
+    def check(self) -> None:
+        """Raise FineTuneCancelledError when the stage was cancelled."""
+        if self._cancelled.is_set():
+            raise FineTuneCancelledError("a person cancelled the run")
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it was, for places that may not raise."""
+        return self._cancelled.is_set()
+
+
+class CheckpointEvent(StrEnum):
+    """A log event of what a person does with a checkpoint; the id, and an error's name, stand beside."""
+
+    #: A collection is being filled with it; ``memory.reindex.switched`` tells when it serves.
+    DEPLOY_BEGUN = "memory.checkpoint.deploy_begun"
+    DEPLOY_FAILED = "memory.checkpoint.deploy_failed"
+    #: What served before is brought up to date, to serve again.
+    ROLLBACK_BEGUN = "memory.checkpoint.rollback_begun"
+    ROLLBACK_FAILED = "memory.checkpoint.rollback_failed"
+    DELETED = "memory.checkpoint.deleted"
+    #: Nothing was deleted.
+    DELETE_FAILED = "memory.checkpoint.delete_failed"
+    #: Its row is gone, and some of its files are not; the next run removes them.
+    FILES_LEFT = "memory.checkpoint.files_left"
+
+
+class FineTuneEvent(StrEnum):
+    """A log event of a fine-tune run."""
+
+    STAGE_ENTERED = "memory.fine_tune.stage_entered"
+    COMPLETED = "memory.fine_tune.completed"
+    FAILED = "memory.fine_tune.failed"
+    CANCELLED = "memory.fine_tune.cancelled"
+    #: The broker took no message for a row; the sweep rings for it.
+    BELL_UNHEARD = "memory.service.bell_unheard"
+    #: Texts are longer than the model reads; they were cut.
+    TRUNCATION_LIKELY = "memory.fine_tune.encode_truncation_likely"
+    #: A model was asked for questions; how many passages it was to be asked about, and what became of them.
+    QUERIES_WRITTEN = "memory.fine_tune.queries_written"
+    #: Questions were written by rule, since the model was silent.
+    QUERY_LLM_FALLBACK = "memory.fine_tune.query_llm_fallback"
+    CHECKPOINT_SAVED = "memory.fine_tune.checkpoint_saved"
+    #: It did not beat what is in use.
+    CHECKPOINT_REJECTED = "memory.fine_tune.checkpoint_rejected"
+    EVAL_COMPLETED = "memory.fine_tune.eval_completed"
+    #: The health endpoint's port is taken; the stage goes on without it.
+    HEALTH_BIND_FAILED = "fine_tune.health_server.bind_failed"
+    #: A line looked like a marker and was none.
+    MARKER_DISCARDED = "fine_tune.container.marker_discarded"
+    #: A container has ended and could not be removed; the next attempt at its stage tries again.
+    CONTAINER_LEFT = "fine_tune.container.left"
+    #: The Docker engine did not answer; it is asked again.
+    ENGINE_RETRIED = "fine_tune.docker.connect_retried"

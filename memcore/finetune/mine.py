@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memcore.errors import FineTuneTrainingDataError
+from memcore.finetune.documents import Pair, Triple, read_lines, write_lines
 from memcore.finetune.encoder import Encoder
-from memcore.finetune.lines import read_lines, write_lines
-from memcore.finetune.pair import Pair, Triple
-from memcore.finetune.watch import Watch
+from memcore.finetune.markers import Watch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

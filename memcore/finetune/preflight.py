@@ -13,8 +13,8 @@ from memcore.config.finetune import FineTuneExecutionConfig
 from memcore.errors import FineTuneDependencyError, MemoryInputError
 from memcore.finetune.documents import documents_of
 from memcore.finetune.encoder import is_here, needed
-from memcore.finetune.plan import FineTunePlan
-from memcore.frozen import Frozen
+from memcore.models.base import Frozen
+from memcore.models.finetune import FineTunePlan
 
 #: Texts below which a run is refused, and below which it is warned of.
 FEWEST_TEXTS = 10

@@ -1,75 +1,274 @@
-"""Questions that ask for a passage, made of its own words: without a model, without labels."""
+"""Questions that a language model writes for passages; what it does not write, templates do.
 
-import random
-import re
-from collections.abc import Sequence
+It is asked within limits that nothing waits beyond: the budget of each owner, half an hour in all, and eight questions
+in a row that bring nothing. Its answers are kept in the ledger until the run is complete, so that a worker that dies
+pays for none twice.
+"""
 
-from memcore.finetune.keywords import Keywords, names_of
-from memcore.finetune.passage import Passage
+import asyncio
+import builtins
+import logging
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated
 
-#: Longest question, in characters.
-MAX_QUESTION_CHARS = 200
+from pydantic import AfterValidator, Field, StringConstraints
 
-#: Words of which questions are made.
-_KEYWORDS = 8
-
-_SENTENCE = re.compile(r"(?<=[.!?。])\s+")
-
-_WITH_NAME = (
-    "What did {name} say about {one}?",
-    "When did {name} talk about {one} and {two}?",
-    "What does {name} think of {one}?",
-    "Why did {name} mention {one}?",
-    "What happened to {name} with the {one} and the {two}?",
+from memcore import ids
+from memcore.clock import Clock
+from memcore.errors import (
+    AnswerMissingError,
+    BudgetExceededError,
+    MaintenancePausedError,
+    MalformedAnswerError,
+    MemoryError,  # noqa: A004  # the reference fixes the name
+    ProviderError,
 )
+from memcore.experience.compressor import clipped
+from memcore.finetune.documents import Owned, Passage
+from memcore.finetune.markers import FineTuneEvent
+from memcore.finetune.templates import MAX_QUESTION_CHARS
+from memcore.kill_switch import KillSwitch
+from memcore.ledger.ledger import Ledger
+from memcore.llm.answer_cache import KeptModel
+from memcore.llm.protocol import Attribution, CompletionRequest, Model
+from memcore.llm.structured import ask_structured
+from memcore.models.base import Frozen
+from memcore.models.execution import ChatMessage, MessageRole
+from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
 
-_WITHOUT_NAME = (
-    "What is known about {one} and {two}?",
-    "How is {one} done when there is {two}?",
-    "Why does {one} matter for {two}?",
-    "{one} {two} {three}",
-    "What should one do about {one}?",
-    "Where does {one} come up with {two} and {three}?",
-)
+#: Raise it with any change of the instructions: the same passage is then another question.
+VERSION = "finetune-questions-v1"
+
+#: The fence around the passage.
+TAG_PASSAGE = "passage"
+
+#: Most characters of a passage that the model reads; what is longer keeps its beginning and its end.
+PASSAGE_CHARS = 4_000
+
+#: Most questions of one answer, as a plan allows.
+MAX_QUESTIONS = 8
+
+#: Longest answer, in tokens: the JSON around them, and each question.
+_TOKENS = 128
+_TOKENS_OF_QUESTION = 128
+
+#: Control characters, halves of characters, and what breaks a line: no person types them into a search.
+_REFUSED = frozenset({"Cc", "Cs", "Zl", "Zp"})
+
+_INSTRUCTIONS = f"""\
+You are shown a passage of a team's notes. Write what people would ask who need what it says and have not seen it.
+Answer with JSON of one key and nothing else:
+"questions": {{count}} different questions, each one line of at most {MAX_QUESTION_CHARS} characters.
+Ask in other words than those of the passage where people would; keep the names and numbers that tell it from others.
+Ask nothing that the passage does not answer. Write in the language of the passage.
+{untrusted_content_directive(TAG_PASSAGE)}"""
 
 
-def extractive_question(text: str) -> str:
-    """Return the question of the reference: to find information about the passage's first sentence."""
-    first = _SENTENCE.split(" ".join(text.split()), maxsplit=1)[0]
-    return f"find information about {first}"[:MAX_QUESTION_CHARS]
+def _plain(value: str) -> str:
+    if any(unicodedata.category(each) in _REFUSED for each in value):
+        raise ValueError("must be one line without control characters")
+    return value
 
 
-class TemplateQuestions:
-    """Make questions of a passage's rare words and names; the same passage and seed give the same ones.
+_Question = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUESTION_CHARS),
+    AfterValidator(_plain),
+]
 
-    Args:
-        keywords: what is rare among all passages.
-        seed: which templates and words are taken.
+
+class WrittenQuestions(Frozen):
+    """What a model answers.
+
+    Attributes:
+        questions: 1 to 8, of at most 200 characters each.
     """
 
-    def __init__(self, keywords: Keywords, *, seed: int) -> None:
-        self._keywords = keywords
-        self._seed = seed
-
-    def of(self, passage: Passage, *, count: int) -> tuple[str, ...]:
-        """Return at most ``count`` different questions; those that are known come first."""
-        questions = dict.fromkeys(question[:MAX_QUESTION_CHARS] for question in passage.questions)
-        # By the text, not by its place: a passage more does not change the questions of the others.
-        chance = random.Random(f"{self._seed}|{passage.text}")  # noqa: S311  # chance for training, no secret
-        words = self._keywords.of(passage.text, most=_KEYWORDS)
-        names = names_of(passage.text)
-        tries = count * 4 if words else 0
-        while len(questions) < count and tries:
-            questions[_filled(chance, words, names)] = None
-            tries -= 1
-        return tuple(questions)[:count] or (extractive_question(passage.text),)
+    questions: tuple[_Question, ...] = Field(min_length=1, max_length=MAX_QUESTIONS)
 
 
-def _filled(chance: random.Random, words: Sequence[str], names: Sequence[str]) -> str:
-    if len(words) < 3:  # noqa: PLR2004  # as many as a template takes
-        return " ".join(words)
-    one, two, three = chance.sample(words, 3)
-    uses_name = bool(names) and chance.random() < 0.5  # noqa: PLR2004  # every second one
-    template = chance.choice(_WITH_NAME if uses_name else _WITHOUT_NAME)
-    name = chance.choice(names) if uses_name else ""
-    return template.format(name=name, one=one, two=two, three=three)[:MAX_QUESTION_CHARS]
+def request_for(passage: Passage, *, count: int, model: str | None) -> CompletionRequest:
+    """Return what a model is asked: the instructions, then the passage as data behind a fence."""
+    shown = wrap_untrusted(TAG_PASSAGE, clipped(passage.text, PASSAGE_CHARS))
+    return CompletionRequest(
+        messages=(
+            ChatMessage(role=MessageRole.SYSTEM, content=_INSTRUCTIONS.format(count=count)),
+            ChatMessage(role=MessageRole.USER, content=shown),
+        ),
+        model=model,
+        max_tokens=_TOKENS + count * _TOKENS_OF_QUESTION,
+    )
+
+
+#: What is paid for.
+PURPOSE = "system:memory:finetune_questions"
+
+#: How long a model is asked in all.
+LONGEST = timedelta(minutes=30)
+
+#: Questions in a row that bring nothing, after which no more are asked.
+IN_VAIN = 8
+
+#: Questions at a time.
+AT_ONCE = 4
+
+#: Seconds between two signs of life while the model thinks.
+_BEAT = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class Asked(StrEnum):
+    """What became of a passage that was chosen."""
+
+    WRITTEN = "written"
+    #: Two answers, and neither has the form.
+    MALFORMED = "malformed"
+    #: Its owner's budget of the day is spent.
+    BUDGET = "budget"
+    #: The server did not answer, or refused.
+    AWAY = "away"
+    #: A person has paused its owner's maintenance.
+    PAUSED = "paused"
+    #: Another worker asks this question now.
+    BUSY = "busy"
+    #: Nobody asked: there is no model, the time was over, or too many questions in a row had brought nothing.
+    UNASKED = "unasked"
+
+
+#: What says that asking on is in vain, where it comes again and again.
+_VAIN = frozenset({Asked.MALFORMED, Asked.AWAY})
+
+#: What each trouble makes of a passage, the first that fits; None where the model is not to blame, and the run waits.
+_TROUBLES: tuple[tuple[type[Exception], Asked | None], ...] = (
+    (MaintenancePausedError, Asked.PAUSED),
+    (AnswerMissingError, Asked.BUSY),
+    (BudgetExceededError, Asked.BUDGET),
+    (MalformedAnswerError, Asked.MALFORMED),
+    (ProviderError, Asked.AWAY),
+    (MemoryError, None),
+    (builtins.MemoryError, None),
+    (RecursionError, None),
+    # Whatever a provider raises must cost a question, not a run.
+    (Exception, Asked.AWAY),
+)
+
+
+class QuestionWriter:
+    """Have a model write questions for the passages of one run.
+
+    Args:
+        model: who is asked; None when none is connected.
+        ledger: answers and switches.
+        company: whose passages.
+        run_id: for which run.
+        model_name: whose answers; None takes the provider's default.
+        count: questions that a passage shall have.
+        alive: called at least every second; what it raises ends the asking.
+        clock: the time.
+    """
+
+    def __init__(
+        self,
+        model: Model | None,
+        ledger: Ledger,
+        *,
+        company: str,
+        run_id: str,
+        model_name: str | None,
+        count: int,
+        alive: Callable[[], None],
+        clock: Clock,
+    ) -> None:
+        self._model = None if model is None else KeptModel(model, ledger.answers)
+        self._ledger = ledger
+        self._company = company
+        self._run_id = run_id
+        self._model_name = model_name
+        self._count = count
+        self._alive = alive
+        self._clock = clock
+        self._in_vain = 0
+        self._spent: set[str] = set()
+
+    async def write(self, chosen: Sequence[Owned]) -> list[Owned]:
+        """Return the passages for which questions were written, each with them behind those that it had.
+
+        Raises:
+            MemoryConnectionError, MemoryStoreError: the ledger is in passing trouble; the answers that came are kept.
+            What ``alive`` raises.
+        """
+        became: dict[int, Owned | Asked] = {}
+        if self._model is not None:
+            await self._ask_all(chosen, self._model, became)
+        found = [each for _, each in sorted(became.items()) if isinstance(each, Owned)]
+        ends = Counter(Asked.WRITTEN if isinstance(each, Owned) else each for each in became.values())
+        ends[Asked.UNASKED] = len(chosen) - len(became)
+        facts = {"run_id": self._run_id, "chosen": len(chosen), **{end.value: ends[end] for end in Asked}}
+        _log.info(FineTuneEvent.QUERIES_WRITTEN, extra=facts)
+        if len(found) < len(chosen):
+            _log.warning(FineTuneEvent.QUERY_LLM_FALLBACK, extra=facts)
+        return found
+
+    async def _ask_all(self, chosen: Sequence[Owned], model: Model, became: "dict[int, Owned | Asked]") -> None:
+        rest, until = iter(enumerate(chosen)), self._clock() + LONGEST
+
+        async def ask_each() -> None:
+            for place, owned in rest:
+                # An answer that is kept comes at once, and many of them take their time.
+                self._alive()
+                if self._in_vain >= IN_VAIN or self._clock() >= until:
+                    return
+                became[place] = found = await self._asked(owned, model)
+                self._in_vain = self._in_vain + (found in _VAIN) if isinstance(found, Asked) else 0
+
+        running = {asyncio.create_task(ask_each()) for _ in range(AT_ONCE)}
+        try:
+            while running and self._clock() < until:
+                done, running = await asyncio.wait(running, timeout=_BEAT)
+                self._alive()
+                for asker in done:
+                    asker.result()
+        finally:
+            for asker in running:
+                asker.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def _asked(self, owned: Owned, model: Model) -> Owned | Asked:
+        """Return the passage with its questions, or why there are none."""
+        if owned.agent_id in self._spent:
+            return Asked.BUDGET
+        try:
+            self._switch(owned.agent_id).check()
+            written = await self._written(owned, model)
+        except Exception as error:
+            end = next(end for kind, end in _TROUBLES if isinstance(error, kind))
+            if end is None:
+                raise
+            if end is Asked.BUDGET:
+                self._spent.add(owned.agent_id)
+            return end
+        passage = owned.passage.model_copy(update={"questions": (*owned.passage.questions, *written)})
+        return Owned(agent_id=owned.agent_id, passage=passage)
+
+    async def _written(self, owned: Owned, model: Model) -> tuple[str, ...]:
+        count = self._count - len(owned.passage.questions)
+        key = ids.question_id(
+            company=self._company,
+            agent_id=owned.agent_id,
+            purpose=PURPOSE,
+            model=self._model_name or "",
+            about=(owned.passage.text, str(count), VERSION),
+        )
+        by = Attribution(company=self._company, agent_id=owned.agent_id, run_id=self._run_id, purpose=PURPOSE)
+        request = request_for(owned.passage, count=count, model=self._model_name)
+        answer = await ask_structured(model, request, WrittenQuestions, by=by, key=key)
+        return answer.questions[:count]
+
+    def _switch(self, agent_id: str) -> KillSwitch:
+        # Nights have a switch of their own in the policy; a run is asked for by a person.
+        return KillSwitch(self._ledger, company=self._company, agent_id=agent_id)

@@ -5,9 +5,9 @@ from collections.abc import Collection
 from pathlib import Path
 
 from memcore.errors import FineTuneStageError
-from memcore.finetune.lines import hash_of
-from memcore.finetune_models import FineTuneStage
-from memcore.ledger.finetune_run import Files, FineTuneRun
+from memcore.finetune.documents import hash_of
+from memcore.ledger.embedders.finetune_runs import Files, FineTuneRun
+from memcore.models.finetune import FineTuneStage
 
 #: Where the runs of a machine lie, under its data folder.
 RUNS = Path("fine-tune") / "runs"

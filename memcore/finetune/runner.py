@@ -6,22 +6,202 @@ exit code 1. SIGTERM cancels.
 """
 
 import builtins
+import importlib.util
+import json
 import logging
 import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain
 from pathlib import Path
 from threading import Event
 from types import FrameType
+from typing import Any, assert_never
 
-from memcore.errors import FineTuneCancelledError, MemoryError  # noqa: A004  # the reference fixes the name
-from memcore.finetune.health import health_address, health_endpoint
-from memcore.finetune.parent import end_with_parent
-from memcore.finetune.perform import perform
-from memcore.finetune.runner_config import DEFAULT_CONFIG, RunnerConfig, read_config
-from memcore.finetune.watch import Watch
+from memcore.embedding.bm25 import fold
+from memcore.errors import (
+    FineTuneCancelledError,
+    MemoryError,  # noqa: A004  # the reference fixes the name
+    MemoryInputError,
+)
+from memcore.finetune.checkpoint import STATIC, load_checkpoint, load_static, read_manifest
+from memcore.finetune.documents import Passage, Reading, passages_of, read_lines, write_text
+from memcore.finetune.encoder import Encoder, load_model, needed
+from memcore.finetune.evaluate import REPORT_FILE, evaluate
+from memcore.finetune.generate import generate
+from memcore.finetune.markers import FineTuneEvent, Watch
+from memcore.finetune.mine import mine
+from memcore.finetune.runner_config import (
+    DEFAULT_CONFIG,
+    DeployingConfig,
+    EvaluatingConfig,
+    GeneratingConfig,
+    MiningConfig,
+    RunnerConfig,
+    TrainingConfig,
+    read_config,
+)
+from memcore.finetune.train import train
+
+
+def perform(config: RunnerConfig, watch: Watch) -> None:
+    """Carry out a stage.
+
+    Raises:
+        MemoryError: it failed; the message says why in one sentence.
+        FineTuneCancelledError: it was cancelled.
+        OSError: a file could not be written.
+    """
+    match config:
+        case GeneratingConfig():
+            generate(_passages(config), config, Path(config.output_dir), watch=watch)
+            watch.done(1.0)
+        case MiningConfig():
+            _one_way(config.threads)
+            encoder = _encoder(config.kind, _base(config.kind, config.base_model))
+            mine(Path(config.training_data_path), encoder, Path(config.output_dir), top_k=config.top_k, watch=watch)
+        case TrainingConfig():
+            _one_way(config.threads)
+            train(Path(config.training_data_path), Path(config.output_dir), config, watch=watch)
+        case EvaluatingConfig():
+            _one_way(config.threads)
+            _evaluate(config, watch)
+        case DeployingConfig():
+            read_manifest(Path(config.checkpoint_path))
+            watch.done(1.0)
+        case _:
+            assert_never(config)
+
+
+def _passages(config: GeneratingConfig) -> Iterator[Passage]:
+    gathered = () if config.passages_path is None else read_lines(Path(config.passages_path), Passage)
+    if config.source_dir is None:
+        return iter(gathered)
+    documents = passages_of(Path(config.source_dir), chunk_words=config.chunk_words, reading=Reading())
+    return chain(documents, gathered)
+
+
+def _evaluate(config: EvaluatingConfig, watch: Watch) -> None:
+    folder = Path(config.checkpoint_path)
+    read_manifest(folder)
+    training = None if config.training_data_path is None else Path(config.training_data_path)
+    report = evaluate(
+        Path(config.validation_data_path),
+        training,
+        _encoder(config.kind, load_checkpoint(folder)),
+        _encoder(config.kind, _base(config.kind, config.base_model)),
+        seed=config.seed,
+        watch=watch,
+    )
+    output = Path(config.output_dir)
+    output.mkdir(parents=True, exist_ok=True)
+    write_text(output / REPORT_FILE, report.model_dump_json(indent=1))
+
+
+def _base(kind: str, base_model: str | None) -> Any:
+    if kind == STATIC:
+        return load_static(base_model)
+    return load_model(base_model)
+
+
+def _encoder(kind: str, model: Any) -> Encoder:
+    return Encoder(model, prepared=fold) if kind == STATIC else Encoder(model)
+
+
+def _one_way(threads: int) -> None:
+    """Let the arithmetic take so many threads; one gives the same result each time."""
+    if importlib.util.find_spec("torch") is not None:
+        needed("torch").set_num_threads(threads)
+
+
+#: The variables that say where it listens; a container sets the host to 0.0.0.0.
+PORT = "MEMTEND_FINE_TUNE_HEALTH_PORT"
+HOST = "MEMTEND_FINE_TUNE_HEALTH_HOST"
+
+DEFAULT_PORT = 15_002
+DEFAULT_HOST = "127.0.0.1"
+
+_MAX_PORT = 65_535
+
+_log = logging.getLogger(__name__)
+
+
+def health_address(environment: Mapping[str, str] = os.environ) -> tuple[str, int]:
+    """Return host and port; MemoryInputError when the port is none."""
+    told = environment.get(PORT, str(DEFAULT_PORT))
+    if not (told.isascii() and told.isdigit() and 1 <= int(told[:6]) <= _MAX_PORT):
+        raise MemoryInputError(PORT, f"must be a port from 1 to {_MAX_PORT}, and is {told[:64]!r}")
+    return environment.get(HOST, DEFAULT_HOST), int(told)
+
+
+@contextmanager
+def health_endpoint(address: tuple[str, int]) -> Iterator[None]:
+    """Answer within the block; where the port is taken there is a warning and no answer."""
+    try:
+        server = ThreadingHTTPServer(address, _handler(time.monotonic()))
+    except OSError as error:
+        _log.warning(FineTuneEvent.HEALTH_BIND_FAILED, extra={"port": address[1], "error": type(error).__name__})
+        yield
+        return
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _handler(begun: float) -> type[BaseHTTPRequestHandler]:
+    class Health(BaseHTTPRequestHandler):
+        """Says that the process lives, and for how long."""
+
+        def do_GET(self) -> None:
+            if self.path != "/healthz":
+                self.send_error(HTTPStatus.NOT_FOUND)
+                return
+            body = json.dumps({"status": "ok", "uptime_seconds": round(time.monotonic() - begun, 3)}).encode()
+            self.send_response(HTTPStatus.OK)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *_args: object) -> None:  # noqa: A002  # the base class names it so
+            """Say nothing: probes come every second."""
+
+    return Health
+
+
+#: The variable in which an executor tells the runner that it starts its own process id.
+PARENT = "MEMTEND_FINE_TUNE_PARENT"
+
+#: Seconds between two looks.
+_POLL = 1.0
+
+
+def end_with_parent(environment: Mapping[str, str]) -> None:
+    """Watch the process that the environment names, and end this one's group when it is gone; does nothing without."""
+    told = environment.get(PARENT, "")
+    # Whoever leads no group of its own would take its caller's with it.
+    if told.isdigit() and os.getpgrp() == os.getpid():
+        threading.Thread(target=_watch, args=(int(told),), name="parent", daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    idle = threading.Event()
+    while os.getppid() == parent:
+        idle.wait(_POLL)
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
 
 #: The variable that names the configuration when no argument does.
 CONFIG = "MEMTEND_FINE_TUNE_CONFIG"

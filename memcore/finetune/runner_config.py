@@ -6,11 +6,9 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from memcore.config.data_path import DataPath
 from memcore.errors import MemoryInputError
-from memcore.finetune.plan import ModelName
-from memcore.finetune.stage import STAGES, FineTuneStage
-from memcore.frozen import Frozen
+from memcore.models.base import DataPath, Frozen
+from memcore.models.finetune import STAGES, FineTuneStage, ModelName
 
 #: Where the file lies when nothing else is said.
 DEFAULT_CONFIG = Path("/etc/fine-tune/config.json")

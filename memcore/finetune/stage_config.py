@@ -8,11 +8,10 @@ from memcore.finetune.checkpoint import MANIFEST_FILE
 from memcore.finetune.evaluate import REPORT_FILE
 from memcore.finetune.generate import TRAINING_FILE, VALIDATION_FILE
 from memcore.finetune.mine import TRIPLES_FILE
-from memcore.finetune.plan import FineTunePlan
 from memcore.finetune.run_folder import RunFolder
 from memcore.finetune.runner_config import RunnerConfig, checked_config
-from memcore.finetune_models import FineTuneStage
-from memcore.ledger.finetune_run import FineTuneRun
+from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.models.finetune import FineTunePlan, FineTuneStage
 
 #: What the worker gathered, in the folder of the first stage.
 PASSAGES_FILE = "passages.jsonl"

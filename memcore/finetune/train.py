@@ -9,15 +9,13 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from memcore.embedding.tokenizer import fold
+from memcore.embedding.bm25 import fold
 from memcore.errors import FineTuneTrainingDataError
-from memcore.finetune.checkpoint import save_checkpoint
+from memcore.finetune.checkpoint import STATIC, load_static, save_checkpoint
+from memcore.finetune.documents import Triple, read_lines
 from memcore.finetune.encoder import PASSAGE_TOKENS, load_model, needed, positions_of
-from memcore.finetune.lines import read_lines
-from memcore.finetune.pair import Triple
+from memcore.finetune.markers import Watch
 from memcore.finetune.runner_config import TrainingConfig
-from memcore.finetune.static_model import STATIC, load_static
-from memcore.finetune.watch import Watch
 
 #: What is taken when nothing is said: the reference's for a transformer; a table of words needs more.
 LEARNING_RATES = {"transformer": 1e-5, STATIC: 1e-3}

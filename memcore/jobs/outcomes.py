@@ -1,5 +1,6 @@
 """How a job ended, as a type: a reader never has to look up what a boolean means."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -50,3 +51,12 @@ class Dead:
 
 #: Every way a job can end.
 Outcome = Done | Skipped | Retry | Snooze | Parked | Dead
+
+
+#: Takes the stage that a job is in, and the share of it that is done, 0 to 1, None while nobody knows it. It may be
+#: called as often as one likes, takes no text of a memory, and raises nothing.
+Tell = Callable[[str, float | None], None]
+
+
+def untold(_stage: str, _fraction: float | None) -> None:
+    """Tell nobody."""

@@ -1,22 +1,30 @@
-"""What travels in a job: versioned, validated, JSON only.
-
-A newer worker reads older versions; an older worker puts a newer version back (SPEC Q3).
-"""
+"""What every payload has: the company whose job it is."""
 
 from typing import Any, Literal, Self
+from uuid import UUID
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic_core import PydanticSerializationError
 
 from memcore.clock import BoundedTime
-from memcore.frozen import Frozen, NotBlankStr
-from memcore.jobs.payload import Payload
-from memcore.models import AgentId, Key, MemoryStoreRequest, StoredKey
+from memcore.errors import MemoryInputError
+from memcore.models.base import Frozen, NotBlankStr
+from memcore.models.execution import ExecutionTrace
+from memcore.models.experience import DetailedExperience
+from memcore.models.memory import AgentId, Key, MemoryStoreRequest, NewMetadata, StoredKey
+
+
+class Payload(Frozen):
+    """The base of all payloads; a worker refuses those of another company.
+
+    Attributes:
+        company: whose job.
+    """
+
+    company: Key
+
+
+# A newer worker reads older versions; an older worker puts a newer version back (SPEC Q3).
 
 #: The newest version of payloads that this code knows; each newer one also reads the older. A payload carries the
 #: least version whose workers understand it, so that they need not wait for newer ones; version 2 brings restores,
@@ -124,3 +132,229 @@ class MaintenancePayload(Payload):
     undo_of: NotBlankStr | None = None
     allow_large: bool = False
     scope_id: StoredKey | None = None
+
+
+class DistillPayload(Payload):
+    """One trace of a finished task; as JSON it has at most 1 MiB.
+
+    Attributes:
+        version: the version of this payload.
+        agent_id: the agent that did the task.
+        trace_id: deterministic (memcore.ids.trace_id); it names the memory, the experience and the trajectory.
+        trace: the trace.
+        sent_at: when the client sent it; a removal after this time wins over a late redelivery.
+        session_id: the session that ends the memory, at level session.
+        project_id: the project that ends the memory, at level project.
+    """
+
+    version: Literal[1] = 1
+    agent_id: AgentId
+    trace_id: Key
+    trace: ExecutionTrace
+    sent_at: BoundedTime
+    session_id: Key | None = None
+    project_id: Key | None = None
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        try:
+            size = len(self.trace.model_dump_json().encode())
+        except PydanticSerializationError:
+            raise ValueError("trace: must be valid Unicode text") from None
+        if size > MAX_PAYLOAD_BYTES:
+            raise ValueError(f"trace: has {size} bytes as JSON; the limit is {MAX_PAYLOAD_BYTES}")
+        return self
+
+
+#: What the reference's model leaves open: the tables, the broker and the terminal have limits.
+_GIVEN: dict[str, TypeAdapter[Any]] = {
+    "id": TypeAdapter(Key),
+    "agent_id": TypeAdapter(AgentId),
+    "source_task_id": TypeAdapter(Key | None),
+    "metadata": TypeAdapter(NewMetadata),
+}
+
+
+class ExperiencePayload(Payload):
+    """One raw experience; as JSON it has at most 1 MiB.
+
+    Attributes:
+        version: the version of this payload.
+        experience: the raw experience.
+    """
+
+    version: Literal[1] = 1
+    experience: DetailedExperience
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        for name, given in _GIVEN.items():
+            try:
+                given.validate_python(getattr(self.experience, name))
+            except ValidationError as error:
+                raise ValueError(str(MemoryInputError.of(error, prefix=name))) from None
+        try:
+            size = len(self.experience.model_dump_json().encode())
+        except PydanticSerializationError:
+            raise ValueError("experience: must be valid Unicode text") from None
+        if size > MAX_PAYLOAD_BYTES:
+            raise ValueError(f"experience: has {size} bytes as JSON; the limit is {MAX_PAYLOAD_BYTES}")
+        return self
+
+
+class CompressPayload(Payload):
+    """One agent whose raw experience waits for a language model.
+
+    Attributes:
+        version: the version of this payload.
+        agent_id: the agent.
+    """
+
+    version: Literal[1] = 1
+    agent_id: StoredKey
+
+
+def _least_finetune_version(fields: dict[str, Any]) -> Literal[1, 3]:
+    return 1 if fields.get("plan") is None else 3
+
+
+class FineTunePayload(Payload):
+    """One stage of a fine-tune run.
+
+    Attributes:
+        run_id: the run; its row names the next stage.
+        plan: the plan as JSON, where an engine starts the run and its row is missing; None for a run that has its row.
+        version: 3 with a plan, which older workers put back; 1 without.
+    """
+
+    run_id: Key
+    plan: dict[str, Any] | None = None
+    version: Literal[1, 3] = Field(default_factory=_least_finetune_version)
+
+    @model_validator(mode="after")
+    def _names_a_folder(self) -> Self:
+        # A run's files lie in a folder of its name.
+        if self.plan is not None and not _is_uuid(self.run_id):
+            raise ValueError("run_id: must be a UUID where a plan comes with it")
+        return self
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False
+
+
+class ReindexPayload(Payload):
+    """One slice of the company's reindex; the ledger knows which.
+
+    Attributes:
+        version: the version of this payload.
+    """
+
+    version: Literal[1] = 1
+
+
+#: How it went when an agent did as a skill says.
+ApplicationOutcome = Literal["success", "failure"]
+
+
+class LessonPayload(Payload):
+    """One task whose lesson waits for a language model.
+
+    Attributes:
+        version: the version of this payload.
+        agent_id: the agent that did the task.
+        lesson_id: the id of the lesson, which is the id of its trajectory.
+    """
+
+    version: Literal[1] = 1
+    agent_id: StoredKey
+    lesson_id: StoredKey
+
+
+class EvolvePayload(Payload):
+    """One cycle of the skill evolver; its row in the ledger is the truth, and is made from this where it is missing.
+
+    Attributes:
+        version: the version of this payload.
+        cycle_id: deterministic (memcore.ids.cycle_id), from the company and the time.
+        origin: who asked for the cycle.
+        planned_at: the slot, or the time at which a person asked.
+    """
+
+    version: Literal[1] = 1
+    cycle_id: Key
+    origin: Literal["scheduled", "manual"] = "scheduled"
+    planned_at: BoundedTime
+
+
+class AppliedPayload(Payload):
+    """One application of a skill, or of an agent's own lesson.
+
+    Attributes:
+        version: the version of this payload.
+        agent_id: the agent that applied it.
+        application_id: deterministic (memcore.ids.application_id), so that it counts once.
+        skill_id: the id under which the agent found it.
+        outcome: whether it helped.
+        applied_at: when it was applied.
+    """
+
+    version: Literal[1] = 1
+    agent_id: AgentId
+    application_id: Key
+    skill_id: Key
+    outcome: ApplicationOutcome
+    applied_at: BoundedTime
+
+
+class SynthesisPayload(Payload):
+    """One group of memories about which a language model is asked.
+
+    Attributes:
+        version: the version of this payload.
+        agent_id: the agent whose memories these are.
+        run_id: the maintenance run.
+        place: the number of the group in its run.
+    """
+
+    version: Literal[1] = 1
+    agent_id: StoredKey
+    run_id: NotBlankStr
+    place: int = Field(ge=0)
+
+
+#: Most memories in one job, about 150 KB of JSON.
+MAX_USES = 1_024
+
+
+class Use(Frozen):
+    """How often an agent was shown a memory since the last report.
+
+    Attributes:
+        agent_id: the agent that was shown the memory; of shared knowledge, not the publisher.
+        memory_id: the memory.
+        uses: how often.
+        last_used_at: when it was shown last.
+    """
+
+    agent_id: AgentId
+    memory_id: Key
+    uses: int = Field(ge=1, le=2**31 - 1)
+    last_used_at: BoundedTime
+
+
+class UsePayload(Payload):
+    """Uses of memories by any agents of one company.
+
+    Attributes:
+        version: the version of this payload.
+        batch_id: the id of this report, so that a job that runs twice counts once.
+        uses: the uses.
+    """
+
+    version: Literal[1] = 1
+    batch_id: Key
+    uses: tuple[Use, ...] = Field(min_length=1, max_length=MAX_USES)

@@ -70,3 +70,22 @@ def store_queue(agent_id: str, *, count: int = 1) -> Queue:
     # Not hash(): Python salts it per process, and an agent would wait in another queue from every engine.
     digest = hashlib.blake2b(agent_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return STORE_SHARDS[int.from_bytes(digest, "big") % len(STORE_SHARDS)]
+
+
+class TaskName(StrEnum):
+    """A task's name on the wire."""
+
+    STORE = "memory.store.write"
+    MAINTAIN = "memory.maintenance.run"
+    SYNTHESIZE = "memory.synthesis.ask"
+    USE = "memory.use.record"
+    RECORD = "memory.experience.record"
+    DISTILL = "memory.distill.capture"
+    COMPRESS = "memory.experience.compress"
+    DRAW = "memory.lessons.draw"
+    EVOLVE = "memory.skills.evolve"
+    APPLIED = "memory.skills.applied"
+    REINDEX = "memory.reindex.run"
+    FINETUNE = "memory.finetune.stage"
+    TICK = "memory.control.tick"
+    SWEEP = "memory.control.sweep"

@@ -11,24 +11,17 @@ from typing import TYPE_CHECKING, Any
 from memcore.extras import require_extra
 
 if TYPE_CHECKING:
-    from memcore.ledger.agent import Agent, AgentSpec
-    from memcore.ledger.agents import Agents
-    from memcore.ledger.attempts import Attempts
-    from memcore.ledger.booking import Booking, Tally, Trace
-    from memcore.ledger.dead_letters import DeadLetter, DeadLetters
-    from memcore.ledger.experiences import ExperienceCounts, Experiences
+    from memcore.ledger.agents import Agent, Agents, AgentSpec, next_slot
+    from memcore.ledger.control import Switches, Tick, Ticks
+    from memcore.ledger.database import LedgerUrls
+    from memcore.ledger.dead_letters import Attempts, DeadLetter, DeadLetters
     from memcore.ledger.journal import Journal
+    from memcore.ledger.journal_entries import Booking, Tally, Trace
+    from memcore.ledger.learning.experiences import ExperienceCounts, Experiences
+    from memcore.ledger.learning.trajectories import Trajectories, Trajectory
     from memcore.ledger.ledger import Ledger
-    from memcore.ledger.run import NewRun, Run, RunState, RunStep
-    from memcore.ledger.runs import Runs
-    from memcore.ledger.shared_entry import SharedEntry
-    from memcore.ledger.shared_log import SharedLog
-    from memcore.ledger.slots import next_slot
-    from memcore.ledger.switches import Switches
-    from memcore.ledger.ticks import Tick, Ticks
-    from memcore.ledger.trajectories import Trajectories
-    from memcore.ledger.trajectory import Trajectory
-    from memcore.ledger.urls import LedgerUrls
+    from memcore.ledger.organization.shared_log import SharedEntry, SharedLog
+    from memcore.ledger.runs import NewRun, Run, Runs, RunState, RunStep
 
 __all__ = [
     "Agent",
@@ -65,24 +58,49 @@ require_extra("engine")
 _MODULE_OF = {
     name: f"memcore.ledger.{module}"
     for module, names in {
-        "agent": ("Agent", "AgentSpec"),
-        "agents": ("Agents",),
-        "attempts": ("Attempts",),
-        "booking": ("Booking", "Tally", "Trace"),
-        "dead_letters": ("DeadLetter", "DeadLetters"),
-        "experiences": ("ExperienceCounts", "Experiences"),
+        "agents": (
+            "Agent",
+            "AgentSpec",
+            "Agents",
+            "next_slot",
+        ),
+        "dead_letters": (
+            "Attempts",
+            "DeadLetter",
+            "DeadLetters",
+        ),
+        "journal_entries": (
+            "Booking",
+            "Tally",
+            "Trace",
+        ),
+        "learning.experiences": (
+            "ExperienceCounts",
+            "Experiences",
+        ),
         "journal": ("Journal",),
         "ledger": ("Ledger",),
-        "run": ("NewRun", "Run", "RunState", "RunStep"),
-        "runs": ("Runs",),
-        "shared_entry": ("SharedEntry",),
-        "shared_log": ("SharedLog",),
-        "slots": ("next_slot",),
-        "switches": ("Switches",),
-        "ticks": ("Tick", "Ticks"),
-        "trajectories": ("Trajectories",),
-        "trajectory": ("Trajectory",),
-        "urls": ("LedgerUrls",),
+        "runs": (
+            "NewRun",
+            "Run",
+            "RunState",
+            "RunStep",
+            "Runs",
+        ),
+        "organization.shared_log": (
+            "SharedEntry",
+            "SharedLog",
+        ),
+        "control": (
+            "Switches",
+            "Tick",
+            "Ticks",
+        ),
+        "learning.trajectories": (
+            "Trajectories",
+            "Trajectory",
+        ),
+        "database": ("LedgerUrls",),
     }.items()
     for name in names
 }

@@ -1,23 +1,257 @@
-"""The agents whose memories are kept, and which of them are due."""
+"""An agent as the ledger knows it, and what may be set on one."""
 
+import hashlib
 from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal
 
-from sqlalchemy import ColumnElement, case, func, literal, select, update
+from pydantic import Field
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, exists, func, literal, or_, select, update
 
-from memcore.clock import Clock
+from memcore.clock import BoundedTime, Clock
 from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.ledger.agent import Agent, AgentSpec, checked_key, checked_time
-from memcore.ledger.columns import Moment
-from memcore.ledger.due import any_due, claim_due, count_late
-from memcore.ledger.engine import Database
-from memcore.ledger.insert import insert_new
-from memcore.ledger.ledger_tables import agents
-from memcore.ledger.likes import Likeness, likes
-from memcore.ledger.run import Run
-from memcore.ledger.slots import first_due
-from memcore.models import ConsolidationInterval, MemoryLevel
+from memcore.ledger.database import Database, Moment, checked_key, checked_time, insert_new, unnested
+from memcore.ledger.runs import NewRun, Run, new_row, run_of
+from memcore.ledger.tables import COMPANY_INTERVAL, OWN_INTERVAL, agents, runs
+from memcore.models.base import Frozen, ValidatedModel
+from memcore.models.memory import AgentId, ConsolidationInterval, Key, MemoryCategory, MemoryLevel
+
+#: Most memories one agent may be allowed; PostgreSQL's integer ends a little above.
+MAX_MEMORIES = 2_000_000_000
+
+#: Longest retention, in days (about a hundred years); longer is "for ever", which is None.
+MAX_RETENTION_DAYS = 36_525
+
+Days = Annotated[int, Field(ge=1, le=MAX_RETENTION_DAYS)]
+
+
+class AgentSpec(ValidatedModel):
+    """What to set on an agent: fields left out stay as they are, fields given as None go back to the company's.
+
+    Attributes:
+        role: what the agent does.
+        department: where it belongs.
+        level: how long its memories live.
+        interval: its own interval; None follows the company's.
+        max_memories: 1 to 2,000,000,000.
+        retention_days: 1 to 36,525.
+        retention_overrides: days per category, each 1 to 36,525.
+
+    Raises:
+        MemoryInputError: a value breaks its limit; the message names the field.
+    """
+
+    company: Key
+    agent_id: AgentId
+    role: Key | None = None
+    department: Key | None = None
+    level: MemoryLevel | None = None
+    interval: ConsolidationInterval | None = None
+    max_memories: int | None = Field(default=None, ge=1, le=MAX_MEMORIES)
+    retention_days: Days | None = None
+    retention_overrides: dict[MemoryCategory, Days] = Field(default_factory=dict)
+
+
+class Agent(Frozen):
+    """An agent's row.
+
+    Attributes:
+        interval: None when it follows the company's.
+        next_due_at: None when it is never due, or when the next tick will plan it.
+    """
+
+    company: str
+    agent_id: str
+    role: str | None = None
+    department: str | None = None
+    level: MemoryLevel | None = None
+    interval: ConsolidationInterval | None = None
+    max_memories: int | None = None
+    retention_days: int | None = None
+    retention_overrides: dict[MemoryCategory, int] = Field(default_factory=dict)
+    paused: bool = False
+    next_due_at: BoundedTime | None = None
+    registered_at: BoundedTime
+    last_run_at: BoundedTime | None = None
+
+
+#: What agents share.
+Likeness = Literal["role", "department"]
+
+
+def likes(
+    connection: Connection, company: str, agent_id: str, *, by: Likeness, level: MemoryLevel, limit: int
+) -> tuple[str, ...]:
+    """Return the first others in the order of their ids that are not paused and keep what they learn.
+
+    Args:
+        connection: of the ledger.
+        company: whose agents.
+        agent_id: whose like.
+        by: what they share.
+        level: the company's, for agents that have none of their own.
+        limit: most agents.
+    """
+    shared = agents.c[by]
+    own = select(shared).where(agents.c.company == company, agents.c.agent_id == agent_id)
+    value = connection.execute(own).scalar_one_or_none()
+    if value is None:
+        return ()
+    keeps = agents.c.level == str(MemoryLevel.PERSISTENT)
+    query = (
+        select(agents.c.agent_id)
+        .where(agents.c.company == company, shared == value, agents.c.agent_id != agent_id)
+        .where(agents.c.paused.is_(False), or_(keeps, agents.c.level.is_(None)) if _is_kept(level) else keeps)
+        .order_by(agents.c.agent_id)
+        .limit(limit)
+    )
+    return tuple(connection.execute(query).scalars())
+
+
+def _is_kept(level: MemoryLevel) -> bool:
+    return level is MemoryLevel.PERSISTENT
+
+
+#: How long each interval is; "never" has no length.
+LENGTHS: dict[ConsolidationInterval, timedelta] = {
+    ConsolidationInterval.HOURLY: timedelta(hours=1),
+    ConsolidationInterval.DAILY: timedelta(days=1),
+    ConsolidationInterval.WEEKLY: timedelta(weeks=1),
+}
+
+#: Slots count from here.
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+#: Offsets are whole seconds: fine enough to spread 100,000 agents over an hour, and easy to read.
+_GRAIN = timedelta(seconds=1)
+
+
+def next_slot(agent_key: str, interval: ConsolidationInterval, after: datetime) -> datetime:
+    """Return the agent's first slot strictly after a time: a multiple of the interval plus the agent's own offset.
+
+    Raises:
+        MemoryInputError: the interval is "never", or ``after`` has no zone.
+    """
+    if interval is ConsolidationInterval.NEVER:
+        raise MemoryInputError("interval", "never has no slots")
+    if after.tzinfo is None:
+        raise MemoryInputError("after", "needs a time zone")
+    length = LENGTHS[interval]
+    # Not hash(): Python salts it per process, and then every process would plan another slot.
+    digest = hashlib.blake2b(agent_key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    offset = _GRAIN * (int.from_bytes(digest, "big") % (length // _GRAIN))
+    passed = (after - _EPOCH - offset) // length
+    return _EPOCH + offset + (passed + 1) * length
+
+
+def last_slot(company: str, interval: ConsolidationInterval, now: datetime) -> datetime:
+    """Return the company's own slot that has begun last, for what is done once for all of its agents.
+
+    Raises:
+        MemoryInputError: the interval is "never", or ``now`` has no zone.
+    """
+    return next_slot(f"{len(company)}:{company}", interval, now) - LENGTHS[interval]
+
+
+def first_due(company: str, agent_id: str, interval: ConsolidationInterval, now: datetime) -> datetime | None:
+    """Return an agent's first slot after now; None when its interval is "never"."""
+    if interval is ConsolidationInterval.NEVER:
+        return None
+    # The company's length keeps ("ab", "c") and ("a", "bc") apart.
+    return next_slot(f"{len(company)}:{company}/{agent_id}", interval, now)
+
+
+#: Agents with an interval of their own that has slots.
+OWN = OWN_INTERVAL & (agents.c.interval != ConsolidationInterval.NEVER)
+
+
+def any_due(connection: Connection, company: str, *, interval: ConsolidationInterval, now: datetime) -> bool:
+    """Say whether a tick has anything to do: one query that takes no lock, for the many ticks that have not."""
+    scopes = [(OWN, agents.c.next_due_at <= now)]
+    if interval is not ConsolidationInterval.NEVER:
+        scopes += [(COMPANY_INTERVAL, due) for due in (agents.c.next_due_at <= now, *_misplaced(interval, now))]
+    found = [exists().where(agents.c.company == company, which, due) for which, due in scopes]
+    return bool(connection.execute(select(or_(*found))).scalar_one())
+
+
+def count_late(connection: Connection, company: str, *, interval: ConsolidationInterval, before: datetime) -> int:
+    """Count the agents that have been due since before a time."""
+    scopes = [OWN] if interval is ConsolidationInterval.NEVER else [OWN, COMPANY_INTERVAL]
+    late = [
+        select(func.count()).where(agents.c.company == company, which, agents.c.next_due_at < before)
+        for which in scopes
+    ]
+    return sum(connection.execute(query).scalar_one() for query in late)
+
+
+def claim_due(
+    connection: Connection, company: str, *, interval: ConsolidationInterval, limit: int, now: datetime
+) -> tuple[Run, ...]:
+    """Take up to ``limit`` due agents, oldest first, and return the queued runs that were inserted for them."""
+    due = _due(connection, company, OWN, now, limit)
+    if interval is not ConsolidationInterval.NEVER:
+        _plan(connection, company, interval=interval, limit=limit, now=now)
+        due += _due(connection, company, COMPANY_INTERVAL, now, limit)
+    due = sorted(due, key=lambda row: (row["next_due_at"], row["agent_id"]))[:limit]
+    if not due:
+        return ()
+    # The slot after now, not the one after the last: an agent that slept through ten slots gets one run.
+    _advance(connection, company, due, interval=interval, now=now)
+    rows = [
+        new_row(NewRun(company=company, agent_id=row["agent_id"], planned_at=row["next_due_at"]), now=now)
+        for row in due
+    ]
+    # An agent whose run is active keeps that one: the insert skips it, and its slot has moved on all the same, or else
+    # a few stuck agents would stand first in every tick and starve the others.
+    inserted = insert_new(connection, runs, sorted(rows, key=lambda row: row["run_id"]), key="run_id")
+    return tuple(run_of(row) for row in rows if row["run_id"] in inserted)
+
+
+def _due(
+    connection: Connection, company: str, which: ColumnElement[bool], now: datetime, limit: int
+) -> list[dict[str, Any]]:
+    query = _agents(company, which).where(agents.c.next_due_at <= now).order_by(agents.c.next_due_at).limit(limit)
+    return [dict(row) for row in connection.execute(query.with_for_update(skip_locked=True)).mappings()]
+
+
+def _plan(connection: Connection, company: str, *, interval: ConsolidationInterval, limit: int, now: datetime) -> None:
+    for misplaced in _misplaced(interval, now):
+        query = _agents(company, COMPANY_INTERVAL).where(misplaced).limit(limit)
+        rows = [dict(row) for row in connection.execute(query.with_for_update(skip_locked=True)).mappings()]
+        _advance(connection, company, rows, interval=interval, now=now)
+
+
+def _misplaced(interval: ConsolidationInterval, now: datetime) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    # An agent that follows the company and has no slot yet, or one further away than an interval, is planned anew: the
+    # second is how a company that goes from weekly to hourly is heard before the week is over.
+    return agents.c.next_due_at.is_(None), agents.c.next_due_at > now + LENGTHS[interval]
+
+
+def _agents(company: str, which: ColumnElement[bool]) -> Select[Any, Any, Any]:
+    columns = (agents.c.agent_id, agents.c.interval, agents.c.next_due_at)
+    return select(*columns).where(agents.c.company == company, which)
+
+
+def _advance(
+    connection: Connection, company: str, rows: list[dict[str, Any]], *, interval: ConsolidationInterval, now: datetime
+) -> None:
+    if not rows:
+        return
+    values = [
+        {
+            "of_agent": row["agent_id"],
+            "slot": first_due(company, row["agent_id"], ConsolidationInterval(row["interval"] or interval), now),
+        }
+        for row in rows
+    ]
+    query = update(agents).where(agents.c.company == company)
+    if connection.dialect.name == "postgresql":
+        given = unnested({"of_agent": agents.c.agent_id, "slot": agents.c.next_due_at}, values)
+        connection.execute(query.where(agents.c.agent_id == given.c.of_agent).values(next_due_at=given.c.slot))
+    else:
+        query = query.where(agents.c.agent_id == bindparam("of_agent"))
+        connection.execute(query.values(next_due_at=bindparam("slot")), values)
+
 
 #: Ids in one query: well below SQLite's limit of 32,766 values.
 _IDS_PER_QUERY = 500

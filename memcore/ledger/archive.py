@@ -1,20 +1,235 @@
 """The archive: memories that left the store by consolidation or enforcement, whole, findable, and with an end."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import ColumnElement, delete, func, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Subquery, delete, func, select, update
 
-from memcore.archival_models import ArchivalIndexEntry, ArchivalMode
-from memcore.backends.record import MemoryRecord
+from memcore import ids
 from memcore.clock import Clock
-from memcore.ledger import archive_rows
-from memcore.ledger.agent import checked_time
-from memcore.ledger.archive_query import matching
-from memcore.ledger.archive_tables import OUT, archive
-from memcore.ledger.archived import Archived
-from memcore.ledger.engine import Database
-from memcore.models import MemoryQuery
+from memcore.embedding.bm25 import DEFAULT_K1, Bm25Encoder
+from memcore.ledger.database import Database, RecordRow, add_new, checked_time, decode, encode, insert_for
+from memcore.ledger.journal_entries import Booking
+from memcore.ledger.journal_tables import (
+    OUT,
+    archive,
+    archive_tags,
+    archive_terms,
+    booking_records,
+    bookings,
+    tombstones,
+)
+from memcore.models.archival import ArchivalEntry, ArchivalIndexEntry, ArchivalMode
+from memcore.models.memory import MAX_TAGS, MemoryQuery
+from memcore.records import MemoryRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archived:
+    """An entry of the archive.
+
+    Attributes:
+        archival_id: its id here; the memory's own is ``original_id``.
+        mode: how the summary that replaced it was written.
+        run_id: the run that removed it; None for one that was archived by itself.
+        returned_at: when it came back into the store; None while it is out.
+        vector_space: what its vectors mean; None when they mean what the backend was given.
+        record: the memory, whole; a search leaves the vectors out.
+    """
+
+    archival_id: str
+    mode: ArchivalMode
+    archived_at: datetime
+    run_id: str | None
+    returned_at: datetime | None
+    vector_space: str | None
+    record: MemoryRecord
+
+    @property
+    def original_id(self) -> str:
+        """Its id in the store."""
+        return self.record.entry.id
+
+    @property
+    def entry(self) -> ArchivalEntry:
+        """The entry as the reference has it."""
+        entry = self.record.entry
+        return ArchivalEntry(
+            original_id=entry.id,
+            agent_id=entry.agent_id,
+            content=entry.content,
+            category=entry.category,
+            metadata=entry.metadata,
+            created_at=entry.created_at,
+            archived_at=self.archived_at,
+            archival_mode=self.mode,
+        )
+
+    def record_for(self, vector_space: str | None) -> MemoryRecord:
+        """Return the memory for a store: with its vectors if they mean the same there, else to be embedded anew."""
+        return self.record if self.vector_space == vector_space else replace(self.record, vectors=None)
+
+
+#: Memories written in one round: bounds the memory that a large booking takes twice.
+_MEMORIES_PER_INSERT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """The rows of memories that are about to be archived; made before a transaction is opened, for it takes a while."""
+
+    memories: Sequence[Mapping[str, Any]]
+    terms: Sequence[Mapping[str, Any]]
+    tags: Sequence[Mapping[str, Any]]
+
+
+def rows_of_entry(booking: Booking, *, at: datetime) -> Shelf:
+    """Return the rows of what a booking archives."""
+    return rows_to_archive(
+        [(record, mode) for record in booking.outgoing if (mode := booking.archived.get(record.entry.id))],
+        company=booking.company,
+        cause=booking.booking_id,
+        at=at,
+        booking_id=booking.booking_id,
+        run_id=booking.run_id,
+        vector_space=booking.vector_space,
+    )
+
+
+def rows_to_archive(
+    memories: Iterable[tuple[MemoryRecord, ArchivalMode]],
+    *,
+    company: str,
+    cause: str,
+    at: datetime,
+    booking_id: str | None = None,
+    run_id: str | None = None,
+    vector_space: str | None = None,
+) -> Shelf:
+    """Return the rows of memories, with ids made of what they are and ``cause``: the same cause archives them once."""
+    # For each call anew: it costs a hundredth of a millisecond, and what it remembers helps most within one booking.
+    encoder = Bm25Encoder()
+    made, terms, tags = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
+    for record, mode in memories:
+        entry = record.entry
+        archival_id = ids.archival_id(company=company, agent_id=entry.agent_id, memory_id=entry.id, cause=cause)
+        made.append(
+            {
+                "archival_id": archival_id,
+                "company": company,
+                "agent_id": entry.agent_id,
+                "original_id": entry.id,
+                "booking_id": booking_id,
+                "run_id": run_id,
+                "mode": mode.value,
+                "category": entry.category.value,
+                "namespace": label(entry.namespace),
+                "created_at": entry.created_at,
+                "expires_at": entry.expires_at,
+                "archived_at": at,
+                "vector_space": vector_space,
+                **encode(record)._asdict(),
+            }
+        )
+        owner = {"archival_id": archival_id, "company": company, "agent_id": entry.agent_id}
+        words = encoder.encode_document(entry.content)
+        terms.extend(
+            {**owner, "term": term, "weight": weight} for term, weight in zip(words.indices, words.values, strict=True)
+        )
+        tags.extend({"archival_id": archival_id, "tag": tag} for tag in sorted(set(map(label, entry.metadata.tags))))
+    return Shelf(made, terms, tags)
+
+
+def write_archive_rows(connection: Connection, rows_to_archive: Shelf) -> None:
+    """Write the rows; what is archived already stays as it is."""
+    statement = insert_for(connection, archive).on_conflict_do_nothing()
+    for start in range(0, len(rows_to_archive.memories), _MEMORIES_PER_INSERT):
+        connection.execute(statement, list(rows_to_archive.memories[start : start + _MEMORIES_PER_INSERT]))
+    add_new(connection, archive_terms, [dict(row) for row in rows_to_archive.terms])
+    add_new(connection, archive_tags, [dict(row) for row in rows_to_archive.tags])
+
+
+def archived_of(row: RowMapping) -> Archived:
+    """Return the entry of a row, without vectors where the query did not ask for them."""
+    return Archived(
+        archival_id=row["archival_id"],
+        mode=ArchivalMode(row["mode"]),
+        archived_at=row["archived_at"],
+        run_id=row["run_id"],
+        returned_at=row["returned_at"],
+        vector_space=row["vector_space"],
+        record=decode(RecordRow(*(row.get(name) for name in RecordRow._fields))),  # type: ignore[arg-type]
+    )
+
+
+def label(text: str) -> str:
+    """Return a namespace or tag in the form in which it is filtered by: databases keep neither NUL nor half a pair."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+#: Columns of an entry without its vectors, which only a restore needs.
+_COLUMNS = [column for column in archive.c if column.name not in {"dense", "sparse_indices", "sparse_values"}]
+
+#: Terms of a question that are looked up; more than any question has, and well below SQLite's limit of values.
+_MAX_TERMS = 1_000
+
+#: No term weighs as much as this in any text: the limit that the weight nears as the term is repeated.
+_HEAVIEST = DEFAULT_K1 + 1.0
+
+
+def matching(company: str, agent_id: str, query: MemoryQuery) -> Select[Any] | None:
+    """Return the statement that finds what is out and matches; None when nothing can match."""
+    if len(query.tags) > MAX_TAGS:
+        return None
+    if query.text is None:
+        owner = (archive.c.company == company) & (archive.c.agent_id == agent_id)
+        found = select(*_COLUMNS).where(owner, OUT, *_filters(query))
+        return found.order_by(archive.c.created_at.desc(), archive.c.archival_id).limit(query.limit)
+    terms = Bm25Encoder().encode_query(query.text).indices[:_MAX_TERMS]
+    if not terms:
+        # The question says nothing that a text could be found by.
+        return None
+    best = _best(company, agent_id, query, terms)
+    order = (best.c.relevance.desc(), archive.c.created_at.desc(), archive.c.archival_id)
+    return select(*_COLUMNS).join(best, best.c.archival_id == archive.c.archival_id).order_by(*order)
+
+
+def _best(company: str, agent_id: str, query: MemoryQuery, terms: Sequence[int]) -> Subquery:
+    relevance = func.sum(archive_terms.c.weight) / (len(terms) * _HEAVIEST)
+    # The owner is looked up in the terms alone. Said of the entries too, it offers PostgreSQL an index by owner for the
+    # join, and as long as it has no statistics it takes that, and compares every entry with every other.
+    return (
+        select(archive.c.archival_id, relevance.label("relevance"))
+        .join_from(archive_terms, archive, archive.c.archival_id == archive_terms.c.archival_id)
+        .where(archive_terms.c.company == company, archive_terms.c.agent_id == agent_id)
+        .where(archive_terms.c.term.in_(terms), OUT, *_filters(query))
+        .group_by(archive.c.archival_id)
+        .having(relevance >= query.min_relevance)
+        .order_by(relevance.desc(), archive.c.created_at.desc(), archive.c.archival_id)
+        .limit(query.limit)
+        .subquery()
+    )
+
+
+def _filters(query: MemoryQuery) -> list[ColumnElement[bool]]:
+    found: list[ColumnElement[bool]] = []
+    if query.categories is not None:
+        found.append(archive.c.category.in_(sorted(query.categories)))
+    if query.namespaces is not None:
+        found.append(archive.c.namespace.in_(sorted(map(label, query.namespaces))))
+    if query.since is not None:
+        found.append(archive.c.created_at >= query.since)
+    if query.until is not None:
+        found.append(archive.c.created_at < query.until)
+    if query.tags:
+        wanted = sorted(set(map(label, query.tags)))
+        has = archive_tags.c.archival_id == archive.c.archival_id
+        present = select(func.count()).select_from(archive_tags).where(has, archive_tags.c.tag.in_(wanted))
+        found.append(present.scalar_subquery() == len(wanted))
+    return found
+
 
 #: Entries that go in one transaction: short enough that no run waits for it.
 _ENTRIES_PER_REMOVAL = 500
@@ -39,9 +254,9 @@ class Archive:
         """Archive a memory beside any run and return its archival id; doing it again changes nothing."""
         checked_time("archived_at", archived_at)
         cause = archived_at.isoformat()
-        shelf = archive_rows.shelf([(record, mode)], company=company, cause=cause, at=archived_at)
+        shelf = rows_to_archive([(record, mode)], company=company, cause=cause, at=archived_at)
         with self._database.write() as connection:
-            archive_rows.put(connection, shelf)
+            write_archive_rows(connection, shelf)
         return str(shelf.memories[0]["archival_id"])
 
     def find(self, company: str, agent_id: str, entry_id: str) -> Archived | None:
@@ -56,7 +271,7 @@ class Archive:
             # One after the other: for both at once SQLite reads all that the agent has.
             row = connection.execute(mine.where(archive.c.archival_id == entry_id)).mappings().one_or_none()
             row = row or connection.execute(by_memory).mappings().one_or_none()
-        return None if row is None else archive_rows.archived_of(row)
+        return None if row is None else archived_of(row)
 
     def search(self, company: str, agent_id: str, query: MemoryQuery) -> tuple[Archived, ...]:
         """Return what is out and matches, without vectors: best first by words, else newest first.
@@ -68,7 +283,7 @@ class Archive:
         if statement is None:
             return ()
         with self._database.read() as connection:
-            return tuple(archive_rows.archived_of(row) for row in connection.execute(statement).mappings())
+            return tuple(archived_of(row) for row in connection.execute(statement).mappings())
 
     def count(self, company: str, agent_id: str) -> int:
         """Return how many of the agent's memories are out."""
@@ -131,3 +346,60 @@ class Archive:
 
 def _of(company: str, agent_id: str) -> ColumnElement[bool]:
     return (archive.c.company == company) & (archive.c.agent_id == agent_id)
+
+
+#: Reasons for which a memory was to be deleted. What a summary that left for one of them replaced goes after it.
+_DELETING = ("expired", "retention", "ended", "deleted")
+
+
+def follow_moves(connection: Connection, booking: RowMapping, *, at: datetime) -> None:
+    """Take away what was archived and turned out to stay; note what came back; of an undone return, what is out again.
+
+    Args:
+        connection: holds the transaction in which the booking's void records have just been marked.
+        booking: its row.
+        at: now.
+    """
+    booking_id, reverses = booking["booking_id"], booking["reverses"]
+    removed = booking_records.c.kind == "removed"
+    stayed = _archived_entries(booking, removed & booking_records.c.void)
+    connection.execute(delete(archive).where(stayed, archive.c.booking_id == booking_id))
+    came = _archived_entries(booking, ~removed & booking_records.c.void.is_(False))
+    connection.execute(update(archive).where(came, OUT).values(returned_by=booking_id, returned_at=at))
+    if reverses is not None:
+        went = _archived_entries(booking, removed & booking_records.c.void.is_(False))
+        again = update(archive).where(went, archive.c.returned_by == reverses)
+        connection.execute(again.values(returned_by=None, returned_at=None))
+
+
+def drop_replaced(connection: Connection, booking_ids: Collection[str]) -> None:
+    """Drop what lies in the archive because of summaries that these bookings deleted for good.
+
+    A retention rule, an expiry, an end or a person deleted the summary: the texts behind it were to go no later. A
+    summary that came back since has no tombstone of the booking any more.
+
+    Args:
+        connection: holds the transaction in which the journal lets go of the bookings; no undo brings one back.
+        booking_ids: at most a few hundred.
+    """
+    removed, made = booking_records.alias(), booking_records.alias()
+    merges = (
+        select(made.c.booking_id)
+        .join_from(bookings, removed, removed.c.booking_id == bookings.c.booking_id)
+        .join(
+            tombstones,
+            (tombstones.c.memory_id == removed.c.memory_id) & (tombstones.c.booking_id == bookings.c.booking_id),
+        )
+        .join(made, made.c.memory_id == removed.c.memory_id)
+        .where(bookings.c.booking_id.in_(booking_ids), bookings.c.reason.in_(_DELETING))
+        .where(removed.c.kind == "removed", made.c.kind == "created")
+    )
+    # By run first: entries have an index by that.
+    runs = select(bookings.c.run_id).where(bookings.c.booking_id.in_(merges))
+    connection.execute(delete(archive).where(OUT, archive.c.run_id.in_(runs), archive.c.booking_id.in_(merges)))
+
+
+def _archived_entries(booking: RowMapping, which: ColumnElement[bool]) -> ColumnElement[bool]:
+    ids = select(booking_records.c.memory_id).where(booking_records.c.booking_id == booking["booking_id"], which)
+    mine: ColumnElement[bool] = (archive.c.company == booking["company"]) & (archive.c.agent_id == booking["agent_id"])
+    return mine & archive.c.original_id.in_(ids)

@@ -1,20 +1,149 @@
 """The journal: what every run put in and took out, in full, before the store is touched."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from memcore.clock import Clock
 from memcore.errors import MemoryInputError, MemoryNotFoundError, MemoryStoreError
-from memcore.ledger import archive_moves, archive_rows, booking_rows, holds, tombstones, traces, uses
-from memcore.ledger.agent import checked_time
-from memcore.ledger.booking import Booking, BookingReason, Removal, Tally, Trace
-from memcore.ledger.engine import Database
-from memcore.ledger.insert import insert_for
+from memcore.ledger.archive import drop_replaced, follow_moves, rows_of_entry, write_archive_rows
+from memcore.ledger.database import Database, checked_time, insert_for
+from memcore.ledger.journal_entries import (
+    Booking,
+    BookingReason,
+    Removal,
+    Tally,
+    Trace,
+    entry_header,
+    ids_by_kind,
+    insert_records,
+    load_entry,
+    record_ids,
+)
 from memcore.ledger.journal_tables import KEPT, OPEN, booking_records, bookings
+from memcore.ledger.learning.usage import forget_uses
+from memcore.ledger.tombstones import add_tombstones, held_ids, hold_ids, id_chunks, remove_tombstones, tombstoned
+
+_JOINED = booking_records.join(bookings, bookings.c.booking_id == booking_records.c.booking_id)
+
+
+def removed_by_run(connection: Connection, run_id: str, ids: Collection[str]) -> frozenset[str]:
+    """Return those of the ids that a booking of the run, carried out, has removed."""
+    found: set[str] = set()
+    for part in id_chunks(sorted(ids)):
+        query = (
+            select(booking_records.c.memory_id)
+            .select_from(_JOINED)
+            .where(booking_records.c.memory_id.in_(part), booking_records.c.kind == "removed")
+            .where(booking_records.c.void.is_(False), bookings.c.run_id == run_id, ~OPEN)
+        )
+        found.update(connection.execute(query).scalars())
+    return frozenset(found)
+
+
+def removals_of(connection: Connection, ids: Collection[str]) -> tuple[Removal, ...]:
+    """Return the bookings that remove any of the ids, oldest first; what one turned out not to concern is left out."""
+    found: list[Removal] = []
+    for part in id_chunks(sorted(ids)):
+        query = (
+            select(
+                booking_records.c.memory_id,
+                bookings.c.booking_id,
+                bookings.c.run_id,
+                bookings.c.reason,
+                OPEN.label("is_open"),
+            )
+            .select_from(_JOINED)
+            .where(booking_records.c.memory_id.in_(part), booking_records.c.kind == "removed")
+            .where(booking_records.c.void.is_(False))
+            .order_by(bookings.c.prepared_at, bookings.c.seq)
+        )
+        found.extend(Removal(**row) for row in connection.execute(query).mappings())
+    return tuple(found)
+
+
+def last_removals(connection: Connection, ids: Collection[str]) -> dict[str, tuple[str, BookingReason]]:
+    """Return the booking by which those of the ids left last that have not come back, and its reason.
+
+    An undo of an undo does again what was done first, so its reason is that of the first booking.
+    """
+    last: dict[str, Row[Any]] = {}
+    for part in id_chunks(sorted(ids)):
+        query = (
+            select(booking_records.c.memory_id, booking_records.c.kind, bookings)
+            .select_from(_JOINED)
+            .where(booking_records.c.memory_id.in_(part), booking_records.c.void.is_(False))
+            .order_by(bookings.c.prepared_at, bookings.c.seq)
+        )
+        last.update((row.memory_id, row) for row in connection.execute(query))
+    return {
+        memory_id: (row.booking_id, _first_reason(connection, row))
+        for memory_id, row in last.items()
+        if row.kind == "removed"
+    }
+
+
+def _first_reason(connection: Connection, row: Row[Any]) -> BookingReason:
+    reason: BookingReason = row.reason
+    reverses: str | None = row.reverses
+    while reverses is not None:
+        undo = connection.execute(select(bookings).where(bookings.c.booking_id == reverses)).one()
+        if undo.reverses is None:
+            break
+        again = connection.execute(select(bookings).where(bookings.c.booking_id == undo.reverses)).one()
+        reason, reverses = again.reason, again.reverses
+    return reason
+
+
+def moved_again(
+    connection: Connection, booking_id: str, ids: Collection[str], *, not_by: Collection[str]
+) -> frozenset[str]:
+    """Return those of the ids that a later booking moved again, of any run but those named.
+
+    An explicit deletion that was undone does not count, nor does its undo: what it took is as it was before.
+    """
+    at = select(bookings.c.prepared_at).where(bookings.c.booking_id == booking_id).scalar_subquery()
+    moved: dict[str, list[Row[Any]]] = {}
+    for part in id_chunks(sorted(ids)):
+        query = (
+            select(booking_records.c.memory_id, bookings)
+            .select_from(_JOINED)
+            .where(booking_records.c.memory_id.in_(part), booking_records.c.void.is_(False))
+            .where(bookings.c.prepared_at > at, bookings.c.run_id.not_in(sorted(not_by)))
+            .order_by(bookings.c.prepared_at.desc(), bookings.c.seq.desc())
+        )
+        for row in connection.execute(query):
+            moved.setdefault(row.memory_id, []).append(row)
+    return frozenset(memory_id for memory_id, rows in moved.items() if _standing(rows))
+
+
+def _standing(newest_first: Sequence[Row[Any]]) -> list[Row[Any]]:
+    """Return what is left of a memory's moves without deletions that were undone, and without those undos."""
+    by_id = {row.booking_id: row for row in newest_first}
+    cancelled: set[str] = set()
+    for row in newest_first:
+        first = row
+        while first.reverses in by_id:
+            first = by_id[first.reverses]
+        if first is not row and first.reason == "deleted" and row.booking_id not in cancelled:
+            cancelled |= {row.booking_id, row.reverses}
+    return [row for row in newest_first if row.booking_id not in cancelled]
+
+
+def run_totals(connection: Connection, run_id: str) -> Counter[tuple[str, str]]:
+    """Count the run's moves that are carried out, by the booking's reason and the record's kind."""
+    query = (
+        select(bookings.c.reason, booking_records.c.kind, func.count())
+        .select_from(_JOINED)
+        .where(bookings.c.run_id == run_id, ~OPEN, booking_records.c.void.is_(False))
+        .group_by(bookings.c.reason, booking_records.c.kind)
+    )
+    return Counter({(reason, kind): count for reason, kind, count in connection.execute(query)})
+
 
 #: Bookings whose content is dropped in one transaction: short enough that no run waits for it.
 _BOOKINGS_PER_EXPIRY = 100
@@ -51,20 +180,20 @@ class Journal:
                 run has another booking with its seq, or a record cannot be written without loss.
         """
         now = self._clock()
-        shelves = [archive_rows.shelf_of(booking, at=now) for booking in decided]
+        shelves = [rows_of_entry(booking, at=now) for booking in decided]
         with self._database.write() as connection:
             for booking, shelf in zip(decided, shelves, strict=True):
                 if not _is_new(connection, booking, now):
                     continue
-                booking_rows.insert_records(connection, booking)
-                archive_rows.put(connection, shelf)
-                tombstones.bury(connection, booking.outgoing_ids, booking_id=booking.booking_id, at=now)
-                tombstones.raise_up(connection, booking.incoming_ids)
+                insert_records(connection, booking)
+                write_archive_rows(connection, shelf)
+                add_tombstones(connection, booking.outgoing_ids, booking_id=booking.booking_id, at=now)
+                remove_tombstones(connection, booking.incoming_ids)
             if known is not None:
                 # Behind the tombstones: two writers of one tombstone wait for each other, on PostgreSQL too.
                 leaving = frozenset(watched).union(*(booking.outgoing_ids for booking in decided))
                 mine = {booking.booking_id for booking in decided}
-                if {each.booking_id for each in traces.removals(connection, leaving)} - mine - set(known):
+                if {each.booking_id for each in removals_of(connection, leaving)} - mine - set(known):
                     raise MemoryStoreError("a memory was removed while its removal was decided; try again")
 
     def settle(
@@ -118,18 +247,18 @@ class Journal:
     def buried(self, sent: Mapping[str, datetime]) -> frozenset[str]:
         """Return those of the ids that were removed at or after they were sent: late redeliveries, to be skipped."""
         with self._database.read() as connection:
-            return tombstones.buried(connection, sent)
+            return tombstoned(connection, sent)
 
     def hold(self, company: str, agent_id: str, ids: Collection[str], *, until: datetime) -> None:
         """Keep these memories from the next runs until a time."""
         checked_time("until", until)
         with self._database.write() as connection:
-            holds.hold(connection, company, agent_id, ids, until=until, now=self._clock())
+            hold_ids(connection, company, agent_id, ids, until=until, now=self._clock())
 
     def held(self, company: str, agent_id: str) -> frozenset[str]:
         """Return the agent's memories that runs leave alone now."""
         with self._database.read() as connection:
-            return holds.held(connection, company, agent_id, now=self._clock())
+            return held_ids(connection, company, agent_id, now=self._clock())
 
     def tally(self, company: str, agent_id: str) -> Tally:
         """Count what the agent's bookings that are done created, restored and removed, id by id."""
@@ -187,33 +316,33 @@ class Journal:
     def removed_by_run(self, run_id: str, ids: Collection[str]) -> frozenset[str]:
         """Return those of the ids that bookings of the run, carried out, have removed."""
         with self._database.read() as connection:
-            return traces.removed_by_run(connection, run_id, ids)
+            return removed_by_run(connection, run_id, ids)
 
     def removals(self, ids: Collection[str]) -> tuple[Removal, ...]:
         """Return the bookings that remove any of the ids, or have removed them, oldest first."""
         with self._database.read() as connection:
-            return traces.removals(connection, ids)
+            return removals_of(connection, ids)
 
     def gone(self, ids: Collection[str]) -> Mapping[str, tuple[str, BookingReason]]:
         """Return the booking by which those of the ids left last that have not come back, and why they left."""
         with self._database.read() as connection:
-            return traces.gone(connection, ids)
+            return last_removals(connection, ids)
 
     def overtaken(self, booking_id: str, ids: Collection[str], *, not_by: Collection[str]) -> frozenset[str]:
-        """Return those of the ids that a later booking moved again; see memcore.ledger.traces.overtaken."""
+        """Return those of the ids that a later booking moved again; see memcore.ledger.journal.moved_again."""
         with self._database.read() as connection:
-            return traces.overtaken(connection, booking_id, ids, not_by=not_by)
+            return moved_again(connection, booking_id, ids, not_by=not_by)
 
     def totals(self, run_id: str) -> Counter[tuple[str, str]]:
         """Count the run's moves that are carried out, by the booking's reason and the record's kind."""
         with self._database.read() as connection:
-            return traces.totals(connection, run_id)
+            return run_totals(connection, run_id)
 
     def _loaded(self, which: ColumnElement[bool]) -> tuple[Booking, ...]:
         query = select(bookings).where(which).order_by(bookings.c.prepared_at, bookings.c.run_id, bookings.c.seq)
         with self._database.read() as connection:
             rows = connection.execute(query).mappings().all()
-            return tuple(booking_rows.load(connection, row) for row in rows)
+            return tuple(load_entry(connection, row) for row in rows)
 
     def _expire_some(self, company: str, before: datetime) -> int:
         old = select(bookings.c.booking_id).where(bookings.c.company == company, KEPT, bookings.c.settled_at < before)
@@ -222,7 +351,7 @@ class Journal:
             found = connection.execute(old.limit(_BOOKINGS_PER_EXPIRY).with_for_update()).scalars().all()
             if not found:
                 return 0
-            archive_moves.drop_replaced(connection, found)
+            drop_replaced(connection, found)
             records = booking_records.c.booking_id.in_(found)
             connection.execute(update(booking_records).where(records).values(**content))
             these = bookings.c.booking_id.in_(found)
@@ -233,13 +362,13 @@ class Journal:
 def _is_new(connection: Connection, booking: Booking, now: datetime) -> bool:
     """Write the booking's row; say whether it is new."""
     statement = insert_for(connection, bookings).on_conflict_do_nothing(index_elements=["booking_id"])
-    statement = statement.values(**booking_rows.header(booking), prepared_at=now)
+    statement = statement.values(**entry_header(booking), prepared_at=now)
     try:
         new = connection.execute(statement.returning(bookings.c.booking_id)).scalar_one_or_none()
     except IntegrityError:
         raise MemoryInputError("seq", f"the run has another booking with seq {booking.seq}") from None
-    known = booking_rows.record_ids(connection, booking.booking_id) if new is None else None
-    if known is not None and known != booking_rows.ids_by_kind(booking):
+    known = record_ids(connection, booking.booking_id) if new is None else None
+    if known is not None and known != ids_by_kind(booking):
         raise MemoryInputError("booking_id", "is prepared already, with other memories")
     return new is not None
 
@@ -263,12 +392,12 @@ def _settle(
         return
     _void(connection, booking_id, missing_in, incoming)
     _void(connection, booking_id, missing_out, ~incoming)
-    archive_moves.follow(connection, booking, at=now)
+    follow_moves(connection, booking, at=now)
     mine = (booking_records.c.booking_id == booking_id) & booking_records.c.void.is_(False)
-    uses.forget(connection, select(booking_records.c.memory_id).where(mine, ~incoming))
+    forget_uses(connection, select(booking_records.c.memory_id).where(mine, ~incoming))
 
 
 def _void(connection: Connection, booking_id: str, ids: Collection[str], side: ColumnElement[bool]) -> None:
-    for part in tombstones.parts(sorted(ids)):
+    for part in id_chunks(sorted(ids)):
         mine = (booking_records.c.booking_id == booking_id) & booking_records.c.memory_id.in_(part)
         connection.execute(update(booking_records).where(mine, side).values(void=True))

@@ -4,36 +4,29 @@ from typing import Self
 
 from memcore.clock import Clock, utc_now
 from memcore.ledger.agents import Agents
-from memcore.ledger.answers import Answers
-from memcore.ledger.approvals import Approvals
 from memcore.ledger.archive import Archive
-from memcore.ledger.attempts import Attempts
-from memcore.ledger.audit import Audit
-from memcore.ledger.checkpoints import Checkpoints
-from memcore.ledger.dead_letters import DeadLetters
-from memcore.ledger.engine import Database
-from memcore.ledger.experiences import Experiences
-from memcore.ledger.finetune_runs import FineTuneRuns
+from memcore.ledger.control import Switches, Ticks
+from memcore.ledger.database import Database, LedgerUrls
+from memcore.ledger.dead_letters import Attempts, DeadLetters
+from memcore.ledger.embedders.collections import Checkpoints, Servings
+from memcore.ledger.embedders.finetune_runs import FineTuneRuns
+from memcore.ledger.embedders.reindexes import Reindexes, ReindexMarks
 from memcore.ledger.journal import Journal
-from memcore.ledger.lessons import Lessons
+from memcore.ledger.learning.experiences import Experiences
+from memcore.ledger.learning.lessons import Lessons
+from memcore.ledger.learning.patterns import Patterns
+from memcore.ledger.learning.skill_cycles import SkillCycles
+from memcore.ledger.learning.skills import Skills
+from memcore.ledger.learning.trajectories import Trajectories
+from memcore.ledger.learning.usage import Uses
 from memcore.ledger.lineage import Lineage
-from memcore.ledger.model_spending import ModelSpending
-from memcore.ledger.model_usage import ModelUsage
-from memcore.ledger.org_log import OrgLog
-from memcore.ledger.patterns import Patterns
-from memcore.ledger.reindex_marks import ReindexMarks
-from memcore.ledger.reindexes import Reindexes
+from memcore.ledger.llm_answers import Answers, Syntheses
+from memcore.ledger.llm_usage import ModelSpending, ModelUsage
+from memcore.ledger.organization.approvals import Approvals
+from memcore.ledger.organization.audit import Audit
+from memcore.ledger.organization.facts import OrgLog
+from memcore.ledger.organization.shared_log import SharedLog
 from memcore.ledger.runs import Runs
-from memcore.ledger.servings import Servings
-from memcore.ledger.shared_log import SharedLog
-from memcore.ledger.skill_cycles import SkillCycles
-from memcore.ledger.skills import Skills
-from memcore.ledger.switches import Switches
-from memcore.ledger.syntheses import Syntheses
-from memcore.ledger.ticks import Ticks
-from memcore.ledger.trajectories import Trajectories
-from memcore.ledger.urls import LedgerUrls
-from memcore.ledger.uses import Uses
 
 
 class Ledger:

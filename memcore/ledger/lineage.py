@@ -7,14 +7,12 @@ from typing import Any
 
 from sqlalchemy import Row, Select, func, select
 
-from memcore.backends.record import MemoryRecord
-from memcore.ledger.archive_tables import OUT, archive
-from memcore.ledger.booking import BookingReason, RecordKind
-from memcore.ledger.engine import Database
-from memcore.ledger.journal_tables import booking_records, bookings
-from memcore.ledger.ledger_tables import model_calls
-from memcore.ledger.rows import RecordRow, decode
-from memcore.ledger.tombstones import parts
+from memcore.ledger.database import Database, RecordRow, decode
+from memcore.ledger.journal_entries import BookingReason, RecordKind
+from memcore.ledger.journal_tables import OUT, archive, booking_records, bookings
+from memcore.ledger.tables import model_calls
+from memcore.ledger.tombstones import id_chunks
+from memcore.records import MemoryRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +104,7 @@ class Lineage:
         """
         found: dict[str, list[Move]] = {}
         with self._journal.read() as connection:
-            for part in parts(sorted(set(ids))):
+            for part in id_chunks(sorted(set(ids))):
                 query = (
                     _joined()
                     .where(booking_records.c.memory_id.in_(part))
@@ -121,7 +119,7 @@ class Lineage:
         """Return the ids that each of the bookings moved."""
         found: dict[str, Exchange] = {}
         with self._journal.read() as connection:
-            for part in parts(sorted(set(booking_ids))):
+            for part in id_chunks(sorted(set(booking_ids))):
                 rows = connection.execute(_joined().where(bookings.c.booking_id.in_(part)).order_by(*_PLACES))
                 found.update((each.booking_id, each) for each in _exchanges(rows))
         return found
@@ -136,7 +134,7 @@ class Lineage:
         """Return those of an agent's memories that lie in the archive and are not in the store."""
         found: set[str] = set()
         with self._journal.read() as connection:
-            for part in parts(sorted(set(ids))):
+            for part in id_chunks(sorted(set(ids))):
                 mine = (archive.c.company == company) & (archive.c.agent_id == agent_id)
                 query = select(archive.c.original_id).where(mine, archive.c.original_id.in_(part), OUT)
                 found.update(connection.execute(query).scalars())

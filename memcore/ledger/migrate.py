@@ -11,8 +11,7 @@ from alembic.util import CommandError
 from sqlalchemy import URL, text
 
 from memcore.errors import MemoryConfigError, MemoryConnectionError, MemoryStoreError
-from memcore.ledger.engine import BUSY_TIMEOUT, Database, parse_url
-from memcore.ledger.urls import LedgerUrls
+from memcore.ledger.database import BUSY_TIMEOUT, Database, LedgerUrls, parse_url
 
 #: Wait between two attempts to switch a SQLite file to its write-ahead log, while another process does the same.
 _WAL_RETRY_SECONDS = 0.02

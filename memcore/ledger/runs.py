@@ -1,24 +1,205 @@
-"""Runs: one row per planned maintenance or undo, held by one worker at a time."""
+"""One run: a night, an undo, the end of a session, project or task, a return from the archive, or a removal."""
 
-from collections.abc import Collection
-from datetime import datetime, timedelta
-from typing import Any, NoReturn
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Literal, NoReturn, Self
 
+from pydantic import Field, model_validator
 from sqlalchemy import ColumnElement, Connection, exists, func, literal, select, update
 from sqlalchemy.exc import IntegrityError
 
 from memcore import ids
-from memcore.clock import Clock
+from memcore.clock import BoundedTime, Clock
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryNotFoundError
-from memcore.ledger.audit import AuditNote, append
-from memcore.ledger.columns import Moment
-from memcore.ledger.engine import Database
-from memcore.ledger.giving_way import take_place
-from memcore.ledger.insert import insert_new
-from memcore.ledger.ledger_tables import ACTIVE, agents, runs
-from memcore.ledger.run import EndKind, NewRun, Run, RunState, RunStep
-from memcore.ledger.run_rows import new_row, run_of
-from memcore.ledger.tombstones import parts
+from memcore.ledger.database import Database, Moment, insert_new
+from memcore.ledger.organization.audit import AuditNote, append
+from memcore.ledger.tables import ACTIVE, agents, runs
+from memcore.ledger.tombstones import id_chunks
+from memcore.models.base import Frozen, NotBlankStr, ValidatedModel
+from memcore.models.memory import Key, StoredKey
+
+RunKind = Literal["maintenance", "undo", "end_session", "end_project", "end_task", "restore", "remove"]
+EndKind = Literal["end_session", "end_project", "end_task"]
+
+#: The kinds that end something.
+END_KINDS: tuple[EndKind, ...] = ("end_session", "end_project", "end_task")
+
+#: The kinds that somebody asks for once, of one thing: they wait for as long as another run is under way.
+SCOPED_KINDS: tuple[RunKind, ...] = (*END_KINDS, "restore", "remove")
+
+#: Who asked for a run: the schedule, a person, or an engine that deleted a memory.
+RunOrigin = Literal["scheduled", "manual", "engine"]
+
+
+class RunState(StrEnum):
+    """Where a run is.
+
+    ::
+
+        queued --claim--> running --finish--> done | skipped | failed
+          ^                 |  |
+          +---give_back-----+  +--finish--> held --release--> queued
+
+    A night that was given back also goes from queued to skipped: it gives way to a run of another kind.
+    """
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    HELD = "held"
+    DONE = "done"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+class RunStep(StrEnum):
+    """What a run does next."""
+
+    RETENTION = "retention"
+    CONSOLIDATION = "consolidation"
+    ENFORCEMENT = "enforcement"
+    UNDO = "undo"
+    END = "end"
+    RESTORE = "restore"
+    REMOVE = "remove"
+    FINISHED = "finished"
+
+
+def _run_id(fields: dict[str, Any]) -> str:
+    # In UTC, so that one instant written in two zones is one run.
+    planned_at = fields["planned_at"].astimezone(UTC).isoformat()
+    return ids.run_id(company=fields["company"], agent_id=fields["agent_id"], job=fields["kind"], planned_at=planned_at)
+
+
+class NewRun(ValidatedModel):
+    """A run to create.
+
+    Attributes:
+        planned_at: the slot, or the time a person asked.
+        undo_of: the run to undo; needed for kind "undo", refused otherwise.
+        allow_large: a person has released the brake.
+        scope_id: the session, project or task that ends, the archived memory that returns, or the memory that goes;
+            needed for these kinds, refused otherwise.
+        run_id: left out, it is made from company, agent, kind and slot (memcore.ids.run_id).
+
+    Raises:
+        MemoryInputError: a value breaks its limit; the message names the field.
+    """
+
+    company: Key
+    agent_id: StoredKey
+    kind: RunKind = "maintenance"
+    origin: RunOrigin = "scheduled"
+    planned_at: BoundedTime
+    undo_of: NotBlankStr | None = None
+    allow_large: bool = False
+    scope_id: StoredKey | None = None
+    run_id: NotBlankStr = Field(default_factory=_run_id)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.kind == "undo") != (self.undo_of is not None):
+            raise MemoryInputError("undo_of", "names the run to undo for kind undo, and only then")
+        if (self.kind in SCOPED_KINDS) != (self.scope_id is not None):
+            raise MemoryInputError(
+                "scope_id", "names what ends, returns or goes for the kinds that need it, and only then"
+            )
+        return self
+
+
+class Run(Frozen):
+    """A run's row.
+
+    Attributes:
+        step: what it does next; what lies before is done and saved.
+        attempt: how often it was claimed, without the claims that were given back.
+        token: the fencing token of the worker that holds it; None when nobody does.
+        lease_until: when another worker may take it over.
+        counts: small figures per step.
+        reason: why it is held, skipped, failed or queued again.
+        wake_at: until when it sleeps, queued; None when it does not.
+    """
+
+    run_id: str
+    company: str
+    agent_id: str
+    kind: RunKind
+    origin: RunOrigin
+    state: RunState
+    step: RunStep
+    planned_at: BoundedTime
+    undo_of: str | None = None
+    allow_large: bool = False
+    attempt: int = 0
+    token: str | None = None
+    lease_until: BoundedTime | None = None
+    counts: dict[str, int] = Field(default_factory=dict)
+    reason: str | None = None
+    created_at: BoundedTime
+    started_at: BoundedTime | None = None
+    finished_at: BoundedTime | None = None
+    scope_id: str | None = None
+    wake_at: BoundedTime | None = None
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether it is a night that was given back and waits, and so makes room for a run of another kind."""
+        return self.kind == "maintenance" and self.state is RunState.QUEUED and self.reason is not None
+
+
+_FIRST_STEPS = {
+    "maintenance": RunStep.RETENTION,
+    "undo": RunStep.UNDO,
+    "restore": RunStep.RESTORE,
+    "remove": RunStep.REMOVE,
+}
+
+
+def new_row(run: NewRun, *, now: datetime) -> dict[str, Any]:
+    """Return the row of a run that is about to be queued."""
+    return {
+        **run.model_dump(),
+        "state": RunState.QUEUED.value,
+        "step": _FIRST_STEPS.get(run.kind, RunStep.END).value,
+        "attempt": 0,
+        "counts": {},
+        "created_at": now,
+        "rung_at": now,
+    }
+
+
+def run_of(row: Mapping[Any, Any]) -> Run:
+    """Return the run of a row; when it is rung for is the sweep's own business."""
+    return Run.model_validate({key: value for key, value in row.items() if key != "rung_at"})
+
+
+def take_place(connection: Connection, row: dict[str, Any], *, now: datetime) -> bool:
+    """Skip the agent's night if it was given back and waits, and insert this run instead; or change nothing.
+
+    A run that merely waits for a worker has no reason, and is never displaced; nor is one that a worker holds.
+    """
+    waits = (
+        (runs.c.company == row["company"])
+        & (runs.c.agent_id == row["agent_id"])
+        & (runs.c.kind == "maintenance")
+        & ACTIVE
+        & (runs.c.state == RunState.QUEUED)
+        & runs.c.reason.is_not(None)
+    )
+    skipped = {
+        "state": RunState.SKIPPED.value,
+        "reason": f"gave way to {row['kind']}; the next night goes on",
+        "finished_at": now,
+        "wake_at": None,
+    }
+    # The run's id or its slot may be taken: then the night must not have been displaced for nothing.
+    with connection.begin_nested() as both:
+        if connection.execute(update(runs).where(waits).values(**skipped)).rowcount:
+            if insert_new(connection, runs, [row], key="run_id"):
+                return True
+            both.rollback()
+    return False
+
 
 #: How a claimed run may end; a held one can be released later.
 _ENDS = frozenset({RunState.DONE, RunState.SKIPPED, RunState.FAILED, RunState.HELD})
@@ -42,7 +223,7 @@ class Runs:
     def create(self, run: NewRun, *, note: AuditNote | None = None) -> Run | None:
         """Queue a run; None when the id, or its slot, exists already, or the agent has an active run.
 
-        A night that was given back and waits makes room for anything else (memcore.ledger.giving_way): one that waits
+        A night that was given back and waits makes room for anything else (memcore.ledger.runs): one that waits
         a day for its budget must not keep a person from undoing an earlier one.
 
         Args:
@@ -236,7 +417,7 @@ class Runs:
         )
         found: dict[str, datetime] = {}
         with self._database.read() as connection:
-            for part in parts(sorted(scope_ids)):
+            for part in id_chunks(sorted(scope_ids)):
                 rows = connection.execute(query.where(runs.c.scope_id.in_(part)))
                 found.update((scope_id, at) for scope_id, at in rows)
         return found

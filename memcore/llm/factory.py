@@ -4,9 +4,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from memcore.clock import Clock, utc_now
-from memcore.llm.accounted import AccountedModel
+from memcore.llm.accounting import AccountedModel
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
-from memcore.llm.retrying import Retrying
+from memcore.llm.retry import Retrying
 
 if TYPE_CHECKING:
     from memcore.config.policy import Policy

@@ -8,10 +8,10 @@ import orjson
 from pydantic import SecretStr
 
 from memcore.clock import Clock, utc_now
-from memcore.config.endpoint import masked
+from memcore.config.urls import masked
 from memcore.errors import ProviderError
-from memcore.llm.answer import MAX_ANSWER_BYTES, read_answer, read_models
-from memcore.llm.completion import Completion, CompletionRequest
+from memcore.llm.protocol import Completion, CompletionRequest
+from memcore.llm.structured import MAX_ANSWER_BYTES, read_answer, read_models
 
 if TYPE_CHECKING:
     from httpx import AsyncClient
@@ -63,7 +63,7 @@ class OpenAICompatibleProvider:
         from httpx import InvalidURL, TransportError  # noqa: PLC0415  # see above
 
         from memcore.bounded_http import AnswerError, ask  # noqa: PLC0415  # see above
-        from memcore.llm.trouble import refusal_of, trouble_of  # noqa: PLC0415  # see above
+        from memcore.llm.retry import refusal_of, trouble_of  # noqa: PLC0415  # see above
 
         server, trouble = masked(self._url), None
         try:

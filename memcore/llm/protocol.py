@@ -1,9 +1,68 @@
 """What the rest of memtend needs of a language model."""
 
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
-from memcore.llm.attribution import Attribution
-from memcore.llm.completion import Completion, CompletionRequest
+from pydantic import Field
+
+from memcore.models.base import Frozen, NotBlankStr
+from memcore.models.execution import ChatMessage
+
+
+class CompletionRequest(Frozen):
+    """What is asked.
+
+    Attributes:
+        messages: system text and fenced data, in order.
+        model: whose answer; None takes the provider's default.
+        temperature: sampling temperature, 0 to 2.
+        max_tokens: longest answer.
+        json_schema: the answer must be JSON of this schema; None for plain text.
+    """
+
+    messages: tuple[ChatMessage, ...] = Field(min_length=1)
+    model: NotBlankStr | None = None
+    temperature: float = Field(default=0.3, ge=0.0, le=2.0)
+    max_tokens: int = Field(ge=1)
+    json_schema: dict[str, object] | None = None
+
+
+class Completion(Frozen):
+    """What was answered.
+
+    Attributes:
+        text: as the model wrote it; it may be blank.
+        is_cut: the model stopped at ``max_tokens`` in the middle of what it had to say.
+        model: who answered.
+        prompt_tokens: read, by the provider's count.
+        completion_tokens: written, by the provider's count.
+        cost: in the currency of the price list.
+    """
+
+    text: str
+    is_cut: bool
+    model: str
+    prompt_tokens: int = Field(ge=0)
+    completion_tokens: int = Field(ge=0)
+    cost: float = Field(default=0.0, ge=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribution:
+    """Who pays for a call.
+
+    Attributes:
+        company: whose budget.
+        agent_id: for which agent.
+        run_id: in which run; None outside of runs.
+        purpose: what for, as ``system:memory:consolidate:semantic``.
+    """
+
+    company: str
+    agent_id: str
+    run_id: str | None
+    purpose: str
 
 
 class CompletionProvider(Protocol):
@@ -42,3 +101,34 @@ class Model(Protocol):
             ProviderError: the server refuses, and will again.
         """
         ...
+
+
+#: Bytes of a token, on the safe side for most languages: English has more to a token, CJK about three.
+BYTES_PER_TOKEN = 4
+
+
+def estimated_tokens(text: str) -> int:
+    """Return a quarter of the text's UTF-8 bytes, rounded up."""
+    return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
+
+
+def estimated_prompt(request: CompletionRequest) -> int:
+    """Return what the request's messages come to, each rounded up."""
+    return sum(estimated_tokens(message.content) for message in request.messages)
+
+
+class ModelEvent(StrEnum):
+    """A log event of a question to a model."""
+
+    ANSWERED = "llm.call.answered"
+    #: Passing trouble; the same question is asked again after a pause.
+    RETRIED = "llm.call.retried"
+    FAILED = "llm.call.failed"
+    #: Over the budget: nothing was asked.
+    REFUSED = "llm.budget.exceeded"
+    #: The ledger could not be told what a call used; what was reserved for it stays spent.
+    UNSETTLED = "llm.account.unsettled"
+    #: The answer has not the form that was asked for; the model is asked once to mend it.
+    REPAIRED = "llm.answer.repaired"
+    #: The ledger could not be reached to keep a question; the next beat tries again.
+    LEASE_UNCERTAIN = "llm.question.lease_uncertain"

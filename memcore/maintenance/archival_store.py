@@ -3,10 +3,10 @@
 import asyncio
 from typing import Protocol, runtime_checkable
 
-from memcore.archival_models import ArchivalEntry
-from memcore.backends.record import MemoryRecord
 from memcore.ledger.archive import Archive
-from memcore.models import MemoryEntry, MemoryQuery
+from memcore.models.archival import ArchivalEntry
+from memcore.models.memory import MemoryEntry, MemoryQuery
+from memcore.records import MemoryRecord
 
 
 @runtime_checkable

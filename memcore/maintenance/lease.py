@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from memcore.errors import LeaseLostError
+from memcore.kill_switch import KillSwitch
 from memcore.ledger.runs import Runs
 from memcore.maintenance.events import MaintenanceEvent
 
@@ -115,3 +116,37 @@ class Lease:
                     MaintenanceEvent.LEASE_UNCERTAIN,
                     extra={"run_id": self._run_id, "error_type": type(error).__name__},
                 )
+
+
+class Guard:
+    """Join the lease with the kill switch.
+
+    Args:
+        lease: of the run.
+        switch: None for an undo or a restore. A person who has paused everything because a night went wrong must be
+            able to reverse that night, or to bring a memory back; and a switch that cannot be read must not stand
+            between them and their memories.
+    """
+
+    def __init__(self, lease: Lease, switch: KillSwitch | None) -> None:
+        self._lease = lease
+        self._switch = switch
+
+    @property
+    def token(self) -> str:
+        """The fencing token of this attempt."""
+        return self._lease.token
+
+    def enter(self) -> None:
+        """Ask before something new is decided. Raises LeaseLostError, MaintenancePausedError."""
+        self._lease.check()
+        if self._switch is not None:
+            self._switch.check()
+
+    def hold(self) -> None:
+        """Ask before a decision is carried further: a pause leaves no booking half done. Raises LeaseLostError."""
+        self._lease.check()
+
+    def confirm(self) -> None:
+        """Ask the database itself, before something is deleted. Raises LeaseLostError."""
+        self._lease.confirm()

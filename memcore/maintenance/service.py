@@ -8,9 +8,8 @@ from typing import Self
 
 from memcore.backends.factory import WorkerBackend
 from memcore.clock import Clock, utc_now
-from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.maintenance import ConsolidationConfig, PruningConfig
 from memcore.config.policy import Policy
-from memcore.config.pruning import PruningConfig
 from memcore.config.settings import Settings
 from memcore.errors import (
     LeaseLostError,
@@ -20,36 +19,26 @@ from memcore.errors import (
     MemoryError,  # noqa: A004  # the reference fixes the name
 )
 from memcore.jobs.outcomes import Dead, Done, Outcome, Retry, Skipped, Snooze
+from memcore.kill_switch import KillSwitch
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.run import Run, RunState, RunStep
-from memcore.maintenance.appraisal import Appraisal
-from memcore.maintenance.attempt import Attempt, View
-from memcore.maintenance.bookkeeper import Bookkeeper
-from memcore.maintenance.cleanup import apply_retention
-from memcore.maintenance.consolidation import apply_consolidation
-from memcore.maintenance.counts import run_counts
-from memcore.maintenance.ending import apply_end
-from memcore.maintenance.enforcement import apply_enforcement
-from memcore.maintenance.events import MaintenanceEvent
-from memcore.maintenance.factory import ConsolidationDeps, StrategyBuilder, build_consolidation_strategy
-from memcore.maintenance.guard import Guard
-from memcore.maintenance.installed_value import installed_value
-from memcore.maintenance.kept_answers import KeptAnswers, NoAnswers
-from memcore.maintenance.lease import LEASE_LENGTH, Lease
-from memcore.maintenance.plan import MaintenancePlan, make_plan
-from memcore.maintenance.plan_details import with_details
-from memcore.maintenance.pruning import apply_pruning
-from memcore.maintenance.question import Answers
-from memcore.maintenance.remembered_vocabulary import RememberedVocabulary
-from memcore.maintenance.removing import apply_removal
-from memcore.maintenance.restoring import apply_restore
-from memcore.maintenance.strategy import ConsolidationStrategy
-from memcore.maintenance.switch import KillSwitch
-from memcore.maintenance.terms import Terms
-from memcore.maintenance.timeouts import Timeouts
+from memcore.ledger.runs import Run, RunState, RunStep
+from memcore.maintenance.consolidation.answers import KeptAnswers, NoAnswers
+from memcore.maintenance.consolidation.condense import RememberedVocabulary
+from memcore.maintenance.consolidation.factory import ConsolidationDeps, StrategyBuilder, build_consolidation_strategy
+from memcore.maintenance.consolidation.step import apply_consolidation
+from memcore.maintenance.consolidation.strategy import Answers, ConsolidationStrategy
+from memcore.maintenance.context import Attempt, View
+from memcore.maintenance.enforcement import Appraisal, apply_enforcement
+from memcore.maintenance.events import MaintenanceEvent, run_counts
+from memcore.maintenance.lease import LEASE_LENGTH, Guard, Lease
+from memcore.maintenance.plan import MaintenancePlan, make_plan, with_details
+from memcore.maintenance.removals import Bookkeeper
+from memcore.maintenance.requests import apply_end, apply_removal, apply_restore
+from memcore.maintenance.retention import apply_pruning, apply_retention
+from memcore.maintenance.rules import Terms, Timeouts
 from memcore.maintenance.undo import apply_undo
-from memcore.maintenance.value import MemoryValue
-from memcore.models import MemoryLevel
+from memcore.maintenance.value import MemoryValue, installed_value
+from memcore.models.memory import MemoryLevel
 
 #: Attempts at a run before it counts as failed: one that kills its worker again and again must not block its agent.
 MAX_ATTEMPTS = 10

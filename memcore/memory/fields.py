@@ -7,14 +7,9 @@ from typing import Any, TypeAlias, TypedDict
 
 from pydantic import ValidationError
 
-from memcore.client.receipts import (
-    DistillReceipt,
-    ExperienceReceipt,
-    JobReceipt,
-    StoreReceipt,
-)
+from memcore.client.results import DistillReceipt, ExperienceReceipt, JobReceipt, StoreReceipt
 from memcore.errors import MemoryInputError
-from memcore.models import MemoryCategory, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
 
 #: Seconds that ``wait`` waits unless told otherwise: a store job takes milliseconds, behind a full queue a few seconds.
 WAIT_SECONDS = 30.0

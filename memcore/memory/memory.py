@@ -7,14 +7,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from memcore.client.client import MemoryClient
-from memcore.client.receipts import (
-    AppliedReceipt,
-    DistillReceipt,
-    JobStatus,
-    StoreReceipt,
-)
-from memcore.execution_trace import ExecutionTrace
-from memcore.jobs.skill_payloads import ApplicationOutcome
+from memcore.client.results import AppliedReceipt, DistillReceipt, JobStatus, StoreReceipt
+from memcore.jobs.payloads import ApplicationOutcome
 from memcore.memory.fields import (
     WAIT_SECONDS,
     Jobs,
@@ -28,12 +22,13 @@ from memcore.memory.fields import (
     with_fields,
 )
 from memcore.memory.reader import BackendFactory, Reader, ReadingThread, load_environment, open_shared_backend
-from memcore.models import MemoryEntry, MemoryStoreRequest
+from memcore.models.execution import ExecutionTrace
+from memcore.models.memory import MemoryEntry, MemoryStoreRequest
 
 if TYPE_CHECKING:
-    from memcore.chat_message import ChatMessage
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
+    from memcore.models.execution import ChatMessage
 
 
 Result = TypeVar("Result")

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from memcore.client.client import MemoryClient
+from memcore.event_loop import LoopThread
 from memcore.extras import naming_extras
-from memcore.loop_thread import LoopThread
-from memcore.models import MemoryCategory, MemoryEntry, MemoryQuery
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery
 
 if TYPE_CHECKING:
     from memcore.backends.protocol import MemoryBackend
-    from memcore.chat_message import ChatMessage
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
+    from memcore.models.execution import ChatMessage
     from memcore.retrieval.context import ContextInjectionStrategy
-    from memcore.retrieval.use import BufferedUseRecorder
+    from memcore.retrieval.usage import BufferedUseRecorder
 
 #: Makes a backend that is not connected.
 BackendFactory: TypeAlias = "Callable[[], MemoryBackend]"
@@ -96,7 +96,7 @@ class Reader:
         with naming_extras():
             # Their libraries come with an extra that an engine which only stores does not have.
             from memcore.retrieval.context import ContextInjectionStrategy  # noqa: PLC0415  # see above
-            from memcore.retrieval.use import BufferedUseRecorder  # noqa: PLC0415  # see above
+            from memcore.retrieval.usage import BufferedUseRecorder  # noqa: PLC0415  # see above
 
             backend = self._open_backend()
         recorder = BufferedUseRecorder(self._client.record_use)
@@ -140,10 +140,7 @@ def load_environment() -> "tuple[Settings, Policy]":
 
 def open_shared_backend(settings: "Settings", policy: "Policy") -> "MemoryBackend":
     """Return the backend that workers write to, not connected. Raises MemoryConfigError."""
-    from memcore.backends.factory import (  # noqa: PLC0415  # with the first read, see Reader
-        create_engine_backend,
-        require_shared_backends,
-    )
+    from memcore.backends.factory import create_engine_backend, require_shared_backends  # noqa: PLC0415  # with the first read, see Reader
 
     # What workers write into their own process could never be read here.
     require_shared_backends(policy)

@@ -1,8 +1,12 @@
 """What every organisation memory can do: the reference's OrgMemoryBackend."""
 
-from typing import Protocol, runtime_checkable
+import logging
+from enum import StrEnum
+from typing import Any, Protocol, runtime_checkable
 
-from memcore.org_models import OrgFact, OrgFactAuthor, OrgFactWriteRequest, OrgMemoryQuery
+from memcore.config.organization import CategoryWriteRule, WriteAccessConfig
+from memcore.errors import OrgMemoryAccessDeniedError
+from memcore.models.organization import OrgFact, OrgFactAuthor, OrgFactCategory, OrgFactWriteRequest, OrgMemoryQuery
 
 
 @runtime_checkable
@@ -49,3 +53,67 @@ class OrgMemoryBackend(Protocol):
     async def count_policies(self) -> int:
         """Return how many core policies there are."""
         ...
+
+
+class OrgEvent(StrEnum):
+    """A log event of organisation memory."""
+
+    #: A write or a retraction was done; author, category and id stand beside.
+    WRITE_COMPLETE = "org_memory.write.complete"
+    #: The author may not write facts of this category; nothing was written.
+    WRITE_DENIED = "org_memory.write.denied"
+    #: The database refused or did not answer.
+    WRITE_FAILED = "org_memory.write.failed"
+    QUERY_FAILED = "org_memory.query.failed"
+    #: The vector store did not answer; what words find was returned.
+    QUERY_DEGRADED = "org_memory.query.degraded"
+    #: The vector store does not show a line of the log yet; the sweep tries again.
+    SHOW_DEFERRED = "org_memory.show.deferred"
+    #: The vector store refuses a version of a fact: words find it, meaning does not.
+    SHOW_FAILED = "org_memory.show.failed"
+    #: A refusal could not be noted in the audit; it stands all the same.
+    AUDIT_FAILED = "org_memory.audit.failed"
+    CONNECT_FAILED = "org_memory.store.connect_failed"
+
+
+_log = logging.getLogger(__name__)
+
+
+def check_write_access(config: WriteAccessConfig, category: OrgFactCategory, author: OrgFactAuthor) -> bool:
+    """Return whether the author may write, revise and retract facts of this category."""
+    rule = config.rules.get(category)
+    if rule is None:
+        return False
+    if author.is_human:
+        return rule.human_allowed
+    least, standing = rule.allowed_seniority, author.seniority
+    return least is not None and standing is not None and standing.at_least(least)
+
+
+def require_write_access(config: WriteAccessConfig, category: OrgFactCategory, author: OrgFactAuthor) -> None:
+    """Pass when the author may write; else log who tried and raise OrgMemoryAccessDeniedError."""
+    if check_write_access(config, category, author):
+        return
+    _log.warning(OrgEvent.WRITE_DENIED, extra={"category": category.value, **author_facts(author)})
+    raise OrgMemoryAccessDeniedError(category, f"{category}: {_who_may(config.rules.get(category))}")
+
+
+def author_facts(author: OrgFactAuthor) -> dict[str, Any]:
+    """Return what a log event says of an author."""
+    return {
+        "agent_id": author.agent_id,
+        "seniority": author.seniority,
+        "is_human": author.is_human,
+        "author_name": author.name,
+    }
+
+
+def _who_may(rule: CategoryWriteRule | None) -> str:
+    people = ["people"] if rule is not None and rule.human_allowed else []
+    least = None if rule is None else rule.allowed_seniority
+    agents = [] if least is None else [f"agents of seniority {least} or above"]
+    return (
+        f"by the policy only {' and '.join([*people, *agents])} may write"
+        if people or agents
+        else ("by the policy nobody may write")
+    )

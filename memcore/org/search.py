@@ -1,19 +1,122 @@
 """Finding facts of an organisation by words and meaning: those of the file and of the ledger in one order."""
 
+import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
 
+from memcore import ids
 from memcore.backends.fusion import weighted
-from memcore.config.write_access import OrgFactCategory
+from memcore.backends.protocol import ORGANISATION, FactStore
 from memcore.embedding.bm25 import Bm25Encoder
-from memcore.org.shown_fact import Shown
-from memcore.org.static_policies import StaticPolicies
-from memcore.org_models import OrgFact
+from memcore.models.memory import MAX_TAGS, NON_INFERABLE_TAG, MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery
+from memcore.models.organization import OperationLogEntry, OrgFact, OrgFactAuthor, OrgFactCategory
+from memcore.org.protocol import OrgEvent
+from memcore.records import MemoryRecord
 
 if TYPE_CHECKING:
-    from memcore.ledger.org_log import OrgLog
+    from memcore.ledger.organization.facts import OrgLog
+
+_NAMESPACE = "org:"
+_VERSION_TAG = "version:"
+
+
+class Shown(NamedTuple):
+    """Which version of which fact an entry of the store shows."""
+
+    fact_id: str
+    version: int
+
+
+def shown_id(company: str, fact_id: str, version: int) -> str:
+    """Return the id under which the store shows a version of a fact."""
+    return ids.shown_fact_id(company=company, fact_id=fact_id, version=version)
+
+
+def record_of(company: str, line: OperationLogEntry) -> MemoryRecord:
+    """Return the record that shows what a line published; it has the same text, and its tags as far as they fit."""
+    if line.content is None or line.category is None:
+        raise ValueError("a retraction shows nothing")
+    # Nobody infers what an organisation agreed on: where prompts hold such memories alone, facts are among them.
+    own = (f"{_VERSION_TAG}{line.version}", NON_INFERABLE_TAG)
+    tags = dict.fromkeys((*own, *line.tags[: MAX_TAGS - len(own)]))
+    entry = MemoryEntry(
+        id=shown_id(company, line.fact_id, line.version),
+        agent_id=ORGANISATION,
+        namespace=namespace_of(line.category),
+        category=MemoryCategory.SEMANTIC,
+        content=line.content,
+        metadata=MemoryMetadata(source=line.fact_id, tags=tuple(tags)),
+        created_at=line.timestamp,
+    )
+    return MemoryRecord(entry=entry)
+
+
+def shown_by(entry: MemoryEntry) -> Shown | None:
+    """Return which fact an entry shows; None for one that is no fact."""
+    source, tag = entry.metadata.source, next(iter(entry.metadata.tags), "")
+    version = tag.removeprefix(_VERSION_TAG)
+    if entry.agent_id != ORGANISATION or source is None or not version.isdecimal():
+        return None
+    return Shown(source, int(version))
+
+
+def namespace_of(category: OrgFactCategory) -> str:
+    """Return the namespace in which facts of a category are shown."""
+    return f"{_NAMESPACE}{category}"
+
+
+def category_in(namespace: str) -> str:
+    """Return the category that a namespace of facts names."""
+    return namespace.removeprefix(_NAMESPACE)
+
+
+def namespaces_of(categories: Collection[OrgFactCategory] | None) -> frozenset[str] | None:
+    """Return the namespaces of categories; None for all."""
+    return None if categories is None else frozenset(map(namespace_of, categories))
+
+
+#: How the ids of these policies begin.
+ID_PREFIX = "core-policy-"
+
+#: When they apply from: the configuration does not say, so before everything that was ever written, and always the
+#: same, so that one policy is one fact however often it is read.
+_SINCE = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class StaticPolicies:
+    """Hold the policies of a configuration, under the ids ``core-policy-0``, ``core-policy-1`` and so on.
+
+    Args:
+        texts: the policies, in their order.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.facts = tuple(
+            OrgFact(
+                id=f"{ID_PREFIX}{place}",
+                content=text,
+                category=OrgFactCategory.CORE_POLICY,
+                author=OrgFactAuthor(is_human=True),
+                created_at=_SINCE,
+            )
+            for place, text in enumerate(texts)
+        )
+        vectors = Bm25Encoder().encode_documents(texts)
+        self._weights = [dict(zip(vector.indices, vector.values, strict=True)) for vector in vectors]
+
+    def having(self, term: int) -> int:
+        """Return how many of the policies have a term."""
+        return sum(term in weights for weights in self._weights)
+
+    def search(self, worth: Mapping[int, float]) -> Iterable[tuple[float, OrgFact]]:
+        """Return the policies that have one of the terms, each with its relevance, as the ledger's search does."""
+        for fact, weights in zip(self.facts, self._weights, strict=True):
+            if relevance := sum(weight * worth.get(term, 0.0) for term, weight in weights.items()):
+                yield relevance, fact
+
 
 #: Terms of a question that are looked up, as in the archive.
 _MAX_TERMS = 1_000
@@ -110,3 +213,24 @@ def _rarity(total: int, having: int) -> float:
 
 def _has_policies(categories: Categories) -> bool:
     return categories is None or OrgFactCategory.CORE_POLICY in categories
+
+
+#: Versions of facts that the store is asked for.
+_CANDIDATES = 50
+
+_log = logging.getLogger(__name__)
+
+
+async def nearness(facts: FactStore | None, context: str, categories: Categories) -> Near:
+    """Return what lies near a context, and nothing, with an event, when the store or the embedder fails."""
+    if facts is None:
+        return NOTHING_NEAR
+    try:
+        query = MemoryQuery(text=context, namespaces=namespaces_of(categories), limit=_CANDIDATES)
+        legs = await facts.legs(query)
+    except Exception as error:  # noqa: BLE001  # an engine's own embedder may raise anything
+        _log.warning(OrgEvent.QUERY_DEGRADED, extra={"error": type(error).__name__})
+        return NOTHING_NEAR
+    shown = [(shown_by(hit.entry), hit.cosine) for hit in (*legs.sparse, *legs.dense)]
+    cosines = {fact: cosine for fact, cosine in shown if fact is not None and cosine is not None}
+    return Near(cosines, facts.dense_weight)

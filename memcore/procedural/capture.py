@@ -2,23 +2,116 @@
 
 import asyncio
 import logging
+from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 
 from memcore.backends.protocol import BatchBackend
-from memcore.backends.record import MemoryRecord
 from memcore.clock import Clock, utc_now
-from memcore.config.procedural import ProceduralMemoryConfig
-from memcore.errors import MemoryError, ProviderError  # noqa: A004  # the reference fixes the name
-from memcore.insertion import Graves, insert
+from memcore.config.learning import CaptureConfig, ProceduralMemoryConfig
+from memcore.errors import (
+    MemoryError,  # noqa: A004  # the reference fixes the name
+    ProviderError,
+)
+from memcore.ingest import Graves, insert
+from memcore.ledger.learning.trajectories import Trajectory
 from memcore.llm.protocol import Model
-from memcore.procedural.captured import Captured, CaptureOutcome
-from memcore.procedural.events import ProceduralEvent
-from memcore.procedural.lesson_record import record_of
-from memcore.procedural.payloads import FailureAnalysisPayload, SuccessPayload
-from memcore.procedural.proposal import ProceduralMemoryProposal
-from memcore.procedural.proposer import ProceduralProposer
-from memcore.procedural.skill_folder import SkillFolders
-from memcore.procedural.strategy import chosen, is_good_enough
+from memcore.procedural.proposer import MAX_TOOL_CALLS, FailureAnalysisPayload, ProceduralProposer, SuccessPayload
+from memcore.procedural.records import ProceduralEvent, ProceduralMemoryProposal, record_of
+from memcore.procedural.skill_files import SkillFolders
+from memcore.records import MemoryRecord
+
+
+class CaptureOutcome(StrEnum):
+    """One word on it."""
+
+    STORED = "stored"
+    #: memory.procedural.enabled is false.
+    DISABLED = "disabled"
+    #: The policy learns from executions of another kind.
+    NOT_CHOSEN = "not_chosen"
+    MALFORMED = "malformed"
+    UNAVAILABLE = "unavailable"
+    #: The model's server refuses, and will again.
+    REFUSED = "refused"
+    LOW_CONFIDENCE = "low_confidence"
+    LOW_QUALITY = "low_quality"
+    #: The agent has done better often enough: capture.success_quality_percentile.
+    BELOW_PERCENTILE = "below_percentile"
+    #: It was stored before, and a run has removed it since.
+    BURIED = "buried"
+    #: The execution is kept no longer, or its agent was erased.
+    GONE = "gone"
+    #: The agent's level lets nothing outlive a session or a project.
+    LEVEL = "level"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """What was done.
+
+    Attributes:
+        outcome: one word on it.
+        memory_id: the memory that was stored, if one was.
+        proposal: the lesson, if the model proposed one, whatever became of it; never in a repr.
+        refused: names of the fields that the model tried to set and may not.
+        skill: the name of the folder that was written, if one was.
+        skill_failures: skill folders that could not be written: 0 or 1.
+    """
+
+    outcome: CaptureOutcome
+    memory_id: str | None = None
+    proposal: ProceduralMemoryProposal | None = field(default=None, repr=False)
+    refused: tuple[str, ...] = ()
+    skill: str | None = None
+    skill_failures: int = 0
+
+
+#: Percentiles go up to this.
+_ALL = 100.0
+
+#: A quality is a confidence on a scale of ten.
+_QUALITY = 10.0
+
+
+def takes(config: CaptureConfig, *, is_failure: bool) -> bool:
+    """Tell whether executions of this kind teach."""
+    return config.type in {"failure" if is_failure else "success", "hybrid"}
+
+
+def chosen(
+    config: CaptureConfig, *, failure: FailureAnalysisPayload | None, success: SuccessPayload | None
+) -> FailureAnalysisPayload | SuccessPayload | None:
+    """Return what the proposer is asked about, or None for an execution that does not teach.
+
+    An execution that had to be recovered from is a failure, and teaches as one or not at all, however well it ended.
+
+    Args:
+        config: the policy.
+        failure: the failure, if the execution had to be recovered from.
+        success: the success, if it ended well.
+    """
+    if failure is not None:
+        return failure if takes(config, is_failure=True) else None
+    return success if takes(config, is_failure=False) else None
+
+
+def is_good_enough(config: CaptureConfig, *, confidence: float) -> bool:
+    """Tell whether the lesson of a success reaches ``min_quality_score``: its quality is ten times its confidence."""
+    # Rounded: 0.57 * 10 is a little less than 5.7.
+    return round(confidence * _QUALITY, 9) >= config.min_quality_score
+
+
+def is_among_the_best(config: CaptureConfig, *, reached: int, successes: int) -> bool:
+    """Tell whether a success reaches ``success_quality_percentile`` of its agent's own, by the nearest rank.
+
+    Args:
+        config: the policy.
+        reached: successes with at most its quality, itself included.
+        successes: all successes with a quality.
+    """
+    return reached * _ALL >= config.success_quality_percentile * successes
+
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +120,7 @@ class ProceduralCapture:
     """Draw lessons from one company's executions.
 
     The same execution gives the same memory, however often it is told, if the model keeps its answers
-    (memcore.experience.kept_model).
+    (memcore.llm.answer_cache).
 
     Args:
         backend: where lessons are kept, as memories.
@@ -153,3 +246,44 @@ class ProceduralCapture:
             return None
         _log.info(ProceduralEvent.SKILL_WRITTEN, extra={**facts, "skill": name})
         return name
+
+
+#: Of an execution that ended well after it had to be recovered from.
+_RECOVERED = "recovered"
+
+
+def is_failure(trajectory: Trajectory) -> bool:
+    """Tell whether it failed, or had to be recovered from, which teaches as a failure however well it ended."""
+    return trajectory.error_category is not None or trajectory.recovery is not None
+
+
+def failure_of(trajectory: Trajectory) -> FailureAnalysisPayload:
+    """Return what is told of an execution that went wrong."""
+    recovery = trajectory.recovery
+    most = None if recovery is None else recovery.max_retries
+    return FailureAnalysisPayload(
+        task_id=trajectory.task_id,
+        task_title=trajectory.task_title,
+        task_description=trajectory.task_description,
+        task_type=trajectory.task_type,
+        error_message=trajectory.error_message,
+        strategy_type=None if recovery is None else recovery.strategy,
+        termination_reason=str(trajectory.outcome),
+        turn_count=trajectory.turn_count,
+        tool_calls_made=trajectory.tools[:MAX_TOOL_CALLS],
+        # Engines count the two by rules of their own, and one may pass the other.
+        retry_count=trajectory.retries if most is None else min(trajectory.retries, most),
+        max_retries=most,
+        can_reassign=recovery is not None and recovery.can_reassign,
+        error_category=trajectory.error_category or _RECOVERED,
+        missing_capability=None if recovery is None else recovery.missing_capability,
+    )
+
+
+def success_of(trajectory: Trajectory) -> SuccessPayload:
+    """Return what is told of an execution that went well: its turns and its tools."""
+    return SuccessPayload(
+        task_id=trajectory.task_id,
+        turn_count=trajectory.turn_count,
+        tool_calls_made=trajectory.tools[:MAX_TOOL_CALLS],
+    )

@@ -1,21 +1,157 @@
 """The proposer: a model of its own that is told of an execution and proposes a lesson; the agent writes none itself."""
 
+import json
 import logging
+import re
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from memcore import ids
-from memcore.config.procedural import ProceduralMemoryConfig
+from memcore.config.learning import ProceduralMemoryConfig
 from memcore.errors import MalformedAnswerError, ProviderError
-from memcore.llm.attribution import Attribution
-from memcore.llm.completion import CompletionRequest
-from memcore.llm.protocol import Model
+from memcore.experience.compressor import clipped
+from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.llm.structured import ask_structured
-from memcore.procedural.draft import ProposalDraft
-from memcore.procedural.events import ProceduralEvent
-from memcore.procedural.payloads import FailureAnalysisPayload, SuccessPayload
-from memcore.procedural.prompt import messages_of
-from memcore.procedural.proposal import ProceduralMemoryProposal
+from memcore.models.base import Frozen, NotBlankStr
+from memcore.models.execution import ChatMessage, MessageRole
+from memcore.models.memory import StoredKey
+from memcore.procedural.records import ProceduralEvent, ProceduralMemoryProposal, ProposalDraft, sanitised
+from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
+
+#: Longest title and longest description of a task, in characters; what is longer is refused, not cut.
+TITLE_CHARS = 512
+DESCRIPTION_CHARS = 20_000
+
+#: Most tool calls of one execution, and the longest name of a tool, in characters.
+MAX_TOOL_CALLS = 100_000
+TOOL_CHARS = 128
+
+#: The beginning of a call that is the tool's name, and no argument.
+_NAME = re.compile(r"[\w .:/@-]+")
+
+
+def _name(call: object) -> object:
+    if not isinstance(call, str):
+        return call
+    found = _NAME.match(call.strip())
+    return found[0][:TOOL_CHARS] if found is not None else "unnamed"
+
+
+def _clean(message: object) -> object:
+    return sanitised(message) or None if isinstance(message, str) else message
+
+
+#: A tool's name; of a call with arguments, what stands before them.
+ToolName = Annotated[NotBlankStr, BeforeValidator(_name)]
+
+
+class FailureAnalysisPayload(Frozen):
+    """A failure as the proposer sees it.
+
+    Attributes:
+        task_id: the task; the model is not told.
+        task_title: its title.
+        task_description: what was to be done; None when the title says it.
+        task_type: what kind of task.
+        error_message: what went wrong; made one line of at most 200 characters without what looks secret.
+        strategy_type: how the failure was recovered from.
+        termination_reason: why the execution ended.
+        turn_count: turns of the agent.
+        tool_calls_made: names of the tools in the order of their calls, each as often as it was called.
+        retry_count: tries after the first; at most max_retries.
+        max_retries: how many there might be; None for no limit.
+        can_reassign: whether another agent may take the task.
+        error_category: what kind of error.
+        missing_capability: what the agent could not do, if that was the reason.
+    """
+
+    task_id: StoredKey
+    task_title: Annotated[NotBlankStr, StringConstraints(max_length=TITLE_CHARS)]
+    task_description: Annotated[NotBlankStr, StringConstraints(max_length=DESCRIPTION_CHARS)] | None = None
+    task_type: StoredKey | None = None
+    error_message: Annotated[NotBlankStr | None, BeforeValidator(_clean)] = None
+    strategy_type: StoredKey | None = None
+    termination_reason: StoredKey
+    turn_count: int = Field(ge=0)
+    tool_calls_made: tuple[ToolName, ...] = Field(default=(), max_length=MAX_TOOL_CALLS)
+    retry_count: int = Field(default=0, ge=0)
+    max_retries: int | None = Field(default=None, ge=0)
+    can_reassign: bool = False
+    error_category: StoredKey = "unknown"
+    missing_capability: StoredKey | None = None
+
+    @model_validator(mode="after")
+    def _within_retries(self) -> Self:
+        if self.max_retries is not None and self.retry_count > self.max_retries:
+            raise ValueError(f"retry_count: is {self.retry_count}; the limit is max_retries, {self.max_retries}")
+        return self
+
+
+class SuccessPayload(Frozen):
+    """A success as the proposer sees it: how many turns it took, and which tools.
+
+    Attributes:
+        task_id: the task; the model is not told.
+        turn_count: turns of the agent.
+        tool_calls_made: names of the tools in the order of their calls, each as often as it was called.
+    """
+
+    task_id: StoredKey
+    turn_count: int = Field(ge=0)
+    tool_calls_made: tuple[ToolName, ...] = Field(default=(), max_length=MAX_TOOL_CALLS)
+
+
+#: The fence around each fact of an execution.
+TAG_FACT = "execution-fact"
+
+#: Most characters of each fact that the model reads; what is longer keeps its beginning and its end.
+FACT_CHARS = 4_000
+
+_FORM = f"""\
+Answer with one JSON object of these keys and nothing else:
+"discovery": one sentence by which the lesson is found, at most 600 characters.
+"condition": when it applies. "action": what to do then. "rationale": why. At most 2000 characters each.
+"execution_steps": how, in order, at most 50 short steps.
+"confidence": from 0 to 1, how sure you are that it helps the next time.
+"tags": at most 20 short labels of what it is about.
+Make it of use for other tasks of this kind: no names of people, no secrets, nothing that only this task knows.
+Say nothing that does not follow from the facts; where they say little, be less sure.
+{untrusted_content_directive(TAG_FACT)}"""
+
+_FAILURE = f"""\
+You look at the failed task of an AI agent, which is another than you, and write down the lesson for the next time:
+when something like this is met, what to do.
+{_FORM}"""
+
+_SUCCESS = f"""\
+You look at a task that an AI agent, which is another than you, has done well, and write down the way of working that
+can be used again. You know how many turns it took and which tools were called, in order, and nothing else.
+{_FORM}"""
+
+
+def messages_of(payload: FailureAnalysisPayload | SuccessPayload) -> tuple[ChatMessage, ...]:
+    """Return the messages: the instructions, then the facts. Of a success these are turns and tools alone."""
+    if isinstance(payload, SuccessPayload):
+        system, facts = _SUCCESS, payload.model_dump(mode="json", exclude={"task_id"})
+    else:
+        system, facts = _FAILURE, payload.model_dump(mode="json", exclude={"task_id"}, exclude_none=True)
+    content = "\n\n".join(
+        f"{name}:\n{wrap_untrusted(TAG_FACT, clipped(_told(value), FACT_CHARS))}" for name, value in facts.items()
+    )
+    return (
+        ChatMessage(role=MessageRole.SYSTEM, content=system),
+        ChatMessage(role=MessageRole.USER, content=content),
+    )
+
+
+def _told(value: object) -> str:
+    if isinstance(value, list):
+        return "\n".join(map(str, value)) or "none"
+    return value if isinstance(value, str) else json.dumps(value)
+
 
 #: What is paid for.
 PURPOSE_FAILURE = "system:memory:propose:failure"

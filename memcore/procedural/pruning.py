@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Protocol
 
-from memcore.config.pruning import PruningConfig
+from memcore.config.maintenance import PruningConfig
 
 
 class Forgettable(Protocol):

@@ -1,16 +1,23 @@
 """What a person asks of a reindex: begin, go back, cancel, let go of the old collection."""
 
-from memcore.backends.mem0.following import served
-from memcore.backends.mem0.indexed_text import IndexedText
-from memcore.backends.mem0.mirror import Mirror
+from typing import TYPE_CHECKING
+
+from memcore.backends.factory import followed_row, mem0_place
+from memcore.backends.mem0.active_collection import served
+from memcore.backends.mem0.reindex_target import Mirror
+from memcore.backends.mem0.schema import IndexedText
 from memcore.embedding.bm25 import Bm25Encoder
-from memcore.embedding.choice import EmbedderChoice
 from memcore.embedding.protocol import Embedder
-from memcore.errors import MemoryInputError
-from memcore.ledger.audit import AuditNote
+from memcore.embedding.selection import EmbedderChoice
+from memcore.errors import MemoryBackendUnsupportedError, MemoryInputError
+from memcore.ledger.embedders.collections import Serving
+from memcore.ledger.embedders.reindexes import ReindexKind
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.reindex import ReindexKind
-from memcore.ledger.serving import Serving
+from memcore.ledger.organization.audit import AuditNote
+
+if TYPE_CHECKING:
+    from memcore.config.policy import Policy
+    from memcore.config.settings import Settings
 
 
 class ReindexPlanning:
@@ -149,3 +156,13 @@ class ReindexPlanning:
     def _require_none(self, serving: Serving) -> None:
         if serving.phase is not None:
             raise MemoryInputError("reindex", "one is under way: see `memtend reindex --status`")
+
+
+def create_mirror(settings: "Settings", policy: "Policy") -> "Mirror":
+    """Return the mirror of the company's collections; MemoryBackendUnsupportedError where none has vectors."""
+    if "mem0" not in policy.memory.backends.values():
+        raise MemoryBackendUnsupportedError("reindex: no backend of this policy embeds anything")
+    # The store's client takes a third of a second to import.
+    from memcore.backends.mem0.reindex_target import Mirror  # noqa: PLC0415  # see above
+
+    return Mirror(mem0_place(settings), followed=followed_row(settings, policy))

@@ -10,19 +10,63 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 from memcore import errors
-from memcore.backends.mem0.mirror import Mirror
-from memcore.backends.mem0.shelves import READ_AGE
+from memcore.backends.mem0.active_collection import READ_AGE
+from memcore.backends.mem0.reindex_target import Mirror
 from memcore.clock import Clock
 from memcore.errors import LeaseLostError
-from memcore.jobs.outcomes import Done, Outcome, Parked, Skipped
-from memcore.jobs.progress import Tell, untold
+from memcore.jobs.outcomes import Done, Outcome, Parked, Skipped, Tell, untold
+from memcore.ledger.embedders.collections import Phase, Serving
+from memcore.ledger.embedders.reindexes import Reindex, Reindexes, ReindexStage
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.reindex import Reindex, ReindexStage
-from memcore.ledger.serving import Phase, Serving
-from memcore.reindex.events import ReindexEvent
-from memcore.reindex.lease import LEASE, ReindexLease
+
+#: How long a dead worker keeps a reindex from going on; longer than writes may be stopped.
+LEASE = timedelta(seconds=45)
+
+#: How old the last sign of life may be when a write is sent. What remains of the lease is longer than a call to the
+#: store may take, so that no write of a worker that lost it arrives later.
+FRESH = timedelta(seconds=5)
+
+
+class ReindexLease:
+    """Hold a reindex.
+
+    Args:
+        reindexes: the ledger's.
+        company: whose.
+        token: that of the holder.
+        clock: the time.
+    """
+
+    def __init__(self, reindexes: Reindexes, *, company: str, token: str, clock: Clock) -> None:
+        self._reindexes = reindexes
+        self._company = company
+        self._token = token
+        self._clock = clock
+        self._renewed_at = clock()
+
+    def keep(self) -> None:
+        """Renew the lease when its last renewal is not fresh. Raises LeaseLostError."""
+        now = self._clock()
+        if now - self._renewed_at < FRESH:
+            return
+        if not self._reindexes.renew(self._company, self._token, lease=LEASE):
+            raise LeaseLostError("another worker has the reindex, or it has ended")
+        self._renewed_at = now
+
+
+class ReindexEvent(StrEnum):
+    """A log event of a reindex."""
+
+    #: It cannot go on for now; the error's name stands beside.
+    TROUBLE = "memory.reindex.trouble"
+    #: Writes were stopped, and it took too long to catch up; they go on, and it is tried again.
+    THAWED = "memory.reindex.thawed"
+    #: The new collection serves.
+    SWITCHED = "memory.reindex.switched"
+
 
 #: How long one job works, so that the nights that wait behind it have their turn.
 SLICE = timedelta(seconds=10)

@@ -4,9 +4,9 @@ from types import TracebackType
 from typing import Self
 
 from memcore.backends.protocol import MemoryBackend
-from memcore.chat_message import ChatMessage
-from memcore.loop_thread import LoopThread
-from memcore.models import MemoryCategory
+from memcore.event_loop import LoopThread
+from memcore.models.execution import ChatMessage
+from memcore.models.memory import MemoryCategory
 from memcore.retrieval.context import ContextInjectionStrategy
 
 

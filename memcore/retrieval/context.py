@@ -5,37 +5,64 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Self
 
-from memcore.backends.facts import HoldsFacts
-from memcore.backends.legs import HybridBackend, Legs
-from memcore.backends.protocol import MemoryBackend, MemoryCapabilities
-from memcore.backends.shared import SharedKnowledgeStore
-from memcore.chat_message import ChatMessage
+from memcore.backends.fusion import HybridBackend, Legs
+from memcore.backends.protocol import HoldsFacts, MemoryBackend, MemoryCapabilities, SharedKnowledgeStore
 from memcore.clock import Clock, utc_now
-from memcore.config.fusion import FusionStrategy
-from memcore.config.org import ExtendedStoreConfig
+from memcore.config.organization import ExtendedStoreConfig
 from memcore.config.policy import Policy
-from memcore.config.retrieval import MemoryRetrievalConfig
+from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
 from memcore.errors import MemoryConfigError
-from memcore.models import MemoryCategory, MemoryQuery
-from memcore.retrieval.core_policies import format_core_policies
-from memcore.retrieval.degradation import Source, degrade
-from memcore.retrieval.diversity import Similarity, apply_diversity_penalty
-from memcore.retrieval.events import RetrievalEvent
-from memcore.retrieval.formatter import fit_parts, format_fitting, sure_slots
-from memcore.retrieval.hierarchical import HierarchicalRetriever
-from memcore.retrieval.injection import ToolDefinition
-from memcore.retrieval.linear import rank_memories
-from memcore.retrieval.memory_filter import MemoryFilterStrategy, PassthroughMemoryFilter, TagBasedMemoryFilter
-from memcore.retrieval.organisation import FactsAlone, Organisation, as_memories
-from memcore.retrieval.reranker import QuerySpecificReranker, reordered
-from memcore.retrieval.rrf import fuse_ranked_lists
-from memcore.retrieval.scored_memory import ScoredMemory, best_first
-from memcore.retrieval.sources import SharedSearch, Sources, nearest
-from memcore.retrieval.token_estimator import DefaultTokenEstimator, TokenEstimator
-from memcore.retrieval.use import UseRecorder
-from memcore.retrieval.weighted import fuse_weighted
+from memcore.models.execution import ChatMessage, MessageRole
+from memcore.models.memory import MemoryCategory, MemoryQuery
+from memcore.retrieval.filters import MemoryFilterStrategy, PassthroughMemoryFilter, TagBasedMemoryFilter
+from memcore.retrieval.formatting import fit, fit_parts, format_fitting, sure_slots
+from memcore.retrieval.protocol import (
+    DefaultTokenEstimator,
+    HierarchicalRetriever,
+    QuerySpecificReranker,
+    RetrievalEvent,
+    ScoredMemory,
+    Source,
+    TokenEstimator,
+    ToolDefinition,
+    best_first,
+    degrade,
+    reordered,
+)
+from memcore.retrieval.ranking import (
+    Similarity,
+    apply_diversity_penalty,
+    fuse_ranked_lists,
+    fuse_weighted,
+    rank_memories,
+)
+from memcore.retrieval.sources import FactsAlone, Organisation, SharedSearch, Sources, as_memories, nearest
+from memcore.retrieval.usage import UseRecorder
+
+#: Operators wrote them in the policy file: they are instructions, so no fence stands around them.
+_HEADING = "Policies of this organisation; they always apply:"
 
 _log = logging.getLogger(__name__)
+
+
+def format_core_policies(
+    policies: Sequence[str], *, estimator: TokenEstimator, token_budget: int
+) -> tuple[ChatMessage, ...]:
+    """Return the message with the policies, in their order, or nothing when there is none.
+
+    They take tokens before any memory does. One that the budget cannot hold is left out, and an event says so.
+    """
+    if not policies:
+        return ()
+    texts = [_HEADING, *(f"- {policy}" for policy in policies)]
+    places = fit(texts, estimator=estimator, token_budget=token_budget)
+    fitting = [place for place in places if place > 0] if 0 in places else []
+    if len(fitting) < len(policies):
+        left_out = len(policies) - len(fitting)
+        _log.warning(RetrievalEvent.BUDGET_EXCEEDED, extra={"left_out": left_out, "token_budget": token_budget})
+    if not fitting:
+        return ()
+    return (ChatMessage(role=MessageRole.SYSTEM, content="\n".join([_HEADING, *(texts[place] for place in fitting)])),)
 
 
 class ContextInjectionStrategy:

@@ -2,24 +2,29 @@
 
 import asyncio
 import logging
+import threading
+from contextlib import suppress
 from datetime import timedelta
+from types import TracebackType
+from typing import Protocol, Self
 
-from memcore.approval_models import MAX_SUPERSEDED, Approval, ApprovalNeed, Proposal, Superseded
 from memcore.clock import Clock
-from memcore.config.evolver import EvolverConfig
-from memcore.errors import MemoryNotFoundError
-from memcore.jobs.progress import Tell, untold
-from memcore.ledger.pattern import PatternKind
-from memcore.ledger.skill_cycle import Cycle
-from memcore.skills.cycle_stage import CycleStage
-from memcore.skills.events import SkillEvent
-from memcore.skills.filings import Filings
-from memcore.skills.promotion import promotion, superseded_skill
+from memcore.config.learning import EvolverConfig
+from memcore.errors import (
+    MemoryError,  # noqa: A004  # the reference fixes the name
+    MemoryNotFoundError,
+)
+from memcore.jobs.outcomes import Dead, Done, Outcome, Skipped, Snooze, Tell, untold
+from memcore.ledger.learning.patterns import PatternKind
+from memcore.ledger.learning.skill_cycles import Cycle, SkillCycles
+from memcore.ledger.ledger import Ledger
+from memcore.models.approval import MAX_SUPERSEDED, Approval, ApprovalNeed, Proposal, Superseded
+from memcore.skills.candidates import CycleStage, Proposals, SkillEvent, Sources
+from memcore.skills.publication import promotion, superseded_skill
 from memcore.skills.replay import Trial
 from memcore.skills.report import MAX_LISTED, Conflict, EvolverReport
 from memcore.skills.rivals import Stand
-from memcore.skills.sources import Proposals, Sources
-from memcore.skills.survey import Findings, Survey
+from memcore.skills.survey import Filings, Findings, Survey
 
 _log = logging.getLogger(__name__)
 
@@ -163,3 +168,111 @@ def _proposal(cycle: Cycle, trial: Trial, supersedes: list[Superseded]) -> Propo
             "lesson_confidence": round(candidate.lesson.confidence, 4),
         },
     )
+
+
+#: How often it is given: ten may fail before the sweep takes the cycle's message for lost.
+PULSE = timedelta(minutes=1)
+
+
+class SignOfLife:
+    """Say that a cycle is worked on while the block runs; a thread says so again and again.
+
+    It keeps a long cycle from taking every process of its worker. It is no lease: two may work on one cycle, and what
+    they do is done once all the same.
+
+    Args:
+        cycles: where it is said.
+        company: whose cycle.
+        cycle_id: the cycle.
+        pulse: time between two signs.
+    """
+
+    def __init__(self, cycles: SkillCycles, company: str, cycle_id: str, *, pulse: timedelta = PULSE) -> None:
+        self._cycles = cycles
+        self._about = (company, cycle_id)
+        self._pulse_seconds = pulse.total_seconds()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name=f"cycle-{cycle_id}", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Say so for the first time."""
+        self._cycles.rung(*self._about)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Fall silent."""
+        self._stop.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        while not self._stop.wait(self._pulse_seconds):
+            # A ledger that is away now is there at the next beat, and a message too many does no harm.
+            with suppress(MemoryError):
+                self._cycles.rung(*self._about)
+
+
+#: Wait before a paused cycle is looked at again.
+PAUSED_DELAY = timedelta(minutes=1)
+
+
+class Evolver(Protocol):
+    """Looks at a cycle's window and files proposals; SkillEvolver is the one that ships."""
+
+    async def run(self, cycle: Cycle, *, tell: Tell) -> EvolverReport:
+        """File the cycle's proposals, which doing it again does not double, and return the report."""
+        ...
+
+
+class CycleService:
+    """Carry out the cycles of one company.
+
+    Args:
+        ledger: where cycles and the kill switch are.
+        evolver: does the work.
+        company: whose cycles.
+        pulse: time between two signs that a cycle is worked on.
+    """
+
+    def __init__(self, ledger: Ledger, evolver: Evolver, *, company: str, pulse: timedelta = PULSE) -> None:
+        self._ledger = ledger
+        self._evolver = evolver
+        self._company = company
+        self._pulse = pulse
+
+    async def run(self, cycle_id: str, *, tell: Tell = untold) -> Outcome:
+        """Carry out a cycle; whatever happens, calling it again finishes it.
+
+        Args:
+            cycle_id: the cycle.
+            tell: takes how far it is.
+
+        Returns:
+            Done: finished; the facts are the report's counts.
+            Skipped: finished already.
+            Snooze: maintenance is paused; the cycle waits in its row.
+            Dead: the company has no such cycle.
+
+        Raises:
+            MemoryError: the ledger is in passing trouble.
+        """
+        cycle = self._ledger.skill_cycles.get(self._company, cycle_id)
+        if cycle is None:
+            return Dead(reason=f"cycle_id: {cycle_id!r} names no cycle")
+        if cycle.finished_at is not None:
+            return Skipped(reason="the cycle is finished already")
+        if self._ledger.switches.paused(self._company):
+            return Snooze(reason="maintenance is paused for all agents", delay=PAUSED_DELAY)
+        with SignOfLife(self._ledger.skill_cycles, self._company, cycle_id, pulse=self._pulse):
+            report = await self._evolver.run(cycle, tell=tell)
+        # First the proposals, then the row: a crash between the two leaves one more look, which files nothing twice.
+        if not self._ledger.skill_cycles.finish(self._company, cycle_id, report.model_dump(mode="json")):
+            return Skipped(reason="another worker finished the cycle")
+        return Done(facts=counts_of(report))
+
+
+def counts_of(report: EvolverReport) -> dict[str, int]:
+    """Return the report's counts, in its order."""
+    return {name: value for name, value in report if isinstance(value, int)}

@@ -5,10 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from memcore.ledger.pattern import PatternKind
-from memcore.ledger.trajectory import Trajectory
-from memcore.skills.candidate import Candidate
-from memcore.skills.terms import terms
+from memcore.ledger.learning.patterns import PatternKind
+from memcore.ledger.learning.trajectories import Trajectory
+from memcore.skills.candidates import Candidate, terms
 
 #: Share of the weight of a condition's words that must have been met.
 FITS = 0.5

@@ -5,8 +5,8 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from memcore.clock import BoundedTime
-from memcore.frozen import Frozen
-from memcore.models import Key
+from memcore.models.base import Frozen
+from memcore.models.memory import Key
 
 #: Most contradictions that a report lists; all are counted, and each is logged.
 MAX_LISTED = 32

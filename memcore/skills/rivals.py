@@ -6,13 +6,12 @@ from datetime import datetime
 
 from pydantic import ValidationError
 
-from memcore.approval_models import Approval, ApprovalState
 from memcore.errors import MemoryInputError
-from memcore.ledger.skill import Skill
-from memcore.procedural.lesson_text import LessonText
-from memcore.skills.candidate import Candidate
-from memcore.skills.promotion import ORG_PROMOTION, lesson_of
-from memcore.skills.sources import ApprovalSource, SkillSource
+from memcore.ledger.learning.skills import Skill
+from memcore.models.approval import Approval, ApprovalState
+from memcore.procedural.records import LessonText
+from memcore.skills.candidates import ApprovalSource, Candidate, SkillSource
+from memcore.skills.publication import ORG_PROMOTION, lesson_of
 from memcore.skills.supersession import Reading, Verdict
 
 #: How much surer a pattern must have become before its own skill is proposed anew: else each window would move it.

@@ -2,10 +2,16 @@
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Protocol, Self
 
-from memcore.frozen import Frozen
+from pydantic import ValidationError
+
+from memcore.ledger.learning.lessons import Lesson
+from memcore.models.base import Frozen
+from memcore.procedural.records import LessonText
+from memcore.skills.candidates import terms
 
 #: Conditions that share so much are about the same case, and actions that share so much agree (Jaccard of tokens).
 SAME_CASE = 0.5
@@ -110,3 +116,32 @@ def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
     """Return which share of all tokens both have; 0.0 when there is none."""
     every = one | other
     return len(one & other) / len(every) if every else 0.0
+
+
+def medoid(lessons: Sequence[Lesson]) -> LessonText | None:
+    """Return the lesson that most agrees with all, weighted by how sure it is of itself; None when none can be read.
+
+    Agreement is the mean over all lessons, itself among them, of the words of condition and action that both have. Of
+    equals the one with the least id is taken, so that the order of the lessons cannot matter.
+    """
+    read = [(lesson.lesson_id, text) for lesson in lessons if (text := _text(lesson)) is not None]
+    words = {lesson_id: (terms(text.condition), terms(text.action)) for lesson_id, text in read}
+
+    def standing(one: tuple[str, LessonText]) -> tuple[float, str]:
+        lesson_id, text = one
+        # Rounded: a sum must not depend on its order.
+        agreement = round(sum(_agreement(words[lesson_id], each) for each in words.values()) / len(words), 9)
+        return -agreement * text.confidence, lesson_id
+
+    return min(read, key=standing)[1] if read else None
+
+
+def _agreement(one: tuple[frozenset[str], frozenset[str]], other: tuple[frozenset[str], frozenset[str]]) -> float:
+    return sum(jaccard(these, those) for these, those in zip(one, other, strict=True)) / 2
+
+
+def _text(lesson: Lesson) -> LessonText | None:
+    try:
+        return LessonText.model_validate_json(lesson.text or "")
+    except ValidationError:
+        return None

@@ -21,12 +21,10 @@ from memcore.vectorstore.completeness import (
     refuse_cut_files,
     write_checkpoint,
 )
-from memcore.vectorstore.durable import sync_tree, write_file
-from memcore.vectorstore.refusal import NotFoundError, RefusedError, engine_errors
-from memcore.vectorstore.removal import PointRemoval, SparseRemoval
-from memcore.vectorstore.shape import Shape
-from memcore.vectorstore.wal import GroupCommit, sync_log
-from memcore.vectorstore.writes import Operation
+from memcore.vectorstore.rest import NotFoundError, RefusedError, engine_errors
+from memcore.vectorstore.schema import Shape
+from memcore.vectorstore.wal import GroupCommit, sync_log, sync_tree, write_file
+from memcore.vectorstore.writes import Operation, PointRemoval, SparseRemoval
 
 #: The file in a collection's folder that holds its name and the request that created it.
 _RECORD = "collection.json"

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from memcore.vectorstore.durable import sync_file, write_file
+from memcore.vectorstore.wal import sync_file, write_file
 
 #: The engine's own folder in a collection's folder, its log's in that, and the folder of its segments.
 SHARD, LOG, SEGMENTS = "shard", "wal", "segments"

@@ -38,10 +38,10 @@ from memcore.vectorstore.completeness import (
     refuse_cut_files,
     write_checkpoint,
 )
-from memcore.vectorstore.durable import copy_tree, sync_folder, sync_tree, write_file
 from memcore.vectorstore.ownership import Ownership
-from memcore.vectorstore.refusal import RefusedError, engine_errors
-from memcore.vectorstore.shape import Shape
+from memcore.vectorstore.rest import RefusedError, engine_errors
+from memcore.vectorstore.schema import Shape
+from memcore.vectorstore.wal import copy_tree, sync_folder, sync_tree, write_file
 
 _ASIDE, _REBUILDING, _REFUSED = "damaged-", "rebuilding", "refused.json"
 

@@ -14,28 +14,95 @@ import asyncio
 import logging
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, unquote
 from uuid import uuid4
 
+import orjson
 from qdrant_client.http import models as rest
 
 from memcore.errors import MemoryDiskFullError
 from memcore.free_space import FOR_WRITES, refuse_when_low
-from memcore.vectorstore.aliases import Aliases
 from memcore.vectorstore.collection import Collection
 from memcore.vectorstore.completeness import DamagedError
-from memcore.vectorstore.durable import sync_folder
 from memcore.vectorstore.recovery import open_collection
-from memcore.vectorstore.refusal import (
+from memcore.vectorstore.rest import (
     BadRequestError,
     ConflictError,
     DiskFullError,
     NotFoundError,
+    RefusedError,
     UnavailableError,
 )
+from memcore.vectorstore.wal import sync_folder, write_file
+
+
+class Aliases:
+    """The aliases of a data folder, kept in one file.
+
+    Args:
+        path: the file; missing means none.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._targets: Mapping[str, str] = orjson.loads(path.read_bytes()) if path.exists() else {}
+
+    def resolve(self, name: str) -> str:
+        """Return the collection that a name stands for; a name that is no alias stands for itself."""
+        return self._targets.get(name, name)
+
+    def listed(self) -> list[tuple[str, str]]:
+        """Return every alias with its collection, by alias."""
+        return sorted(self._targets.items())
+
+    def drop_target(self, collection: str) -> None:
+        """Forget the aliases of a collection that is being deleted."""
+        kept = {alias: target for alias, target in self._targets.items() if target != collection}
+        if kept != self._targets:
+            self._keep(kept)
+
+    def change(self, actions: list[Any], *, exists: Callable[[str], bool]) -> None:
+        """Apply actions in order; the new state appears in one step, or an action is refused and none is applied.
+
+        Raises:
+            NotFoundError: a collection or alias is missing.
+            ConflictError: a collection has the alias's name.
+        """
+        targets = dict(self._targets)
+        for action in actions:
+            match action:
+                case rest.CreateAliasOperation():
+                    alias, target = action.create_alias.alias_name, action.create_alias.collection_name
+                    if not exists(target):
+                        raise NotFoundError.collection(target)
+                    _refuse_taken(alias, exists)
+                    targets[alias] = target
+                case rest.RenameAliasOperation():
+                    old, new = action.rename_alias.old_alias_name, action.rename_alias.new_alias_name
+                    if old not in targets:
+                        raise NotFoundError(f"Not found: Alias {old} does not exists!")
+                    _refuse_taken(new, exists)
+                    targets[new] = targets.pop(old)
+                case rest.DeleteAliasOperation():
+                    targets.pop(action.delete_alias.alias_name, None)
+                case _:
+                    raise BadRequestError("Format error in JSON body: actions: an alias action is expected")
+        self._keep(targets)
+
+    def _keep(self, targets: Mapping[str, str]) -> None:
+        write_file(self._path, orjson.dumps(targets))
+        self._targets = targets
+
+
+def _refuse_taken(alias: str, exists: Callable[[str], bool]) -> None:
+    if exists(alias):
+        raise ConflictError(f"Wrong input: Collection `{alias}` already exists!")
+
 
 #: Characters that Qdrant refuses in a collection's name.
 _FORBIDDEN = frozenset('<>:"/\\|?*\0\x1f')
@@ -172,3 +239,73 @@ def _folder_name(name: str) -> str:
     if not name or _FORBIDDEN & set(name) or name in {".", ".."} or len(folder) > _LONGEST_NAME:
         raise BadRequestError('Wrong input: collection name: 1 to 255 characters are expected, none of <>:"/\\|?*')
     return folder
+
+
+# The durability policy, whole:
+#
+# - The write-ahead log is always on: a write that was answered survives ``kill -9``.
+# - ``wait=true``: the log is synced before the answer; writers that arrive meanwhile share the next sync (see
+# ``wal``).
+# - ``wait=false``: the log is synced by the timer here, within ``TICK`` of the answer.
+# - A checkpoint writes the segments themselves, so that the log stays short: in an idle moment, or when the last is
+# old.
+# - A vacuum follows when the collection was idle for a while; the engine itself leaves segments alone that have less
+# than
+#   20% deleted points.
+
+#: Time between two rounds, and so how long a write with wait=false may be lost to a power cut.
+TICK = timedelta(seconds=1)
+
+#: A collection unused for this long is idle: a checkpoint (about 10 ms) will hardly meet a request.
+IDLE = timedelta(seconds=1)
+
+#: A busy collection is checkpointed at this age, so that reopening replays no more than half a minute of writes.
+OLDEST_CHECKPOINT = timedelta(seconds=30)
+
+#: A collection unused for this long is vacuumed if it needs it (up to a second or two with everything standing still).
+QUIET = timedelta(seconds=10)
+
+
+class Upkeep:
+    """Goes round the collections of a store.
+
+    Args:
+        store: the open store.
+        monotonic: the clock that the store was opened with.
+    """
+
+    def __init__(self, store: Store, *, monotonic: Callable[[], float]) -> None:
+        self._store = store
+        self._monotonic = monotonic
+
+    async def run(self) -> None:
+        """Go round for ever; cancel it to stop."""
+        while True:
+            await asyncio.sleep(TICK.total_seconds())
+            await self.round()
+
+    async def round(self) -> None:
+        """Do once what is due; a failure is logged, tried again the next time, and holds up no other collection."""
+        for collection in list(self._store.collections.values()):
+            try:
+                await self._tend(collection)
+            except RefusedError:
+                _log.exception("store.upkeep.failed collection=%s", collection.name)
+
+    async def _tend(self, collection: Collection) -> None:
+        if collection.commit.pending:
+            await collection.settle()
+        # the collection may have been deleted meanwhile
+        if collection is not self._store.collections.get(collection.name):
+            return
+        try:
+            self._store.refuse_when_full()
+        except DiskFullError:
+            return  # the log holds everything, and on a full disk a checkpoint would fail
+        now = self._monotonic()
+        idle = now - collection.used_at
+        is_old = now - collection.checkpoint_at >= OLDEST_CHECKPOINT.total_seconds()
+        if collection.needs_checkpoint and (idle >= IDLE.total_seconds() or is_old):
+            collection.checkpoint()
+        if collection.needs_vacuum and idle >= QUIET.total_seconds() and collection.vacuum():
+            _log.info("store.vacuum.complete collection=%s", collection.name)

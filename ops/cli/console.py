@@ -5,10 +5,17 @@ terminal.
 """
 
 import json
+import socket
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Annotated, Any
+from time import monotonic
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import typer
 from pydantic import BaseModel
@@ -17,7 +24,10 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from memcore.frozen import escaped, escaped_json
+from memcore.config.settings import Settings
+from memcore.errors import MemoryConfigError, MemoryConnectionError
+from memcore.models.base import escaped, escaped_json
+from memcore.operational import sentence_of
 
 #: The option that every reading command takes.
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -108,3 +118,113 @@ def _json(value: Any) -> Any:
     if isinstance(value, (set, frozenset)):
         return sorted(value)
     return str(value)
+
+
+#: The groups of findings, in the order in which they are shown.
+Group = Literal[
+    "parts", "files", "broker", "queues", "workers", "store", "ledger", "maintenance", "models", "limits", "look"
+]
+
+#: How long a server may take to accept a connection or to answer, in seconds: on a quiet machine the whole command
+#: takes less than three, also when everything is down.
+ANSWER_SECONDS = 1.0
+
+#: How long any look may take before it is given up, in seconds; only a server that accepts and then hangs needs it.
+LIMIT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing looked at: whether it is well, what was seen, and what to do when it is not."""
+
+    check: str
+    ok: bool
+    seen: str
+    mend: str = ""
+    group: Group = "look"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One look of the doctor.
+
+    Attributes:
+        name: what it is called when it fails as a whole.
+        group: of its findings that name none themselves.
+        take: looks, and returns what it found.
+        needs: checks of other looks without which this one would only repeat their trouble.
+    """
+
+    name: str
+    group: Group
+    take: Callable[[Settings], Iterable[Finding]]
+    needs: tuple[str, ...] = ()
+
+
+def take_all(looks: Sequence[Look], settings: Settings, *, limit_seconds: float = LIMIT_SECONDS) -> list[Finding]:
+    """Take all looks at once and return their findings in order; whatever fails becomes a finding of its own."""
+    taking = _Taking(settings, {look.name: Future() for look in looks})
+    for look in looks:
+        # Daemons: a look that hangs must not keep the process.
+        threading.Thread(target=taking.take, args=(look,), name=look.name, daemon=True).start()
+    deadline = monotonic() + limit_seconds
+    findings: list[Finding] = []
+    for look in looks:
+        try:
+            findings += taking.found[look.name].result(max(0.0, deadline - monotonic()))
+        except FutureTimeoutError:
+            seen = f"no answer within {limit_seconds:g} s"
+            findings.append(_failed(look, seen, "it hangs: see its log, then start it again"))
+    return findings
+
+
+def require_answer(url: str) -> None:
+    """Raise MemoryConnectionError unless an http or https server accepts a connection within a second."""
+    parts = urlsplit(url)
+    require_listener(parts.hostname or "127.0.0.1", parts.port or (443 if parts.scheme == "https" else 80))
+
+
+def require_listener(host: str, port: int) -> None:
+    """Raise MemoryConnectionError unless something accepts a connection there within a second."""
+    try:
+        socket.create_connection((host, port), ANSWER_SECONDS).close()
+    except OSError as error:
+        raise MemoryConnectionError(f"{host}:{port} does not answer ({error})") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Taking:
+    settings: Settings
+    found: Mapping[str, "Future[list[Finding]]"] = field(repr=False)
+
+    def take(self, look: Look) -> None:
+        findings = self._blocked(look) or safely(look, self.settings)
+        self.found[look.name].set_result(
+            [replace(each, group=look.group) if each.group == "look" else each for each in findings]
+        )
+
+    def _blocked(self, look: Look) -> list[Finding]:
+        for need in look.needs:
+            # The look that a need is found by has its name.
+            wrong = [each for each in self.found[need].result() if each.check == need and not each.ok]
+            if wrong:
+                return [_failed(look, f"not looked at, for {need} is not well", "")]
+        return []
+
+
+def safely(look: Look, settings: Settings) -> list[Finding]:
+    """Take one look; an error becomes one finding in one sentence."""
+    try:
+        return list(look.take(settings))
+    except Exception as error:  # noqa: BLE001  # a doctor that falls over says nothing about all the rest
+        sentence = sentence_of(error)
+        if sentence is None:
+            line = str(error).partition("\n")[0]
+            return [_failed(look, f"{type(error).__name__}: {line}", "a defect of memtend: please report it")]
+        is_written = isinstance(error, (MemoryConfigError, ImportError))
+        mend = "change policy.yaml or the settings" if is_written else "is it running? see `memtend status`"
+        return [_failed(look, sentence, mend)]
+
+
+def _failed(look: Look, seen: str, mend: str) -> Finding:
+    return Finding(check=look.name, ok=False, seen=seen, mend=mend, group=look.group)

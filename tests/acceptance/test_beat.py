@@ -7,18 +7,18 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from commands import CommandLine
-from holdings import memory_ids
-from stacks import quick_stack, wait_until
+from support.command_line import CommandLine
+from support.running_stack import quick_stack, wait_until
+from support.stored import memory_ids
 
 from memcore.client import MemoryClient
-from memcore.client.envelope import ImportRecord
+from memcore.client.envelopes import ImportRecord
 from memcore.config.settings import Settings
-from memcore.jobs.names import TaskName
-from memcore.ledger.agent import AgentSpec
+from memcore.jobs.queues import TaskName
+from memcore.ledger.agents import AgentSpec
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.run import Run, RunState
-from memcore.models import MemoryCategory
+from memcore.ledger.runs import Run, RunState
+from memcore.models.memory import MemoryCategory
 from workers.app import create_app
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]

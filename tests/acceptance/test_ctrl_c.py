@@ -5,13 +5,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-from holdings import jobs_in_hand, jobs_waiting, memory_ids
-from stacks import running_stack, wait_until
-from thorough import sized
+from support.running_stack import running_stack, wait_until
+from support.stored import jobs_in_hand, jobs_waiting, memory_ids
+from support.thorough import sized
 
 from memcore.client import MemoryClient
 from memcore.errors import MemoryConnectionError
-from memcore.models import MemoryCategory, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(400)]
 

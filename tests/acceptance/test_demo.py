@@ -7,13 +7,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-from language_models import stub_llm
-from stacks import clean_environ
-from thorough import only_thorough
+from support.running_stack import clean_environ
+from support.stub_llm_process import stub_llm
+from support.thorough import only_thorough
 
+from examples.demo.fleet import NEWCOMER, SHARED_FAILURE, agents, traces
+from examples.stub_llm.fault import Fault, Scripted
 from memcore.programs import program_argv
-from ops.demo.fleet import NEWCOMER, SHARED_FAILURE, agents, traces
-from ops.stub_llm.fault import Fault, Scripted
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
 
@@ -25,7 +25,7 @@ def played(tmp_path: Path, environ: Mapping[str, str]) -> str:
     temporary.mkdir()
     with output.open("wb") as out:
         demo = subprocess.Popen(
-            program_argv("ops.demo"),
+            program_argv("examples.demo"),
             env={**clean_environ(), **environ, "TMPDIR": str(temporary)},
             stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
         )  # fmt: skip

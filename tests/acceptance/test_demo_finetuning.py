@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from stacks import clean_environ
+from support.running_stack import clean_environ
 
+from examples.demo.finetuning.corpus import notes, questions
 from memcore.programs import program_argv
-from ops.demo.finetuning.corpus import notes, questions
 
 pytestmark = [
     pytest.mark.acceptance,
@@ -25,7 +25,7 @@ def row(told: str, name: str) -> list[str]:
 def test_the_demo_trains_deploys_and_goes_back_while_agents_go_on(tmp_path: Path) -> None:
     environ = {**clean_environ(), "TMPDIR": str(tmp_path)}
     demo = subprocess.run(
-        program_argv("ops.demo.finetuning"), env=environ, stdin=subprocess.DEVNULL, capture_output=True,
+        program_argv("examples.demo.finetuning"), env=environ, stdin=subprocess.DEVNULL, capture_output=True,
         text=True, check=False,
     )  # fmt: skip
     told = demo.stdout

@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pytest
-from holdings import history_events, jobs_in_hand, memory_ids
-from stacks import StackAddress, running_stack, wait_until
-from thorough import sized
-from traces import trace
+from support.execution_traces import trace
+from support.running_stack import StackAddress, running_stack, wait_until
+from support.stored import history_events, jobs_in_hand, memory_ids
+from support.thorough import sized
 
 from memcore.client import DistillReceipt, MemoryClient
-from memcore.execution_trace import ExecutionTrace, TerminationReason, Turn
 from memcore.ledger import Ledger
+from memcore.models.execution import ExecutionTrace, TerminationReason, Turn
 from ops.cli.session import ledger_of
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]

@@ -13,24 +13,24 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from brokers import valkey_server
-from databases import postgres_server
-from fleets import Fleet, fleet
-from holdings import history_events, memory_ids
-from ledgers import postgres_database
-from rabbits import rabbitmq
-from repository import ROOT
-from servers import store_server
-from stacks import wait_until
+from support.ledger_records import postgres_database
+from support.plain_processes import Fleet, fleet
+from support.postgres_server import postgres_server
+from support.rabbitmq import rabbitmq
+from support.repository import ROOT
+from support.running_stack import wait_until
+from support.store_servers import store_server
+from support.stored import history_events, memory_ids
+from support.valkey_servers import valkey_server
 
+from examples.demo.balance import Balance, balance
 from memcore.client import MemoryClient
-from memcore.client.envelope import ImportRecord
-from memcore.ledger.agent import AgentSpec
+from memcore.client.envelopes import ImportRecord
+from memcore.ledger.agents import AgentSpec
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.run import RunState
-from memcore.models import MemoryCategory, MemoryStoreRequest
-from ops.demo.balance import Balance, balance
-from workers.heartbeat import STALE_SECONDS, Heartbeat
+from memcore.ledger.runs import RunState
+from memcore.models.memory import MemoryCategory, MemoryStoreRequest
+from workers.health import STALE_SECONDS, Heartbeat
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(400)]
 

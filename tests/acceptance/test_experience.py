@@ -3,9 +3,9 @@
 from collections.abc import Generator
 
 import pytest
-from commands import CommandLine
-from language_models import StubLLM, stub_llm
-from stacks import StackAddress, running_stack, wait_until
+from support.command_line import CommandLine
+from support.running_stack import StackAddress, running_stack, wait_until
+from support.stub_llm_process import StubLLM, stub_llm
 
 from memcore.client import MemoryClient
 from ops.cli.session import ledger_of

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from commands import CommandLine
-from ledgers import postgres_database
-from servers import store_server
 from sqlalchemy import create_engine, text
-from stacks import running_stack
+from support.command_line import CommandLine
+from support.ledger_records import postgres_database
+from support.running_stack import running_stack
+from support.store_servers import store_server
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.service, pytest.mark.timeout(300)]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from commands import CommandLine
-from stacks import MEMTEND, clean_environ, running_stack, wait_until
+from support.command_line import CommandLine
+from support.running_stack import MEMTEND, clean_environ, running_stack, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from holdings import memory_ids
-from stacks import running_stack, wait_until
+from support.running_stack import running_stack, wait_until
+from support.stored import memory_ids
 
 from memcore.client import MemoryClient
 from memcore.errors import MemoryConnectionError, MemoryDiskFullError
-from memcore.models import MemoryCategory, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
 

@@ -5,11 +5,11 @@ import time
 from pathlib import Path
 
 import pytest
-from brokers import valkey_server
-from fleets import fleet
-from stacks import wait_until
+from support.plain_processes import fleet
+from support.running_stack import wait_until
+from support.valkey_servers import valkey_server
 
-from workers.heartbeat import STALE_SECONDS, Heartbeat
+from workers.health import STALE_SECONDS, Heartbeat
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(200)]
 

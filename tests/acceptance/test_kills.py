@@ -11,20 +11,20 @@ from datetime import UTC, datetime, timedelta
 import psutil
 import pytest
 from clients import ClientProcess
-from holdings import history_events, jobs_in_hand, jobs_waiting, memory_ids
-from repository import ROOT
-from stacks import StackAddress, clean_environ, running_stack, wait_until
-from thorough import sized
+from support.repository import ROOT
+from support.running_stack import StackAddress, clean_environ, running_stack, wait_until
+from support.stored import history_events, jobs_in_hand, jobs_waiting, memory_ids
+from support.thorough import sized
 
+from examples.demo.balance import balance
 from memcore.client import MemoryClient
-from memcore.client.envelope import ImportRecord
+from memcore.client.envelopes import ImportRecord
 from memcore.config.settings import Settings
 from memcore.jobs.queues import Queue
-from memcore.ledger.agent import AgentSpec
+from memcore.ledger.agents import AgentSpec
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.run import Run, RunState
-from memcore.models import MemoryCategory
-from ops.demo.balance import balance
+from memcore.ledger.runs import Run, RunState
+from memcore.models.memory import MemoryCategory
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
 

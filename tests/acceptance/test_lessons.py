@@ -11,17 +11,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from commands import CommandLine
-from holdings import history_events, memory_ids
-from language_models import StubLLM, stub_llm
-from skill_rules import problems_of
-from stacks import StackAddress, running_stack, wait_until
-from thorough import sized
-from traces import trace
+from support.command_line import CommandLine
+from support.execution_traces import trace
+from support.running_stack import StackAddress, running_stack, wait_until
+from support.skill_format import problems_of
+from support.stored import history_events, memory_ids
+from support.stub_llm_process import StubLLM, stub_llm
+from support.thorough import sized
 
 from memcore.client import MemoryClient
-from memcore.execution_trace import ExecutionTrace, Recovery, TerminationReason, Turn
 from memcore.ledger import Ledger
+from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason, Turn
 from ops.cli.session import ledger_of
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]

@@ -12,16 +12,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from holdings import memory_ids
-from language_models import StubLLM, stub_llm
-from stacks import MEMTEND, StackAddress, clean_environ, running_stack, wait_until
+from support.running_stack import MEMTEND, StackAddress, clean_environ, running_stack, wait_until
+from support.stored import memory_ids
+from support.stub_llm_process import StubLLM, stub_llm
 
+from examples.demo.balance import balance
 from memcore.client import MemoryClient, StoreReceipt
-from memcore.client.envelope import ImportRecord
+from memcore.client.envelopes import ImportRecord
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.run import Run, RunState
-from memcore.models import MemoryCategory
-from ops.demo.balance import balance
+from memcore.ledger.runs import Run, RunState
+from memcore.models.memory import MemoryCategory
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
 

@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from commands import CommandLine
-from language_models import stub_llm
-from stacks import StackAddress, running_stack, wait_until
-from traces import trace
+from support.command_line import CommandLine
+from support.execution_traces import trace
+from support.running_stack import StackAddress, running_stack, wait_until
+from support.stub_llm_process import stub_llm
 
 from memcore.client import MemoryClient
-from memcore.execution_trace import ExecutionTrace, Recovery, TerminationReason, Turn
+from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason, Turn
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
 

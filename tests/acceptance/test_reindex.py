@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from commands import CommandLine
-from reindex_load import constant_load, filled, kill_night, lost
-from stacks import running_stack, wait_until
-from thorough import sized
+from support.command_line import CommandLine
+from support.reindex_load import constant_load, filled, kill_night, lost
+from support.running_stack import running_stack, wait_until
+from support.thorough import sized
 
 from memcore.ledger.ledger import Ledger
 

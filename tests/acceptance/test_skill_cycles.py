@@ -9,18 +9,18 @@ from datetime import UTC, datetime, timedelta
 
 import psutil
 import pytest
-from commands import CommandLine
-from shared_failures import FAILURES, many_failures, share_failures
 from sqlalchemy import create_engine, update
-from stacks import StackAddress, running_stack, wait_until
+from support.command_line import CommandLine
+from support.running_stack import StackAddress, running_stack, wait_until
+from support.shared_failures import FAILURES, many_failures, share_failures
 
-from memcore.approval_models import Approval
 from memcore.client import MemoryClient
 from memcore.ledger import Ledger
-from memcore.ledger.learning_tables import skill_cycles
-from memcore.ledger.skill_cycle import Cycle
+from memcore.ledger.learning.skill_cycles import Cycle
+from memcore.ledger.tables import skill_cycles
+from memcore.models.approval import Approval
 from ops.cli.session import ledger_of
-from scheduler.cycle import UNHEARD_TOO_LONG
+from scheduler.sweep import UNHEARD_TOO_LONG
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
 

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
-from commands import CommandLine
-from stacks import MEMTEND, StackAddress, clean_environ, running_stack, wait_until
+from support.command_line import CommandLine
+from support.running_stack import MEMTEND, StackAddress, clean_environ, running_stack, wait_until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
 

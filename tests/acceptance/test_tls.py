@@ -5,15 +5,15 @@ from collections.abc import Generator
 from urllib.parse import urlsplit
 
 import pytest
-from brokers import valkey_server
-from fleets import Fleet, fleet
-from servers import store_server
-from tls import tls_gate
+from support.plain_processes import Fleet, fleet
+from support.store_servers import store_server
+from support.tls_proxy import tls_gate
+from support.valkey_servers import valkey_server
 
 from memcore.client import MemoryClient
 from memcore.errors import MemoryConnectionError
 from memcore.jobs.queues import Queue
-from memcore.models import MemoryCategory, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from workers.broker import waiting
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]

@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from stacks import clean_environ, quick_stack, wait_until
-from thorough import sized
+from support.running_stack import clean_environ, quick_stack, wait_until
+from support.thorough import sized
 
 from memcore.config.settings import Settings
-from memcore.jobs.names import TaskName
-from memcore.ledger.agent import AgentSpec
+from memcore.jobs.queues import TaskName
+from memcore.ledger.agents import AgentSpec
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.run import Run, RunState
-from memcore.models import ConsolidationInterval
+from memcore.ledger.runs import Run, RunState
+from memcore.models.memory import ConsolidationInterval
 from memcore.programs import program_argv
 from workers.app import create_app
 

@@ -10,9 +10,9 @@ from importlib.metadata import Distribution
 from pathlib import Path
 
 import pytest
-from installed import library_folder
-from repository import ROOMS, ROOT
-from stacks import clean_environ, running_stack
+from support.installed_extras import library_folder
+from support.repository import ROOMS, ROOT
+from support.running_stack import clean_environ, running_stack
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(240)]
 

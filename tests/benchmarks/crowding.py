@@ -23,8 +23,8 @@ from benchmarks.report import show  # noqa: E402
 from benchmarks.texts import Texts  # noqa: E402
 
 from memcore.client import MemoryClient  # noqa: E402
-from memcore.client.envelope import ImportRecord  # noqa: E402
-from memcore.models import MemoryStoreRequest  # noqa: E402
+from memcore.client.envelopes import ImportRecord  # noqa: E402
+from memcore.models.memory import MemoryStoreRequest  # noqa: E402
 
 #: Single stores measured alone.
 _ALONE = 60

@@ -13,11 +13,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks.texts import Texts, questions  # noqa: E402
 
+from memcore.embedding.batching import MicroBatchedEmbedder  # noqa: E402
 from memcore.embedding.cache import CachedEmbedder  # noqa: E402
 from memcore.embedding.factory import create_embedder  # noqa: E402
-from memcore.embedding.micro_batch import MicroBatchedEmbedder  # noqa: E402
-from memcore.embedding.minilm_files import MINILM_NAME, MinilmFiles  # noqa: E402
-from memcore.embedding.onnx import OnnxEmbedder  # noqa: E402
+from memcore.embedding.onnx import MINILM_NAME, MinilmFiles, OnnxEmbedder  # noqa: E402
 from memcore.embedding.protocol import Embedder  # noqa: E402
 
 #: Memories that are measured; MiniLM takes about two seconds for them.

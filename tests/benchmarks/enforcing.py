@@ -26,23 +26,23 @@ from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find
 from benchmarks.report import show  # noqa: E402
 from benchmarks.retrieval.conversations import FOLDER, Conversation, conversations  # noqa: E402
 from benchmarks.retrieval.quality import DEPTH, lead, ndcg  # noqa: E402
-from ledgers import sqlite_urls  # noqa: E402
-from servers import store_server  # noqa: E402
+from support.ledger_records import sqlite_urls  # noqa: E402
+from support.store_servers import store_server  # noqa: E402
 
 from memcore import ids  # noqa: E402
-from memcore.backends.fresh import fresh_record  # noqa: E402
+from memcore.backends.inmemory import fresh_record  # noqa: E402
 from memcore.backends.mem0.backend import Mem0Backend  # noqa: E402
-from memcore.backends.mem0.place import Mem0Place  # noqa: E402
-from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType  # noqa: E402
+from memcore.backends.mem0.config import Mem0Place  # noqa: E402
+from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType  # noqa: E402
 from memcore.embedding.bm25 import Bm25Encoder  # noqa: E402
 from memcore.embedding.factory import create_embedder  # noqa: E402
 from memcore.jobs.outcomes import Done  # noqa: E402
-from memcore.jobs.use_payload import Use  # noqa: E402
+from memcore.jobs.payloads import Use  # noqa: E402
 from memcore.ledger import Ledger, NewRun  # noqa: E402
 from memcore.ledger.migrate import migrate, migrate_history  # noqa: E402
 from memcore.maintenance.service import MaintenanceService  # noqa: E402
 from memcore.maintenance.value import Candidate, MemoryValue, usual_value  # noqa: E402
-from memcore.models import (  # noqa: E402
+from memcore.models.memory import (  # noqa: E402    MemoryCategory,
     MemoryCategory,
     MemoryEntry,
     MemoryLevel,

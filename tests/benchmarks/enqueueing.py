@@ -7,16 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.figure import Figure
-from brokers import valkey_server
 from celery import Celery
 from redis import Redis
+from support.valkey_servers import valkey_server
 
 from memcore import ids
-from memcore.client.outlet import CHUNK_JOBS, Outlet
-from memcore.client.posting import Posting
-from memcore.jobs.names import TaskName
+from memcore.client.envelopes import Posting
+from memcore.client.publisher import CHUNK_JOBS, Outlet
 from memcore.jobs.payloads import MaintenancePayload
-from memcore.jobs.queues import Queue
+from memcore.jobs.queues import Queue, TaskName
 from workers import transport
 
 #: Jobs in one measurement.

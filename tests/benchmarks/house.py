@@ -19,9 +19,8 @@ from memcore.backends.factory import WorkerBackend, create_worker_backend
 from memcore.config.loader import effective_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
-from workers.stack.home import Home
+from workers.stack.home import Home, read_state
 from workers.stack.stack import start_stack
-from workers.stack.state import read_state
 
 #: Seconds between two ticks of beat: no night may begin while we measure.
 _TICK_SECONDS = 3_600.0

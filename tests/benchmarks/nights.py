@@ -26,27 +26,25 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find the tree first
 from benchmarks.report import show  # noqa: E402
 from benchmarks.texts import Texts  # noqa: E402
-from ledgers import sqlite_urls  # noqa: E402
-from night_world import SUMMARISED  # noqa: E402
-from servers import StoreAddress, store_server  # noqa: E402
+from support.ledger_records import sqlite_urls  # noqa: E402
+from support.maintenance_fixture import SUMMARISED  # noqa: E402
+from support.store_servers import StoreAddress, store_server  # noqa: E402
 
 from memcore import ids  # noqa: E402
 from memcore.backends.factory import WorkerBackend  # noqa: E402
 from memcore.backends.mem0.backend import Mem0Backend  # noqa: E402
-from memcore.backends.mem0.place import Mem0Place  # noqa: E402
-from memcore.backends.record import Lineage, MemoryRecord, Page  # noqa: E402
+from memcore.backends.mem0.config import Mem0Place  # noqa: E402
 from memcore.clock import utc_now  # noqa: E402
-from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType  # noqa: E402
-from memcore.config.pruning import PruningConfig  # noqa: E402
-from memcore.config.retention import RetentionConfig  # noqa: E402
+from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, PruningConfig, RetentionConfig  # noqa: E402
 from memcore.embedding.bm25 import Bm25Encoder  # noqa: E402
 from memcore.embedding.factory import create_embedder  # noqa: E402
 from memcore.jobs.outcomes import Done  # noqa: E402
 from memcore.ledger import Ledger, NewRun  # noqa: E402
 from memcore.ledger.migrate import migrate, migrate_history  # noqa: E402
+from memcore.maintenance.rules import Timeouts  # noqa: E402
 from memcore.maintenance.service import MaintenanceService  # noqa: E402
-from memcore.maintenance.timeouts import Timeouts  # noqa: E402
-from memcore.models import MemoryEntry, MemoryLevel  # noqa: E402
+from memcore.models.memory import MemoryEntry, MemoryLevel  # noqa: E402
+from memcore.records import Lineage, MemoryRecord, Page  # noqa: E402
 
 #: Whose nights these are.
 _COMPANY = "bench-nights"

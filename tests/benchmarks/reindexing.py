@@ -14,9 +14,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from commands import CommandLine  # the tests' own modules
-from reindex_load import Load, constant_load, filled, kill_night, lost
-from stacks import running_stack, wait_until
+from support.command_line import CommandLine  # the tests' own modules
+from support.reindex_load import Load, constant_load, filled, kill_night, lost
+from support.running_stack import running_stack, wait_until
 
 from memcore.ledger.ledger import Ledger
 

@@ -25,9 +25,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find the tree first
 from benchmarks.report import show  # noqa: E402
-from brokers import BrokerAddress, valkey_server  # noqa: E402
-from databases import postgres_server  # noqa: E402
-from ledgers import COMPANY, StoppedClock, postgres_database, sqlite_urls  # noqa: E402
+from support.ledger_records import COMPANY, StoppedClock, postgres_database, sqlite_urls  # noqa: E402
+from support.postgres_server import postgres_server  # noqa: E402
+from support.valkey_servers import BrokerAddress, valkey_server  # noqa: E402
 
 from memcore.config.policy import Policy  # noqa: E402
 from memcore.config.settings import Settings  # noqa: E402
@@ -37,10 +37,10 @@ from memcore.ledger import Ledger, LedgerUrls  # noqa: E402
 from memcore.ledger.migrate import migrate  # noqa: E402
 from scheduler.tick import tick  # noqa: E402
 from workers.app import create_app  # noqa: E402
-from workers.bell import BrokerBell  # noqa: E402
+from workers.dispatcher import BrokerBell  # noqa: E402
 
 if TYPE_CHECKING:
-    from tasks.crew import Crew
+    from tasks.context import Crew
 
 #: Agents in the small fleet that the large one's memory is held against.
 FEW = 1_000

@@ -10,11 +10,11 @@ from benchmarks.texts import Texts, questions
 from qdrant_client import QdrantClient
 from qdrant_client.models import FieldCondition, Filter, MatchValue, QueryRequest, SparseVector
 
-from memcore.backends.fresh import fresh_record
+from memcore.backends.inmemory import fresh_record
 from memcore.clock import utc_now
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder
-from memcore.models import MemoryQuery
+from memcore.models.memory import MemoryQuery
 
 #: Whose memories are searched: the store filters by agent before it compares.
 _AGENT = "agent-0"

@@ -28,16 +28,16 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find the tree first
 from benchmarks.report import show  # noqa: E402
-from evolving import CONFIG, Fleet  # noqa: E402
-from ledgers import COMPANY, StoppedClock, sqlite_urls  # noqa: E402
-from lessons import lesson  # noqa: E402
+from support.ledger_records import COMPANY, StoppedClock, sqlite_urls  # noqa: E402
+from support.lessons import lesson  # noqa: E402
+from support.skill_cycles import CONFIG, Fleet  # noqa: E402
 
 from memcore import ids  # noqa: E402
 from memcore.ledger import Ledger, LedgerUrls  # noqa: E402
-from memcore.ledger.engine import Database  # noqa: E402
-from memcore.ledger.learning_tables import lessons, skills, trajectories  # noqa: E402
+from memcore.ledger.database import Database  # noqa: E402
+from memcore.ledger.learning.skills import SkillState  # noqa: E402
 from memcore.ledger.migrate import migrate  # noqa: E402
-from memcore.ledger.skill import SkillState  # noqa: E402
+from memcore.ledger.tables import lessons, skills, trajectories  # noqa: E402
 
 #: Of the fleet.
 AGENTS = 200

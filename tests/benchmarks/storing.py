@@ -9,8 +9,8 @@ from benchmarks.texts import Texts, by_agent
 from qdrant_client import QdrantClient
 
 from memcore.client import MemoryClient
-from memcore.client.envelope import ImportRecord
-from memcore.models import MemoryStoreRequest
+from memcore.client.envelopes import ImportRecord
+from memcore.models.memory import MemoryStoreRequest
 
 
 class Storing:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from memcore.models import MemoryStoreRequest
-from ops.demo.fleet import evaluation, fleet
+from examples.demo.fleet import evaluation, fleet
+from memcore.models.memory import MemoryStoreRequest
 
 #: Agents among whom the memories are dealt out, as a small fleet has them.
 AGENTS = 8

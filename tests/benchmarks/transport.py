@@ -22,7 +22,7 @@ from benchmarks.contender import Command, Contender, Heat, running, sent  # noqa
 from benchmarks.figure import Figure, Target  # noqa: E402
 from benchmarks.meter import measured  # noqa: E402
 from benchmarks.report import show  # noqa: E402
-from brokers import BrokerAddress, valkey_server  # noqa: E402
+from support.valkey_servers import BrokerAddress, valkey_server  # noqa: E402
 
 from workers.transport import reliable_url  # noqa: E402
 

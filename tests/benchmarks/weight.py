@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find the tree first
-from stacks import clean_environ, running_stack  # noqa: E402
+from support.running_stack import clean_environ, running_stack  # noqa: E402
 
 #: What is installed, as the report calls it and as pip is asked for it.
 KINDS = {"an engine that stores": "", "an engine that reads": "[engine]", "everything that runs": "[worker]"}

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from memcore.client import MemoryClient
-from memcore.client.envelope import ImportRecord
-from memcore.client.receipts import StoreReceipt
-from memcore.models import MemoryCategory, MemoryMetadata, MemoryStoreRequest
+from memcore.client.envelopes import ImportRecord
+from memcore.client.results import StoreReceipt
+from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryStoreRequest
 
 #: Shares of the calls: most engines store what they learn as they learn it.
 _SHARES = {"store": 0.6, "store_many": 0.3, "import": 0.1}

@@ -5,17 +5,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from holdings import history_events, store_client
 from sqlalchemy import create_engine, text
-from stacks import StackAddress
+from support.running_stack import StackAddress
+from support.stored import history_events, store_client
 
 from memcore.backends.factory import mem0_place
 from memcore.config.settings import Settings
-from memcore.ledger.booking import Tally
 from memcore.ledger.dead_letters import UNREADABLE
+from memcore.ledger.journal_entries import Tally
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.run import Run
-from memcore.maintenance.counts import run_counts
+from memcore.ledger.runs import Run
+from memcore.maintenance.events import run_counts
 
 #: Rows of one page of the store.
 _PAGE = 1_000

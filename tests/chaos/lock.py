@@ -13,7 +13,7 @@ from psycopg.sql import SQL, Identifier
 from sqlalchemy.engine import URL, make_url
 
 from memcore.config.settings import Settings
-from memcore.ledger.engine import BUSY_TIMEOUT
+from memcore.ledger.database import BUSY_TIMEOUT
 
 #: Shortest and longest hold, in seconds, that writers wait out.
 _HOLD_SECONDS = (1.0, 5.0)

@@ -9,11 +9,10 @@ from itertools import count, islice
 from chaos.post import Post
 
 from memcore.errors import MemoryConnectionError
-from memcore.ledger.agent import AgentSpec
+from memcore.ledger.agents import AgentSpec, first_due
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.run import NewRun, RunState
-from memcore.ledger.slots import first_due
-from memcore.models import ConsolidationInterval
+from memcore.ledger.runs import NewRun, RunState
+from memcore.models.memory import ConsolidationInterval
 
 #: Agents made due at a time, and seconds until the next ones: what two children can do between two ticks.
 _AT_ONCE, _PAUSE_SECONDS = 5, 6.0

@@ -11,12 +11,11 @@ from chaos.post import Post
 from redis import Redis
 from redis.exceptions import RedisError
 
-from memcore.client.sender import Sender
+from memcore.client.publisher import Sender
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError
 from memcore.ids import new_id
-from memcore.jobs.names import TaskName
-from memcore.jobs.queues import Queue
+from memcore.jobs.queues import Queue, TaskName
 
 #: Mean pause between two doses, in seconds.
 _PAUSE_SECONDS = 8.0

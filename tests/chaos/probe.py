@@ -7,10 +7,10 @@ from chaos.post import Post
 from chaos.receipt import Receipt
 
 from memcore.client import MemoryClient
-from memcore.client.receipts import JobState
+from memcore.client.results import JobState
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError
-from memcore.models import MemoryCategory, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 
 #: Seconds between two probes.
 _PAUSE_SECONDS = 0.5

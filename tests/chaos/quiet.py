@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from chaos.night import ACTIVE, NightWatch
-from holdings import jobs_in_hand, jobs_waiting
 from redis import Redis
+from support.stored import jobs_in_hand, jobs_waiting
 
 from memcore.config.settings import Settings
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.run import NewRun
+from memcore.ledger.runs import NewRun
 from workers.groups import NIGHT, STORE
 
 #: Seconds that the work left over may take: a dead worker's messages and its run come back within a minute, and may

@@ -9,9 +9,9 @@ import psutil
 from chaos.fall import Fall
 from chaos.post import Post
 from chaos.strike import Strike, Target
-from stacks import StackAddress
+from support.running_stack import StackAddress
 
-from workers.stack.state import same_process
+from workers.stack.home import same_process
 
 if TYPE_CHECKING:
     from chaos.sleeper import Sleeper

@@ -8,9 +8,9 @@ from chaos.evidence import Evidence
 from chaos.finding import Finding, finding
 from chaos.receipt import Promises
 
-from memcore.ledger.booking import Tally
-from memcore.ledger.run import RunState
-from ops.demo.balance import balance
+from examples.demo.balance import balance
+from memcore.ledger.journal_entries import Tally
+from memcore.ledger.runs import RunState
 
 #: How a night may end: done, or held back for a person.
 _ENDED = frozenset({RunState.DONE, RunState.HELD})

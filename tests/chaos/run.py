@@ -20,9 +20,9 @@ from chaos.hook import hooked_environ  # noqa: E402
 from chaos.reconciliation import Reconciliation  # noqa: E402
 from chaos.report import lines  # noqa: E402
 from chaos.storm import POLICY, Storm, Weather  # noqa: E402
-from databases import POSTGRES, postgres_server  # noqa: E402
-from ledgers import postgres_database  # noqa: E402
-from stacks import running_stack  # noqa: E402
+from support.ledger_records import postgres_database  # noqa: E402
+from support.postgres_server import POSTGRES, postgres_server  # noqa: E402
+from support.running_stack import running_stack  # noqa: E402
 
 #: Seconds of storm for each kill, when nobody says otherwise: with less, parts would be killed before they stand.
 _SECONDS_PER_KILL = 4.0

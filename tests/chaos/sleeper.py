@@ -10,7 +10,7 @@ import psutil
 from chaos.post import Post
 from chaos.reaper import night_children
 from chaos.strike import Target
-from stacks import StackAddress
+from support.running_stack import StackAddress
 
 from memcore.maintenance.lease import LEASE_LENGTH
 from workers.groups import STORE

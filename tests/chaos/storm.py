@@ -21,7 +21,7 @@ from chaos.reaper import Reaper
 from chaos.receipt import Promises, read_receipts
 from chaos.sleeper import Sleep, Sleeper
 from chaos.strike import deal
-from stacks import StackAddress
+from support.running_stack import StackAddress
 
 from memcore.ledger.ledger import Ledger
 from workers.groups import STORE

@@ -15,10 +15,10 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from measure.figure import Figure, show  # noqa: E402  # a script must find the tree first
-from repository import ROOMS, tree_files  # noqa: E402
+from support.repository import ROOMS, tree_files  # noqa: E402
 
 #: What ships and is no product: shown beside the figures, counted in none of them.
-APART = ("memcore/ledger/migrations/", "ops/demo/", "ops/stub_llm/")
+APART = ("memcore/ledger/migrations/", "examples/demo/", "examples/stub_llm/")
 
 #: Pages of docs that programs write, from the root; their words are nobody's to shorten. A folder ends with a slash.
 GENERATED = tuple(f"docs/reference/{page}.md" for page in ("api", "cli", "configuration", "jobs"))

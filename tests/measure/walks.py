@@ -23,10 +23,10 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from commands import CommandLine  # noqa: E402  # a script must find the tree first
 from measure.figure import Figure, show  # noqa: E402
 from measure.tracing import Tracer  # noqa: E402
-from stacks import StackAddress, running_stack, wait_until  # noqa: E402
+from support.command_line import CommandLine  # noqa: E402  # a script must find the tree first
+from support.running_stack import StackAddress, running_stack, wait_until  # noqa: E402
 
 from memcore import MemoryCategory, MemoryClient, MemoryQuery, MemoryStoreRequest  # noqa: E402
 from memcore.backends.factory import create_engine_backend  # noqa: E402

@@ -10,10 +10,9 @@ from typing import Any, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from memcore.config.added import Added
 from memcore.config.policy import Policy
 from memcore.config.settings import PREFIX, Settings
-from memcore.frozen import Frozen
+from memcore.models.base import Added, Frozen
 from reference.docstrings import field_sentences, sentence, summary
 from reference.page import Page, table
 from reference.types import field_types

@@ -2,18 +2,27 @@
 
 from collections.abc import Mapping
 
-from memcore.frozen import Frozen
-from memcore.jobs.distill_payload import DistillPayload
-from memcore.jobs.experience_payload import CompressPayload, ExperiencePayload
-from memcore.jobs.finetune_payload import FineTunePayload
-from memcore.jobs.names import TaskName
-from memcore.jobs.payload import Payload
-from memcore.jobs.payloads import MAX_MESSAGE_BYTES, MAX_PAYLOAD_BYTES, MaintenancePayload, StoreItem, StorePayload
-from memcore.jobs.queues import Queue
-from memcore.jobs.reindex_payload import ReindexPayload
-from memcore.jobs.skill_payloads import AppliedPayload, EvolvePayload, LessonPayload
-from memcore.jobs.synthesis_payload import SynthesisPayload
-from memcore.jobs.use_payload import Use, UsePayload
+from memcore.jobs.payloads import (
+    MAX_MESSAGE_BYTES,
+    MAX_PAYLOAD_BYTES,
+    AppliedPayload,
+    CompressPayload,
+    DistillPayload,
+    EvolvePayload,
+    ExperiencePayload,
+    FineTunePayload,
+    LessonPayload,
+    MaintenancePayload,
+    Payload,
+    ReindexPayload,
+    StoreItem,
+    StorePayload,
+    SynthesisPayload,
+    Use,
+    UsePayload,
+)
+from memcore.jobs.queues import Queue, TaskName
+from memcore.models.base import Frozen
 from reference.docstrings import field_sentences, member_sentences, summary
 from reference.page import Page, table
 from reference.types import field_types

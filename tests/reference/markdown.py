@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from repository import ROOT, tree_files
+from support.repository import ROOT, tree_files
 
 from reference.page import FOLDER, MARK
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from repository import ROOT
+from support.repository import ROOT
 
 #: The folder of the pages.
 FOLDER = ROOT / "docs" / "reference"

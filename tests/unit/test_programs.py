@@ -3,7 +3,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from repository import ROOT
+from support.repository import ROOT
 
 from memcore.programs import FOLDER, import_path, program_argv
 

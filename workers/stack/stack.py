@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memcore.config.loader import load_policy
-from memcore.config.settings import PREFIX, SWEEP_SECONDS, TICK_SECONDS, Settings
-from memcore.config.stack_file import stack_path
+from memcore.config.settings import PREFIX, SWEEP_SECONDS, TICK_SECONDS, Settings, stack_path
 from memcore.free_space import FOR_WRITES, refuse_when_low
 from memcore.ledger.migrate import migrate, migrate_history
 from workers.stack.home import Home, open_doors
-from workers.stack.parts import crews, flower, infrastructure
-from workers.stack.stores import has_own_store, with_external_stores
+from workers.stack.services import crews, flower, has_own_store, infrastructure, with_external_stores
 from workers.stack.supervisor import Supervisor, take_over
 
 

@@ -3,6 +3,6 @@
 Call ``register()`` once, then use ``reliable_url(url)`` as ``broker_url``. The result backend keeps ``redis://``.
 """
 
-from workers.transport.scheme import SCHEME, SENTINEL_SCHEME, TLS_SCHEME, register, reliable_url
+from workers.transport.transport import SCHEME, SENTINEL_SCHEME, TLS_SCHEME, register, reliable_url
 
 __all__ = ["SCHEME", "SENTINEL_SCHEME", "TLS_SCHEME", "register", "reliable_url"]

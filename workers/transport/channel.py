@@ -18,9 +18,9 @@ from kombu.utils.json import loads
 from redis import Redis
 from redis.exceptions import NoScriptError, ResponseError
 
-from workers.transport.bell import Bell
+from workers.transport.polling import Bell
 from workers.transport.qos import ReliableQoS
-from workers.transport.script import SET_ASIDE, TURN, Script
+from workers.transport.scripts import SET_ASIDE, TURN, Script
 from workers.transport.unreadable import UnreadableMessages, broker_errors
 
 #: Seconds after which a channel stops handing over a batch and sends acknowledgements first. A solo worker runs jobs

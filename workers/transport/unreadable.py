@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kombu.utils.encoding import bytes_to_str
 
-from workers.transport.script import PIECE, REMOVE
+from workers.transport.scripts import PIECE, REMOVE
 
 if TYPE_CHECKING:
     from workers.transport.channel import Channel

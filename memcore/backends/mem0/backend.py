@@ -6,31 +6,113 @@ The methods stand in the order of the protocols and hand each call to the room t
 import asyncio
 import logging
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
+
+from qdrant_client import QdrantClient
 
 from memcore import errors
 from memcore.backends.deletion import Deletion
-from memcore.backends.events import BackendEvent
-from memcore.backends.facts import FactStore
-from memcore.backends.fresh import fresh_record
-from memcore.backends.legs import Legs
-from memcore.backends.mem0.following import Following
-from memcore.backends.mem0.indexed_text import PLAIN, IndexedText
-from memcore.backends.mem0.opened import Opened, Parts, connected
-from memcore.backends.mem0.place import Mem0Place
+from memcore.backends.fusion import Legs
+from memcore.backends.inmemory import fresh_record
+from memcore.backends.mem0.active_collection import Following, Shelf, Shelves, build_shelf
+from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.connection import Calls, open_client
+from memcore.backends.mem0.filters import Space
+from memcore.backends.mem0.history import History
+from memcore.backends.mem0.schema import PLAIN, IndexedText
 from memcore.backends.mem0.search import SearchPlan
-from memcore.backends.mem0.shared_knowledge import SharedKnowledge
-from memcore.backends.mem0.shelf import Shelf
-from memcore.backends.mem0.space import Space
-from memcore.backends.owner import Excluded, memory_ids, require_agent_id
-from memcore.backends.protocol import MAX_PAGE
-from memcore.backends.record import MemoryRecord, Page
-from memcore.backends.where import Scope, Where
+from memcore.backends.mem0.shared import Facts, SharedKnowledge
+from memcore.backends.mem0.write_fence import Fence
+from memcore.backends.protocol import MAX_PAGE, BackendEvent, FactStore
 from memcore.clock import Clock, utc_now
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder, EmbedderIdentity
 from memcore.errors import MemoryCapabilityError, MemoryConnectionError
-from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.ids import Excluded, memory_ids, require_agent_id
+from memcore.ledger.database import Database
+from memcore.ledger.organization.facts import OrgLog
+from memcore.ledger.organization.shared_log import SharedLog
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.records import MemoryRecord, Page, Scope, Where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a backend is made of; see Mem0Backend."""
+
+    place: Mem0Place
+    company: str
+    embedder: Embedder
+    encoder: Bm25Encoder
+    plan: SearchPlan
+    text: IndexedText
+    following: Following | None
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """What exists between connect and disconnect; shared knowledge and facts only where there is a ledger."""
+
+    client: QdrantClient
+    calls: Calls
+    history: History
+    shelves: Shelves
+    fence: Fence
+    shared: SharedKnowledge | None
+    facts: Facts | None
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self.calls.read("disconnect", self._close)
+        self.calls.close()
+
+    def _close(self) -> None:
+        self.client.close()
+        self.history.close()
+        self.shelves.close()
+        if self.shared is not None:
+            self.shared.close()
+
+
+async def connected(parts: Parts) -> Opened:
+    """Connect, and create the collection if it is not there.
+
+    Raises MemoryConnectionError, or MemoryConfigError when the embedder of the collection that serves cannot be had.
+    """
+    place, company, clock, calls = parts.place, parts.company, parts.clock, Calls()
+    history, client = History(place.history_url, clock=clock), open_client(place)
+    configured = build_shelf(
+        client,
+        place.collection,
+        history=history,
+        embedder=parts.embedder,
+        encoder=parts.encoder,
+        text=parts.text,
+        plan=parts.plan,
+        takes_untold=True,
+    )
+    shelves = Shelves(
+        client, history=history, company=company, configured=configured, following=parts.following, clock=clock
+    )
+    try:
+        await calls.read("connect", shelves.connect)
+    except BaseException:
+        client.close()
+        history.close()
+        shelves.close()
+        calls.close()
+        raise
+    fence = Fence(shelves, calls, company=company, clock=clock)
+    shared, facts = None, None
+    if place.ledger_url is not None:
+        ledger = Database(place.ledger_url, name="ledger")
+        log, org_log = SharedLog(ledger, clock=clock), OrgLog(ledger, clock=clock)
+        shared = SharedKnowledge(company=company, log=log, shelves=shelves, fence=fence, calls=calls, clock=clock)
+        facts = Facts(company=company, log=org_log, shared=shared, shelves=shelves, calls=calls, clock=clock)
+    return Opened(client=client, calls=calls, history=history, shelves=shelves, fence=fence, shared=shared, facts=facts)
+
 
 _log = logging.getLogger(__name__)
 

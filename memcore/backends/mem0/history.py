@@ -14,12 +14,11 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, delete, select, update
 
 from memcore import ids
-from memcore.backends.mem0.payload import iso
+from memcore.backends.mem0.schema import iso
 from memcore.clock import Clock, utc_now
-from memcore.ledger.engine import Database
+from memcore.ledger.database import Database, add_new
 from memcore.ledger.history import history
-from memcore.ledger.insert import add_new
-from memcore.models import MemoryEntry
+from memcore.models.memory import MemoryEntry
 
 #: mem0's words for what happened.
 _ADD = "ADD"

@@ -2,21 +2,66 @@
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import orjson
-from qdrant_client.models import Record, ScoredPoint, UpdateMode, VectorStructOutput
+from qdrant_client import QdrantClient
+from qdrant_client.http.exceptions import ResponseHandlingException
+from qdrant_client.models import Filter, Record, ScoredPoint, UpdateMode, VectorStructOutput
 from qdrant_client.models import SparseVector as QdrantSparseVector
 
-from memcore.backends.events import BackendEvent
-from memcore.backends.mem0.batch import Found
-from memcore.backends.mem0.collection import DENSE, SPARSE
-from memcore.backends.mem0.payload import decode, encode
-from memcore.backends.record import MemoryRecord, Vectors
-from memcore.embedding.sparse_vector import SparseVector
+from memcore.backends.mem0.schema import DENSE, SPARSE, decode, encode
+from memcore.backends.protocol import BackendEvent
+from memcore.embedding.vectors import SparseVector
 from memcore.errors import MemoryInputError
-from memcore.models import MemoryEntry
+from memcore.models.memory import MemoryEntry
+from memcore.records import MemoryRecord, Vectors
+
+# The client's models cost a search more than the store's engine does: the request is built of dicts instead, and of
+# the
+# answer only what a search reads is looked at. The call itself is the client's own, with its key, time-out and
+# errors.
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A point that a query found."""
+
+    memory_id: str
+    score: float
+    payload: dict[str, Any] = field(default_factory=dict)
+
+
+def ask(client: QdrantClient, collection: str, queries: Sequence[dict[str, Any]]) -> list[list[Found]]:
+    """Return the points of each query, best first; numpy vectors may stand in a query as they are.
+
+    Raises what the client raises; ResponseHandlingException also for an answer that is none.
+    """
+    answer = client.http.client.request(
+        type_=dict[str, Any],
+        method="POST",
+        url="/collections/{collection_name}/points/query/batch",
+        path_params={"collection_name": collection},
+        headers={"Content-Type": "application/json"},
+        content=orjson.dumps({"searches": queries}, option=orjson.OPT_SERIALIZE_NUMPY),
+    )
+    try:
+        pairs = zip(queries, answer["result"], strict=True)
+        return [[_found(point) for point in one["points"]] for _, one in pairs]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ResponseHandlingException(error) from error
+
+
+def as_json(narrowed: Filter) -> dict[str, Any]:
+    """Return a filter as it stands in a query."""
+    return narrowed.model_dump(mode="json", exclude_none=True)
+
+
+def _found(point: dict[str, Any]) -> Found:
+    return Found(str(point["id"]), float(point["score"]), point.get("payload") or {})
+
 
 _log = logging.getLogger(__name__)
 
@@ -97,3 +142,54 @@ def _from_sparse(vector: QdrantSparseVector) -> SparseVector:
     # Ascending: a store may return the terms in an order of its own.
     pairs = sorted(zip(vector.indices, vector.values, strict=True))
     return SparseVector(indices=tuple(i for i, _ in pairs), values=tuple(v for _, v in pairs))
+
+
+#: Points by id, in the order of their ids.
+Points = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class RawPage:
+    """A page of points, and the id from which the next one goes on; None after the last."""
+
+    points: Points
+    following: str | None
+
+
+def scroll(client: QdrantClient, collection: str, narrowed: Filter | None, *, start: str | None, limit: int) -> RawPage:
+    """Return points from an id on, in the order of ids."""
+    body: dict[str, Any] = {"limit": limit, "with_payload": True, "with_vector": False}
+    if start is not None:
+        body["offset"] = start
+    if narrowed is not None:
+        body["filter"] = as_json(narrowed)
+    answer = _post(client, collection, "/points/scroll", body)
+    following = answer["next_page_offset"]
+    return RawPage(_points(answer["points"]), None if following is None else str(following))
+
+
+def retrieve(client: QdrantClient, collection: str, ids: Sequence[str]) -> Points:
+    """Return those of these points that are there."""
+    return _points(_post(client, collection, "/points", {"ids": list(ids), "with_payload": True, "with_vector": False}))
+
+
+def _post(client: QdrantClient, collection: str, path: str, body: dict[str, Any]) -> Any:
+    answer = client.http.client.request(
+        type_=dict[str, Any],
+        method="POST",
+        url="/collections/{collection_name}" + path,
+        path_params={"collection_name": collection},
+        headers={"Content-Type": "application/json"},
+        content=orjson.dumps(body),
+    )
+    try:
+        return answer["result"]
+    except (KeyError, TypeError) as error:
+        raise ResponseHandlingException(error) from error
+
+
+def _points(found: Any) -> Points:
+    try:
+        return {str(point["id"]): point.get("payload") or {} for point in found}
+    except (KeyError, TypeError) as error:
+        raise ResponseHandlingException(error) from error

@@ -21,7 +21,7 @@ from memcore.errors import MemoryCapabilityError, MemoryConfigError
 if TYPE_CHECKING:
     from mem0 import Memory
 
-    from memcore.backends.mem0.place import Mem0Place
+    from memcore.backends.mem0.config import Mem0Place
     from memcore.embedding.protocol import Embedder
 
 #: Names that mem0's validators know and behind which our classes stand while a Memory is built.

@@ -14,18 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient
 
-from memcore.backends.fusion import weighted
-from memcore.backends.legs import Hit, Legs
-from memcore.backends.mem0.batch import Found, as_json, ask
-from memcore.backends.mem0.collection import SPARSE
-from memcore.backends.mem0.payload import ENTRY_KEYS
-from memcore.backends.mem0.points import to_entry
-from memcore.backends.mem0.space import Space
-from memcore.backends.mem0.where import has_expired
+from memcore.backends.fusion import Hit, Legs, weighted
+from memcore.backends.mem0.filters import Space, has_expired
+from memcore.backends.mem0.points import Found, as_json, ask, to_entry
+from memcore.backends.mem0.schema import ENTRY_KEYS, SPARSE
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder
-from memcore.embedding.relevance import relevance_of
-from memcore.models import MemoryEntry, MemoryQuery
+from memcore.embedding.vectors import relevance_of
+from memcore.models.memory import MemoryEntry, MemoryQuery
 
 #: Fewest candidates of a list that is to be fused; 100 measured no better (docs/benchmarks/2026-11.md).
 _CANDIDATES = 50

@@ -8,18 +8,16 @@ from typing import Any
 from qdrant_client import QdrantClient
 from qdrant_client.models import FilterSelector, UpdateMode
 
+from memcore.backends.mem0.filters import of_where, owned, with_ids, without
 from memcore.backends.mem0.history import History
-from memcore.backends.mem0.indexed_text import IndexedText
-from memcore.backends.mem0.payload import Key, iso, metadata_payload
 from memcore.backends.mem0.points import to_records, to_upsert
-from memcore.backends.mem0.where import of_where, owned, with_ids, without
-from memcore.backends.owner import memory_ids, require_agent_id, require_memory_id
+from memcore.backends.mem0.schema import IndexedText, Key, iso, metadata_payload
 from memcore.backends.protocol import MAX_PAGE
-from memcore.backends.record import MemoryRecord, Vectors
-from memcore.backends.where import Where
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder
-from memcore.models import MemoryEntry, MemoryMetadata
+from memcore.ids import memory_ids, require_agent_id, require_memory_id
+from memcore.models.memory import MemoryEntry, MemoryMetadata
+from memcore.records import MemoryRecord, Vectors, Where
 
 
 class Writer:

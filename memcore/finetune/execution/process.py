@@ -9,13 +9,19 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from memcore.finetune.execution.hearing import Hearing
-from memcore.finetune.execution.protocol import GRACE, POLL, StageJob, StageOutcome, outcome_of, stop_of
-from memcore.finetune.execution.streams import Streams
-from memcore.finetune.lines import write_text
+from memcore.finetune.documents import write_text
+from memcore.finetune.execution.protocol import (
+    GRACE,
+    POLL,
+    Hearing,
+    StageJob,
+    StageOutcome,
+    Streams,
+    outcome_of,
+    stop_of,
+)
 from memcore.finetune.markers import Said
-from memcore.finetune.parent import PARENT
-from memcore.finetune.runner import CONFIG
+from memcore.finetune.runner import CONFIG, PARENT
 from memcore.programs import program_argv
 
 #: How long the last words of a runner that has ended are waited for: a child of it may hold its output open for ever.

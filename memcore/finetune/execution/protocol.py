@@ -1,13 +1,20 @@
 """What carries out one stage, wherever it runs."""
 
+import os
+import re
+import selectors
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import IO, TYPE_CHECKING, Protocol, Self
 
-from memcore.finetune.markers import Said
+from memcore.finetune.markers import LogLine, MarkerParser, Said, StageComplete
 from memcore.finetune.runner_config import RunnerConfig
+from memcore.models.finetune import FineTuneStage
+
+if TYPE_CHECKING:
+    import subprocess
 
 #: The last lines of the standard error that are kept, to find the reason in.
 KEPT_LINES = 50
@@ -110,3 +117,123 @@ def stop_of(stage: str, *, cancelled: Callable[[], bool], deadline: float, secon
     if time.monotonic() > deadline:
         return StageOutcome(end=StageEnd.TIMED_OUT, reason=f"{stage} took longer than {seconds:g} seconds")
     return None
+
+
+_ERROR = re.compile(r"ERROR: (.+)")
+
+#: Longest reason, in characters.
+MAX_REASON_CHARS = 500
+
+
+class ErrorsSaid:
+    """Find the last ``ERROR: `` line; progress bars that are redrawn on one line are parts of lines like any other."""
+
+    def __init__(self) -> None:
+        self._parser = MarkerParser()
+        self._reason: str | None = None
+
+    def feed(self, chunk: bytes) -> None:
+        """Take what came."""
+        for said in self._parser.feed(chunk):
+            if isinstance(said, LogLine):
+                self._look(said.text)
+
+    @property
+    def reason(self) -> str | None:
+        """The reason, in one sentence; None while none was given."""
+        for said in self._parser.end():
+            if isinstance(said, LogLine):
+                self._look(said.text)
+        return self._reason
+
+    def _look(self, line: str) -> None:
+        found = _ERROR.fullmatch(line.rpartition("\r")[2])
+        if found is not None:
+            self._reason = found[1][:MAX_REASON_CHARS]
+
+
+class Hearing:
+    """Listen to a runner.
+
+    Args:
+        stage: what it was told to do; a word on another stage is no word on this one.
+        told: takes each marker and line.
+    """
+
+    def __init__(self, stage: FineTuneStage, told: Callable[[Said], None]) -> None:
+        self._complete = StageComplete(stage)
+        self._told = told
+        self._output = MarkerParser()
+        self._errors = ErrorsSaid()
+        self.is_complete = False
+
+    def take(self, chunks: Iterable[tuple[str, bytes]]) -> None:
+        """Take pieces of its outputs, each with the output's name: ``output`` or ``errors``."""
+        for name, chunk in chunks:
+            if name == "errors":
+                self._errors.feed(chunk)
+            else:
+                self._hear(self._output.feed(chunk))
+
+    def end(self) -> None:
+        """Take what is left when nothing more comes."""
+        self._hear(self._output.end())
+
+    @property
+    def reason(self) -> str | None:
+        """Why the stage is not complete, in its own words; None when it gave none."""
+        return self._errors.reason
+
+    def _hear(self, every: Iterable[Said]) -> None:
+        for said in every:
+            self.is_complete = self.is_complete or said == self._complete
+            self._told(said)
+
+
+_CHUNK = 65_536
+
+
+class Streams:
+    """Read what a process says; use it as a context manager.
+
+    Args:
+        process: with pipes as its outputs.
+    """
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._selector = selectors.DefaultSelector()
+        for stream, name in ((process.stdout, "output"), (process.stderr, "errors")):
+            if stream is not None:
+                os.set_blocking(stream.fileno(), False)
+                self._selector.register(stream, selectors.EVENT_READ, name)
+
+    def read(self, seconds: float) -> "list[tuple[str, bytes]]":
+        """Return what there is, after at most so long."""
+        if not self._selector.get_map():
+            time.sleep(seconds)
+            return []
+        found: list[tuple[str, bytes]] = []
+        for key, _ in self._selector.select(seconds):
+            stream: IO[bytes] = key.fileobj  # type: ignore[assignment]
+            chunk = os.read(stream.fileno(), _CHUNK)
+            if chunk:
+                found.append((key.data, chunk))
+            else:
+                self._selector.unregister(stream)
+        return found
+
+    def rest(self, seconds: float) -> "list[tuple[str, bytes]]":
+        """Return what is left, until the outputs end or nothing comes for so long."""
+        found: list[tuple[str, bytes]] = []
+        while self._selector.get_map():
+            chunks = self.read(seconds)
+            if not chunks and self._selector.get_map():
+                break
+            found += chunks
+        return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._selector.close()

@@ -11,7 +11,7 @@ from benchmarks.consolidation.evidence import Asked, Terms, share, terms_of
 from memcore.backends.protocol import MemoryBackend
 from memcore.config.policy import Policy
 from memcore.retrieval.context import ContextInjectionStrategy
-from memcore.retrieval.token_estimator import DefaultTokenEstimator
+from memcore.retrieval.protocol import DefaultTokenEstimator
 
 #: Tokens that a context may take.
 BUDGET = 1_500

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from benchmarks.retrieval.conversations import Conversation
 
-from memcore.embedding.tokenizer import Tokenizer
+from memcore.embedding.bm25 import Tokenizer
 
 #: A term is a key term when it stands in at most this share of its conversation's turns; fixed before anything was
 #: tuned on it.

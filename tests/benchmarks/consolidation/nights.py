@@ -11,20 +11,19 @@ from benchmarks.consolidation.ways import Way, tokens
 
 from memcore import ids
 from memcore.backends.factory import WorkerBackend
-from memcore.backends.record import MemoryRecord
-from memcore.backends.where import Where
+from memcore.backends.protocol import pages
 from memcore.clock import utc_now
-from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.maintenance import ConsolidationConfig
 from memcore.jobs.outcomes import Done, Snooze
 from memcore.ledger import Ledger, NewRun
 from memcore.llm.protocol import Model
-from memcore.maintenance.factory import StrategyBuilder, build_consolidation_strategy
-from memcore.maintenance.pages import pages
+from memcore.maintenance.consolidation.answers import SynthesisService
+from memcore.maintenance.consolidation.factory import StrategyBuilder, build_consolidation_strategy
+from memcore.maintenance.consolidation.strategy import CompositeConsolidationStrategy
 from memcore.maintenance.service import MaintenanceService
-from memcore.maintenance.strategy import CompositeConsolidationStrategy
-from memcore.maintenance.synthesis_service import SynthesisService
 from memcore.maintenance.value import Candidate
-from memcore.models import MemoryLevel
+from memcore.models.memory import MemoryLevel
+from memcore.records import MemoryRecord, Where
 
 #: Least age of what is consolidated, the policy's default.
 _MIN_AGE = timedelta(days=7)

@@ -23,8 +23,8 @@ from benchmarks.house import House, open_house, policy_of  # noqa: E402
 from benchmarks.report import show  # noqa: E402
 from benchmarks.retrieval.conversations import FOLDER, Conversation, conversations  # noqa: E402
 from benchmarks.retrieval.product import load  # noqa: E402
-from ledgers import sqlite_urls  # noqa: E402
 from rich.console import Console  # noqa: E402
+from support.ledger_records import sqlite_urls  # noqa: E402
 
 from memcore.ledger import Ledger  # noqa: E402
 from memcore.ledger.migrate import migrate  # noqa: E402

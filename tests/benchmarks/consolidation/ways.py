@@ -4,17 +4,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from memcore.backends.factory import WorkerBackend
-from memcore.backends.record import MemoryRecord
-from memcore.config.archival import ArchivalConfig, DualModeConfig
-from memcore.config.condense import CondenseConfig
-from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType
-from memcore.maintenance.chunks import ChunkLimits
-from memcore.maintenance.concatenation import ConcatenationOp
-from memcore.maintenance.condensing import CondensingOp
-from memcore.maintenance.draft import ConsolidationOp
-from memcore.maintenance.member import BYTES_PER_TOKEN, Member
-from memcore.maintenance.selection import HighestRelevanceSelector
-from memcore.maintenance.strategy import CompositeConsolidationStrategy
+from memcore.config.maintenance import (
+    ArchivalConfig,
+    CondenseConfig,
+    ConsolidationConfig,
+    ConsolidationStrategyType,
+    DualModeConfig,
+)
+from memcore.maintenance.consolidation.condense import CondensingOp
+from memcore.maintenance.consolidation.selection import BYTES_PER_TOKEN, ChunkLimits, HighestRelevanceSelector, Member
+from memcore.maintenance.consolidation.strategy import CompositeConsolidationStrategy, ConsolidationOp
+from memcore.maintenance.consolidation.summary import ConcatenationOp
+from memcore.records import MemoryRecord
 
 #: Makes a strategy for one agent whose memories are given.
 Build = Callable[[WorkerBackend, Sequence[MemoryRecord]], Awaitable[CompositeConsolidationStrategy]]

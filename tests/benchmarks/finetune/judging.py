@@ -8,7 +8,7 @@ import numpy as np
 from benchmarks.retrieval.conversations import Conversation
 
 from memcore.finetune.encoder import Encoder
-from memcore.finetune.word_scores import WordScores
+from memcore.finetune.evaluate import WordScores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

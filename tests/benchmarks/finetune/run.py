@@ -23,21 +23,18 @@ from benchmarks.finetune.judging import Judged  # noqa: E402  # a script must fi
 from benchmarks.retrieval.conversations import FOLDER, Conversation, Turn, conversations  # noqa: E402
 from rich.console import Console  # noqa: E402
 
-from memcore.embedding.tokenizer import fold  # noqa: E402
+from memcore.embedding.bm25 import fold  # noqa: E402
 from memcore.errors import FineTuneDependencyError  # noqa: E402
-from memcore.finetune.checkpoint import load_checkpoint, read_manifest  # noqa: E402
-from memcore.finetune.dialogue import questions_before  # noqa: E402
+from memcore.finetune.checkpoint import STATIC, load_checkpoint, load_static, read_manifest  # noqa: E402
+from memcore.finetune.dataset import questions_before  # noqa: E402
+from memcore.finetune.documents import Passage, Triple, read_lines  # noqa: E402
 from memcore.finetune.encoder import Encoder, load_model, needed  # noqa: E402
 from memcore.finetune.evaluate import Lead, lead_of  # noqa: E402
 from memcore.finetune.generate import TRAINING_FILE, generate  # noqa: E402
-from memcore.finetune.lines import read_lines  # noqa: E402
 from memcore.finetune.mine import TRIPLES_FILE, mine  # noqa: E402
-from memcore.finetune.pair import Triple  # noqa: E402
-from memcore.finetune.passage import Passage  # noqa: E402
 from memcore.finetune.runner_config import GeneratingConfig, TrainingConfig  # noqa: E402
-from memcore.finetune.stage import FineTuneStage  # noqa: E402
-from memcore.finetune.static_model import STATIC, load_static  # noqa: E402
 from memcore.finetune.train import train  # noqa: E402
+from memcore.models.finetune import FineTuneStage  # noqa: E402
 
 #: What each kind is trained with; a table takes many pairs in the time in which a transformer takes few.
 PAIRS = {"transformer": 1_500, STATIC: 5_000}

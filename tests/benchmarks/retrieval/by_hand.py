@@ -12,8 +12,8 @@ import numpy as np
 from benchmarks.retrieval.quality import DEPTH
 from numpy.typing import NDArray
 
+from memcore.embedding.bm25 import Tokenizer
 from memcore.embedding.protocol import Embedder
-from memcore.embedding.tokenizer import Tokenizer
 
 #: BM25's constants and the candidates of each list, as the documentation names them.
 _K1, _B, _AVERAGE, _CANDIDATES = 0.5, 0.4, 64.0, 50

@@ -15,12 +15,12 @@ from benchmarks.texts import Texts, questions
 from qdrant_client.models import FieldCondition, Filter, MatchValue
 
 from memcore.backends.factory import mem0_place
-from memcore.backends.fresh import fresh_record
+from memcore.backends.inmemory import fresh_record
 from memcore.backends.mem0.sdk import close_mem0, open_mem0
 from memcore.backends.protocol import BatchBackend
 from memcore.clock import utc_now
 from memcore.embedding.protocol import Embedder
-from memcore.models import MemoryQuery
+from memcore.models.memory import MemoryQuery
 
 #: Memories written in one call while the collection is filled.
 _AT_ONCE = 1_024

@@ -13,16 +13,16 @@ from benchmarks.retrieval.conversations import Conversation
 from benchmarks.retrieval.quality import DEPTH
 
 from memcore.backends.factory import create_worker_backend
-from memcore.backends.fresh import fresh_record
+from memcore.backends.inmemory import fresh_record
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.protocol import MemoryBackend
 from memcore.client import MemoryClient
-from memcore.client.envelope import ImportRecord
-from memcore.config.fusion import FusionStrategy
+from memcore.client.envelopes import ImportRecord
 from memcore.config.policy import Policy
+from memcore.config.retrieval import FusionStrategy
 from memcore.embedding.protocol import Embedder
-from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
-from memcore.retrieval.rrf import fuse_ranked_lists
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.retrieval.ranking import fuse_ranked_lists
 
 #: A way to rank an agent's memories for a query.
 Method = Callable[[str, MemoryQuery], Coroutine[Any, Any, Sequence[MemoryEntry]]]

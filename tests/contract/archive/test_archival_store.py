@@ -3,12 +3,12 @@
 import asyncio
 
 import pytest
-from archival import DAWN, entry
+from support.archive_entries import DAWN, entry
 
-from memcore.archival_models import ArchivalEntry, ArchivalMode
 from memcore.errors import MemoryInputError
 from memcore.maintenance.archival_store import ArchivalStore
-from memcore.models import MemoryCategory, MemoryQuery
+from memcore.models.archival import ArchivalEntry, ArchivalMode
+from memcore.models.memory import MemoryCategory, MemoryQuery
 
 
 async def found(store: ArchivalStore, **query: object) -> list[str]:

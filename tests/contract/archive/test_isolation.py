@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from archival import entry
-from trespasses import calls_of
+from support.access_violations import calls_of
+from support.archive_entries import entry
 
-from memcore.archival_models import ArchivalEntry
 from memcore.maintenance.archival_store import ArchivalStore
-from memcore.models import MemoryQuery
+from memcore.models.archival import ArchivalEntry
+from memcore.models.memory import MemoryQuery
 
 WORDS = "the safe opens at seventeen past four"
 

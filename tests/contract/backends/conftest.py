@@ -5,17 +5,17 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from embedders import HashingEmbedder
-from ledgers import copied_urls, postgres_database
-from memories import StoppedClock
 from pydantic import SecretStr
-from servers import store_server
+from support.hashing_embedder import HashingEmbedder
+from support.ledger_records import copied_urls, postgres_database
+from support.memories import StoppedClock
+from support.store_servers import store_server
 
-from memcore.backends.composite.backend import CompositeBackend
+from memcore.backends.composite import CompositeBackend
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.place import Mem0Place
+from memcore.backends.mem0.config import Mem0Place
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ledger.migrate import migrate_history
 

@@ -3,12 +3,12 @@
 from datetime import timedelta
 
 import numpy as np
-from memories import DAWN, NOW, StoppedClock, new_agent, record, records
+from support.memories import DAWN, NOW, StoppedClock, new_agent, record, records
 
 from memcore.backends.factory import WorkerBackend
-from memcore.backends.record import Lineage, MemoryRecord, Vectors
-from memcore.embedding.sparse_vector import SparseVector
-from memcore.models import MemoryCategory, MemoryMetadata
+from memcore.embedding.vectors import SparseVector
+from memcore.models.memory import MemoryCategory, MemoryMetadata
+from memcore.records import Lineage, MemoryRecord, Vectors
 
 _LINEAGE = Lineage(session_id="s-1", project_id="p-1", task_id="t-1", summary_of=("one", "two"), depth=2)
 

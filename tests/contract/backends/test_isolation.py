@@ -4,23 +4,21 @@ from datetime import timedelta
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from memories import DAWN, NOW, new_agent, record
-from org_facts import GRACE, request
-from thorough import examples
-from trespasses import CALLS, PROTOCOLS, Trespass, calls_of, check
+from support.access_violations import CALLS, PROTOCOLS, Trespass, calls_of, check
+from support.memories import DAWN, NOW, new_agent, record
+from support.organization_facts import GRACE, request
+from support.thorough import examples
 
 from memcore.backends.factory import WorkerBackend
-from memcore.backends.facts import facts_of
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.history import History
-from memcore.backends.record import MemoryRecord
-from memcore.backends.shared import SharedKnowledgeStore
-from memcore.backends.where import Where
-from memcore.config.write_access import OrgFactCategory
-from memcore.ledger.engine import Database
-from memcore.ledger.org_log import OrgLog
-from memcore.models import MemoryCategory, MemoryQuery, MemoryStoreRequest
-from memcore.org.shown_fact import record_of
+from memcore.backends.protocol import SharedKnowledgeStore, facts_of
+from memcore.ledger.database import Database
+from memcore.ledger.organization.facts import OrgLog
+from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
+from memcore.models.organization import OrgFactCategory
+from memcore.org.search import record_of
+from memcore.records import MemoryRecord, Where
 
 #: The id of the one fact that the company knows.
 FACT = "safe"

@@ -3,11 +3,11 @@
 from datetime import timedelta
 
 import pytest
-from memories import DAWN, NOW, StoppedClock, new_agent, record, records
+from support.memories import DAWN, NOW, StoppedClock, new_agent, record, records
 
 from memcore.backends.factory import WorkerBackend
 from memcore.errors import MemoryInputError
-from memcore.models import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 
 
 async def test_what_is_stored_comes_back_as_it_was_given(backend: WorkerBackend) -> None:

@@ -6,14 +6,13 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from memories import DAWN, NOW, new_agent, record
-from scans import order, scanned
-from thorough import examples
+from support.full_scan import order, scanned
+from support.memories import DAWN, NOW, new_agent, record
+from support.thorough import examples
 
 from memcore.backends.factory import WorkerBackend
-from memcore.backends.record import Lineage, MemoryRecord
-from memcore.backends.where import Scope, Where
-from memcore.models import MemoryCategory, MemoryQuery
+from memcore.models.memory import MemoryCategory, MemoryQuery
+from memcore.records import Lineage, MemoryRecord, Scope, Where
 
 TAGS = ("red", "green", "blue")
 TIMES = st.integers(0, 4).map(lambda n: DAWN + timedelta(microseconds=n))

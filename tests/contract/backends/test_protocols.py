@@ -4,13 +4,13 @@ from collections.abc import Awaitable, Callable
 from itertools import product
 
 import pytest
-from memories import new_agent, record
+from support.memories import new_agent, record
 
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.protocol import BatchBackend, MemoryBackend, MemoryCapabilities
-from memcore.backends.where import Where
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.models import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.records import Where
 
 REQUEST = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="the door code changed")
 

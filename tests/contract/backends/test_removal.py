@@ -2,12 +2,11 @@
 
 from datetime import timedelta
 
-from memories import DAWN, new_agent, record, records
+from support.memories import DAWN, new_agent, record, records
 
 from memcore.backends.factory import WorkerBackend
-from memcore.backends.record import Lineage
-from memcore.backends.where import Where
-from memcore.models import MemoryCategory
+from memcore.models.memory import MemoryCategory
+from memcore.records import Lineage, Where
 
 
 async def test_what_is_claimed_can_be_read_and_removed_by_its_token(backend: WorkerBackend) -> None:

@@ -3,13 +3,13 @@
 from datetime import timedelta
 
 import pytest
-from memories import DAWN, new_agent, record, records
-from scans import order, scanned
+from support.full_scan import order, scanned
+from support.memories import DAWN, new_agent, record, records
 
 from memcore.backends.factory import WorkerBackend
-from memcore.backends.where import Where
 from memcore.errors import MemoryInputError
-from memcore.models import MemoryQuery
+from memcore.models.memory import MemoryQuery
+from memcore.records import Where
 
 
 @pytest.mark.parametrize("limit", [1, 7, 10, 256])

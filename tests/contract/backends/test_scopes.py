@@ -2,12 +2,11 @@
 
 from datetime import timedelta
 
-from memories import DAWN, new_agent, record
+from support.memories import DAWN, new_agent, record
 
 from memcore.backends.factory import WorkerBackend
-from memcore.backends.record import Lineage
-from memcore.backends.where import Where
-from memcore.models import MemoryCategory
+from memcore.models.memory import MemoryCategory
+from memcore.records import Lineage, Where
 
 #: More than one answer of a store may hold.
 MANY = 1_030

@@ -6,18 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checkpoints import static_checkpoint
-from embedders import HashingEmbedder
-from embedding_servers import embedding_server
+from support.checkpoint_files import static_checkpoint
+from support.embedding_server import embedding_server
+from support.hashing_embedder import HashingEmbedder
 
+from memcore.embedding.batching import MicroBatchedEmbedder
 from memcore.embedding.cache import CachedEmbedder
-from memcore.embedding.choice import EmbedderChoice
 from memcore.embedding.factory import EMBEDDER_NAMES, create_embedder
-from memcore.embedding.json_post import JsonPost
-from memcore.embedding.micro_batch import MicroBatchedEmbedder
-from memcore.embedding.minilm_files import MinilmFiles
-from memcore.embedding.openai_compatible import OpenAiCompatibleEmbedder
+from memcore.embedding.onnx import MinilmFiles
 from memcore.embedding.protocol import Embedder
+from memcore.embedding.remote import JsonPost, OpenAiCompatibleEmbedder
+from memcore.embedding.selection import EmbedderChoice
 from memcore.embedding.sentence_transformers import SentenceTransformersEmbedder
 
 

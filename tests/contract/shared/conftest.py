@@ -6,24 +6,23 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from embedders import HashingEmbedder
-from ledgers import copied_urls, postgres_database
-from memories import StoppedClock
-from publications import Sharing
 from pydantic import SecretStr
 from qdrant_client import QdrantClient
 from qdrant_client.models import Filter, FilterSelector
-from servers import store_server
+from support.hashing_embedder import HashingEmbedder
+from support.ledger_records import copied_urls, postgres_database
+from support.memories import StoppedClock
+from support.publications import Sharing
+from support.store_servers import store_server
 
-from memcore.backends.composite.backend import CompositeBackend
+from memcore.backends.composite import CompositeBackend
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.place import Mem0Place
+from memcore.backends.mem0.config import Mem0Place
 from memcore.embedding.bm25 import Bm25Encoder
-from memcore.ledger.engine import Database
-from memcore.ledger.ledger_tables import shared_heads, shared_log
+from memcore.ledger.database import Database, LedgerUrls
 from memcore.ledger.migrate import migrate, migrate_history
-from memcore.ledger.urls import LedgerUrls
+from memcore.ledger.tables import shared_heads, shared_log
 
 #: Names the Qdrant server to test against; the collection that is made there is dropped again.
 QDRANT_URL = "MEMTEND_TEST_QDRANT_URL"

@@ -7,11 +7,11 @@ import asyncio
 import os
 import sys
 
-from embedders import HashingEmbedder
-from publications import told
+from support.hashing_embedder import HashingEmbedder
+from support.publications import told
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.place import Mem0Place
+from memcore.backends.mem0.config import Mem0Place
 from memcore.embedding.bm25 import Bm25Encoder
 
 

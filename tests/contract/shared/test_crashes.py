@@ -5,16 +5,16 @@ from datetime import timedelta
 from itertools import count
 
 import pytest
-from faults import Crash, Faults
-from memories import StoppedClock
-from publications import told
-from shelving import put_on_shelf, shelf_of
+from support.collection_setup import put_on_shelf, shelf_of
+from support.fault_injection import Crash, Faults
+from support.memories import StoppedClock
+from support.publications import told
 
-from memcore.backends.events import BackendEvent
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.shared_knowledge import SharedKnowledge
+from memcore.backends.mem0.shared import SharedKnowledge
+from memcore.backends.protocol import BackendEvent
 from memcore.errors import MemoryStoreError
-from memcore.models import MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import MemoryMetadata, MemoryQuery, MemoryStoreRequest
 
 MakeBackend = Callable[[], Mem0Backend]
 

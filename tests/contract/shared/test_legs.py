@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from publications import told
+from support.publications import told
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.models import MemoryQuery
+from memcore.models.memory import MemoryQuery
 
 
 async def test_what_others_published_stands_in_lists_of_its_own(make_backend: Callable[[], Mem0Backend]) -> None:

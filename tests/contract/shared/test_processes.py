@@ -7,14 +7,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from publications import told
+from support.publications import told
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.place import Mem0Place
+from memcore.backends.mem0.config import Mem0Place
 from memcore.clock import utc_now
-from memcore.ledger.engine import Database
-from memcore.ledger.shared_log import SharedLog
-from memcore.models import MemoryQuery
+from memcore.ledger.database import Database
+from memcore.ledger.organization.shared_log import SharedLog
+from memcore.models.memory import MemoryQuery
 
 HERE = Path(__file__).parent
 

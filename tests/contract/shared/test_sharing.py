@@ -3,14 +3,14 @@
 from datetime import timedelta
 
 import pytest
-from memories import StoppedClock, record
-from publications import Sharing, told
+from support.memories import StoppedClock, record
+from support.publications import Sharing, told
 
 from memcore import ids
-from memcore.backends.shared import SharedKnowledgeStore
-from memcore.backends.where import Where
+from memcore.backends.protocol import SharedKnowledgeStore
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.models import MemoryCategory, MemoryMetadata, MemoryQuery
+from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery
+from memcore.records import Where
 
 ALL = MemoryQuery(limit=1000)
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from publications import Sharing, told
-from thorough import examples
+from support.publications import Sharing, told
+from support.thorough import examples
 
-from memcore.models import MemoryMetadata, MemoryQuery
+from memcore.models.memory import MemoryMetadata, MemoryQuery
 
 AGENTS = st.sampled_from(["ada", "bob", "eve"])
 STEPS = st.lists(st.tuples(st.sampled_from(["publish", "publish", "retract"]), AGENTS, st.integers(0, 3)), max_size=12)

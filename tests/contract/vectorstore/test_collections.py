@@ -6,7 +6,7 @@ import pytest
 from qdrant_client import QdrantClient
 from qdrant_client import models as m
 from qdrant_client.http.exceptions import UnexpectedResponse
-from servers import store_server
+from support.store_servers import store_server
 
 DENSE = m.VectorParams(size=2, distance=m.Distance.COSINE)
 SPARSE = {"bm25": m.SparseVectorParams(modifier=m.Modifier.IDF)}

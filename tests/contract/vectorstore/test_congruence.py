@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from qdrant_client import QdrantClient
 from qdrant_client import models as m
-from servers import store_server
-from thorough import sized
-from twins import Twins, same_ranking, same_records
+from support.reference_store import Twins, same_ranking, same_records
+from support.store_servers import store_server
+from support.thorough import sized
 
 
 @pytest.fixture(scope="module")

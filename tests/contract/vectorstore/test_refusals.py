@@ -10,7 +10,7 @@ import pytest
 from qdrant_client import QdrantClient
 from qdrant_client import models as m
 from qdrant_client.http.exceptions import UnexpectedResponse
-from servers import StoreAddress, store_server
+from support.store_servers import StoreAddress, store_server
 
 NAME = "refusals"
 

@@ -6,17 +6,17 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from embedders import HashingEmbedder
-from ledgers import StoppedClock, copied_urls
-from promotions import SkillWorld, Store
 from pydantic import SecretStr
 from qdrant_client import QdrantClient
 from qdrant_client.models import Filter, FilterSelector
-from servers import store_server
+from support.hashing_embedder import HashingEmbedder
+from support.ledger_records import StoppedClock, copied_urls
+from support.skill_publication import SkillWorld, Store
+from support.store_servers import store_server
 
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.place import Mem0Place
+from memcore.backends.mem0.config import Mem0Place
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.ledger.migrate import migrate_history

@@ -6,20 +6,15 @@ from datetime import timedelta
 from itertools import count
 
 import pytest
-from faults import Crash, Faults
-from ledgers import COMPANY, StoppedClock
-from proposals import ADA, BOB, Notebook, Teller, proposal, service_of
+from support.fault_injection import Crash, Faults
+from support.ledger_records import COMPANY, StoppedClock
+from support.proposals import ADA, BOB, Notebook, Teller, proposal, service_of
 
-from memcore.approval_models import ApprovalState
 from memcore.approvals.effects import ApprovalEffects
-from memcore.approvals.events import ApprovalEvent
-from memcore.errors import (
-    ApprovalClosedError,
-    MemoryCapabilityError,
-    MemoryConnectionError,
-    MemoryNotFoundError,
-)
+from memcore.approvals.service import ApprovalEvent
+from memcore.errors import ApprovalClosedError, MemoryCapabilityError, MemoryConnectionError, MemoryNotFoundError
 from memcore.ledger import Ledger
+from memcore.models.approval import ApprovalState
 
 
 async def test_a_proposal_is_told_once_and_its_text_to_nobody(ledger: Ledger, caplog: pytest.LogCaptureFixture) -> None:

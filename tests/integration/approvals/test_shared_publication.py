@@ -4,20 +4,18 @@ from datetime import timedelta
 from itertools import count
 
 import pytest
-from faults import Crash, Faults
-from ledgers import COMPANY, StoppedClock
-from proposals import ADA, BOB
+from support.fault_injection import Crash, Faults
+from support.ledger_records import COMPANY, StoppedClock
+from support.proposals import ADA, BOB
 
-from memcore.approval_models import ApprovalState, Proposal, Superseded, Word
-from memcore.approvals.effects import EffectRegistry
-from memcore.approvals.published_text import PUBLISHER
+from memcore.approvals.effects import PUBLISHER, EffectRegistry, SharedPublication, shared_proposal, superseded_by_id
 from memcore.approvals.service import ApprovalService
-from memcore.approvals.shared_publication import SharedPublication, shared_proposal, superseded_by_id
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.config.approvals import ApprovalsConfig
+from memcore.config.learning import ApprovalsConfig
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger import Ledger
-from memcore.models import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.models.approval import ApprovalState, Proposal, Superseded, Word
+from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 
 ALL = MemoryQuery(limit=1000)
 

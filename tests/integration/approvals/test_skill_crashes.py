@@ -3,12 +3,12 @@
 from itertools import count
 
 import pytest
-from faults import Crash, Faults
-from ledgers import COMPANY
-from promotions import SkillWorld
-from proposals import ADA, BOB
+from support.fault_injection import Crash, Faults
+from support.ledger_records import COMPANY
+from support.proposals import ADA, BOB
+from support.skill_publication import SkillWorld
 
-from memcore.approval_models import ApprovalState
+from memcore.models.approval import ApprovalState
 
 #: Every call that writes must be among those at which a process died.
 WRITES = {

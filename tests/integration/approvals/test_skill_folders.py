@@ -4,16 +4,16 @@ import logging
 from pathlib import Path
 
 import pytest
-from ledgers import COMPANY, StoppedClock
-from promotions import SkillWorld
-from proposals import ADA, BOB
+from support.ledger_records import COMPANY, StoppedClock
+from support.proposals import ADA, BOB
+from support.skill_publication import SkillWorld
 
-from memcore.approvals.factory import create_approvals
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.ledger import Ledger, LedgerUrls
-from memcore.procedural.events import ProceduralEvent
+from memcore.procedural.records import ProceduralEvent
+from memcore.skills.approval_setup import create_approvals
 
 
 async def test_an_installation_writes_its_skills_into_its_data_folder(

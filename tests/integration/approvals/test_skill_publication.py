@@ -5,23 +5,22 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from ledgers import COMPANY, StoppedClock
-from lessons import lesson
-from promotions import SkillWorld
-from proposals import ADA, BOB
+from support.ledger_records import COMPANY, StoppedClock
+from support.lessons import lesson
+from support.proposals import ADA, BOB
+from support.skill_publication import SkillWorld
 
-from memcore.approval_models import ApprovalState, Superseded
-from memcore.approvals.published_text import PUBLISHER
+from memcore.approvals.effects import PUBLISHER
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.errors import ApprovalClosedError, MemoryInputError, MemoryNotFoundError, SkillLimitError
 from memcore.ledger import Ledger
-from memcore.ledger.skill import SkillState
-from memcore.models import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
-from memcore.procedural.lesson_text import LessonText
-from memcore.procedural.sections import written
+from memcore.ledger.learning.skills import SkillState
+from memcore.models.approval import ApprovalState, Superseded
+from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.procedural.records import LessonText, written
 from memcore.retrieval.context import ContextInjectionStrategy
-from memcore.skills.promotion import promotion, superseded_skill
+from memcore.skills.publication import promotion, superseded_skill
 
 
 async def test_an_approved_skill_is_found_by_every_agent_and_kept_as_a_row(world: SkillWorld) -> None:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from memories import StoppedClock
 from pydantic import SecretStr
-from servers import StoreAddress, store_server
+from support.memories import StoppedClock
+from support.store_servers import StoreAddress, store_server
 
-from memcore.backends.mem0.place import Mem0Place
+from memcore.backends.mem0.config import Mem0Place
 from memcore.ledger.migrate import migrate_history
 
 

@@ -4,14 +4,14 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from embedders import HashingEmbedder
-from memories import new_agent, record
 from qdrant_client.models import Distance, VectorParams
-from servers import StoreAddress, start_store, stop, store_server
+from support.hashing_embedder import HashingEmbedder
+from support.memories import new_agent, record
+from support.store_servers import StoreAddress, start_store, stop, store_server
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.collection import INDEXES
-from memcore.backends.mem0.place import Mem0Place
+from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.schema import INDEXES
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.errors import MemoryConfigError, MemoryConnectionError
 

@@ -4,18 +4,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from embedders import HashingEmbedder
-from items import item
-from ledgers import copied_urls
-from servers import StoreAddress
+from support.hashing_embedder import HashingEmbedder
+from support.ledger_records import copied_urls
+from support.store_items import item
+from support.store_servers import StoreAddress
 
 from memcore.backends.factory import WorkerBackend, create_engine_backend
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
-from memcore.intake import Intake
+from memcore.ingest import Intake
 from memcore.ledger import Ledger
 from memcore.ledger.migrate import migrate_history
-from memcore.models import ConsolidationInterval, MemoryLevel
+from memcore.models.memory import ConsolidationInterval, MemoryLevel
 
 COMPOSITE = {"backend": "composite", "composite": {"routes": {"n": "mem0"}, "default": "inmemory"}}
 

@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from embedders import HashingEmbedder
-from ledgers import postgres_database
-from memories import DAWN, NOW, StoppedClock, new_agent, record, records
-from shelving import shelf_of
 from sqlalchemy import create_engine, text
+from support.collection_setup import shelf_of
+from support.hashing_embedder import HashingEmbedder
+from support.ledger_records import postgres_database
+from support.memories import DAWN, NOW, StoppedClock, new_agent, record, records
 
 from memcore.backends.mem0 import history as history_module
 from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.mem0.config import Mem0Place
 from memcore.backends.mem0.history import History
-from memcore.backends.mem0.place import Mem0Place
-from memcore.backends.where import Where
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ledger import LedgerUrls
-from memcore.ledger.insert import add_new
+from memcore.ledger.database import add_new
 from memcore.ledger.migrate import migrate, migrate_history
-from memcore.models import MemoryEntry
+from memcore.models.memory import MemoryEntry
+from memcore.records import Where
 
 SECRET = "the vault combination is 17 4 33"
 

@@ -5,16 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from embedders import HashingEmbedder
-from memories import NOW, StoppedClock, new_agent, record
+from support.hashing_embedder import HashingEmbedder
+from support.memories import NOW, StoppedClock, new_agent, record
 
-from memcore.backends.fusion import weighted_legs
-from memcore.backends.legs import Hit, HybridBackend, Legs
+from memcore.backends.fusion import Hit, HybridBackend, Legs, weighted_legs
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.place import Mem0Place
+from memcore.backends.mem0.config import Mem0Place
 from memcore.backends.mem0.search import SearchPlan
 from memcore.embedding.bm25 import Bm25Encoder
-from memcore.models import MemoryCategory, MemoryQuery
+from memcore.models.memory import MemoryCategory, MemoryQuery
 
 EMBEDDER = HashingEmbedder(dims=16)
 

@@ -5,16 +5,15 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from memories import DAWN, StoppedClock, new_agent, record
 from numpy.typing import NDArray
+from support.memories import DAWN, StoppedClock, new_agent, record
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.place import Mem0Place
+from memcore.backends.mem0.config import Mem0Place
 from memcore.backends.mem0.search import SearchPlan
-from memcore.embedding.bm25 import Bm25Encoder
+from memcore.embedding.bm25 import Bm25Encoder, Tokenizer
 from memcore.embedding.protocol import EmbedderKind
-from memcore.embedding.tokenizer import Tokenizer
-from memcore.models import MemoryCategory, MemoryEntry, MemoryQuery
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery
 
 DAY = timedelta(days=1)
 

@@ -4,17 +4,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from embedders import HashingEmbedder
-from memories import DAWN, StoppedClock, new_agent, record
-from servers import StoreAddress
+from support.hashing_embedder import HashingEmbedder
+from support.memories import DAWN, StoppedClock, new_agent, record
+from support.store_servers import StoreAddress
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.place import Mem0Place
+from memcore.backends.mem0.config import Mem0Place
 from memcore.backends.mem0.sdk import close_mem0, open_mem0
-from memcore.backends.where import Where
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import MemoryCapabilityError, MemoryConfigError
-from memcore.models import MemoryCategory, MemoryMetadata, MemoryQuery
+from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery
+from memcore.records import Where
 
 
 def made(place: Mem0Place, clock: StoppedClock) -> Mem0Backend:

@@ -4,18 +4,18 @@ import socket
 from pathlib import Path
 
 import pytest
-from embedders import HashingEmbedder
-from memories import new_agent, record
 from pydantic import SecretStr
-from servers import start_store, stop
+from support.hashing_embedder import HashingEmbedder
+from support.memories import new_agent, record
+from support.store_servers import start_store, stop
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.place import Mem0Place
-from memcore.backends.where import Where
+from memcore.backends.mem0.config import Mem0Place
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryStoreError
 from memcore.ledger.migrate import migrate_history
-from memcore.models import MemoryQuery
+from memcore.models.memory import MemoryQuery
+from memcore.records import Where
 
 SECRET = "the vault combination is 17 4 33"
 

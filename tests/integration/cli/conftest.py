@@ -3,8 +3,8 @@
 from collections.abc import Generator
 
 import pytest
-from commands import CommandLine
-from stacks import StackAddress, running_stack
+from support.command_line import CommandLine
+from support.running_stack import StackAddress, running_stack
 
 
 @pytest.fixture(scope="package")

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lessons import CANARY
-from traces import trajectory
+from support.execution_traces import trajectory
+from support.lessons import CANARY
 from typer.testing import CliRunner, Result
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.jobs.skill_payloads import AppliedPayload
+from memcore.jobs.payloads import AppliedPayload
 from memcore.ledger import AgentSpec, Ledger, LedgerUrls
 from ops.cli.main import build
 

@@ -1,5 +1,5 @@
-from commands import CommandLine
-from memories import new_agent
+from support.command_line import CommandLine
+from support.memories import new_agent
 
 
 def test_an_agent_is_added_changed_and_listed(memtend: CommandLine) -> None:

@@ -3,13 +3,13 @@
 import subprocess
 
 import pytest
-from commands import CommandLine
-from listeners import listening
-from memories import new_agent
-from stacks import MEMTEND, StackAddress, clean_environ, wait_until
+from support.command_line import CommandLine
+from support.memories import new_agent
+from support.running_stack import MEMTEND, StackAddress, clean_environ, wait_until
+from support.webhook_server import listening
 
-from memcore.approval_models import ApprovalState, Word
 from memcore.ledger import Ledger
+from memcore.models.approval import ApprovalState, Word
 
 
 def found(memtend: CommandLine, word: str) -> list[str]:

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from commands import CommandLine
-from ledgers import make_record
-from memories import new_agent
-from stacks import StackAddress
+from support.command_line import CommandLine
+from support.ledger_records import make_record
+from support.memories import new_agent
+from support.running_stack import StackAddress
 
-from memcore.archival_models import ArchivalMode
-from memcore.backends.record import MemoryRecord
 from memcore.ledger import Ledger
+from memcore.models.archival import ArchivalMode
+from memcore.records import MemoryRecord
 
 
 @pytest.fixture

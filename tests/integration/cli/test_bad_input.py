@@ -5,10 +5,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from commands import Answer, CommandLine
-from holdings import history_events, jobs_waiting, memory_ids
-from memories import new_agent
-from stacks import MEMTEND, StackAddress, clean_environ
+from support.command_line import Answer, CommandLine
+from support.memories import new_agent
+from support.running_stack import MEMTEND, StackAddress, clean_environ
+from support.stored import history_events, jobs_waiting, memory_ids
 
 #: More than any limit allows, in bytes.
 TEN_MB = 10_000_000

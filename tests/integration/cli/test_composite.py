@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from memcore.config.settings import Settings
-from ops.cli.finding import Look, safely
+from ops.cli.console import Look, safely
 from ops.cli.main import build
-from ops.cli.server_looks import store
+from ops.cli.running.health_checks import store
 
 POLICY = """
 memory:

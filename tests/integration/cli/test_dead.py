@@ -3,20 +3,19 @@
 from collections.abc import Iterator
 
 import pytest
-from commands import CommandLine
-from memories import new_agent
 from redis import Redis
-from stacks import StackAddress, wait_until
+from support.command_line import CommandLine
+from support.memories import new_agent
+from support.running_stack import StackAddress, wait_until
 
 from memcore import ids
 from memcore.client import JobState, MemoryClient
-from memcore.client.envelope import pack, seal
+from memcore.client.envelopes import pack, seal
 from memcore.clock import utc_now
-from memcore.jobs.names import TaskName
-from memcore.jobs.queues import Queue
+from memcore.jobs.queues import Queue, TaskName
 from memcore.ledger import Ledger
 from memcore.ledger.dead_letters import UNREADABLE, NewDeadLetter
-from memcore.models import MemoryCategory, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 
 #: A word that no command may print unless it is asked to.
 WORD = "xylophonequartz"

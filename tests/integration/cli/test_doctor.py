@@ -11,19 +11,19 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from brokers import valkey_server
-from commands import Answer, CommandLine
-from ledgers import COMPANY, copied_urls
-from stacks import StackAddress, wait_until
+from support.command_line import Answer, CommandLine
+from support.ledger_records import COMPANY, copied_urls
+from support.running_stack import StackAddress, wait_until
+from support.valkey_servers import valkey_server
 
 from memcore.config.settings import Settings
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.migrate import migrate_history
-from memcore.ledger.run import NewRun, RunState
-from ops.cli.doctor import LOOKS
-from ops.cli.finding import Finding, Look, take_all
-from ops.cli.server_looks import broker
+from memcore.ledger.runs import NewRun, RunState
+from ops.cli.console import Finding, Look, take_all
+from ops.cli.running.doctor import LOOKS
+from ops.cli.running.health_checks import broker
 
 #: Seconds that the doctor may take here: tests share their machine, and a look that hangs would take ten.
 SOON = 9.0

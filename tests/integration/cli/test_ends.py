@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from commands import CommandLine
-from memories import new_agent
-from stacks import StackAddress, wait_until
+from support.command_line import CommandLine
+from support.memories import new_agent
+from support.running_stack import StackAddress, wait_until
 
 from memcore import AsyncMemoryClient, MemoryCategory, MemoryClient, MemoryStoreRequest, Scope
 from memcore.client import JobState

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands import CommandLine
+from support.command_line import CommandLine
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from commands import CommandLine
-from registered import DIMS, WEIGHT, registered
-from stacks import running_stack
+from support.command_line import CommandLine
+from support.registered_checkpoints import DIMS, WEIGHT, registered
+from support.running_stack import running_stack
 
 from memcore.finetune.run_folder import RUNS
 from memcore.ledger import Ledger
-from ops.cli.finetune_service import TYPED
+from ops.cli.session import TYPED
 
 pytestmark = pytest.mark.timeout(600)
 

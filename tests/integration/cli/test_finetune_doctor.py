@@ -6,13 +6,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from docker_engines import stub_engine
-from ledgers import COMPANY
+from support.docker_engine_stub import stub_engine
+from support.ledger_records import COMPANY
 
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
 from memcore.ledger import Ledger, LedgerUrls
-from ops.cli.finetune_look import finetune, stage_containers
+from ops.cli.running.health_checks import finetune, stage_containers
 
 
 def _before(past: timedelta) -> datetime:

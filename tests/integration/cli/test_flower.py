@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from flower.urls import handlers
-from stacks import StackAddress
+from support.running_stack import StackAddress
 
 #: What anybody may see: that it is there, its style sheets, and that a page is not.
 OPEN = {"/healthcheck", "/login/?", "/logout", "/static/(.*)", ".*"}

@@ -8,26 +8,25 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from commands import CommandLine
-from frozen import key_paths, require_frozen
-from ledgers import make_record
-from lessons import lesson
-from memories import new_agent
-from registered import registered
-from stacks import StackAddress
-from traces import trajectory
+from support.command_line import CommandLine
+from support.execution_traces import trajectory
+from support.frozen import key_paths, require_frozen
+from support.ledger_records import make_record
+from support.lessons import lesson
+from support.memories import new_agent
+from support.registered_checkpoints import registered
+from support.running_stack import StackAddress
 
 from memcore import ids
-from memcore.archival_models import ArchivalMode
 from memcore.clock import utc_now
-from memcore.config.approvals import ApprovalsConfig
+from memcore.config.learning import ApprovalsConfig
 from memcore.finetune.run_folder import RUNS
-from memcore.jobs.names import TaskName
-from memcore.jobs.queues import Queue
+from memcore.jobs.queues import Queue, TaskName
 from memcore.ledger import Ledger
 from memcore.ledger.dead_letters import NewDeadLetter
-from memcore.ledger.model_call import CallState, Caps, NewCall, Spent
-from memcore.skills.promotion import ORG_PROMOTION, promotion
+from memcore.ledger.llm_usage import CallState, Caps, NewCall, Spent
+from memcore.models.archival import ArchivalMode
+from memcore.skills.publication import ORG_PROMOTION, promotion
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -8,20 +8,20 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from commands import CommandLine
-from memories import NOW, new_agent, record
-from repository import ROOT
-from stacks import StackAddress
+from support.command_line import CommandLine
+from support.memories import NOW, new_agent, record
+from support.repository import ROOT
+from support.running_stack import StackAddress
 
 from memcore import ids
 from memcore.backends.factory import create_worker_backend
 from memcore.clock import utc_now
 from memcore.config.policy import Policy
-from memcore.frozen import escaped
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.run import NewRun
-from memcore.models import ConsolidationInterval
+from memcore.ledger.runs import NewRun
+from memcore.models.base import escaped
+from memcore.models.memory import ConsolidationInterval
 
 #: Clears the screen, begins a line that looks like another fact, turns the direction of writing; DEL and C1 too.
 HOSTILE = "x\x1b[2J\nstate  approved\x7f\x9b31m\u202egnp\u2028z"

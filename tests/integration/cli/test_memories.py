@@ -1,8 +1,8 @@
-from commands import CommandLine
-from memories import new_agent
+from support.command_line import CommandLine
+from support.memories import new_agent
 
-from memcore.config.consolidation import ConsolidationConfig
-from memcore.models import MemoryCategory
+from memcore.config.maintenance import ConsolidationConfig
+from memcore.models.memory import MemoryCategory
 
 
 def test_a_stored_memory_is_found_by_its_words(memtend: CommandLine) -> None:

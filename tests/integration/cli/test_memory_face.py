@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from memories import new_agent
-from stacks import StackAddress
-from traces import trace
+from support.execution_traces import trace
+from support.memories import new_agent
+from support.running_stack import StackAddress
 
 from memcore import AsyncMemory, Memory
 

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from commands import CommandLine
-from memories import new_agent
-from stacks import wait_until
+from support.command_line import CommandLine
+from support.memories import new_agent
+from support.running_stack import wait_until
 
 #: Long before any retention ends; the tests' agents keep working memories for one day.
 OLD = (datetime.now(UTC) - timedelta(days=300)).isoformat()

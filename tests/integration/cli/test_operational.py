@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from commands import CommandLine
-from ledgers import copied_urls
+from support.command_line import CommandLine
+from support.ledger_records import copied_urls
 
 from memcore.config.settings import Settings
-from memcore.ledger.engine import sqlite_url
+from memcore.ledger.database import sqlite_url
 from memcore.ledger.migrate import migrate_history
 from memcore.operational import sentence_of
 from ops.cli import main as entry

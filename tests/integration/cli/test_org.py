@@ -3,8 +3,8 @@
 import uuid
 from datetime import UTC, datetime
 
-from commands import CommandLine
-from stacks import wait_until
+from support.command_line import CommandLine
+from support.running_stack import wait_until
 
 
 def word() -> str:

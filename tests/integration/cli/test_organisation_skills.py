@@ -2,16 +2,16 @@
 
 from typing import Any, get_args
 
-from commands import CommandLine
-from lessons import lesson
-from memories import new_agent
-from stacks import StackAddress, wait_until
+from support.command_line import CommandLine
+from support.lessons import lesson
+from support.memories import new_agent
+from support.running_stack import StackAddress, wait_until
 
 from memcore import ids
 from memcore.client import MemoryClient
-from memcore.config.approvals import ApprovalsConfig
-from memcore.jobs.skill_payloads import ApplicationOutcome
-from memcore.skills.promotion import ORG_PROMOTION, promotion, superseded_skill
+from memcore.config.learning import ApprovalsConfig
+from memcore.jobs.payloads import ApplicationOutcome
+from memcore.skills.publication import ORG_PROMOTION, promotion, superseded_skill
 from ops.cli.session import ledger_of
 
 #: It must not reach a terminal as it is.

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from commands import CommandLine
-from stacks import running_stack
+from support.command_line import CommandLine
+from support.running_stack import running_stack
 
 pytestmark = pytest.mark.timeout(600)
 

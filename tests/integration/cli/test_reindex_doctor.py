@@ -6,16 +6,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from registered import registered
-from served import served
+from support.active_collections import served
+from support.registered_checkpoints import registered
 
 from memcore.config.settings import Settings
 from memcore.embedding.factory import create_embedder
 from memcore.errors import MemoryConfigError
-from memcore.finetune.checkpoint_files import choice_of
+from memcore.finetune.checkpoint import choice_of
 from memcore.ledger import Ledger, LedgerUrls
-from memcore.ledger.reindex import ReindexKind
-from ops.cli.reindex_look import embedder, reindex
+from memcore.ledger.embedders.reindexes import ReindexKind
+from ops.cli.running.health_checks import embedder, reindex
 
 #: The name of the embedder that is configured where nothing is said.
 CONFIGURED = "wordllama-256-tempered"

@@ -1,7 +1,7 @@
 from typing import Any
 
-from commands import CommandLine
-from memories import new_agent
+from support.command_line import CommandLine
+from support.memories import new_agent
 
 
 def test_what_one_agent_publishes_is_found_listed_and_retracted(memtend: CommandLine) -> None:

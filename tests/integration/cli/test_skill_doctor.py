@@ -8,8 +8,8 @@ import pytest
 
 from memcore.config.settings import Settings
 from memcore.ledger import Ledger, LedgerUrls
-from ops.cli.finding import Finding
-from ops.cli.skill_cycles import skill_evolver
+from ops.cli.console import Finding
+from ops.cli.memory.skills import skill_evolver
 
 NOW = datetime.now(UTC)
 HOUR = timedelta(hours=1)

@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime, timedelta
 
-from commands import CommandLine
-from stacks import StackAddress, wait_until
+from support.command_line import CommandLine
+from support.running_stack import StackAddress, wait_until
 
-from memcore.ledger.skill_cycle import Cycle
+from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.skills.report import Conflict, EvolverReport
 from ops.cli.session import ledger_of
 

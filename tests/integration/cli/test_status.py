@@ -2,9 +2,9 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import CommandLine
-from memories import new_agent
-from stacks import StackAddress, wait_until
+from support.command_line import CommandLine
+from support.memories import new_agent
+from support.running_stack import StackAddress, wait_until
 
 from memcore.jobs.queues import Queue
 

@@ -1,8 +1,8 @@
 import json
 from pathlib import Path
 
-from commands import CommandLine
-from memories import new_agent
+from support.command_line import CommandLine
+from support.memories import new_agent
 
 
 def lines_of(agent: str) -> list[dict[str, object]]:

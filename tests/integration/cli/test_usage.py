@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from language_models import StubLLM, stub_llm
+from support.stub_llm_process import StubLLM, stub_llm
 from typer.testing import CliRunner, Result
 
 from memcore.config.settings import Settings
 from memcore.errors import MemoryInputError
 from memcore.ledger import Ledger, LedgerUrls
-from memcore.ledger.model_call import CallState, Caps, NewCall, Spent
+from memcore.ledger.llm_usage import CallState, Caps, NewCall, Spent
 from ops.cli.main import build
-from ops.cli.model_looks import language_model, model_budget
+from ops.cli.running.health_checks import language_model, model_budget
 
 Configure = Callable[..., Settings]
 NOW = datetime.now(UTC)

@@ -5,8 +5,8 @@ import uuid
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from commands import CommandLine
-from memories import new_agent
+from support.command_line import CommandLine
+from support.memories import new_agent
 
 #: Old enough to be merged, and young enough to be kept by the rule that ``add`` sets.
 OLD = datetime.now(UTC) - timedelta(days=60)

@@ -1,12 +1,12 @@
 from pathlib import Path
 
 import pytest
-from commands import CommandLine
-from memories import new_agent
-from stacks import StackAddress
+from support.command_line import CommandLine
+from support.memories import new_agent
+from support.running_stack import StackAddress
 
 from memcore.client import MemoryClient
-from memcore.wiki.place_name import place_name
+from memcore.wiki.folders import place_name
 from ops.cli.session import ledger_of
 
 

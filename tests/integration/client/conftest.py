@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from brokers import BrokerAddress, valkey_server
+from support.valkey_servers import BrokerAddress, valkey_server
 
 
 @pytest.fixture

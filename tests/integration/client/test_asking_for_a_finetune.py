@@ -5,13 +5,13 @@ import json
 from typing import Any
 
 import pytest
-from brokers import BrokerAddress
+from support.valkey_servers import BrokerAddress
 
 from memcore.client import AsyncMemoryClient, MemoryClient
 from memcore.errors import MemoryInputError
-from memcore.finetune.plan import FineTunePlan
-from memcore.jobs.finetune_payload import FineTunePayload
+from memcore.jobs.payloads import FineTunePayload
 from memcore.jobs.queues import Queue
+from memcore.models.finetune import FineTunePlan
 
 PLAN = FineTunePlan(source_dir="/srv/docs", epochs=2)
 

@@ -4,13 +4,13 @@ import base64
 import json
 
 import pytest
-from brokers import BrokerAddress
-from memories import NOW, StoppedClock
-from traces import trace
+from support.execution_traces import trace
+from support.memories import NOW, StoppedClock
+from support.valkey_servers import BrokerAddress
 
 from memcore.client import AsyncMemoryClient, MemoryClient, Scope
 from memcore.errors import MemoryInputError
-from memcore.jobs.distill_payload import DistillPayload
+from memcore.jobs.payloads import DistillPayload
 from memcore.jobs.queues import Queue
 
 

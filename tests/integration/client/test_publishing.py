@@ -8,19 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from brokers import BrokerAddress, valkey_server
 from celery import Celery
+from support.valkey_servers import BrokerAddress, valkey_server
 
 from memcore import ids
 from memcore.client import AsyncMemoryClient, JobState, MemoryClient
-from memcore.client.outlet import CHUNK_JOBS, Outlet
-from memcore.client.posting import Posting
+from memcore.client.envelopes import Posting
+from memcore.client.publisher import CHUNK_JOBS, Outlet
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryQueueFullError
-from memcore.jobs.names import TaskName
-from memcore.jobs.payloads import MAX_STORE_ITEMS, MaintenancePayload, StorePayload
-from memcore.jobs.queues import Queue
-from memcore.jobs.skill_payloads import EvolvePayload
-from memcore.models import MemoryCategory, MemoryStoreRequest
+from memcore.jobs.payloads import MAX_STORE_ITEMS, EvolvePayload, MaintenancePayload, StorePayload
+from memcore.jobs.queues import Queue, TaskName
+from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from workers import transport
 
 #: Everything that JSON, base64 or a careless template could break.

@@ -5,12 +5,12 @@ import json
 from typing import Any
 
 import pytest
-from brokers import BrokerAddress
-from memories import NOW, StoppedClock
+from support.memories import NOW, StoppedClock
+from support.valkey_servers import BrokerAddress
 
 from memcore.client import AsyncMemoryClient, MemoryClient
 from memcore.errors import MemoryInputError
-from memcore.jobs.experience_payload import ExperiencePayload
+from memcore.jobs.payloads import ExperiencePayload
 from memcore.jobs.queues import Queue
 
 

@@ -1,6 +1,6 @@
 """Every key of every configuration model changes what can be seen, or is known to change nothing and says so when set.
 
-How a new key is added stands at the top of tests/effects.py.
+How a new key is added stands at the top of tests/support/config_effects.py.
 """
 
 import ast
@@ -10,21 +10,21 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-import effects_of_learning
-import effects_of_nights
-import effects_of_retrieval
-import effects_of_settings
 import pytest
-from effects import Effect, Place, policy_of, read
-from effects_of_settings import Change
-from ledgers import copied_urls
-from night_world import SHARED_MEMORY
-from repository import ROOT
+from support import config_effects_learning as effects_of_learning
+from support import config_effects_maintenance as effects_of_nights
+from support import config_effects_retrieval as effects_of_retrieval
+from support import config_effects_settings as effects_of_settings
+from support.config_effects import Effect, Place, policy_of, read
+from support.config_effects_settings import Change
+from support.ledger_records import copied_urls
+from support.maintenance_fixture import SHARED_MEMORY
+from support.repository import ROOT
 
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
-from memcore.frozen import Frozen
+from memcore.models.base import Frozen
 
 #: How the keys of a policy show.
 EFFECTS: dict[str, Effect] = {
@@ -102,8 +102,8 @@ def test_every_key_is_proved_or_known_to_change_nothing() -> None:
     keys = {key for key, annotation in walk(Policy) if not _has_one_value(annotation)}
     tables = (EFFECTS, INERT, REFUSED, SHOWN_ELSEWHERE)
     told = [key for table in tables for key in table]
-    assert sorted(told) == sorted(keys), "see the top of tests/effects.py"
-    assert sorted(CHANGES) == sorted(Settings.model_fields), "see the top of tests/effects_of_settings.py"
+    assert sorted(told) == sorted(keys), "see the top of tests/support/config_effects.py"
+    assert sorted(CHANGES) == sorted(Settings.model_fields), "see the top of tests/support/config_effects_settings.py"
 
 
 def test_the_walk_goes_into_whatever_holds_a_model() -> None:

@@ -5,21 +5,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from faults import Crash, Faults
-from ledgers import COMPANY, copied_urls
-from memories import NOW
-from traces import trace
+from support.execution_traces import trace
+from support.fault_injection import Crash, Faults
+from support.ledger_records import COMPANY, copied_urls
+from support.memories import NOW
 
 from memcore import ids
 from memcore.backends.inmemory import InMemoryBackend
-from memcore.backends.where import Where
-from memcore.distillation.capture import Capture
-from memcore.intake import Intake, Written
-from memcore.jobs.distill_payload import DistillPayload
+from memcore.distillation import Capture
+from memcore.ingest import Intake, Written
 from memcore.jobs.outcomes import Done
-from memcore.jobs.payloads import StoreItem
+from memcore.jobs.payloads import DistillPayload, StoreItem
 from memcore.ledger.ledger import Ledger
-from memcore.models import ConsolidationInterval, MemoryLevel
+from memcore.models.memory import ConsolidationInterval, MemoryLevel
+from memcore.records import Where
 
 TRACE_ID = ids.trace_id(company=COMPANY, agent_id="ada", trace="{}")
 

@@ -7,9 +7,9 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from commands import CommandLine
-from repository import ROOT
-from stacks import clean_environ, running_stack
+from support.command_line import CommandLine
+from support.repository import ROOT
+from support.running_stack import clean_environ, running_stack
 
 EXAMPLES = ROOT / "examples"
 

@@ -3,9 +3,9 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from ledgers import copied_urls
-from libraries import Library
-from night_world import SHARED_MEMORY
+from support.ledger_records import copied_urls
+from support.maintenance_fixture import SHARED_MEMORY
+from support.wiki_fixture import Library
 
 
 @pytest.fixture

@@ -5,20 +5,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from experiences import experience
-from faults import Crash, Faults
-from ledgers import copied_urls
-from libraries import COMPANY, Library
-from memories import NOW
-from tutors import Tutor
+from support.experiences import experience
+from support.fake_teacher import Tutor
+from support.fault_injection import Crash, Faults
+from support.ledger_records import copied_urls
+from support.memories import NOW
+from support.wiki_fixture import COMPANY, Library
 
-from memcore.backends.where import Where
-from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.maintenance import ConsolidationConfig
 from memcore.experience.service import CompressionService
 from memcore.jobs.outcomes import Done
 from memcore.ledger import ExperienceCounts
-from memcore.llm.held_question import QUESTION_LEASE
-from memcore.models import MemoryLevel
+from memcore.llm.answer_cache import QUESTION_LEASE
+from memcore.models.memory import MemoryLevel
+from memcore.records import Where
 
 POLICY = ConsolidationConfig.model_validate({"experience_compressor": {"enabled": True}})
 

@@ -5,16 +5,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from experiences import experience
-from ledgers import make_booking
-from libraries import COMPANY, Library
-from memories import NOW
-from tutors import LESSON, Tutor
+from support.experiences import experience
+from support.fake_teacher import LESSON, Tutor
+from support.ledger_records import make_booking
+from support.memories import NOW
+from support.wiki_fixture import COMPANY, Library
 
 from memcore import ids
-from memcore.backends.record import MemoryRecord
-from memcore.backends.where import Where
-from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.maintenance import ConsolidationConfig
 from memcore.errors import (
     BudgetExceededError,
     MemoryStoreError,
@@ -22,13 +20,12 @@ from memcore.errors import (
     ProviderUnavailableError,
     RetryExhaustedError,
 )
-from memcore.experience.after_night import wants_compression
-from memcore.experience.compressed_record import experience_of
-from memcore.experience.llm_compressor import PURPOSE
-from memcore.experience.service import AT_A_TIME, MAX_IN_A_ROW, SLICE, CompressionService
+from memcore.experience.compressor import PURPOSE, experience_of
+from memcore.experience.service import AT_A_TIME, MAX_IN_A_ROW, SLICE, CompressionService, wants_compression
 from memcore.jobs.outcomes import Done, Outcome, Skipped, Snooze
 from memcore.ledger import AgentSpec, ExperienceCounts
-from memcore.models import MemoryCategory, MemoryLevel, MemoryQuery
+from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryQuery
+from memcore.records import MemoryRecord, Where
 
 LONG = "The import of the night failed at row 4711 with ENOSPC, as it had the week before. " * 20
 

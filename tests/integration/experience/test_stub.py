@@ -4,21 +4,21 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 
 import pytest
-from experiences import experience
-from language_models import StubLLM, stub_llm
-from libraries import COMPANY, Library
+from support.experiences import experience
+from support.stub_llm_process import StubLLM, stub_llm
+from support.wiki_fixture import COMPANY, Library
 
-from memcore.backends.where import Where
-from memcore.config.budgets import BudgetsConfig
-from memcore.config.consolidation import ConsolidationConfig
-from memcore.experience.compressed_record import experience_of
+from examples.stub_llm.fault import Fault, Scripted
+from memcore.config.llm import BudgetsConfig
+from memcore.config.maintenance import ConsolidationConfig
+from memcore.experience.compressor import experience_of
 from memcore.experience.service import CompressionService
 from memcore.jobs.outcomes import Done, Outcome, Snooze
-from memcore.llm.accounted import AccountedModel
+from memcore.llm.accounting import AccountedModel
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
-from memcore.llm.retrying import Retrying
-from memcore.models import MemoryLevel
-from ops.stub_llm.fault import Fault, Scripted
+from memcore.llm.retry import Retrying
+from memcore.models.memory import MemoryLevel
+from memcore.records import Where
 
 POLICY = ConsolidationConfig.model_validate({"experience_compressor": {"enabled": True}})
 

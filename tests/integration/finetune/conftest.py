@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from finetune_world import Fleet
-from ledgers import StoppedClock
+from support.finetune_fixture import Fleet
+from support.ledger_records import StoppedClock
 
 from memcore.ledger import Ledger, LedgerUrls
 

@@ -7,21 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crews import ScriptedCrew
-from fake_runners import fake_python
-from finetune_world import HOST, PLAN, Fleet, Stages
-from ledgers import COMPANY
-from stage_places import is_gone
+from support.fake_runners import fake_python
+from support.finetune_fixture import HOST, PLAN, Fleet, Stages
+from support.job_contexts import ScriptedCrew
+from support.ledger_records import COMPANY
+from support.stage_executors import is_gone
 
 from memcore.finetune.execution.process import ProcessExecutor, end_by_name
 from memcore.finetune.execution.protocol import StageEnd, StageJob, StageOutcome
 from memcore.finetune.markers import LogLine, Said
-from memcore.finetune.pulse import BEAT
-from memcore.finetune.run_service import FineTuneService, Place, Step
-from memcore.finetune_models import STAGES, FineTuneStage
-from memcore.jobs.finetune_payload import FineTunePayload
-from memcore.ledger.finetune_run import FineTuneRun
-from tasks.finetune import finetune
+from memcore.finetune.service import BEAT, FineTuneService, Place, Step
+from memcore.jobs.payloads import FineTunePayload
+from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.models.finetune import STAGES, FineTuneStage
+from tasks.embedder import finetune
 
 TRAINING = FineTuneStage.TRAINING
 

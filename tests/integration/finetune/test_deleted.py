@@ -1,11 +1,11 @@
 """The folder of a checkpoint that was deleted while its worker's machine did not see it."""
 
-from finetune_world import Fleet
-from ledgers import COMPANY
+from support.finetune_fixture import Fleet
+from support.ledger_records import COMPANY
 
 from memcore import ids
-from memcore.finetune_models import FineTuneStage
-from memcore.ledger.audit import AuditNote, AuditVerdict
+from memcore.ledger.organization.audit import AuditNote, AuditVerdict
+from memcore.models.finetune import FineTuneStage
 
 
 def test_the_next_run_removes_what_a_dead_deletion_left_and_nothing_else(fleet: Fleet) -> None:

@@ -6,22 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from finetune_world import Fleet
-from ledgers import COMPANY
-from memories import DAWN, record, records
-from traces import trajectory
-from tutors import Tutor
+from support.execution_traces import trajectory
+from support.fake_teacher import Tutor
+from support.finetune_fixture import Fleet
+from support.ledger_records import COMPANY
+from support.memories import DAWN, record, records
 
-from memcore.backends.facts import ORGANISATION
 from memcore.backends.inmemory import InMemoryBackend
-from memcore.backends.record import Lineage, MemoryRecord
-from memcore.finetune import gather
-from memcore.finetune.gather import Gathering
-from memcore.finetune.lines import read_lines
-from memcore.finetune.passage import Passage
-from memcore.finetune.plan import FineTunePlan
-from memcore.finetune.question_writer import QuestionWriter
-from memcore.models import ConsolidationInterval
+from memcore.backends.protocol import ORGANISATION
+from memcore.finetune import dataset as gather
+from memcore.finetune.dataset import Gathering
+from memcore.finetune.documents import Passage, read_lines
+from memcore.finetune.questions import QuestionWriter
+from memcore.models.finetune import FineTunePlan
+from memcore.models.memory import ConsolidationInterval
+from memcore.records import Lineage, MemoryRecord
 
 
 class Looked:

@@ -10,20 +10,19 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from fake_runners import fake_python
-from finetune_world import PLAN, Stages
-from ledgers import COMPANY
-from repository import ROOT
+from support.fake_runners import fake_python
+from support.finetune_fixture import PLAN, Stages
+from support.ledger_records import COMPANY
+from support.repository import ROOT
 
 from memcore.clock import utc_now
 from memcore.finetune.execution.process import ProcessExecutor, end_by_name
 from memcore.finetune.execution.protocol import StageExecutor, StageJob, StageOutcome
-from memcore.finetune.host import this_host
 from memcore.finetune.markers import Said
-from memcore.finetune.run_service import FineTuneService, Place
-from memcore.finetune_models import STAGES, FineTuneStage
+from memcore.finetune.service import FineTuneService, Place, this_host
 from memcore.ledger import Ledger, LedgerUrls
-from memcore.ledger.finetune_run import FineTuneRun
+from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.models.finetune import STAGES, FineTuneStage
 
 
 @contextmanager

@@ -3,16 +3,16 @@
 import subprocess
 import sys
 
-from repository import ROOT
-from stage_places import is_gone
+from support.repository import ROOT
+from support.stage_executors import is_gone
 
-from memcore.finetune.parent import PARENT
+from memcore.finetune.runner import PARENT
 
 
 def test_a_runner_whose_worker_is_gone_ends_with_all_that_it_started() -> None:
     runner = (
         "import os, subprocess, sys, time\n"
-        "from memcore.finetune.parent import end_with_parent\n"
+        "from memcore.finetune.runner import end_with_parent\n"
         "end_with_parent(os.environ)\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
         "print(os.getpid(), child.pid, flush=True)\n"

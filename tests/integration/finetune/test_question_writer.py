@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
-from faults import Crash, Faults
-from finetune_world import Fleet
-from language_models import StubLLM, stub_llm
-from ledgers import COMPANY
+from support.fault_injection import Crash, Faults
+from support.finetune_fixture import Fleet
+from support.ledger_records import COMPANY
+from support.stub_llm_process import StubLLM, stub_llm
 
-from memcore.config.budgets import BudgetsConfig
+from examples.stub_llm.fault import Fault, Scripted
+from memcore.config.llm import BudgetsConfig
 from memcore.errors import FineTuneCancelledError, LeaseLostError
-from memcore.finetune import question_writer
-from memcore.finetune.passage import Owned, Passage
-from memcore.finetune.question_writer import IN_VAIN, LONGEST, PURPOSE, QuestionWriter
-from memcore.ledger.model_usage import UsageBy
-from memcore.llm.accounted import AccountedModel
-from memcore.llm.held_question import QUESTION_LEASE
+from memcore.finetune import questions as question_writer
+from memcore.finetune.documents import Owned, Passage
+from memcore.finetune.questions import IN_VAIN, LONGEST, PURPOSE, QuestionWriter
+from memcore.ledger.llm_usage import UsageBy
+from memcore.llm.accounting import AccountedModel
+from memcore.llm.answer_cache import QUESTION_LEASE
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
-from memcore.llm.retrying import Retrying
-from memcore.models import ConsolidationInterval
-from ops.stub_llm.fault import Fault, Scripted
+from memcore.llm.retry import Retrying
+from memcore.models.memory import ConsolidationInterval
 
 RUN = "run-1"
 

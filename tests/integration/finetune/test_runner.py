@@ -15,10 +15,8 @@ from typing import Any
 
 import pytest
 
-from memcore.finetune.health import HOST, PORT
-from memcore.finetune.lines import read_lines
-from memcore.finetune.pair import Pair
-from memcore.finetune.runner import CONFIG
+from memcore.finetune.documents import Pair, read_lines
+from memcore.finetune.runner import CONFIG, HOST, PORT
 
 TEXTS = ("The pump of hall seven failed at night.", "Invoices are paid on the first Monday.", "Ada keeps the keys.")
 

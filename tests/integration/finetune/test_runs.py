@@ -5,17 +5,16 @@ import logging
 from pathlib import Path
 
 import pytest
-from faults import Crash, Faults
-from finetune_world import PLAN, Fleet, report
-from ledgers import COMPANY
+from support.fault_injection import Crash, Faults
+from support.finetune_fixture import PLAN, Fleet, report
+from support.ledger_records import COMPANY
 
 from memcore.errors import MemoryConnectionError
 from memcore.finetune.execution.protocol import StageEnd, StageJob, StageOutcome
-from memcore.finetune.pulse import BEAT
-from memcore.finetune.run_service import MAX_TRIES
-from memcore.finetune_models import STAGES, FineTuneStage
+from memcore.finetune.service import BEAT, MAX_TRIES
 from memcore.jobs.outcomes import Done, Parked, Skipped
-from memcore.ledger.checkpoint import Verdict
+from memcore.ledger.embedders.collections import Verdict
+from memcore.models.finetune import STAGES, FineTuneStage
 
 TRAINING = FineTuneStage.TRAINING
 

@@ -7,17 +7,16 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from memcore.embedding.choice import EmbedderChoice
+from memcore.embedding.bm25 import fold
 from memcore.embedding.factory import create_embedder
-from memcore.embedding.tokenizer import fold
+from memcore.embedding.selection import EmbedderChoice
 from memcore.finetune.checkpoint import CHECKPOINT, load_checkpoint, read_manifest
+from memcore.finetune.documents import Triple, write_lines
 from memcore.finetune.encoder import needed
-from memcore.finetune.lines import write_lines
-from memcore.finetune.pair import Triple
-from memcore.finetune.perform import perform
+from memcore.finetune.markers import Watch
+from memcore.finetune.runner import perform
 from memcore.finetune.runner_config import TrainingConfig
-from memcore.finetune.stage import FineTuneStage
-from memcore.finetune.watch import Watch
+from memcore.models.finetune import FineTuneStage
 
 pytestmark = [
     pytest.mark.service,

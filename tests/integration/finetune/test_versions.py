@@ -12,16 +12,14 @@ from pathlib import Path
 import pytest
 
 from memcore.finetune.checkpoint import CHECKPOINT, read_manifest
+from memcore.finetune.documents import Passage, Triple, read_lines, write_lines
 from memcore.finetune.encoder import needed
 from memcore.finetune.evaluate import REPORT_FILE, EvalReport
 from memcore.finetune.generate import TRAINING_FILE, VALIDATION_FILE
-from memcore.finetune.lines import read_lines, write_lines
+from memcore.finetune.markers import Watch
 from memcore.finetune.mine import TRIPLES_FILE
-from memcore.finetune.pair import Triple
-from memcore.finetune.passage import Passage
-from memcore.finetune.perform import perform
+from memcore.finetune.runner import perform
 from memcore.finetune.runner_config import checked_config
-from memcore.finetune.watch import Watch
 
 pytestmark = [
     pytest.mark.service,

@@ -4,16 +4,14 @@ import os
 from pathlib import Path
 
 import pytest
-from ledgers import COMPANY
+from support.ledger_records import COMPANY
 
 from memcore.clock import utc_now
 from memcore.finetune.checkpoint import read_manifest
 from memcore.finetune.execution.process import ProcessExecutor, end_by_name
-from memcore.finetune.host import this_host
-from memcore.finetune.plan import FineTunePlan
-from memcore.finetune.run_service import FineTuneService, Place
-from memcore.finetune_models import STAGES, FineTuneStage
+from memcore.finetune.service import FineTuneService, Place, this_host
 from memcore.ledger import Ledger, LedgerUrls
+from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage
 
 WORDS = ("pump", "valve", "invoice", "canteen", "lift", "shift", "boiler", "ledger", "gate", "crane", "key", "bell")
 

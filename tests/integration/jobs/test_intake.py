@@ -4,22 +4,21 @@ from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from datetime import timedelta
 
 import pytest
-from items import item
-from ledgers import COMPANY
-from memories import NOW, StoppedClock, record
+from support.ledger_records import COMPANY
+from support.memories import NOW, StoppedClock, record
+from support.store_items import item
 
 from memcore.backends.inmemory import InMemoryBackend
-from memcore.backends.record import MemoryRecord
-from memcore.backends.where import Where
-from memcore.intake import Intake
+from memcore.ingest import Intake
 from memcore.jobs.payloads import StoreItem
-from memcore.ledger.agent import AgentSpec
-from memcore.ledger.booking import Booking
+from memcore.ledger.agents import AgentSpec
+from memcore.ledger.database import LedgerUrls
+from memcore.ledger.journal_entries import Booking
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.run import NewRun
-from memcore.ledger.urls import LedgerUrls
-from memcore.models import ConsolidationInterval, MemoryLevel
-from memcore.retrieval.store_guard import StoreGuard
+from memcore.ledger.runs import NewRun
+from memcore.models.memory import ConsolidationInterval, MemoryLevel
+from memcore.records import MemoryRecord, Where
+from memcore.retrieval.filters import StoreGuard
 
 
 @pytest.fixture

@@ -17,20 +17,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from brokers import BrokerAddress, valkey_server
 from kombu.connection import Connection
-from malformed import SECRET, Mutator, valid
-from rabbits import rabbitmq
-from repository import ROOT
-from stacks import clean_environ
+from support.malformed_messages import SECRET, Mutator, valid
+from support.rabbitmq import rabbitmq
+from support.repository import ROOT
+from support.running_stack import clean_environ
+from support.valkey_servers import BrokerAddress, valkey_server
 
 from memcore.client.broker_queues import broker_queue
 from memcore.config.settings import Settings
 from memcore.jobs.payloads import MAX_MESSAGE_BYTES
 from memcore.jobs.queues import Queue
+from memcore.ledger.database import LedgerUrls
 from memcore.ledger.dead_letters import HEAD_BYTES
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.urls import LedgerUrls
 from workers.groups import STORE
 
 WORKER = ROOT / "tests" / "poison_worker.py"

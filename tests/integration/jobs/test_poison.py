@@ -10,19 +10,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from brokers import BrokerAddress, valkey_server
-from commands import CommandLine
 from poison_worker import CAUSE
-from repository import ROOT
-from stacks import clean_environ, wait_until
+from support.command_line import CommandLine
+from support.repository import ROOT
+from support.running_stack import clean_environ, wait_until
+from support.valkey_servers import BrokerAddress, valkey_server
 
-from memcore.client.receipts import JobState
-from memcore.client.sender import Sender
+from memcore.client.publisher import Sender
+from memcore.client.results import JobState
 from memcore.config.settings import Settings
-from memcore.jobs.names import TaskName
-from memcore.jobs.queues import Queue
+from memcore.jobs.queues import Queue, TaskName
+from memcore.ledger.database import LedgerUrls
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.urls import LedgerUrls
 from tasks.job import DEATHS
 
 WORKER = ROOT / "tests" / "poison_worker.py"

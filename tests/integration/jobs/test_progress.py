@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from brokers import valkey_server
 from celery.contrib.testing.worker import start_worker
-from crews import ScriptedCrew
-from stacks import wait_until
+from support.job_contexts import ScriptedCrew
+from support.running_stack import wait_until
+from support.valkey_servers import valkey_server
 
 from memcore.client import JobState, MemoryClient
-from memcore.client.receipts import JobStatus
+from memcore.client.results import JobStatus
 from memcore.config.settings import Settings
-from memcore.jobs.outcomes import Done, Outcome
-from memcore.jobs.progress import Tell
+from memcore.jobs.outcomes import Done, Outcome, Tell
 from memcore.jobs.queues import Queue
 from memcore.ledger import Ledger, LedgerUrls
 from workers import app as assembling

@@ -8,26 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from brokers import BrokerAddress, valkey_server
 from celery import Celery, signals
 from celery.contrib.testing.worker import start_worker
-from crews import ScriptedCrew
-from stacks import wait_until
+from support.job_contexts import ScriptedCrew
+from support.running_stack import wait_until
+from support.valkey_servers import BrokerAddress, valkey_server
 
 from memcore.client import JobState, MemoryClient
-from memcore.client.envelope import ImportRecord
+from memcore.client.envelopes import ImportRecord
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.jobs.names import TaskName
 from memcore.jobs.outcomes import Snooze
-from memcore.jobs.payloads import VERSION, MaintenancePayload
-from memcore.jobs.queues import BULK_ABOVE, Queue, store_queue
-from memcore.jobs.use_payload import Use
+from memcore.jobs.payloads import VERSION, MaintenancePayload, Use
+from memcore.jobs.queues import BULK_ABOVE, Queue, TaskName, store_queue
+from memcore.ledger.database import LedgerUrls
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.run import RunState
-from memcore.ledger.urls import LedgerUrls
-from memcore.models import MemoryCategory, MemoryStoreRequest
-from memcore.retrieval.use import BufferedUseRecorder
+from memcore.ledger.runs import RunState
+from memcore.models.memory import MemoryCategory, MemoryStoreRequest
+from memcore.retrieval.usage import BufferedUseRecorder
 from workers import app as assembling
 from workers.app import create_app
 from workers.groups import NIGHT, STORE, WorkerGroup
@@ -204,7 +202,7 @@ def test_a_newer_payload_goes_round_until_a_newer_worker_comes(
     client: MemoryClient, broker: BrokerAddress, crew: ScriptedCrew, app_of: Any, published: list[dict[str, Any]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("tasks.opening.wait_for_newer_worker", lambda: Snooze(reason="n", delay=timedelta(0)))
+    monkeypatch.setattr("tasks.job.wait_for_newer_worker", lambda: Snooze(reason="n", delay=timedelta(0)))
     newer = json.dumps({"version": VERSION + 1, "company": "acme", "blobs": [WORD]})
     client._sender.send(TaskName.STORE, newer, queue=Queue.STORE, job_id="job-2", summary="1 memories", track=True)
     app = app_of(STORE)
@@ -224,7 +222,7 @@ def test_a_job_that_only_newer_workers_know_waits_for_one_and_is_not_quoted(
     client: MemoryClient, broker: BrokerAddress, app_of: Any, monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("workers.patience.PatientConsumer.rest_seconds", 0.2)
+    monkeypatch.setattr("workers.consumer.PatientConsumer.rest_seconds", 0.2)
     # the worker of a test silences whatever is no error
     caplog.set_level("WARNING", logger="memtend.jobs")
     client._sender._app.send_task(

@@ -11,33 +11,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crews import ScriptedCrew
-from faults import Crash, Faults
-from ledgers import COMPANY, StoppedClock, copied_urls, postgres_database
-from shared_failures import FAILURES, share_failures
-from stacks import wait_until
+from support.fault_injection import Crash, Faults
+from support.job_contexts import ScriptedCrew
+from support.ledger_records import COMPANY, StoppedClock, copied_urls, postgres_database
+from support.running_stack import wait_until
+from support.shared_failures import FAILURES, share_failures
 
 from memcore import ids
 from memcore.approvals.effects import EffectRegistry
 from memcore.approvals.service import ApprovalService
-from memcore.config.evolver import EvolverConfig
+from memcore.config.learning import EvolverConfig
 from memcore.config.policy import Policy
 from memcore.errors import MemoryConnectionError
-from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Skipped, Snooze
-from memcore.jobs.progress import Tell
-from memcore.jobs.skill_payloads import EvolvePayload
+from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Skipped, Snooze, Tell
+from memcore.jobs.payloads import EvolvePayload
 from memcore.ledger import Ledger, LedgerUrls
+from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.migrate import migrate
-from memcore.ledger.skill_cycle import Cycle
-from memcore.skills.cycle_service import CycleService
-from memcore.skills.cycle_stage import CycleStage
-from memcore.skills.evolver import SkillEvolver
+from memcore.skills.candidates import CycleStage
+from memcore.skills.evolver import CycleService, SignOfLife, SkillEvolver
 from memcore.skills.report import EvolverReport
-from memcore.skills.sign_of_life import SignOfLife
-from scheduler.cycle import UNHEARD_TOO_LONG
-from scheduler.sweep import sweep
+from scheduler.sweep import UNHEARD_TOO_LONG, sweep
 from scheduler.tick import tick
-from tasks.evolve import evolve
+from tasks.learn import evolve
 
 ON = EvolverConfig(enabled=True)
 WINDOW = timedelta(days=30)

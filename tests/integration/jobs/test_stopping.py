@@ -10,15 +10,15 @@ from pathlib import Path
 
 import psutil
 import pytest
-from brokers import BrokerAddress, valkey_server
-from malformed import valid
-from repository import ROOT
-from stacks import clean_environ, wait_until
+from support.malformed_messages import valid
+from support.repository import ROOT
+from support.running_stack import clean_environ, wait_until
+from support.valkey_servers import BrokerAddress, valkey_server
 
 from memcore.config.settings import Settings
 from memcore.jobs.queues import Queue
-from memcore.ledger.urls import LedgerUrls
-from workers.heartbeat import Heartbeat
+from memcore.ledger.database import LedgerUrls
+from workers.health import Heartbeat
 
 WORKER = ROOT / "tests" / "poison_worker.py"
 

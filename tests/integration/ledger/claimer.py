@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from memcore.clock import utc_now
 from memcore.ledger import Ledger, LedgerUrls, NewRun
-from memcore.models import ConsolidationInterval
+from memcore.models.memory import ConsolidationInterval
 
 
 def say(line: str) -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from ledgers import StoppedClock, postgres_database
 from sqlalchemy import create_engine, text
+from support.ledger_records import StoppedClock, postgres_database
 
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.ledger.migrate import migrate

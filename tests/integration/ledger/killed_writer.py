@@ -9,10 +9,10 @@ import sys
 import traceback
 from typing import Any
 
-from ledgers import StoppedClock, make_booking
 from sqlalchemy import event
+from support.ledger_records import StoppedClock, make_booking
 
-from memcore.ledger.engine import Database
+from memcore.ledger.database import Database
 from memcore.ledger.journal import Journal
 
 

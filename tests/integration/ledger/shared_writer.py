@@ -5,10 +5,10 @@ Usage: python shared_writer.py LEDGER_URL AGENT
 
 import sys
 
-from ledgers import COMPANY, StoppedClock, make_fact
+from support.ledger_records import COMPANY, StoppedClock, make_fact
 
-from memcore.ledger.engine import Database
-from memcore.ledger.shared_log import SharedLog
+from memcore.ledger.database import Database
+from memcore.ledger.organization.shared_log import SharedLog
 
 
 def main(url: str, agent_id: str) -> None:

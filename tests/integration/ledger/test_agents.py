@@ -8,8 +8,8 @@ import pytest
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger import AgentSpec, Ledger
-from memcore.ledger.likes import Likeness
-from memcore.models import ConsolidationInterval, MemoryCategory, MemoryLevel
+from memcore.ledger.agents import Likeness
+from memcore.models.memory import ConsolidationInterval, MemoryCategory, MemoryLevel
 
 DAILY = ConsolidationInterval.DAILY
 

@@ -4,11 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
-from ledgers import COMPANY, StoppedClock
+from support.ledger_records import COMPANY, StoppedClock
 
 from memcore.errors import MemoryInputError
 from memcore.ledger import Ledger
-from memcore.ledger.answers import Answer
+from memcore.ledger.llm_answers import Answer
 
 LEASE = timedelta(seconds=45)
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
-from ledgers import COMPANY, StoppedClock
-from proposals import ADA, BOB, proposal
+from support.ledger_records import COMPANY, StoppedClock
+from support.proposals import ADA, BOB, proposal
 
-from memcore.approval_models import Approval, ApprovalNeed, ApprovalRisk, ApprovalState, Proposal, Superseded, Word
 from memcore.errors import ApprovalClosedError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger import Ledger
-from memcore.ledger.approvals import MAX_BODY_BYTES, Verdict
+from memcore.ledger.organization.approvals import MAX_BODY_BYTES, Verdict
+from memcore.models.approval import Approval, ApprovalNeed, ApprovalRisk, ApprovalState, Proposal, Superseded, Word
 
 APPROVED: Verdict = ApprovalState.APPROVED
 REJECTED: Verdict = ApprovalState.REJECTED

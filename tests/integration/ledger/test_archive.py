@@ -4,14 +4,14 @@ import dataclasses
 from datetime import timedelta
 
 import pytest
-from ledgers import COMPANY, StoppedClock, make_booking, make_record, same_record
+from support.ledger_records import COMPANY, StoppedClock, make_booking, make_record, same_record
 
-from memcore.archival_models import ArchivalMode
-from memcore.backends.record import MemoryRecord
 from memcore.errors import MemoryInputError
 from memcore.ledger import Booking, Ledger
-from memcore.ledger.booking import BookingReason
-from memcore.models import MemoryCategory, MemoryMetadata, MemoryQuery
+from memcore.ledger.journal_entries import BookingReason
+from memcore.models.archival import ArchivalMode
+from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery
+from memcore.records import MemoryRecord
 
 EXTRACTIVE, ABSTRACTIVE = ArchivalMode.EXTRACTIVE, ArchivalMode.ABSTRACTIVE
 
@@ -226,7 +226,7 @@ def test_what_cannot_be_archived_is_not_booked_either(ledger: Ledger, monkeypatc
     sent = {"m": StoppedClock().now - timedelta(days=1)}
     with monkeypatch.context() as patch:
         # The last step of archiving: everything before it has been written by then.
-        patch.setattr("memcore.ledger.archive_rows.add_new", breaks)
+        patch.setattr("memcore.ledger.archive.add_new", breaks)
         with pytest.raises(ArithmeticError):
             ledger.journal.prepare(booking)
     assert ledger.journal.open_of(COMPANY, "ada") == ()

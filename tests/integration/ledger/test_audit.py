@@ -4,19 +4,19 @@ import logging
 from datetime import timedelta
 
 import pytest
-from ledgers import COMPANY, StoppedClock
-from org_facts import GRACE, agent, request
-from proposals import ADA, proposal
 from sqlalchemy import create_engine, text
+from support.ledger_records import COMPANY, StoppedClock
+from support.organization_facts import GRACE, agent, request
+from support.proposals import ADA, proposal
 
-from memcore.approval_models import ApprovalNeed, ApprovalState
-from memcore.config.org import OrgMemoryConfig
-from memcore.config.write_access import OrgFactCategory, SeniorityLevel
+from memcore.config.organization import OrgMemoryConfig
 from memcore.errors import ApprovalClosedError, MemoryInputError, OrgMemoryAccessDeniedError
 from memcore.ledger import Ledger, LedgerUrls
-from memcore.ledger.audit import AuditLine, AuditNote, AuditVerdict, person
-from memcore.ledger.audit import agent as named_agent
-from memcore.org.ledger_org_memory import LedgerOrgMemory
+from memcore.ledger.organization.audit import AuditLine, AuditNote, AuditVerdict, person
+from memcore.ledger.organization.audit import agent as named_agent
+from memcore.models.approval import ApprovalNeed, ApprovalState
+from memcore.models.organization import OrgFactCategory, SeniorityLevel
+from memcore.org.service import LedgerOrgMemory
 
 POLICY = OrgFactCategory.CORE_POLICY
 SECOND = timedelta(seconds=1)

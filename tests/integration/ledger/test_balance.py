@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledgers import COMPANY, StoppedClock, make_booking
-from thorough import examples
+from support.ledger_records import COMPANY, StoppedClock, make_booking
+from support.thorough import examples
 
 from memcore.ledger import Booking, Ledger
 

@@ -5,17 +5,15 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from ledgers import COMPANY
-from registered import registered
-from served import served
+from support.active_collections import served
+from support.ledger_records import COMPANY
+from support.registered_checkpoints import registered
 
 from memcore.errors import CheckpointConflictError, CheckpointNotFoundError, MemoryInputError
 from memcore.ledger import Ledger
-from memcore.ledger.audit import AuditNote, AuditVerdict, append
-from memcore.ledger.checkpoint import Checkpoint
-from memcore.ledger.reindex import ReindexKind
-from memcore.ledger.serving import CollectionUse, ServedCollection, Serving
-from memcore.ledger.serving_rows import read_serving
+from memcore.ledger.embedders.collections import Checkpoint, CollectionUse, ServedCollection, Serving, read_serving
+from memcore.ledger.embedders.reindexes import ReindexKind
+from memcore.ledger.organization.audit import AuditNote, AuditVerdict, append
 
 MINUTE = timedelta(minutes=1)
 
@@ -130,7 +128,7 @@ def test_a_deploy_in_the_middle_of_a_removal_waits_for_it(
         thread.join(timeout=1.0)
         return found
 
-    monkeypatch.setattr("memcore.ledger.checkpoints.read_serving", read_then_deployed)
+    monkeypatch.setattr("memcore.ledger.embedders.collections.read_serving", read_then_deployed)
     ledger.checkpoints.remove(COMPANY, checkpoint.checkpoint_id, note=note("remove"))
     thread.join()
     assert [type(each) for each in heard] == [CheckpointNotFoundError]
@@ -156,7 +154,7 @@ def test_a_removal_in_the_middle_of_a_deploy_is_refused(
         thread.join(timeout=1.0)
         append(*args, **kwargs)  # type: ignore[arg-type]  # what it was called with
 
-    monkeypatch.setattr("memcore.ledger.servings.append", told)
+    monkeypatch.setattr("memcore.ledger.embedders.collections.append", told)
     target = filled_by(checkpoint)
     ledger.servings.begin(
         COMPANY, version=version, target=target, kind=ReindexKind.FORWARD, total=1, note=note("begin")

@@ -6,40 +6,37 @@ import uuid
 from collections.abc import Callable
 from datetime import timedelta
 
-import finetuning_calls
 import pytest
-import reindexing_calls
-from experiences import experience
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledgers import COMPANY, StoppedClock, make_booking, make_fact
-from memories import DAWN
-from org_facts import GRACE, request
-from proposals import ADA as PERSON
-from proposals import proposal
-from thorough import examples, sized
-from traces import trajectory
+from support import company_finetune_calls as finetuning_calls
+from support import company_reindex_calls as reindexing_calls
+from support.execution_traces import trajectory
+from support.experiences import experience
+from support.ledger_records import COMPANY, StoppedClock, make_booking, make_fact
+from support.memories import DAWN
+from support.organization_facts import GRACE, request
+from support.proposals import ADA as PERSON
+from support.proposals import proposal
+from support.thorough import examples, sized
 
 from memcore import ids
-from memcore.approval_models import ApprovalNeed, ApprovalState
-from memcore.archival_models import ArchivalMode
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import ApprovalClosedError, MemoryNotFoundError
-from memcore.execution_trace import Turn
-from memcore.jobs.skill_payloads import AppliedPayload
-from memcore.jobs.use_payload import Use
+from memcore.jobs.payloads import AppliedPayload, Use
 from memcore.ledger import Ledger
-from memcore.ledger.agent import AgentSpec
-from memcore.ledger.answers import Answer
-from memcore.ledger.audit import AuditNote, AuditVerdict
+from memcore.ledger.agents import AgentSpec
 from memcore.ledger.dead_letters import NewDeadLetter
-from memcore.ledger.model_call import Caps, NewCall, Spent
-from memcore.ledger.model_usage import UsageBy
-from memcore.ledger.patterns import Window
-from memcore.ledger.run import NewRun
-from memcore.ledger.skill import Skill, SkillState
-from memcore.ledger.synthesis import Synthesis
-from memcore.models import ConsolidationInterval, MemoryCategory, MemoryLevel, MemoryQuery
+from memcore.ledger.learning.patterns import Window
+from memcore.ledger.learning.skills import Skill, SkillState
+from memcore.ledger.llm_answers import Answer, Synthesis
+from memcore.ledger.llm_usage import Caps, NewCall, Spent, UsageBy
+from memcore.ledger.organization.audit import AuditNote, AuditVerdict
+from memcore.ledger.runs import NewRun
+from memcore.models.approval import ApprovalNeed, ApprovalState
+from memcore.models.archival import ArchivalMode
+from memcore.models.execution import Turn
+from memcore.models.memory import ConsolidationInterval, MemoryCategory, MemoryLevel, MemoryQuery
 
 OTHER = "globex"
 AGENT = "ada"

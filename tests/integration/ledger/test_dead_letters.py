@@ -3,7 +3,7 @@ import json
 from datetime import timedelta
 from hashlib import sha256
 
-from ledgers import COMPANY, StoppedClock
+from support.ledger_records import COMPANY, StoppedClock
 
 from memcore.jobs.payloads import MAX_MESSAGE_BYTES
 from memcore.ledger import Ledger

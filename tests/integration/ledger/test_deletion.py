@@ -9,19 +9,19 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from faults import Crash, Faults
-from items import item
-from ledgers import COMPANY, StoppedClock, make_booking
+from support.fault_injection import Crash, Faults
+from support.ledger_records import COMPANY, StoppedClock, make_booking
+from support.store_items import item
 
 from memcore import ids
 from memcore.backends.deletion import Deletion
 from memcore.backends.inmemory import InMemoryBackend
-from memcore.backends.record import MemoryRecord
 from memcore.errors import MemoryStoreError
-from memcore.intake import Intake, Written
+from memcore.ingest import Intake, Written
 from memcore.jobs.payloads import StoreItem
 from memcore.ledger import Ledger, LedgerUrls, RunState
-from memcore.models import ConsolidationInterval, MemoryLevel
+from memcore.models.memory import ConsolidationInterval, MemoryLevel
+from memcore.records import MemoryRecord
 
 AGENT = "ada"
 

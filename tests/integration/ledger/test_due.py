@@ -3,11 +3,11 @@
 from datetime import datetime, timedelta
 
 import pytest
-from ledgers import StoppedClock
+from support.ledger_records import StoppedClock
 
 from memcore.errors import MemoryInputError
 from memcore.ledger import AgentSpec, Ledger, NewRun, RunState
-from memcore.models import ConsolidationInterval
+from memcore.models.memory import ConsolidationInterval
 
 DAILY = ConsolidationInterval.DAILY
 HOURLY = ConsolidationInterval.HOURLY

@@ -3,11 +3,11 @@
 from datetime import timedelta
 
 import pytest
-from ledgers import StoppedClock
+from support.ledger_records import StoppedClock
 
 from memcore.errors import MemoryInputError
 from memcore.ledger import Ledger, NewRun, RunState
-from memcore.ledger.run import RunKind
+from memcore.ledger.runs import RunKind
 
 LEASE = timedelta(seconds=45)
 

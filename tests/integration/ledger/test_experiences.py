@@ -3,17 +3,17 @@
 from datetime import timedelta
 
 import pytest
-from experiences import experience
-from ledgers import COMPANY, StoppedClock
 from sqlalchemy import text
+from support.experiences import experience
+from support.ledger_records import COMPANY, StoppedClock
 
 from memcore.errors import MemoryInputError, MemoryRetrievalError
-from memcore.experience_models import DETAILED_TAG, DetailedExperience
 from memcore.jobs.payloads import MAX_PAYLOAD_BYTES
 from memcore.ledger import ExperienceCounts, Ledger, LedgerUrls
-from memcore.ledger.engine import Database
-from memcore.ledger.experiences import MAX_PAGE
-from memcore.models import MemoryMetadata
+from memcore.ledger.database import Database
+from memcore.ledger.learning.experiences import MAX_PAGE
+from memcore.models.experience import DetailedExperience
+from memcore.models.memory import DETAILED_TAG, MemoryMetadata
 
 
 def kept(ledger: Ledger, number: int, *, agent_id: str = "ada") -> list[DetailedExperience]:

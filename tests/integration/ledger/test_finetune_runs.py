@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from checkpoint_rows import checkpoint_row
-from ledgers import COMPANY, StoppedClock
+from support.checkpoint_rows import checkpoint_row
+from support.ledger_records import COMPANY, StoppedClock
 
 from memcore.errors import (
     FineTuneRunActiveError,
@@ -16,9 +16,9 @@ from memcore.errors import (
     MemoryInputError,
     MemoryNotFoundError,
 )
-from memcore.finetune_models import STAGES, FineTuneStage
 from memcore.ledger import Ledger
-from memcore.ledger.finetune_run import FineTuneRun
+from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.models.finetune import STAGES, FineTuneStage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

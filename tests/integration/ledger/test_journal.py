@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from ledgers import COMPANY, StoppedClock, make_booking, make_record, same_record
+from support.ledger_records import COMPANY, StoppedClock, make_booking, make_record, same_record
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger import Ledger

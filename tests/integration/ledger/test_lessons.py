@@ -6,14 +6,14 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from ledgers import COMPANY, StoppedClock
-from memories import DAWN
-from traces import trajectory
+from support.execution_traces import trajectory
+from support.ledger_records import COMPANY, StoppedClock
+from support.memories import DAWN
 
 from memcore.errors import MemoryInputError
-from memcore.execution_trace import TerminationReason, Turn
 from memcore.ledger import Ledger
-from memcore.models import MAX_KEY_CHARS
+from memcore.models.execution import TerminationReason, Turn
+from memcore.models.memory import MAX_KEY_CHARS
 
 MINUTES = timedelta(minutes=2)
 DAY = timedelta(days=1)

@@ -3,11 +3,11 @@
 from datetime import timedelta
 
 import pytest
-from ledgers import COMPANY, StoppedClock, make_booking, make_record
+from support.ledger_records import COMPANY, StoppedClock, make_booking, make_record
 
-from memcore.archival_models import ArchivalMode
 from memcore.ledger import Booking, Ledger
-from memcore.ledger.model_call import CallState, Caps, NewCall, Spent
+from memcore.ledger.llm_usage import CallState, Caps, NewCall, Spent
+from memcore.models.archival import ArchivalMode
 
 
 def _booked(ledger: Ledger, clock: StoppedClock, booking: Booking, **missing: frozenset[str]) -> None:

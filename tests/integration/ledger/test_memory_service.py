@@ -6,11 +6,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from checkpoint_rows import checkpoint_row
-from crews import RecordingBell
-from ledgers import COMPANY, StoppedClock
-from memory_services import WORD, memory_service
-from night_world import AGENT, memory, uid
+from support.checkpoint_rows import checkpoint_row
+from support.job_contexts import RecordingBell
+from support.ledger_records import COMPANY, StoppedClock
+from support.maintenance_fixture import AGENT, memory, uid
+from support.memory_services import WORD, memory_service
 
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.errors import (
@@ -24,12 +24,11 @@ from memcore.errors import (
     MemoryNotFoundError,
     MemoryStoreError,
 )
-from memcore.finetune.plan import FineTunePlan
 from memcore.finetune.preflight import PreflightResult
-from memcore.finetune_models import STAGES, FineTuneStage
 from memcore.ledger import AgentSpec, Ledger, NewRun, RunState
-from memcore.ledger.finetune_run import FineTuneRun
-from memcore.memory_service.service import MemoryService
+from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage
+from memcore.service import MemoryService
 
 LEASE = timedelta(seconds=45)
 

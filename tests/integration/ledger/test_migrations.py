@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from ledgers import postgres_database, sqlite_urls
 from sqlalchemy import Connection, MetaData, create_engine, inspect, text
+from support.ledger_records import postgres_database, sqlite_urls
 
 from memcore.errors import MemoryConfigError
-from memcore.ledger import LedgerUrls, archive_tables, history, ledger_tables
+from memcore.ledger import LedgerUrls, history
+from memcore.ledger import journal_tables as archive_tables
+from memcore.ledger import tables as ledger_tables
 from memcore.ledger.migrate import migrate, migrate_history
 
 TREES = {"ledger": ledger_tables.metadata, "journal": archive_tables.archive.metadata, "history": history.metadata}
@@ -120,7 +122,7 @@ def test_tables_of_a_newer_release_are_left_alone(fresh: dict[str, str]) -> None
 
 
 def test_sqlite_files_use_the_write_ahead_log_and_writers_take_their_lock_at_once(tmp_path: Path) -> None:
-    from memcore.ledger.engine import Database  # noqa: PLC0415  # only this test looks below the ledger
+    from memcore.ledger.database import Database  # noqa: PLC0415  # only this test looks below the ledger
 
     urls = sqlite_urls(tmp_path)
     migrate(urls)

@@ -6,11 +6,11 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledgers import COMPANY, StoppedClock
-from thorough import examples
+from support.ledger_records import COMPANY, StoppedClock
+from support.thorough import examples
 
 from memcore.ledger import Ledger, LedgerUrls
-from memcore.ledger.model_call import CallState, Caps, DaySpent, NewCall, Spent
+from memcore.ledger.llm_usage import CallState, Caps, DaySpent, NewCall, Spent
 
 DAY = date(2026, 3, 1)
 

@@ -3,11 +3,10 @@
 from datetime import date, timedelta
 
 import pytest
-from ledgers import COMPANY, StoppedClock
+from support.ledger_records import COMPANY, StoppedClock
 
 from memcore.ledger import Ledger
-from memcore.ledger.model_call import CallState, Caps, NewCall, Spent
-from memcore.ledger.model_usage import UsageBy, UsageRow
+from memcore.ledger.llm_usage import CallState, Caps, NewCall, Spent, UsageBy, UsageRow
 
 DAY = date(2026, 3, 1)
 MOST = Spent(prompt_tokens=100, completion_tokens=100, cost=2.0)

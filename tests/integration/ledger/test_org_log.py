@@ -9,15 +9,14 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledgers import COMPANY, StoppedClock
-from org_facts import GRACE, agent, request
-from thorough import examples
+from support.ledger_records import COMPANY, StoppedClock
+from support.organization_facts import GRACE, agent, request
+from support.thorough import examples
 
-from memcore.config.write_access import OrgFactCategory
 from memcore.errors import MemoryInputError
 from memcore.ledger import Ledger, LedgerUrls
-from memcore.ledger.org_log import OrgLog
-from memcore.org_models import OperationLogEntry, OperationLogSnapshot
+from memcore.ledger.organization.facts import OrgLog
+from memcore.models.organization import OperationLogEntry, OperationLogSnapshot, OrgFactCategory
 
 SECOND = timedelta(seconds=1)
 

@@ -4,21 +4,15 @@ import logging
 from datetime import timedelta
 
 import pytest
-from ledgers import COMPANY, StoppedClock
-from org_facts import GRACE, agent, request
+from support.ledger_records import COMPANY, StoppedClock
+from support.organization_facts import GRACE, agent, request
 
-from memcore.config.org import ExtendedStoreConfig, OrgMemoryConfig
-from memcore.config.write_access import OrgFactCategory, SeniorityLevel
-from memcore.errors import (
-    MemoryConnectionError,
-    MemoryInputError,
-    OrgMemoryAccessDeniedError,
-    OrgMemoryConnectionError,
-)
+from memcore.config.organization import ExtendedStoreConfig, OrgMemoryConfig
+from memcore.errors import MemoryConnectionError, MemoryInputError, OrgMemoryAccessDeniedError, OrgMemoryConnectionError
 from memcore.ledger import Ledger, LedgerUrls
-from memcore.org.ledger_org_memory import LedgerOrgMemory
+from memcore.models.organization import OrgFactCategory, OrgMemoryQuery, SeniorityLevel
 from memcore.org.protocol import OrgMemoryBackend
-from memcore.org_models import OrgMemoryQuery
+from memcore.org.service import LedgerOrgMemory
 
 POLICIES = ("All code must pass review before merging.", "Customer data is never logged.")
 SECOND = timedelta(seconds=1)

@@ -5,16 +5,15 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledgers import COMPANY
-from memories import DAWN
-from thorough import examples
-from traces import trajectory
+from support.execution_traces import trajectory
+from support.ledger_records import COMPANY
+from support.memories import DAWN
+from support.thorough import examples
 
 from memcore import ids
-from memcore.execution_trace import TerminationReason, Turn
 from memcore.ledger import Ledger, Trajectory
-from memcore.ledger.pattern import Pattern, PatternKind, PatternTally
-from memcore.ledger.patterns import MAX_PAGE, Window
+from memcore.ledger.learning.patterns import MAX_PAGE, Pattern, PatternKind, PatternTally, Window
+from memcore.models.execution import TerminationReason, Turn
 
 SECOND = timedelta(seconds=1)
 WINDOW = Window(since=DAWN, until=DAWN + timedelta(days=9), min_agents=2, min_confidence=0.6)

@@ -11,10 +11,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from ledgers import COMPANY, StoppedClock, make_booking
+from support.ledger_records import COMPANY, StoppedClock, make_booking
 
 from memcore.ledger import Ledger, LedgerUrls, NewRun, Run, RunState
-from memcore.models import ConsolidationInterval
+from memcore.models.memory import ConsolidationInterval
 
 HERE = Path(__file__).parent
 CLAIMERS = 8

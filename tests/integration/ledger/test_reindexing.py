@@ -3,13 +3,13 @@
 from datetime import timedelta
 
 import pytest
-from ledgers import COMPANY, StoppedClock
-from served import served
+from support.active_collections import served
+from support.ledger_records import COMPANY, StoppedClock
 
 from memcore.errors import MemoryInputError
 from memcore.ledger import Ledger
-from memcore.ledger.reindex import ReindexKind, ReindexStage
-from memcore.ledger.serving import Phase, Serving
+from memcore.ledger.embedders.collections import Phase, Serving
+from memcore.ledger.embedders.reindexes import ReindexKind, ReindexStage
 
 OLD, NEW = served("old"), served("new", embedder="minilm", generation=2)
 LEASE = timedelta(seconds=45)

@@ -3,11 +3,11 @@
 from datetime import timedelta
 
 import pytest
-from ledgers import StoppedClock
+from support.ledger_records import StoppedClock
 
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger import Ledger, NewRun, Run, RunState, RunStep
-from memcore.models import ConsolidationInterval
+from memcore.models.memory import ConsolidationInterval
 
 LEASE = timedelta(seconds=45)
 

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledgers import COMPANY, StoppedClock, copied_urls
 from sqlalchemy import event
+from support.ledger_records import COMPANY, StoppedClock, copied_urls
 
 from memcore.ledger import Ledger
-from memcore.ledger.agent import AgentSpec
-from memcore.ledger.agents import Agents
-from memcore.ledger.engine import Database
-from memcore.models import ConsolidationInterval, MemoryLevel
+from memcore.ledger.agents import Agents, AgentSpec
+from memcore.ledger.database import Database
+from memcore.models.memory import ConsolidationInterval, MemoryLevel
 
 WEEKLY = ConsolidationInterval.WEEKLY
 

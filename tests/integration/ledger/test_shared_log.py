@@ -10,15 +10,15 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from ledgers import COMPANY, StoppedClock, make_fact
 from sqlalchemy import event
+from support.ledger_records import COMPANY, StoppedClock, make_fact
 
 from memcore import ids
-from memcore.backends.record import MemoryRecord
 from memcore.errors import MemoryInputError
 from memcore.ledger import Ledger, LedgerUrls, SharedLog
-from memcore.ledger.engine import Database
-from memcore.ledger.shared_entry import Standing
+from memcore.ledger.database import Database
+from memcore.ledger.organization.shared_log import Standing
+from memcore.records import MemoryRecord
 
 HERE = Path(__file__).parent
 

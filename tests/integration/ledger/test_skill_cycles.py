@@ -7,14 +7,13 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledgers import COMPANY, StoppedClock
-from thorough import examples
+from support.ledger_records import COMPANY, StoppedClock
+from support.thorough import examples
 
 from memcore import ids
 from memcore.errors import MemoryInputError
 from memcore.ledger import Ledger
-from memcore.ledger.skill_cycle import Cycle
-from memcore.ledger.skill_cycles import MAX_PAGE
+from memcore.ledger.learning.skill_cycles import MAX_PAGE, Cycle
 
 SLOT = datetime(2026, 3, 1, 11, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -6,16 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
-from ledgers import COMPANY, StoppedClock
-from proposals import ADA, proposal
+from support.ledger_records import COMPANY, StoppedClock
+from support.proposals import ADA, proposal
 
-from memcore.approval_models import ApprovalNeed, ApprovalState
 from memcore.errors import ApprovalClosedError, SkillLimitError
-from memcore.jobs.skill_payloads import ApplicationOutcome, AppliedPayload
+from memcore.jobs.payloads import ApplicationOutcome, AppliedPayload
 from memcore.ledger import Ledger
-from memcore.ledger.skill import Applications, Skill, SkillState
-from memcore.ledger.skill_room import SkillRoom
-from memcore.ledger.skills import MAX_PAGE
+from memcore.ledger.learning.skills import MAX_PAGE, Applications, Skill, SkillRoom, SkillState
+from memcore.models.approval import ApprovalNeed, ApprovalState
 
 WRITERS = 8
 

@@ -3,10 +3,10 @@
 from datetime import timedelta
 
 import pytest
-from ledgers import StoppedClock
+from support.ledger_records import StoppedClock
 
 from memcore.ledger import Ledger, NewRun, Run, RunState
-from memcore.ledger.run import RunKind
+from memcore.ledger.runs import RunKind
 
 LEASE = timedelta(seconds=45)
 DAY = timedelta(days=1)

@@ -2,11 +2,11 @@
 
 from datetime import timedelta
 
-from ledgers import COMPANY, StoppedClock
+from support.ledger_records import COMPANY, StoppedClock
 
 from memcore.ledger import Ledger, NewRun, RunState
-from memcore.ledger.synthesis import Synthesis, SynthesisState
-from memcore.models import MemoryCategory
+from memcore.ledger.llm_answers import Synthesis, SynthesisState
+from memcore.models.memory import MemoryCategory
 
 
 def part(place: int, *, run_id: str = "run", sources: tuple[str, ...] = ("a", "b")) -> Synthesis:

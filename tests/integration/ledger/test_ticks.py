@@ -2,10 +2,10 @@
 
 from datetime import timedelta
 
-from ledgers import StoppedClock
+from support.ledger_records import StoppedClock
 
 from memcore.ledger import AgentSpec, Ledger, Tick
-from memcore.models import ConsolidationInterval
+from memcore.models.memory import ConsolidationInterval
 
 DAILY = ConsolidationInterval.DAILY
 NEVER = ConsolidationInterval.NEVER

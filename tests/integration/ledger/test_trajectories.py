@@ -4,17 +4,17 @@ from datetime import timedelta
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from ledgers import COMPANY
-from memories import DAWN
 from sqlalchemy import text
-from thorough import examples
-from traces import TRACES, trajectory
+from support.execution_traces import TRACES, trajectory
+from support.ledger_records import COMPANY
+from support.memories import DAWN
+from support.thorough import examples
 
 from memcore.errors import MemoryInputError, MemoryRetrievalError
-from memcore.execution_trace import ExecutionTrace, Recovery, TerminationReason, Turn
 from memcore.ledger import Ledger, LedgerUrls, Trajectory
-from memcore.ledger.engine import Database
-from memcore.ledger.trajectories import MAX_PAGE
+from memcore.ledger.database import Database
+from memcore.ledger.learning.trajectories import MAX_PAGE
+from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason, Turn
 
 SECOND = timedelta(seconds=1)
 

@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from ledgers import COMPANY, StoppedClock, make_booking
+from support.ledger_records import COMPANY, StoppedClock, make_booking
 
-from memcore.jobs.use_payload import Use
+from memcore.jobs.payloads import Use
 from memcore.ledger import Ledger
 
 

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 
 import pytest
-from language_models import StubLLM, stub_llm
-from ledgers import StoppedClock
+from support.ledger_records import StoppedClock
+from support.stub_llm_process import StubLLM, stub_llm
 
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.llm.openai_compatible import OpenAICompatibleProvider

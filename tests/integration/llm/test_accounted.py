@@ -6,13 +6,12 @@ from collections.abc import Callable
 from datetime import date, timedelta
 
 import pytest
-from language_models import StubLLM
-from ledgers import COMPANY, StoppedClock
 from sqlalchemy import select
+from support.ledger_records import COMPANY, StoppedClock
+from support.stub_llm_process import StubLLM
 
-from memcore.chat_message import ChatMessage, MessageRole
-from memcore.config.budgets import BudgetsConfig
-from memcore.config.llm import ModelPrice
+from examples.stub_llm.fault import Fault, Scripted
+from memcore.config.llm import BudgetsConfig, ModelPrice
 from memcore.errors import (
     BudgetExceededError,
     MemoryConnectionError,
@@ -21,13 +20,12 @@ from memcore.errors import (
     RetryExhaustedError,
 )
 from memcore.ledger import Ledger
-from memcore.ledger.ledger_tables import model_calls
-from memcore.llm.accounted import AccountedModel
-from memcore.llm.attribution import Attribution
-from memcore.llm.completion import CompletionRequest
+from memcore.ledger.tables import model_calls
+from memcore.llm.accounting import AccountedModel
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
-from memcore.llm.retrying import Retrying
-from ops.stub_llm.fault import Fault, Scripted
+from memcore.llm.protocol import Attribution, CompletionRequest
+from memcore.llm.retry import Retrying
+from memcore.models.execution import ChatMessage, MessageRole
 
 CANARY = "Zanzibar-4711"
 DAY = date(2026, 3, 1)

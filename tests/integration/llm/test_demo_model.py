@@ -2,11 +2,11 @@
 
 import httpx
 import pytest
-from language_models import StubLLM
+from support.stub_llm_process import StubLLM
 
+from examples.demo.model import demo_model
+from examples.stub_llm.server import MODEL
 from memcore.errors import ProviderError
-from ops.demo.model import demo_model
-from ops.stub_llm.server import MODEL
 
 
 def test_without_an_address_a_stub_runs_as_long_as_the_demo() -> None:

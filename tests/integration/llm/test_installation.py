@@ -5,24 +5,23 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from language_models import StubLLM
-from ledgers import COMPANY, StoppedClock
 from pydantic import Field, SecretStr
+from support.ledger_records import COMPANY, StoppedClock
+from support.stub_llm_process import StubLLM
 
-from memcore.chat_message import ChatMessage, MessageRole
+from examples.stub_llm.fault import Fault, Scripted
 from memcore.config.loader import load_policy
 from memcore.config.settings import Settings
 from memcore.errors import MalformedAnswerError, ProviderError, RetryExhaustedError
-from memcore.fence import TAG_MEMORY_ENTRY, untrusted_content_directive, wrap_untrusted
-from memcore.frozen import Frozen
 from memcore.ledger import Ledger
-from memcore.ledger.model_usage import UsageBy
-from memcore.llm.accounted import AccountedModel
-from memcore.llm.attribution import Attribution
-from memcore.llm.completion import CompletionRequest
+from memcore.ledger.llm_usage import UsageBy
+from memcore.llm.accounting import AccountedModel
 from memcore.llm.factory import create_model
+from memcore.llm.protocol import Attribution, CompletionRequest
 from memcore.llm.structured import ask_structured
-from ops.stub_llm.fault import Fault, Scripted
+from memcore.models.base import Frozen
+from memcore.models.execution import ChatMessage, MessageRole
+from memcore.untrusted_text import TAG_MEMORY_ENTRY, untrusted_content_directive, wrap_untrusted
 
 BY = Attribution(company=COMPANY, agent_id="ada", run_id="run", purpose="test")
 POLICY = """

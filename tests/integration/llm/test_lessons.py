@@ -3,25 +3,23 @@
 from collections.abc import Callable
 
 import pytest
-from language_models import StubLLM
-from ledgers import COMPANY, StoppedClock
-from lessons import CANARY, FAILURE, SUCCESS
+from support.ledger_records import COMPANY, StoppedClock
+from support.lessons import CANARY, FAILURE, SUCCESS
+from support.stub_llm_process import StubLLM
 
+from examples.stub_llm.fault import Fault, Scripted
 from memcore.backends.inmemory import InMemoryBackend
-from memcore.backends.where import Where
-from memcore.config.budgets import BudgetsConfig
-from memcore.config.procedural import ProceduralMemoryConfig
-from memcore.experience.kept_model import KeptModel
+from memcore.config.learning import ProceduralMemoryConfig
+from memcore.config.llm import BudgetsConfig
 from memcore.ledger import Ledger
-from memcore.llm.accounted import AccountedModel
+from memcore.llm.accounting import AccountedModel
+from memcore.llm.answer_cache import KeptModel
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
-from memcore.llm.retrying import Retrying
-from memcore.procedural.capture import ProceduralCapture
-from memcore.procedural.captured import CaptureOutcome
-from memcore.procedural.lesson_record import proposal_of
-from memcore.procedural.payloads import FailureAnalysisPayload
-from memcore.procedural.scope import ProceduralMemoryScope
-from ops.stub_llm.fault import Fault, Scripted
+from memcore.llm.retry import Retrying
+from memcore.procedural.capture import CaptureOutcome, ProceduralCapture
+from memcore.procedural.proposer import FailureAnalysisPayload
+from memcore.procedural.records import ProceduralMemoryScope, proposal_of
+from memcore.records import Where
 
 POLICY = ProceduralMemoryConfig(min_confidence=0.0)
 

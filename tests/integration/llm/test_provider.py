@@ -9,15 +9,15 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
-from language_models import StubLLM
-from ledgers import StoppedClock
 from pydantic import SecretStr
+from support.ledger_records import StoppedClock
+from support.stub_llm_process import StubLLM
 
-from memcore.chat_message import ChatMessage, MessageRole
+from examples.stub_llm.fault import Fault, Scripted
 from memcore.errors import ProviderError, ProviderUnavailableError
-from memcore.llm.completion import CompletionRequest
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
-from ops.stub_llm.fault import Fault, Scripted
+from memcore.llm.protocol import CompletionRequest
+from memcore.models.execution import ChatMessage, MessageRole
 
 #: Stands in every prompt, and so in what the stub quotes; nobody but the server may ever see it.
 CANARY = "Zanzibar-4711"

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ledgers import copied_urls
-from night_world import SHARED_MEMORY, MakeWorld, World
+from support.ledger_records import copied_urls
+from support.maintenance_fixture import SHARED_MEMORY, MakeWorld, World
 
-from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.maintenance import ConsolidationConfig
 
 
 @pytest.fixture

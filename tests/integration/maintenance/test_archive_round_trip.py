@@ -5,25 +5,24 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pytest
-from embedders import HashingEmbedder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from night_world import AGENT, COMPANY, START, MakeWorld, World, comparable, memory, uid
 from pydantic import SecretStr
-from servers import store_server
-from shelving import put_on_shelf, shelf_of
-from thorough import examples
+from support.collection_setup import put_on_shelf, shelf_of
+from support.hashing_embedder import HashingEmbedder
+from support.maintenance_fixture import AGENT, COMPANY, START, MakeWorld, World, comparable, memory, uid
+from support.store_servers import store_server
+from support.thorough import examples
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.place import Mem0Place
-from memcore.backends.record import Lineage, MemoryRecord, Vectors
-from memcore.config.archival import ArchivalConfig
-from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType
+from memcore.backends.mem0.config import Mem0Place
+from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, ConsolidationStrategyType
 from memcore.embedding.bm25 import Bm25Encoder
-from memcore.embedding.sparse_vector import SparseVector
+from memcore.embedding.vectors import SparseVector
 from memcore.jobs.outcomes import Done
 from memcore.ledger.migrate import migrate_history
-from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery
+from memcore.records import Lineage, MemoryRecord, Vectors
 
 if TYPE_CHECKING:
     from pathlib import Path

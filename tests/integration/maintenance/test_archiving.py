@@ -6,21 +6,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from night_world import AGENT, COMPANY, START, MakeWorld, World, comparable, memory, uid
+from support.maintenance_fixture import AGENT, COMPANY, START, MakeWorld, World, comparable, memory, uid
 
-from memcore.archival_models import ArchivalMode
-from memcore.backends.record import Lineage, MemoryRecord
-from memcore.config.archival import ArchivalConfig
-from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType
-from memcore.config.retention import RetentionConfig
+from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, ConsolidationStrategyType, RetentionConfig
 from memcore.jobs.outcomes import Dead, Done, Outcome, Skipped
 from memcore.ledger import Run, RunState
-from memcore.ledger.archived import Archived
-from memcore.maintenance.chunks import ChunkLimits
-from memcore.maintenance.draft import Draft
-from memcore.maintenance.selection import HighestRelevanceSelector
-from memcore.maintenance.strategy import CompositeConsolidationStrategy
-from memcore.models import MemoryCategory, MemoryLevel, MemoryQuery
+from memcore.ledger.archive import Archived
+from memcore.maintenance.consolidation.selection import ChunkLimits, HighestRelevanceSelector
+from memcore.maintenance.consolidation.strategy import CompositeConsolidationStrategy, Draft
+from memcore.models.archival import ArchivalMode
+from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryQuery
+from memcore.records import Lineage, MemoryRecord
 
 THRESHOLD = 40
 

@@ -5,16 +5,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from faults import Crash, Faults, crash_points
-from night_world import AGENT, COMPANY, MakeWorld, World, comparable, memory
+from support.fault_injection import Crash, Faults, crash_points
+from support.maintenance_fixture import AGENT, COMPANY, MakeWorld, World, comparable, memory
 
-from memcore.config.archival import ArchivalConfig
-from memcore.config.consolidation import ConsolidationConfig
-from memcore.config.retention import RetentionConfig
+from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, RetentionConfig
 from memcore.jobs.outcomes import Done, Skipped
 from memcore.maintenance.lease import LEASE_LENGTH
 from memcore.maintenance.service import MaintenanceService
-from memcore.models import MemoryQuery
+from memcore.models.memory import MemoryQuery
 
 #: Memories from this age on are archived.
 THRESHOLD = 40

@@ -6,17 +6,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from faults import Faults
-from lesson_memories import lesson_memory
-from night_world import MakeWorld, World, memory
+from support.fault_injection import Faults
+from support.lesson_memories import lesson_memory
+from support.maintenance_fixture import MakeWorld, World, memory
 
-from memcore.backends.record import Lineage, MemoryRecord, Page
-from memcore.config.consolidation import ConsolidationConfig
-from memcore.config.pruning import PruningConfig
-from memcore.config.retention import RetentionConfig
+from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
 from memcore.jobs.outcomes import Done
-from memcore.maintenance.timeouts import Timeouts
-from memcore.models import MemoryCategory, MemoryLevel
+from memcore.maintenance.rules import Timeouts
+from memcore.models.memory import MemoryCategory, MemoryLevel
+from memcore.records import Lineage, MemoryRecord, Page
 
 POLICY = ConsolidationConfig(retention=RetentionConfig(default_retention_days=90), max_removed_fraction=1.0)
 

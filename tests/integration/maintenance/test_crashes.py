@@ -5,16 +5,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from faults import Crash, Faults, crash_points
-from night_world import AGENT, MakeWorld, World, memory
+from support.fault_injection import Crash, Faults, crash_points
+from support.maintenance_fixture import AGENT, MakeWorld, World, memory
 
-from memcore.backends.where import Where
-from memcore.config.consolidation import ConsolidationConfig
-from memcore.config.retention import RetentionConfig
+from memcore.config.maintenance import ConsolidationConfig, RetentionConfig
 from memcore.jobs.outcomes import Done, Skipped
 from memcore.ledger import RunState
 from memcore.maintenance.lease import LEASE_LENGTH
 from memcore.maintenance.service import MaintenanceService
+from memcore.records import Where
 
 POLICY = ConsolidationConfig(
     retention=RetentionConfig(default_retention_days=90),

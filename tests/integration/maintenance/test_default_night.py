@@ -3,13 +3,12 @@
 from datetime import timedelta
 
 import pytest
-from night_world import AGENT, COMPANY, MakeWorld, World, comparable, memory
+from support.maintenance_fixture import AGENT, COMPANY, MakeWorld, World, comparable, memory
 
-from memcore.backends.record import Lineage
-from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType
-from memcore.config.retention import RetentionConfig, RetentionRule
+from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, RetentionConfig, RetentionRule
 from memcore.jobs.outcomes import Done
-from memcore.models import MemoryCategory, MemoryLevel, MemoryQuery
+from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryQuery
+from memcore.records import Lineage
 
 SEMANTIC, SOCIAL, EPISODIC = MemoryCategory.SEMANTIC, MemoryCategory.SOCIAL, MemoryCategory.EPISODIC
 

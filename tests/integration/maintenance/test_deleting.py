@@ -1,19 +1,17 @@
 """What an engine deletes stays deleted, whatever nights and undos do before, meanwhile and after."""
 
-from faults import Faults
-from night_world import AGENT, COMPANY, MakeWorld, World, memory, uid
+from support.fault_injection import Faults
+from support.maintenance_fixture import AGENT, COMPANY, MakeWorld, World, memory, uid
 
 from memcore.backends.deletion import Deletion
-from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.maintenance import ConsolidationConfig
 from memcore.errors import MemoryStoreError
 from memcore.jobs.outcomes import Done, Skipped
 from memcore.ledger import LedgerUrls, Run
-from memcore.maintenance.lineage import tell_story
-from memcore.maintenance.story import MemoryState, TextPlace
-from memcore.maintenance.undo import undo_report
-from memcore.maintenance.undo_plan import SkipReason, plan_undo
-from memcore.models import MemoryMetadata
-from ops.cli.why import drawn
+from memcore.maintenance.provenance import MemoryState, TextPlace, tell_story
+from memcore.maintenance.undo import SkipReason, plan_undo, undo_report
+from memcore.models.memory import MemoryMetadata
+from ops.cli.memory.why import drawn
 
 #: One summary of all that is old, whatever it says.
 MERGING = ConsolidationConfig(max_removed_fraction=1.0, group_max_entries=3)

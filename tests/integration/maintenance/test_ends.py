@@ -5,24 +5,22 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import pytest
-from faults import Crash, Faults, crash_points
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from night_world import AGENT, COMPANY, START, MakeWorld, World, memory, uid
-from thorough import examples
+from support.fault_injection import Crash, Faults, crash_points
+from support.maintenance_fixture import AGENT, COMPANY, START, MakeWorld, World, memory, uid
+from support.thorough import examples
 
 from memcore.backends.inmemory import InMemoryBackend
-from memcore.backends.record import Lineage, MemoryRecord
-from memcore.config.consolidation import ConsolidationConfig
-from memcore.config.options import MemoryOptionsConfig
-from memcore.config.retention import RetentionConfig, RetentionRule
+from memcore.config.maintenance import ConsolidationConfig, RetentionConfig, RetentionRule
+from memcore.config.memory import MemoryOptionsConfig
 from memcore.jobs.outcomes import Done, Skipped, Snooze
 from memcore.ledger import AgentSpec, RunState
-from memcore.ledger.run import EndKind
+from memcore.ledger.runs import EndKind
 from memcore.maintenance.lease import LEASE_LENGTH
-from memcore.maintenance.over import Over
-from memcore.maintenance.timeouts import Timeouts
-from memcore.models import MemoryCategory, MemoryLevel
+from memcore.maintenance.rules import Over, Timeouts
+from memcore.models.memory import MemoryCategory, MemoryLevel
+from memcore.records import Lineage, MemoryRecord
 
 #: Much of an agent's memory ends with its session, and no brake may hold that.
 BRAKED = ConsolidationConfig(max_removed_fraction=0.01, max_removed_floor=0)

@@ -4,12 +4,12 @@ import math
 from datetime import datetime, timedelta
 
 import pytest
-from night_world import AGENT, COMPANY, MakeWorld, World, memory, uid
+from support.maintenance_fixture import AGENT, COMPANY, MakeWorld, World, memory, uid
 
 from memcore import ids
-from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType
+from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType
 from memcore.jobs.outcomes import Dead, Done
-from memcore.jobs.use_payload import Use
+from memcore.jobs.payloads import Use
 from memcore.maintenance.value import Candidate
 
 FULL = ConsolidationConfig(strategy=ConsolidationStrategyType.NONE, max_memories_per_agent=3, max_removed_fraction=1.0)

@@ -5,19 +5,19 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 
 import pytest
-from language_models import StubLLM, stub_llm
-from night_world import AGENT, COMPANY, MakeWorld, World, memory, uid
+from support.maintenance_fixture import AGENT, COMPANY, MakeWorld, World, memory, uid
+from support.stub_llm_process import StubLLM, stub_llm
 
-from memcore.config.budgets import BudgetsConfig
-from memcore.config.consolidation import ConsolidationConfig
+from examples.stub_llm.fault import Fault, Scripted
+from memcore.config.llm import BudgetsConfig
+from memcore.config.maintenance import ConsolidationConfig
 from memcore.jobs.outcomes import Dead, Done, Outcome, Snooze
 from memcore.ledger import RunState
-from memcore.llm.accounted import AccountedModel
-from memcore.llm.events import ModelEvent
+from memcore.llm.accounting import AccountedModel
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
-from memcore.llm.retrying import Retrying
-from memcore.models import MemoryMetadata
-from ops.stub_llm.fault import Fault, Scripted
+from memcore.llm.protocol import ModelEvent
+from memcore.llm.retry import Retrying
+from memcore.models.memory import MemoryMetadata
 
 POLICY = ConsolidationConfig(strategy="llm", max_removed_fraction=1.0)
 

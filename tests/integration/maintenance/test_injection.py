@@ -10,21 +10,19 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from faults import Crash, Faults
-from ledgers import copied_urls, postgres_database
-from lesson_memories import lesson_memory
-from night_world import AGENT, COMPANY, SUMMARISED, World, comparable, memory
-from oracles import Oracle
+from support.fake_summarizer import Oracle
+from support.fault_injection import Crash, Faults
+from support.ledger_records import copied_urls, postgres_database
+from support.lesson_memories import lesson_memory
+from support.maintenance_fixture import AGENT, COMPANY, SUMMARISED, World, comparable, memory
 
-from memcore.config.archival import ArchivalConfig, DualModeConfig
-from memcore.config.consolidation import ConsolidationConfig
-from memcore.config.retention import RetentionConfig
+from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig, RetentionConfig
 from memcore.jobs.outcomes import Done, Outcome, Snooze
 from memcore.ledger import LedgerUrls
 from memcore.ledger.migrate import migrate
+from memcore.maintenance.consolidation.step import RING_AGAIN
 from memcore.maintenance.lease import LEASE_LENGTH
-from memcore.maintenance.wait import RING_AGAIN
-from memcore.models import MemoryCategory
+from memcore.models.memory import MemoryCategory
 
 STRATEGIES = ("condense", "simple", "dual_mode", "llm")
 

@@ -2,14 +2,13 @@
 
 from datetime import timedelta
 
-from night_world import AGENT, START, MakeWorld, memory, uid
+from support.maintenance_fixture import AGENT, START, MakeWorld, memory, uid
 
-from memcore.backends.record import MemoryRecord
-from memcore.config.consolidation import ConsolidationConfig
-from memcore.config.retention import RetentionConfig
-from memcore.experience.compressed_record import record_of
-from memcore.experience_models import CompressedExperience
-from memcore.models import MemoryCategory
+from memcore.config.maintenance import ConsolidationConfig, RetentionConfig
+from memcore.experience.compressor import record_of
+from memcore.models.experience import CompressedExperience
+from memcore.models.memory import MemoryCategory
+from memcore.records import MemoryRecord
 
 
 def lesson(number: int) -> MemoryRecord:

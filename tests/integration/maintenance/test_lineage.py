@@ -7,21 +7,19 @@ from pathlib import Path
 
 import hypothesis.strategies as st
 import pytest
-from histories import HISTORIES, POLICIES, Step, live_through, stores
 from hypothesis import HealthCheck, given, settings
-from ledgers import copied_urls
-from night_world import AGENT, COMPANY, SHARED_MEMORY, World, memory, uid
-from oracles import Oracle
-from thorough import examples
+from support.fake_summarizer import Oracle
+from support.ledger_records import copied_urls
+from support.maintenance_fixture import AGENT, COMPANY, SHARED_MEMORY, World, memory, uid
+from support.random_histories import HISTORIES, POLICIES, Step, live_through, stores
+from support.thorough import examples
 
-from memcore.backends.record import MemoryRecord
-from memcore.config.consolidation import ConsolidationConfig
-from memcore.config.retention import RetentionConfig
+from memcore.config.maintenance import ConsolidationConfig, RetentionConfig
 from memcore.errors import MemoryNotFoundError
 from memcore.ledger import NewRun
-from memcore.maintenance.lineage import tell_story
-from memcore.maintenance.story import MemoryState, Story, StoryMemory, TextPlace
-from memcore.models import MemoryMetadata
+from memcore.maintenance.provenance import MemoryState, Story, StoryMemory, TextPlace, tell_story
+from memcore.models.memory import MemoryMetadata
+from memcore.records import MemoryRecord
 
 JOURNAL_DAYS = 7
 

@@ -3,15 +3,14 @@
 from datetime import timedelta
 
 import pytest
-from night_world import AGENT, COMPANY, START, MakeWorld, World, memory, uid
+from support.maintenance_fixture import AGENT, COMPANY, START, MakeWorld, World, memory, uid
 
-from memcore.backends.record import Lineage
-from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType
-from memcore.config.retention import RetentionConfig, RetentionRule
+from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, RetentionConfig, RetentionRule
 from memcore.jobs.outcomes import Dead, Done, Skipped, Snooze
 from memcore.ledger import AgentSpec, RunState, RunStep
 from memcore.maintenance.service import MAX_ATTEMPTS, MODEL_DELAY
-from memcore.models import MemoryCategory, MemoryLevel
+from memcore.models.memory import MemoryCategory, MemoryLevel
+from memcore.records import Lineage
 
 OFF = ConsolidationStrategyType.NONE
 FREE = {"max_removed_fraction": 1.0}

@@ -4,21 +4,19 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from embedders import HashingEmbedder
-from lesson_memories import lesson_memory
-from night_world import COMPANY, MakeWorld, World, comparable, memory
 from pydantic import SecretStr
-from servers import store_server
+from support.hashing_embedder import HashingEmbedder
+from support.lesson_memories import lesson_memory
+from support.maintenance_fixture import COMPANY, MakeWorld, World, comparable, memory
+from support.store_servers import store_server
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.place import Mem0Place
-from memcore.config.consolidation import ConsolidationConfig
-from memcore.config.pruning import PruningConfig
-from memcore.config.retention import RetentionConfig
+from memcore.backends.mem0.config import Mem0Place
+from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.jobs.outcomes import Done
 from memcore.ledger.migrate import migrate_history
-from memcore.models import MemoryCategory
+from memcore.models.memory import MemoryCategory
 
 if TYPE_CHECKING:
     from pathlib import Path

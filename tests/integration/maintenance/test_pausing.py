@@ -4,16 +4,16 @@ import builtins
 from datetime import timedelta
 
 import pytest
-from faults import Faults
-from night_world import AGENT, COMPANY, MakeWorld, World, memory
+from support.fault_injection import Faults
+from support.maintenance_fixture import AGENT, COMPANY, MakeWorld, World, memory
 
-from memcore.backends.where import Where
-from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.maintenance import ConsolidationConfig
 from memcore.errors import MemoryStoreError
 from memcore.jobs.outcomes import Dead, Done, Retry, Skipped, Snooze
 from memcore.ledger import AgentSpec, RunState
 from memcore.maintenance.service import PAUSE_DELAY
-from memcore.models import MemoryCategory
+from memcore.models.memory import MemoryCategory
+from memcore.records import Where
 
 
 @pytest.fixture

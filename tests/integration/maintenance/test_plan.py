@@ -5,19 +5,17 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from histories import POLICIES, PRUNINGS, stores
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledgers import copied_urls
-from night_world import AGENT, SHARED_MEMORY, MakeWorld, World, memory
-from thorough import examples
+from support.ledger_records import copied_urls
+from support.maintenance_fixture import AGENT, SHARED_MEMORY, MakeWorld, World, memory
+from support.random_histories import POLICIES, PRUNINGS, stores
+from support.thorough import examples
 
-from memcore.backends.record import MemoryRecord
-from memcore.config.archival import ArchivalConfig
-from memcore.config.consolidation import ConsolidationConfig
-from memcore.config.pruning import PruningConfig
-from memcore.ledger.run import RunStep
-from memcore.models import MemoryCategory
+from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, PruningConfig
+from memcore.ledger.runs import RunStep
+from memcore.models.memory import MemoryCategory
+from memcore.records import MemoryRecord
 
 #: Strategies whose plan is exact: what they merge, they merge without asking anyone.
 STRATEGIES = ("simple", "condense", "none")

@@ -6,28 +6,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from embedders import HashingEmbedder
-from faults import Crash, Faults
-from ledgers import copied_urls, postgres_database
-from lesson_memories import lesson_memory
-from night_world import COMPANY, MakeWorld, World, memory
 from pydantic import SecretStr
-from servers import store_server
+from support.fault_injection import Crash, Faults
+from support.hashing_embedder import HashingEmbedder
+from support.ledger_records import copied_urls, postgres_database
+from support.lesson_memories import lesson_memory
+from support.maintenance_fixture import COMPANY, MakeWorld, World, memory
+from support.store_servers import store_server
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.place import Mem0Place
-from memcore.backends.record import MemoryRecord
-from memcore.backends.where import Where
-from memcore.config.procedural import ProceduralMemoryConfig
-from memcore.config.propagation import PropagationConfig
+from memcore.backends.mem0.config import Mem0Place
+from memcore.config.learning import ProceduralMemoryConfig, PropagationConfig
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import MemoryStoreError
 from memcore.ledger import AgentSpec, LedgerUrls
 from memcore.ledger.migrate import migrate, migrate_history
-from memcore.models import MemoryCategory, MemoryLevel, MemoryQuery
-from memcore.procedural.lesson_record import proposal_of
+from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryQuery
 from memcore.procedural.propagation import LESSONS_A_NIGHT, Propagation
-from memcore.procedural.scope import ProceduralMemoryScope
+from memcore.procedural.records import ProceduralMemoryScope, proposal_of
+from memcore.records import MemoryRecord, Where
 
 if TYPE_CHECKING:
     from memcore.backends.inmemory import InMemoryBackend

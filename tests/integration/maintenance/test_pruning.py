@@ -9,22 +9,18 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledgers import copied_urls
-from lesson_memories import lesson_memory
-from night_world import AGENT, COMPANY, SHARED_MEMORY, START, MakeWorld, World, memory
-from thorough import examples
+from support.ledger_records import copied_urls
+from support.lesson_memories import lesson_memory
+from support.maintenance_fixture import AGENT, COMPANY, SHARED_MEMORY, START, MakeWorld, World, memory
+from support.thorough import examples
 
-from memcore.backends.record import MemoryRecord
-from memcore.config.consolidation import ConsolidationConfig
-from memcore.config.pruning import PruningConfig
-from memcore.config.retention import RetentionConfig
-from memcore.jobs.skill_payloads import AppliedPayload
-from memcore.jobs.use_payload import Use
-from memcore.ledger.run import RunState, RunStep
-from memcore.maintenance.lineage import tell_story
-from memcore.maintenance.story import MemoryState, TextPlace
-from memcore.models import MemoryCategory
-from memcore.procedural.lesson_record import proposal_of
+from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
+from memcore.jobs.payloads import AppliedPayload, Use
+from memcore.ledger.runs import RunState, RunStep
+from memcore.maintenance.provenance import MemoryState, TextPlace, tell_story
+from memcore.models.memory import MemoryCategory
+from memcore.procedural.records import proposal_of
+from memcore.records import MemoryRecord
 
 PROCEDURAL = MemoryCategory.PROCEDURAL
 

@@ -5,18 +5,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from asking_nights import LLM, finish, with_model
-from faults import Crash
-from night_world import AGENT, COMPANY, START, MakeWorld, memory, uid
-from oracles import Oracle, SlowOracle
+from support.fake_summarizer import Oracle, SlowOracle
+from support.fault_injection import Crash
+from support.maintenance_fixture import AGENT, COMPANY, START, MakeWorld, memory, uid
+from support.model_runs import LLM, finish, with_model
 
-from memcore.errors import (
-    BudgetExceededError,
-)
+from memcore.errors import BudgetExceededError
 from memcore.jobs.outcomes import Done, Skipped, Snooze
 from memcore.ledger import RunState
-from memcore.llm.held_question import QUESTION_LEASE
-from memcore.maintenance.wait import RING_AGAIN
+from memcore.llm.answer_cache import QUESTION_LEASE
+from memcore.maintenance.consolidation.step import RING_AGAIN
 
 
 @pytest.fixture

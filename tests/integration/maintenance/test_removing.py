@@ -3,14 +3,13 @@
 from datetime import timedelta
 
 import pytest
-from faults import Crash, Faults, crash_points
-from night_world import AGENT, COMPANY, MakeWorld, World, memory, uid
+from support.fault_injection import Crash, Faults, crash_points
+from support.maintenance_fixture import AGENT, COMPANY, MakeWorld, World, memory, uid
 
-from memcore.config.archival import ArchivalConfig
-from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig
 from memcore.jobs.outcomes import Done, Skipped, Snooze
 from memcore.ledger import AgentSpec
-from memcore.ledger.run import Run
+from memcore.ledger.runs import Run
 
 OFF = ConsolidationConfig(enabled=False, archival=ArchivalConfig(enabled=True))
 

@@ -3,24 +3,17 @@
 from typing import Any
 
 import pytest
-from asking_nights import DUAL, LLM, finish, with_model
-from night_world import AGENT, COMPANY, MakeWorld, memory, uid
-from oracles import Oracle, said
+from support.fake_summarizer import Oracle, said
+from support.maintenance_fixture import AGENT, COMPANY, MakeWorld, memory, uid
+from support.model_runs import DUAL, LLM, finish, with_model
 
-from memcore.archival_models import ArchivalMode
-from memcore.config.archival import ArchivalConfig
-from memcore.config.consolidation import ConsolidationConfig
-from memcore.config.llm_consolidation import LLMConsolidationConfig
-from memcore.errors import (
-    MemoryRetrievalError,
-    ProviderError,
-    ProviderUnavailableError,
-    RetryExhaustedError,
-)
+from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, LLMConsolidationConfig
+from memcore.errors import MemoryRetrievalError, ProviderError, ProviderUnavailableError, RetryExhaustedError
 from memcore.jobs.outcomes import Dead, Done, Snooze
 from memcore.ledger import RunState
-from memcore.ledger.synthesis import SynthesisState
-from memcore.models import MemoryCategory, MemoryQuery
+from memcore.ledger.llm_answers import SynthesisState
+from memcore.models.archival import ArchivalMode
+from memcore.models.memory import MemoryCategory, MemoryQuery
 
 
 @pytest.fixture

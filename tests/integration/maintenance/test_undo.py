@@ -6,22 +6,20 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from histories import POLICIES, PRUNINGS, stores
 from hypothesis import HealthCheck, given, settings
-from ledgers import copied_urls
-from night_world import AGENT, COMPANY, SHARED_MEMORY, World, memory, uid
-from oracles import Oracle
-from thorough import examples
+from support.fake_summarizer import Oracle
+from support.ledger_records import copied_urls
+from support.maintenance_fixture import AGENT, COMPANY, SHARED_MEMORY, World, memory, uid
+from support.random_histories import POLICIES, PRUNINGS, stores
+from support.thorough import examples
 
-from memcore.backends.record import MemoryRecord
-from memcore.config.consolidation import ConsolidationConfig
-from memcore.config.pruning import PruningConfig
-from memcore.config.retention import RetentionConfig
+from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
 from memcore.jobs.outcomes import Dead
 from memcore.ledger import NewRun, RunState
 from memcore.maintenance.service import FIRST_RETRY_DELAY
 from memcore.maintenance.undo import undo_report
-from memcore.models import MemoryMetadata
+from memcore.models.memory import MemoryMetadata
+from memcore.records import MemoryRecord
 
 
 @given(records=stores(), policy=POLICIES, pruning=PRUNINGS)

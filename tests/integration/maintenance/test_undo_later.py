@@ -4,17 +4,17 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from histories import HISTORIES, POLICIES, Step, stores
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledgers import copied_urls
-from night_world import SHARED_MEMORY, World, memory
-from oracles import Oracle
-from thorough import examples
-from undoing import live_and_remember, undo_and_check
+from support.fake_summarizer import Oracle
+from support.ledger_records import copied_urls
+from support.maintenance_fixture import SHARED_MEMORY, World, memory
+from support.random_histories import HISTORIES, POLICIES, Step, stores
+from support.thorough import examples
+from support.undo_checks import live_and_remember, undo_and_check
 
-from memcore.backends.record import MemoryRecord
-from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.maintenance import ConsolidationConfig
+from memcore.records import MemoryRecord
 
 
 @given(records=stores(), policy=POLICIES, history=HISTORIES, pick=st.integers(0, 99))

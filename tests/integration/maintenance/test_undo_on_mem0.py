@@ -9,24 +9,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from embedders import HashingEmbedder
-from histories import HISTORIES, POLICIES, Step, stores
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledgers import copied_urls
-from night_world import COMPANY, SHARED_MEMORY, World
-from oracles import Oracle
 from pydantic import SecretStr
-from servers import store_server
-from thorough import examples
-from undoing import live_and_remember, undo_and_check
+from support.fake_summarizer import Oracle
+from support.hashing_embedder import HashingEmbedder
+from support.ledger_records import copied_urls
+from support.maintenance_fixture import COMPANY, SHARED_MEMORY, World
+from support.random_histories import HISTORIES, POLICIES, Step, stores
+from support.store_servers import store_server
+from support.thorough import examples
+from support.undo_checks import live_and_remember, undo_and_check
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.place import Mem0Place
-from memcore.backends.record import MemoryRecord
-from memcore.config.consolidation import ConsolidationConfig
+from memcore.backends.mem0.config import Mem0Place
+from memcore.config.maintenance import ConsolidationConfig
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ledger.migrate import migrate_history
+from memcore.records import MemoryRecord
 
 if TYPE_CHECKING:
     from memcore.backends.inmemory import InMemoryBackend

@@ -5,19 +5,19 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from embedders import HashingEmbedder
-from ledgers import StoppedClock, copied_urls, postgres_database
 from pydantic import SecretStr
-from servers import store_server
+from support.hashing_embedder import HashingEmbedder
+from support.ledger_records import StoppedClock, copied_urls, postgres_database
+from support.store_servers import store_server
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.place import Mem0Place
-from memcore.config.org import OrgMemoryConfig
+from memcore.backends.mem0.config import Mem0Place
+from memcore.config.organization import OrgMemoryConfig
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.ledger.migrate import migrate, migrate_history
-from memcore.org.ledger_org_memory import LedgerOrgMemory
+from memcore.org.service import LedgerOrgMemory
 
 #: Makes a backend over the same data, as another process would.
 MakeBackend = Callable[[], Mem0Backend]

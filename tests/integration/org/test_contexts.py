@@ -1,26 +1,24 @@
 """From a written fact to a prompt: an engine's default strategy injects what the organisation knows."""
 
 import pytest
-from ledgers import StoppedClock
-from org_facts import GRACE, agent, request
+from support.ledger_records import StoppedClock
+from support.organization_facts import GRACE, agent, request
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.build import build_mem0
-from memcore.backends.mem0.place import Mem0Place
-from memcore.config.company import CompanyMemoryConfig
-from memcore.config.fusion import FusionStrategy
-from memcore.config.options import MemoryOptionsConfig
-from memcore.config.org import OrgMemoryConfig
+from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.factory import build_mem0
+from memcore.config.memory import CompanyMemoryConfig, MemoryOptionsConfig
+from memcore.config.organization import OrgMemoryConfig
 from memcore.config.policy import Policy
-from memcore.config.retrieval import MemoryRetrievalConfig
-from memcore.config.write_access import OrgFactCategory
+from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
 from memcore.embedding.protocol import Embedder
 from memcore.errors import MemoryCapabilityError
 from memcore.ledger import Ledger
-from memcore.models import MemoryCategory, MemoryStoreRequest
-from memcore.org.ledger_org_memory import LedgerOrgMemory
+from memcore.models.memory import MemoryCategory, MemoryStoreRequest
+from memcore.models.organization import OrgFactCategory
+from memcore.org.service import LedgerOrgMemory
 from memcore.retrieval.context import ContextInjectionStrategy
-from memcore.retrieval.organisation import KEPT
+from memcore.retrieval.sources import KEPT
 
 POLICY = OrgFactCategory.CORE_POLICY
 

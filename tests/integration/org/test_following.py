@@ -6,19 +6,19 @@ from collections.abc import Callable
 from itertools import count
 
 import pytest
-from faults import Crash, Faults
-from org_facts import GRACE, request
+from support.fault_injection import Crash, Faults
+from support.organization_facts import GRACE, request
 
-from memcore.approvals.shared_publication import superseded_by_id
-from memcore.backends.facts import ORGANISATION, FactStore, facts_of
+from memcore.approvals.effects import superseded_by_id
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.config.org import OrgMemoryConfig
+from memcore.backends.protocol import ORGANISATION, FactStore, facts_of
+from memcore.config.organization import OrgMemoryConfig
 from memcore.errors import MemoryInputError, MemoryStoreError
 from memcore.ledger import Ledger, LedgerUrls
-from memcore.models import MemoryEntry, MemoryQuery
-from memcore.org.follower import OrgFollower
-from memcore.org.ledger_org_memory import LedgerOrgMemory
-from memcore.org.shown_fact import Shown, shown_by
+from memcore.models.memory import MemoryEntry, MemoryQuery
+from memcore.org.search import Shown, shown_by
+from memcore.org.service import LedgerOrgMemory
+from memcore.org.sync import OrgFollower
 
 MakeBackend = Callable[[], Mem0Backend]
 

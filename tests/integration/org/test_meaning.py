@@ -4,21 +4,20 @@ import logging
 from pathlib import Path
 
 import pytest
-from embedders import HashingEmbedder
-from org_facts import GRACE, request
 from pydantic import SecretStr
-from servers import store_server
+from support.hashing_embedder import HashingEmbedder
+from support.organization_facts import GRACE, request
+from support.store_servers import store_server
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.place import Mem0Place
-from memcore.config.org import OrgMemoryConfig
-from memcore.config.write_access import OrgFactCategory
+from memcore.backends.mem0.config import Mem0Place
+from memcore.config.organization import OrgMemoryConfig
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder
 from memcore.embedding.static import StaticEmbedder
 from memcore.ledger import Ledger
-from memcore.org.ledger_org_memory import LedgerOrgMemory
-from memcore.org_models import OrgMemoryQuery
+from memcore.models.organization import OrgFactCategory, OrgMemoryQuery
+from memcore.org.service import LedgerOrgMemory
 
 POLICY = OrgFactCategory.CORE_POLICY
 

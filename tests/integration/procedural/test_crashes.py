@@ -9,25 +9,24 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from faults import Crash, Faults
-from learners import FAILED, School
-from ledgers import copied_urls
-from lessons import answer
-from libraries import COMPANY, Library
-from memories import NOW
-from skill_rules import problems_of
-from traces import trace
-from tutors import Tutor
+from support.execution_traces import trace
+from support.fake_teacher import Tutor
+from support.fault_injection import Crash, Faults
+from support.learning_fixture import FAILED, School
+from support.ledger_records import copied_urls
+from support.lessons import answer
+from support.memories import NOW
+from support.skill_format import problems_of
+from support.wiki_fixture import COMPANY, Library
 
 from memcore import ids
-from memcore.config.procedural import ProceduralMemoryConfig
-from memcore.distillation.capture import Capture
-from memcore.intake import Intake, Written
-from memcore.jobs.distill_payload import DistillPayload
+from memcore.config.learning import ProceduralMemoryConfig
+from memcore.distillation import Capture
+from memcore.ingest import Intake, Written
 from memcore.jobs.outcomes import Done
-from memcore.jobs.payloads import StoreItem
-from memcore.llm.held_question import QUESTION_LEASE
-from memcore.models import ConsolidationInterval, MemoryLevel
+from memcore.jobs.payloads import DistillPayload, StoreItem
+from memcore.llm.answer_cache import QUESTION_LEASE
+from memcore.models.memory import ConsolidationInterval, MemoryLevel
 
 TRACE_ID = ids.trace_id(company=COMPANY, agent_id="ada", trace="{}")
 

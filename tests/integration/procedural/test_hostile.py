@@ -7,25 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crews import ScriptedCrew
-from language_models import StubLLM, stub_llm
-from learners import FAILED, School
-from ledgers import copied_urls
-from lessons import ANSWER
-from libraries import COMPANY, Library
+from support.job_contexts import ScriptedCrew
+from support.learning_fixture import FAILED, School
+from support.ledger_records import copied_urls
+from support.lessons import ANSWER
+from support.stub_llm_process import StubLLM, stub_llm
+from support.wiki_fixture import COMPANY, Library
 
-from memcore.backends.record import MemoryRecord
-from memcore.config.budgets import BudgetsConfig
+from examples.stub_llm.fault import Fault, Scripted
+from memcore.config.llm import BudgetsConfig
+from memcore.event_loop import LoopThread
 from memcore.jobs.outcomes import Done, Outcome, Parked
-from memcore.jobs.skill_payloads import LessonPayload
-from memcore.llm.accounted import AccountedModel
+from memcore.jobs.payloads import LessonPayload
+from memcore.llm.accounting import AccountedModel
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
-from memcore.llm.retrying import Retrying
-from memcore.loop_thread import LoopThread
-from memcore.procedural.lesson_record import proposal_of
-from memcore.procedural.proposal import ProceduralMemoryProposal
-from ops.stub_llm.fault import Fault, Scripted
-from tasks.lesson import draw
+from memcore.llm.retry import Retrying
+from memcore.procedural.records import ProceduralMemoryProposal, proposal_of
+from memcore.records import MemoryRecord
+from tasks.learn import draw
 
 
 class Classroom:

@@ -6,21 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from learners import FAILED, School
-from lessons import ANSWER, CANARY, answer
-from libraries import COMPANY
-from skill_rules import problems_of
-from traces import trajectory
-from tutors import Tutor
+from support.execution_traces import trajectory
+from support.fake_teacher import Tutor
+from support.learning_fixture import FAILED, School
+from support.lessons import ANSWER, CANARY, answer
+from support.skill_format import problems_of
+from support.wiki_fixture import COMPANY
 
 from memcore.errors import BudgetExceededError, MemoryStoreError, ProviderError, RetryExhaustedError
 from memcore.jobs.outcomes import Done, Parked, Skipped
 from memcore.ledger import AgentSpec
-from memcore.ledger.booking import Booking
-from memcore.models import MemoryLevel
-from memcore.procedural.events import ProceduralEvent
-from memcore.procedural.lesson_text import LessonText
-from memcore.procedural.patience import LONGEST_PAUSE, MAX_TRIES, pause_after
+from memcore.ledger.journal_entries import Booking
+from memcore.models.memory import MemoryLevel
+from memcore.procedural.records import LessonText, ProceduralEvent
+from memcore.procedural.service import LONGEST_PAUSE, MAX_TRIES, pause_after
 
 DAY = timedelta(days=1)
 

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from ledgers import copied_urls
 from pydantic import SecretStr
-from reindex_world import ReindexWorld
-from servers import StoreAddress, store_server
+from support.ledger_records import copied_urls
+from support.reindex_fixture import ReindexWorld
+from support.store_servers import StoreAddress, store_server
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.place import Mem0Place
+from memcore.backends.mem0.config import Mem0Place
 from memcore.ledger.migrate import migrate_history
 
 #: Each world has a company, and so collections, of its own.

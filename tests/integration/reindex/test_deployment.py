@@ -6,9 +6,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from memories import new_agent, record
-from registered import DIMS, WEIGHT, registered
-from reindex_world import ReindexWorld
+from support.memories import new_agent, record
+from support.registered_checkpoints import DIMS, WEIGHT, registered
+from support.reindex_fixture import ReindexWorld
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.errors import (
@@ -19,14 +19,12 @@ from memcore.errors import (
     CheckpointRollbackUnavailableError,
     MemoryNotFoundError,
 )
-from memcore.finetune.checkpoint import MANIFEST_FILE
-from memcore.finetune.checkpoint_files import delete_files
+from memcore.finetune.checkpoint import MANIFEST_FILE, delete_files
 from memcore.finetune.deployment import CheckpointDeployment
-from memcore.finetune.events import CheckpointEvent
-from memcore.ledger.checkpoint import Checkpoint, Verdict
-from memcore.ledger.guardrail import Guardrail
-from memcore.ledger.serving import CollectionUse, Phase
-from memcore.models import MemoryQuery
+from memcore.finetune.markers import CheckpointEvent
+from memcore.ledger.embedders.collections import Checkpoint, CollectionUse, Phase, Verdict
+from memcore.ledger.organization.audit import Guardrail
+from memcore.models.memory import MemoryQuery
 
 ADA = Guardrail(actor="ada", confirm=True, reason="it leads")
 BOB = Guardrail(actor="bob", confirm=True, reason="it is too large")

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from memories import new_agent, record
-from reindex_world import Doom, ReindexWorld, side_of, watched_queries
-from thorough import examples
+from support.memories import new_agent, record
+from support.reindex_fixture import Doom, ReindexWorld, side_of, watched_queries
+from support.thorough import examples
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.where import Where
-from memcore.models import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.records import Where
 
 from .conftest import MakeWorld
 

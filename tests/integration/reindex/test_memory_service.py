@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from crews import RecordingBell
-from memories import new_agent, record
-from memory_services import WORD, memory_service
-from registered import DIMS, registered
-from reindex_world import ReindexWorld
+from support.job_contexts import RecordingBell
+from support.memories import new_agent, record
+from support.memory_services import WORD, memory_service
+from support.registered_checkpoints import DIMS, registered
+from support.reindex_fixture import ReindexWorld
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.errors import (
@@ -17,8 +17,8 @@ from memcore.errors import (
     MemoryConnectionError,
 )
 from memcore.finetune.deployment import CheckpointDeployment
-from memcore.ledger.checkpoint import Checkpoint, Verdict
-from memcore.memory_service.service import MemoryService
+from memcore.ledger.embedders.collections import Checkpoint, Verdict
+from memcore.service import MemoryService
 
 
 @pytest.fixture

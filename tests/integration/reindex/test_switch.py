@@ -4,17 +4,16 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from memories import new_agent, record
-from reindex_world import ONE_PAGE, ReindexWorld, side_of, watched_queries
+from support.memories import new_agent, record
+from support.reindex_fixture import ONE_PAGE, ReindexWorld, side_of, watched_queries
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.record import MemoryRecord
-from memcore.backends.where import Where
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.jobs.outcomes import Done, Parked, Skipped
-from memcore.ledger.reindex import ReindexStage
-from memcore.ledger.serving import Phase
-from memcore.models import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.ledger.embedders.collections import Phase
+from memcore.ledger.embedders.reindexes import ReindexStage
+from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.records import MemoryRecord, Where
 
 from .conftest import MakeWorld
 

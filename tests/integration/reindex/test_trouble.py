@@ -5,12 +5,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from memories import new_agent, record
-from reindex_world import ONE_PAGE
+from support.memories import new_agent, record
+from support.reindex_fixture import ONE_PAGE
 
 from memcore.jobs.outcomes import Done, Parked
-from memcore.ledger.serving import Phase
-from memcore.reindex.events import ReindexEvent
+from memcore.ledger.embedders.collections import Phase
+from memcore.reindex.service import ReindexEvent
 
 from .conftest import MakeWorld
 

@@ -11,25 +11,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from embedders import HashingEmbedder
-from memories import NOW, record
 from numpy.typing import NDArray
 from pydantic import SecretStr
-from retrieving import SharedStore
-from scored import entry
-from servers import StoreAddress, start_store, stop, store_server
 from sqlalchemy import create_engine, text
+from support.hashing_embedder import HashingEmbedder
+from support.memories import NOW, record
+from support.scored_memories import entry
+from support.search_backends import SharedStore
+from support.store_servers import StoreAddress, start_store, stop, store_server
 
 from memcore import errors
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.place import Mem0Place
-from memcore.chat_message import ChatMessage
-from memcore.config.fusion import FusionStrategy
-from memcore.config.retrieval import MemoryRetrievalConfig
+from memcore.backends.mem0.config import Mem0Place
+from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
 from memcore.embedding.bm25 import Bm25Encoder
+from memcore.ledger.database import LedgerUrls
 from memcore.ledger.migrate import migrate_history
-from memcore.ledger.urls import LedgerUrls
-from memcore.models import MemoryCategory, MemoryStoreRequest
+from memcore.models.execution import ChatMessage
+from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from memcore.retrieval.blocking import BlockingContextInjection
 from memcore.retrieval.context import ContextInjectionStrategy
 

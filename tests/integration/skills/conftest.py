@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from evolving import Fleet
-from ledgers import StoppedClock
+from support.ledger_records import StoppedClock
+from support.skill_cycles import Fleet
 
 from memcore.ledger import Ledger, LedgerUrls
 

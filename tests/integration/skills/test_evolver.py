@@ -5,19 +5,18 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from evolving import CHAIN, DISK, Fleet, accounted, pattern_of
-from ledgers import COMPANY
-from lessons import lesson
+from support.ledger_records import COMPANY
+from support.lessons import lesson
+from support.skill_cycles import CHAIN, DISK, Fleet, accounted, pattern_of
 
-from memcore.approval_models import ApprovalRisk, ApprovalState
 from memcore.errors import MemoryConnectionError
-from memcore.execution_trace import Turn
 from memcore.ledger import Ledger
-from memcore.procedural.sections import written
+from memcore.models.approval import ApprovalRisk, ApprovalState
+from memcore.models.execution import Turn
+from memcore.procedural.records import written
 from memcore.skills import survey
-from memcore.skills.cycle_stage import CycleStage
-from memcore.skills.events import SkillEvent
-from memcore.skills.promotion import ORG_PROMOTION, lesson_of
+from memcore.skills.candidates import CycleStage, SkillEvent
+from memcore.skills.publication import ORG_PROMOTION, lesson_of
 from memcore.skills.report import EvolverReport
 
 REFUND = lesson(

@@ -3,16 +3,16 @@
 from datetime import timedelta
 
 import pytest
-from evolving import CONFIG, Fleet, accounted
-from ledgers import COMPANY, StoppedClock, make_fact
-from lessons import ANSWER, lesson
-from proposals import ADA
+from support.ledger_records import COMPANY, StoppedClock, make_fact
+from support.lessons import ANSWER, lesson
+from support.proposals import ADA
+from support.skill_cycles import CONFIG, Fleet, accounted
 
-from memcore.approval_models import Approval, ApprovalNeed, ApprovalState, Proposal
-from memcore.config.approvals import ApprovalsConfig
+from memcore.config.learning import ApprovalsConfig
 from memcore.errors import MemoryConnectionError
+from memcore.models.approval import Approval, ApprovalNeed, ApprovalState, Proposal
 from memcore.skills.evolver import SkillEvolver
-from memcore.skills.promotion import superseded_skill
+from memcore.skills.publication import superseded_skill
 
 WINDOW = timedelta(days=CONFIG.window_days)
 

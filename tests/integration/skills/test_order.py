@@ -6,15 +6,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from evolving import CHAIN, DISK, Fleet, accounted
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ledgers import StoppedClock, copied_urls
-from lessons import ANSWER, lesson
-from thorough import examples
+from support.ledger_records import StoppedClock, copied_urls
+from support.lessons import ANSWER, lesson
+from support.skill_cycles import CHAIN, DISK, Fleet, accounted
+from support.thorough import examples
 
-from memcore.execution_trace import Turn
 from memcore.ledger import Ledger
+from memcore.models.execution import Turn
 
 CONFIG: dict[str, Any] = {"min_confidence_for_org_promotion": 0.6, "min_agents_seen_pattern": 2, "min_precision": 0.2}
 

@@ -4,14 +4,14 @@ import logging
 from typing import Any
 
 import pytest
-from evolving import DISK, Fleet, accounted, pattern_of
-from ledgers import COMPANY, make_fact
-from lessons import ANSWER, lesson
+from support.ledger_records import COMPANY, make_fact
+from support.lessons import ANSWER, lesson
+from support.skill_cycles import DISK, Fleet, accounted, pattern_of
 
-from memcore.approval_models import MAX_SUPERSEDED, Superseded
 from memcore.ledger import Ledger
-from memcore.procedural.lesson_text import LessonText
-from memcore.skills.events import SkillEvent
+from memcore.models.approval import MAX_SUPERSEDED, Superseded
+from memcore.procedural.records import LessonText
+from memcore.skills.candidates import SkillEvent
 from memcore.skills.report import MAX_LISTED, Conflict
 from memcore.skills.rivals import LEAST_GAIN
 

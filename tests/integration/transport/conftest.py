@@ -3,9 +3,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from brokers import BrokerAddress, valkey_server
 from kombu.connection import Connection
 from redis import Redis
+from support.valkey_servers import BrokerAddress, valkey_server
 
 from workers.transport import register, reliable_url
 

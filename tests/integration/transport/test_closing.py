@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from brokers import BrokerAddress
 from kombu.asynchronous import Hub
 from kombu.entity import Exchange, Queue
 from kombu.messaging import Consumer
-from proxies import cutting_proxy
 from redis import Redis
+from support.cutting_proxy import cutting_proxy
+from support.valkey_servers import BrokerAddress
 
 QUEUE = Queue("jobs", routing_key="jobs")
 

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from brokers import BrokerAddress
 from kombu.entity import Queue
 from kombu.messaging import Consumer
-from proxies import cutting_proxy
 from redis import Redis
+from support.cutting_proxy import cutting_proxy
+from support.valkey_servers import BrokerAddress
 
 QUEUE = Queue("jobs", routing_key="jobs")
 

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 from kombu.connection import Connection
 from kombu.messaging import Consumer
-from sentinels import Sentinels, sentinels
-from stacks import wait_until
+from support.running_stack import wait_until
+from support.sentinel_servers import Sentinels, sentinels
 
 from memcore.client import MemoryClient
 from memcore.client.broker_queues import broker_queue
-from memcore.config.address import Address
 from memcore.config.settings import Settings
+from memcore.config.urls import Address
 from memcore.errors import MemoryConnectionError
 from memcore.jobs.queues import Queue, store_queue
-from memcore.models import MemoryCategory, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from workers.broker import waiting
 from workers.transport import register, reliable_url
-from workers.transport.sentinel import SentinelChannel
+from workers.transport.transport import SentinelChannel
 
 SHARD = store_queue("ada")
 

@@ -12,9 +12,9 @@ from time import monotonic, sleep
 from typing import Any
 
 import pytest
-from brokers import BrokerAddress
 from celery import Celery
 from redis import Redis
+from support.valkey_servers import BrokerAddress
 
 from workers.transport import reliable_url
 

@@ -42,7 +42,7 @@ def write(diary: Path, line: str) -> None:
 
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
-    from workers.shutdown import defer_shutdown
+    from workers.lifecycle import defer_shutdown
     from workers.transport import register
 
     register()

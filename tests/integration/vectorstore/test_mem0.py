@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from servers import store_server
+from support.store_servers import store_server
 
 #: Runs in a process of its own: mem0 reads its environment at import, and its factories are global.
 SCRIPT = '''

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import httpx
 import pytest
-from commands import CommandLine
 from pydantic import SecretStr
 from qdrant_client import models as m
 from qdrant_client.http.exceptions import ResponseHandlingException
-from servers import StoreAddress, start_store, stop, store_server
+from support.command_line import CommandLine
+from support.store_servers import StoreAddress, start_store, stop, store_server
 
 from memcore.config.settings import Settings
-from ops.cli.server_looks import collections
+from ops.cli.running.health_checks import collections
 
 NAME = "memories"
 

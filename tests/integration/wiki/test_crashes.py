@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from experiences import experience
-from libraries import COMPANY, Library
+from support.experiences import experience
+from support.wiki_fixture import COMPANY, Library
 
-from memcore.wiki import agent_export, swap
-from memcore.wiki.agent_folder import AgentFolder, WikiBusyError
+from memcore.wiki import exporter as agent_export
+from memcore.wiki import folders as swap
+from memcore.wiki.folders import AgentFolder, WikiBusyError
 
 #: Every call by which an export changes the disk.
 CHANGES = ("open", "fsync", "mkdir", "rename", "replace", "unlink", "rmdir")

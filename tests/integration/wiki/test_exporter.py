@@ -7,15 +7,15 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from experiences import experience
-from libraries import COMPANY, Library, compressed, head_of, lesson_id
-from memories import DAWN, NOW, record
+from support.experiences import experience
+from support.memories import DAWN, NOW, record
+from support.wiki_fixture import COMPANY, Library, compressed, head_of, lesson_id
 
-from memcore.config.wiki import WikiExportConfig
+from memcore.config.maintenance import WikiExportConfig
 from memcore.errors import MemoryConfigError, MemoryRetrievalError
-from memcore.experience_models import COMPRESSED_TAG
+from memcore.models.memory import COMPRESSED_TAG
 from memcore.wiki import WikiExport, export_after_night
-from memcore.wiki.place_name import place_name
+from memcore.wiki.folders import place_name
 
 
 async def test_each_experience_is_a_file_and_the_index_counts_them(library: Library) -> None:

@@ -1,8 +1,8 @@
 import pytest
-from proposals import proposal
+from support.proposals import proposal
 
-from memcore.approval_models import MAX_FIGURES, MAX_SUPERSEDED, Superseded, Word
 from memcore.errors import ApprovalClosedError, MemoryInputError
+from memcore.models.approval import MAX_FIGURES, MAX_SUPERSEDED, Superseded, Word
 
 
 @pytest.mark.parametrize(

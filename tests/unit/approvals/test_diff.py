@@ -1,8 +1,8 @@
-from proposals import proposal
+from support.proposals import proposal
 
-from memcore.approval_models import Approval, ApprovalNeed, ApprovalState, Superseded
-from memcore.approvals.diff import diff_of, visible
+from memcore.approvals.effects import diff_of, visible
 from memcore.clock import utc_now
+from memcore.models.approval import Approval, ApprovalNeed, ApprovalState, Superseded
 
 
 def approval(content: str, *superseded: str) -> Approval:

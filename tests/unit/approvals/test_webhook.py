@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
-from listeners import PATH, Listener, listening
-from proposals import proposal
+from support.proposals import proposal
+from support.webhook_server import PATH, Listener, listening
 
-from memcore.approval_models import Approval, ApprovalNeed, ApprovalState, Superseded
-from memcore.approvals.events import ApprovalEvent
+from memcore.approvals.service import ApprovalEvent
 from memcore.approvals.webhook import Webhook
 from memcore.clock import utc_now
+from memcore.models.approval import Approval, ApprovalNeed, ApprovalState, Superseded
 
 
 @pytest.fixture

@@ -8,17 +8,16 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memories import DAWN, StoppedClock, record
-from scans import order, scanned
-from thorough import examples
+from support.full_scan import order, scanned
+from support.memories import DAWN, StoppedClock, record
+from support.thorough import examples
 
-from memcore.backends.composite.backend import CompositeBackend
-from memcore.backends.events import BackendEvent
+from memcore.backends.composite import CompositeBackend
 from memcore.backends.inmemory import InMemoryBackend
-from memcore.backends.record import MemoryRecord
-from memcore.backends.where import Where
+from memcore.backends.protocol import BackendEvent
 from memcore.errors import MemoryConfigError, MemoryConnectionError, MemoryInputError, MemoryRetrievalError
-from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.records import MemoryRecord, Where
 
 
 class Child(InMemoryBackend):

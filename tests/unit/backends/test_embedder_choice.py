@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from embedding_servers import EmbeddingServer, embedding_server
+from support.embedding_server import EmbeddingServer, embedding_server
 
 from memcore.backends.factory import create_configured_embedder, embedder_choice
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.embedding.cache import CachedEmbedder
-from memcore.embedding.sides import Sides
+from memcore.embedding.protocol import Sides
 from memcore.errors import MemoryConfigError
 
 

@@ -6,16 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from embedders import HashingEmbedder
+from support.hashing_embedder import HashingEmbedder
 
-from memcore.backends.composite.backend import CompositeBackend
-from memcore.backends.factory import create_engine_backend, create_memory_backend, create_worker_backend, mem0_place
+from memcore.backends.composite import CompositeBackend
+from memcore.backends.factory import (
+    BackendRegistry,
+    create_engine_backend,
+    create_memory_backend,
+    create_worker_backend,
+    mem0_place,
+)
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.place import Mem0Place
+from memcore.backends.mem0.config import Mem0Place
 from memcore.backends.mem0.search import SearchPlan
-from memcore.backends.registry import BackendRegistry
-from memcore.config.company import CompanyMemoryConfig
+from memcore.config.memory import CompanyMemoryConfig
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
@@ -144,7 +149,7 @@ def test_a_worker_gets_mem0_with_the_settings_addresses(tmp_path: Path) -> None:
 def test_building_a_backend_loads_neither_mem0_nor_torch() -> None:
     program = (
         "import sys; from memcore.backends.factory import create_memory_backend; "
-        "from memcore.backends.mem0.place import Mem0Place; from memcore.config.company import CompanyMemoryConfig; "
+        "from memcore.backends.mem0.config import Mem0Place; from memcore.config.memory import CompanyMemoryConfig; "
         "light = [m for m in ('qdrant_client', 'mem0', 'torch') if m in sys.modules]; "
         "from memcore.embedding.factory import create_embedder; "
         "create_memory_backend(CompanyMemoryConfig(), company='c', embedder=create_embedder(), "

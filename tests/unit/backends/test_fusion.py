@@ -5,10 +5,9 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from memories import record
+from support.memories import record
 
-from memcore.backends.fusion import default_dense_weight, weighted, weighted_legs
-from memcore.backends.legs import Hit, Legs
+from memcore.backends.fusion import Hit, Legs, default_dense_weight, weighted, weighted_legs
 from memcore.embedding.protocol import EmbedderKind
 
 IDS = st.sampled_from("abcdefgh")

@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime, timedelta, timezone
 
-from memories import record
+from support.memories import record
 
-from memcore.backends.mem0.indexed_text import PLAIN, IndexedText
-from memcore.config.storage import TEMPLATE_FIELDS
+from memcore.backends.mem0.schema import PLAIN, IndexedText
+from memcore.config.memory import TEMPLATE_FIELDS
 
 AT = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
 

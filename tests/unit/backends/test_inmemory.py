@@ -3,11 +3,11 @@
 from datetime import timedelta
 
 import pytest
-from memories import DAWN, NOW, StoppedClock, record, records
+from support.memories import DAWN, NOW, StoppedClock, record, records
 
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.errors import MemoryStoreError
-from memcore.models import MemoryQuery
+from memcore.models.memory import MemoryQuery
 
 
 async def test_the_cap_refuses_a_batch_whole() -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from memories import DAWN, record
+from support.memories import DAWN, record
 
-from memcore.backends.mem0.payload import Key, decode, encode
-from memcore.backends.record import Lineage, MemoryRecord
+from memcore.backends.mem0.schema import Key, decode, encode
 from memcore.clock import EARLIEST, LATEST
-from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata
+from memcore.records import Lineage, MemoryRecord
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40).filter(lambda text: text.strip())
 KEYS = TEXTS.map(str.strip)

@@ -3,16 +3,15 @@
 from pathlib import Path
 
 import pytest
-from embedders import HashingEmbedder
-from publications import told
+from support.hashing_embedder import HashingEmbedder
+from support.publications import told
 
-from memcore.backends.composite.backend import CompositeBackend
+from memcore.backends.composite import CompositeBackend
 from memcore.backends.factory import create_memory_backend, mem0_place
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.place import Mem0Place
-from memcore.config.company import CompanyMemoryConfig
-from memcore.config.options import MemoryOptionsConfig
+from memcore.backends.mem0.config import Mem0Place
+from memcore.config.memory import CompanyMemoryConfig, MemoryOptionsConfig
 from memcore.config.settings import Settings
 from memcore.errors import MemoryCapabilityError
 

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from memories import NOW
+from support.memories import NOW
 
-from memcore.client.application_post import seal_application
+from memcore.client.client import seal_application
 from memcore.errors import MemoryInputError
-from memcore.jobs.skill_payloads import AppliedPayload
+from memcore.jobs.payloads import AppliedPayload
 
 SKILL = "6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e"
 

@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from memcore.client.celery_app import OwnCelery
-from memcore.client.sender import Sender
+from memcore.client.publisher import Sender
 
 #: What the shell of somebody who develops with Celery and Django has set.
 THEIRS = {

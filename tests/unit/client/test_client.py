@@ -5,16 +5,16 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from memories import NOW
+from support.memories import NOW
 
 from memcore.client import AsyncMemoryClient, MemoryClient, Scope
-from memcore.client.levels import Levels
-from memcore.client.posting import Posting
+from memcore.client.envelopes import Posting
+from memcore.client.level_check import Levels
 from memcore.config.settings import Settings
 from memcore.errors import FineTuneRunActiveError, MemoryInputError
-from memcore.finetune.plan import FineTunePlan
 from memcore.ledger import Ledger, LedgerUrls
-from memcore.models import MemoryStoreRequest
+from memcore.models.finetune import FineTunePlan
+from memcore.models.memory import MemoryStoreRequest
 
 FIELDS = {"category": "semantic", "content": "x", "metadata": {"tags": ["tea"]}, "expires_at": "2999-01-01T00:00:00Z"}
 

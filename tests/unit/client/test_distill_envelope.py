@@ -2,19 +2,17 @@ import logging
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from memories import NOW
-from traces import trace
+from support.execution_traces import trace
+from support.memories import NOW
 
-from memcore.client.distill_envelope import seal_trace
-from memcore.client.envelope import Scope
-from memcore.client.trace_post import post_trace
+from memcore.client.client import post_trace
+from memcore.client.envelopes import Scope, seal_trace
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryQueueFullError
-from memcore.execution_trace import ExecutionTrace
-from memcore.jobs.distill_payload import DistillPayload
-from memcore.jobs.payloads import MAX_PAYLOAD_BYTES
+from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, DistillPayload
+from memcore.models.execution import ExecutionTrace
 
 if TYPE_CHECKING:
-    from memcore.client.sender import Sender
+    from memcore.client.publisher import Sender
 
 
 def sealed(

@@ -4,13 +4,13 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from items import item
-from memories import NOW
+from support.memories import NOW
+from support.store_items import item
 
-from memcore.client.envelope import ImportRecord, Scope, pack, seal
+from memcore.client.envelopes import ImportRecord, Scope, pack, seal
 from memcore.errors import MemoryInputError
 from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, MAX_STORE_ITEMS, VERSION, StorePayload, is_newer
-from memcore.models import MAX_CONTENT_BYTES, MAX_KEY_CHARS, MAX_TAGS, MemoryCategory, MemoryStoreRequest
+from memcore.models.memory import MAX_CONTENT_BYTES, MAX_KEY_CHARS, MAX_TAGS, MemoryCategory, MemoryStoreRequest
 
 
 def test_one_text_of_one_agent_has_one_id_whenever_it_is_sent() -> None:

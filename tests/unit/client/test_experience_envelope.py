@@ -2,14 +2,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from memories import NOW
+from support.memories import NOW
 
-from memcore.client.experience_envelope import ExperienceFields, seal_experience
+from memcore.client.envelopes import ExperienceFields, seal_experience
 from memcore.errors import MemoryInputError
-from memcore.experience_models import DETAILED_TAG
-from memcore.jobs.experience_payload import ExperiencePayload
-from memcore.jobs.payloads import MAX_PAYLOAD_BYTES
-from memcore.models import MAX_KEY_CHARS, MemoryMetadata
+from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, ExperiencePayload
+from memcore.models.memory import DETAILED_TAG, MAX_KEY_CHARS, MemoryMetadata
 
 
 def sealed(agent_id: str = "ada", *, company: str = "acme", **fields: Any) -> ExperiencePayload:

@@ -2,17 +2,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from items import item
-from memories import NOW
+from support.memories import NOW
+from support.store_items import item
 
 from memcore.client import AsyncMemoryClient, MemoryClient
-from memcore.client.envelope import Scope, seal
-from memcore.client.levels import REMEMBERED_SECONDS, Levels
+from memcore.client.envelopes import Scope, seal
+from memcore.client.level_check import REMEMBERED_SECONDS, Levels
 from memcore.config.settings import Settings
 from memcore.errors import MemoryInputError
 from memcore.jobs.payloads import StoreItem
 from memcore.ledger import AgentSpec, Ledger, LedgerUrls
-from memcore.models import MemoryCategory, MemoryLevel, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryStoreRequest
 
 WORKING = MemoryStoreRequest(category=MemoryCategory.WORKING, content="x")
 

@@ -7,13 +7,13 @@ from redis.exceptions import ResponseError
 
 from memcore.client import MemoryClient
 from memcore.client.client import broker_disk
-from memcore.client.outlet import CHUNK_BYTES, CHUNK_JOBS, Outlet, chunks
-from memcore.client.posting import Posting
+from memcore.client.envelopes import Posting
+from memcore.client.publisher import CHUNK_BYTES, CHUNK_JOBS, Outlet, chunks
 from memcore.config.settings import Settings
 from memcore.errors import MemoryDiskFullError
 from memcore.free_space import FOR_JOBS
-from memcore.jobs.names import TaskName
-from memcore.models import MemoryCategory, MemoryStoreRequest
+from memcore.jobs.queues import TaskName
+from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 
 
 def posting(number: int, payload: str = "{}") -> Posting:

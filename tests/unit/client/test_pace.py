@@ -1,9 +1,9 @@
 from datetime import timedelta
 
 import pytest
-from ledgers import StoppedClock
+from support.ledger_records import StoppedClock
 
-from memcore.client.pace import BURST, MAX_AGENTS, PER_SECOND, Pace
+from memcore.client.throttling import BURST, MAX_AGENTS, PER_SECOND, Pace
 from memcore.jobs.queues import BULK_ABOVE, Queue, store_queue
 
 SHARD = store_queue("ada")

@@ -1,6 +1,6 @@
 import pytest
 
-from memcore.client.queue_limit import JOBS_PER_LOOK, LOOK_SECONDS, QueueLimit, WhenFull
+from memcore.client.throttling import JOBS_PER_LOOK, LOOK_SECONDS, QueueLimit, WhenFull
 from memcore.errors import MemoryInputError, MemoryQueueFullError
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from memcore.client.receipts import JobState, JobStatus
-from memcore.client.sender import PROGRESS, SNOOZED, _status
+from memcore.client.publisher import PROGRESS, SNOOZED, _status
+from memcore.client.results import JobState, JobStatus
 
 
 @pytest.mark.parametrize(

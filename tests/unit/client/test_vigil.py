@@ -1,7 +1,6 @@
 import pytest
 
-from memcore.client.receipts import JobState, JobStatus
-from memcore.client.vigil import POLL_SECONDS, Vigil
+from memcore.client.results import POLL_SECONDS, JobState, JobStatus, Vigil
 
 
 def done(job_id: str) -> JobStatus:

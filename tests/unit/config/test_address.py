@@ -1,6 +1,6 @@
 import pytest
 
-from memcore.config.address import Address
+from memcore.config.urls import Address
 
 #: Everything is said once, at whichever sentinel.
 SENTINELS = "sentinel://a:26379;sentinel://:pass@b/3;sentinel://c?master_name=queue&sentinel_password=other"

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from memcore.config import advice
+from memcore.config import policy as advice
 from memcore.config.loader import load_policy
 from memcore.config.policy import Policy
 

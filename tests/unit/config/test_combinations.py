@@ -2,14 +2,12 @@
 
 import pytest
 
-from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType
 from memcore.config.explain import Origin, explain
-from memcore.config.injection import InjectionStrategy
-from memcore.config.llm_consolidation import LLMConsolidationConfig
 from memcore.config.loader import load_policy
-from memcore.config.retrieval import MemoryRetrievalConfig
+from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, LLMConsolidationConfig
+from memcore.config.retrieval import InjectionStrategy, MemoryRetrievalConfig
 from memcore.errors import MemoryConfigError
-from memcore.models import ConsolidationInterval
+from memcore.models.memory import ConsolidationInterval
 
 
 def refused(text: str) -> str:

@@ -9,11 +9,11 @@ from reference.docstrings import field_sentences
 from reference.markdown import DOCS, blocks
 from reference.page import FOLDER
 
-from memcore.config.keys import keys
+from memcore.config.errors import keys
 from memcore.config.loader import effective_policy, load_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
-from memcore.frozen import Frozen
+from memcore.models.base import Frozen
 from workers.stack.home import STARTER_POLICY
 
 MODELS = (*(section.model for section in configuration.sections()), Settings)

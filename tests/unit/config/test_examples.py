@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 import yaml
 
-from memcore.config.consolidation import ConsolidationStrategyType
 from memcore.config.explain import Origin, explain
 from memcore.config.loader import load_policy
+from memcore.config.maintenance import ConsolidationStrategyType
 
 EXAMPLES = sorted((Path(__file__).parent / "examples").glob("*.yaml"))
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from memcore.config.errors import keys, nearest
 from memcore.config.explain import explain
-from memcore.config.keys import keys, nearest
 from memcore.config.policy import Policy
 
 #: Keys whose default differs stand here with memtend's; docs/reference/configuration.md has the reason ("Values that

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from memcore.config.loader import MAX_POLICY_BYTES, effective_policy, load_policy
 from memcore.config.policy import Policy
 from memcore.errors import MemoryConfigError
-from memcore.models import MemoryLevel
+from memcore.models.memory import MemoryLevel
 from workers.stack.home import STARTER_POLICY
 
 

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from memcore.config import settings
-from memcore.config.endpoint import masked
 from memcore.config.home_folder import home_folder
-from memcore.config.settings import Settings
-from memcore.config.stack_file import stack_path, write_stack
+from memcore.config.settings import Settings, stack_path, write_stack
+from memcore.config.urls import masked
 from memcore.errors import MemoryConfigError
 
 SERVERS = {
@@ -220,4 +219,4 @@ def test_settings_alone_load_neither_the_policy_nor_yaml() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
     assert "memcore.config.settings" in loaded
-    assert not {"yaml", "memcore.config.policy", "memcore.config.company"} & set(loaded)
+    assert not {"yaml", "memcore.config.policy", "memcore.config.memory"} & set(loaded)

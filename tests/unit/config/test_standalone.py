@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from memcore.config.agent import MemoryConfig
 from memcore.config.finetune import EmbeddingFineTuneConfig, FineTuneExecutionConfig
-from memcore.config.retention import RetentionRule
-from memcore.config.self_editing import SelfEditingMemoryConfig
-from memcore.frozen import Frozen
-from memcore.models import MemoryCategory, MemoryLevel
+from memcore.config.maintenance import RetentionRule
+from memcore.config.memory import MemoryConfig
+from memcore.config.retrieval import SelfEditingMemoryConfig
+from memcore.models.base import Frozen
+from memcore.models.memory import MemoryCategory, MemoryLevel
 
 RULE = {"category": "semantic", "retention_days": 3}
 

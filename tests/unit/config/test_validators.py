@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from memcore.config.loader import load_policy
+from memcore.config.organization import WriteAccessConfig
 from memcore.config.policy import Policy
-from memcore.config.write_access import WriteAccessConfig
 from memcore.errors import MemoryConfigError
 
 

@@ -4,7 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from memcore.config.loader import load_policy
-from memcore.config.write_access import OrgFactCategory, SeniorityLevel, WriteAccessConfig
+from memcore.config.organization import WriteAccessConfig
+from memcore.models.organization import OrgFactCategory, SeniorityLevel
 
 
 def test_by_default_people_write_all_and_senior_agents_all_but_policies() -> None:

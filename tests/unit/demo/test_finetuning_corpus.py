@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
+from examples.demo.finetuning.corpus import HANDBOOK, Note, Question, notes, questions
+from examples.demo.fleet import agents
 from memcore.finetune.documents import Reading, passages_of
-from ops.demo.finetuning.corpus import HANDBOOK, Note, Question, notes, questions
-from ops.demo.fleet import agents
 
 #: Fewest words; a shorter note would be a name.
 SHORTEST = 8

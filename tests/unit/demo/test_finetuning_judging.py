@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from ops.demo.finetuning.judging import Figures
-from ops.demo.finetuning.report import show_figures, show_leads
-from ops.demo.finetuning.traffic import Traffic
+from examples.demo.finetuning.judging import Figures
+from examples.demo.finetuning.report import show_figures, show_leads
+from examples.demo.finetuning.traffic import Traffic
 
 
 def figures(*ranks: int) -> Figures:

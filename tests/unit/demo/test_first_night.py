@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memcore.models import MemoryCategory
-from ops.demo.fleet import FleetAgent, FleetMemory, agents, fleet
+from examples.demo.fleet import FleetAgent, FleetMemory, agents, fleet
+from memcore.models.memory import MemoryCategory
 
 #: The demo's policy: what is older is folded, and working memories are kept two weeks.
 MIN_AGE = timedelta(days=120)

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pytest
 
-from memcore.models import MemoryCategory, MemoryStoreRequest
-from ops.demo.fleet import FleetMemory, agents, evaluation, fleet, searches
+from examples.demo.fleet import FleetMemory, agents, evaluation, fleet, searches
+from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 
 #: Two days that fall differently in week, month and year.
 DAYS = (datetime(2026, 11, 21, 22, 30, tzinfo=UTC), datetime(2025, 3, 1, 0, 5, tzinfo=UTC))

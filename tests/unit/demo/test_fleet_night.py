@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from ledgers import copied_urls
+from support.ledger_records import copied_urls
 
+from examples.demo.fleet import agents
+from examples.demo.fleet_night import UNTIL_LATER, FleetNight
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.run import NewRun
-from ops.demo.fleet import agents
-from ops.demo.fleet_night import UNTIL_LATER, FleetNight
+from memcore.ledger.runs import NewRun
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

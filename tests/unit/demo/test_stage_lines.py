@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memcore.finetune_models import FineTuneStage
-from memcore.ledger.finetune_run import FineTuneRun
-from ops.cli.finetune_bars import StageLines, run_bars
+from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.models.finetune import FineTuneStage
+from ops.cli.maintenance.finetune_views import StageLines, run_bars
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memcore.config.evolver import EvolverConfig
-from memcore.execution_trace import ExecutionTrace
-from ops.demo.fleet import NEWCOMER, SHARED_FAILURE, agents, traces
+from examples.demo.fleet import NEWCOMER, SHARED_FAILURE, agents, traces
+from memcore.config.learning import EvolverConfig
+from memcore.models.execution import ExecutionTrace
 
 NOW = datetime(2028, 3, 1, 0, 5, tzinfo=UTC)
 

@@ -2,12 +2,11 @@
 
 import pytest
 from hypothesis import given
-from traces import TRACES, trace
+from support.execution_traces import TRACES, trace
 
-from memcore.distillation.raw_experience import experience_of
-from memcore.distillation.request import MAX_LISTED_CALLS, MAX_LISTED_TOOLS, DistillationRequest, MemoryToolName
-from memcore.execution_trace import MAX_NOTE_CHARS, ExecutionTrace, TerminationReason, Turn
-from memcore.models import MAX_KEY_CHARS, MemoryCategory
+from memcore.distillation import MAX_LISTED_CALLS, MAX_LISTED_TOOLS, DistillationRequest, MemoryToolName, experience_of
+from memcore.models.execution import MAX_NOTE_CHARS, ExecutionTrace, TerminationReason, Turn
+from memcore.models.memory import MAX_KEY_CHARS, MemoryCategory
 
 
 def request(made: ExecutionTrace) -> DistillationRequest:

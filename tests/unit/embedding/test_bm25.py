@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memcore.embedding import bm25
-from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
-from memcore.embedding.tokenizer import Tokenizer
+from memcore.embedding.bm25 import Bm25Encoder, TermWeighting, Tokenizer
 from memcore.errors import MemoryConfigError
 
 #: Any string at all, half surrogates included.

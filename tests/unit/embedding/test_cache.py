@@ -3,10 +3,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from embedders import HashingEmbedder
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from support.hashing_embedder import HashingEmbedder
 
 from memcore.embedding.cache import CachedEmbedder, CacheStatistics
 from memcore.errors import MemoryEmbeddingError

@@ -4,13 +4,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from repository import ROOT
+from support.repository import ROOT
 
-from memcore.embedding.choice import EmbedderChoice
 from memcore.embedding.factory import PROVIDERS, create_embedder
-from memcore.embedding.minilm_files import MinilmFiles
-from memcore.embedding.onnx_folder import OnnxFolder
-from memcore.embedding.sides import Sides
+from memcore.embedding.onnx import MinilmFiles, OnnxFolder
+from memcore.embedding.protocol import Sides
+from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import MemoryConfigError
 
 #: What no embedder may load that does not use it.
@@ -72,7 +71,7 @@ def test_every_provider_of_the_documentation_is_one_and_no_other() -> None:
 )
 def test_an_embedder_loads_what_it_uses_and_nothing_else(wanted: str, used: set[str]) -> None:
     code = (
-        "import json, sys; from memcore.embedding.choice import EmbedderChoice; "
+        "import json, sys; from memcore.embedding.selection import EmbedderChoice; "
         "from memcore.embedding.factory import create_embedder; "
         f"before = [name for name in {COSTLY} if name in sys.modules]; "
         f"made = create_embedder({wanted}); "

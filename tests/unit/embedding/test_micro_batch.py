@@ -5,10 +5,10 @@ from threading import Event
 
 import numpy as np
 import pytest
-from embedders import HashingEmbedder
 from numpy.typing import NDArray
+from support.hashing_embedder import HashingEmbedder
 
-from memcore.embedding.micro_batch import MicroBatchedEmbedder
+from memcore.embedding.batching import MicroBatchedEmbedder
 from memcore.errors import MemoryEmbeddingError, MemoryInputError
 
 #: Far longer than a test: a batch that nothing but its number of texts closes.

@@ -3,11 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memcore.embedding import minilm_files
-from memcore.embedding.minilm_files import MINILM_NAME, MinilmFiles
-from memcore.embedding.onnx import OnnxEmbedder
-from memcore.embedding.protocol import EmbedderKind
-from memcore.embedding.sides import Sides
+from memcore.embedding import onnx as minilm_files
+from memcore.embedding.onnx import MINILM_NAME, MinilmFiles, OnnxEmbedder
+from memcore.embedding.protocol import EmbedderKind, Sides
 from memcore.errors import MemoryConfigError, MemoryInputError
 
 

@@ -3,14 +3,12 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
-from embedders import HashingEmbedder
-from embedding_servers import Answer, EmbeddingServer, body, embedding_server, status, vectors
 from pydantic import SecretStr
+from support.embedding_server import Answer, EmbeddingServer, body, embedding_server, status, vectors
+from support.hashing_embedder import HashingEmbedder
 
-from memcore.embedding.json_post import ATTEMPTS, JsonPost
-from memcore.embedding.openai_compatible import OpenAiCompatibleEmbedder
-from memcore.embedding.protocol import EmbedderKind
-from memcore.embedding.sides import Sides
+from memcore.embedding.protocol import EmbedderKind, Sides
+from memcore.embedding.remote import ATTEMPTS, JsonPost, OpenAiCompatibleEmbedder
 from memcore.errors import MemoryConfigError, MemoryEmbeddingError, MemoryInputError
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

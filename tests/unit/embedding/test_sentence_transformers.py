@@ -2,10 +2,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from embedders import HashingEmbedder
+from support.hashing_embedder import HashingEmbedder
 
+from memcore.embedding.protocol import Sides
 from memcore.embedding.sentence_transformers import SentenceTransformersEmbedder
-from memcore.embedding.sides import Sides
 from memcore.errors import MemoryEmbeddingError
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from installed import declared
-from thorough import examples
+from support.installed_extras import declared
+from support.thorough import examples
 
-from memcore.embedding import wordllama_files
-from memcore.embedding.pooling import Pooling
+from memcore.embedding import static as wordllama_files
+from memcore.embedding.onnx import Pooling
 from memcore.embedding.protocol import EmbedderIdentity, EmbedderKind
 from memcore.embedding.static import StaticEmbedder
 from memcore.errors import MemoryConfigError, MemoryInputError

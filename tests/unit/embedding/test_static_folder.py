@@ -4,20 +4,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from checkpoints import WORDS, static_checkpoint
 from safetensors.numpy import load_file, save_file
+from support.checkpoint_files import WORDS, static_checkpoint
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
-from memcore.embedding.choice import EmbedderChoice
 from memcore.embedding.factory import create_embedder
-from memcore.embedding.pooling import Pooling, weigh
-from memcore.embedding.protocol import EmbedderIdentity
-from memcore.embedding.sides import Sides
-from memcore.embedding.static import StaticEmbedder
-from memcore.embedding.wordllama_files import WordllamaModel
+from memcore.embedding.onnx import Pooling, weigh
+from memcore.embedding.protocol import EmbedderIdentity, Sides
+from memcore.embedding.selection import EmbedderChoice
+from memcore.embedding.static import StaticEmbedder, WordllamaModel
 from memcore.errors import MemoryConfigError
-from memcore.ledger.serving import ServedCollection
+from memcore.ledger.embedders.collections import ServedCollection
 
 
 def choice_of(folder: Path, dims: int = 32) -> EmbedderChoice:
@@ -120,7 +118,8 @@ def test_it_needs_neither_torch_nor_the_default_tables_wheel(tmp_path: Path) -> 
     folder = static_checkpoint(tmp_path / "tuned")
     code = (
         "import sys; sys.modules['torch'] = sys.modules['sentence_transformers'] = sys.modules['wordllama'] = None\n"
-        "from memcore.embedding.choice import EmbedderChoice; from memcore.embedding.factory import create_embedder\n"
+        "from memcore.embedding.selection import EmbedderChoice\n"
+        "from memcore.embedding.factory import create_embedder\n"
         "made = create_embedder(EmbedderChoice(provider='static', model=sys.argv[1], dims=32))\n"
         "assert made.embed_documents(['tea', 'garden']).any()"
     )

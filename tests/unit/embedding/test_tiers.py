@@ -1,11 +1,10 @@
 from collections.abc import Iterator
 
 import pytest
-from embedding_servers import EmbeddingServer, embedding_server
+from support.embedding_server import EmbeddingServer, embedding_server
 
-from memcore.embedding.choice import EmbedderChoice
 from memcore.embedding.factory import create_embedder
-from memcore.embedding.tiers import RANKING, Tier, best_offered, tier_of
+from memcore.embedding.selection import RANKING, EmbedderChoice, Tier, best_offered, tier_of
 from memcore.errors import MemoryConfigError
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memcore.embedding.tokenizer import Tokenizer, fold
+from memcore.embedding.bm25 import Tokenizer, fold
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from thorough import examples
+from support.thorough import examples
 
-from memcore.embedding import word_tokens
-from memcore.embedding.word_tokens import WordTokens
-from memcore.embedding.wordllama_files import WordllamaModel
+from memcore.embedding import static as word_tokens
+from memcore.embedding.static import WordllamaModel, WordTokens
 
 #: What a text may be cut wrongly at, beside ordinary words.
 PIECES = [

@@ -1,12 +1,11 @@
 import json
 
 import pytest
-from libraries import compressed
-from memories import record
+from support.memories import record
+from support.wiki_fixture import compressed
 
-from memcore.experience.compressed_record import experience_of, record_of
-from memcore.experience_models import COMPRESSED_TAG
-from memcore.models import MemoryCategory
+from memcore.experience.compressor import experience_of, record_of
+from memcore.models.memory import COMPRESSED_TAG, MemoryCategory
 
 
 def test_a_compressed_experience_comes_back_from_its_memory() -> None:

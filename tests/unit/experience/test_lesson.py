@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from memcore.experience.lesson import Lesson
+from memcore.experience.compressor import Lesson
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
-from experiences import experience
 from hypothesis import given
 from hypothesis import strategies as st
+from support.experiences import experience
 
-from memcore.experience.prompt import (
+from memcore.experience.compressor import (
     OUTPUT_CHARS,
     PROMPT_CHARS,
     TAG_EXPERIENCE,

@@ -1,12 +1,12 @@
 """How a registered checkpoint is loaded and weighed; the rest is in integration/reindex/test_deployment.py."""
 
 import pytest
-from checkpoint_rows import checkpoint_row
-from finetune_world import report
-from ledgers import COMPANY, StoppedClock
+from support.checkpoint_rows import checkpoint_row
+from support.finetune_fixture import report
+from support.ledger_records import COMPANY, StoppedClock
 
 from memcore.errors import CheckpointCorruptError
-from memcore.finetune.checkpoint_files import choice_of, fusion_weight_of, require_whole
+from memcore.finetune.checkpoint import choice_of, fusion_weight_of, require_whole
 
 ROW = checkpoint_row("one", company=COMPANY, at=StoppedClock().now)
 

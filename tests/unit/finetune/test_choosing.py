@@ -3,8 +3,8 @@
 import random
 from collections import Counter
 
-from memcore.finetune.choosing import chosen
-from memcore.finetune.passage import Owned, Passage
+from memcore.finetune.dataset import chosen
+from memcore.finetune.documents import Owned, Passage
 
 
 def owned(agent_id: str, text: str) -> Owned:

@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from memcore.errors import MemoryInputError
-from memcore.finetune.execution.container_paths import Bind, ContainerPaths
+from memcore.finetune.execution.docker import Bind, ContainerPaths
 from memcore.finetune.execution.protocol import StageJob
 from memcore.finetune.runner_config import DeployingConfig, EvaluatingConfig, GeneratingConfig, MiningConfig
-from memcore.finetune.stage import FineTuneStage
+from memcore.models.finetune import FineTuneStage
 
 MINING = FineTuneStage.MINING_NEGATIVES
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memcore.finetune.dialogue import MOST, questions_before
+from memcore.finetune.dataset import MOST, questions_before
 
 ANSWER = "[8 May] Ada: I painted the lighthouse at dawn, with the brushes that my aunt left me."
 

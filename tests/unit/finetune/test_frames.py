@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memcore.finetune.execution.frames import FrameParser
+from memcore.finetune.execution.docker_engine import FrameParser
 
 PIECES = st.lists(st.tuples(st.sampled_from(["output", "errors"]), st.binary(max_size=50)), max_size=8)
 

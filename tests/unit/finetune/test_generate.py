@@ -9,16 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memcore.errors import FineTuneCancelledError, FineTuneTrainingDataError, MemoryInputError
-from memcore.finetune.documents import Reading, chunks, passages_of
+from memcore.finetune.documents import Pair, Passage, Reading, chunks, hash_of, passages_of, read_lines
 from memcore.finetune.generate import TRAINING_FILE, VALIDATION_FILE, generate
-from memcore.finetune.keywords import Keywords, names_of
-from memcore.finetune.lines import hash_of, read_lines
-from memcore.finetune.pair import Pair
-from memcore.finetune.passage import Passage
-from memcore.finetune.questions import TemplateQuestions, extractive_question
+from memcore.finetune.markers import Watch
 from memcore.finetune.runner_config import GeneratingConfig
-from memcore.finetune.stage import FineTuneStage
-from memcore.finetune.watch import Watch
+from memcore.finetune.templates import Keywords, TemplateQuestions, extractive_question, names_of
+from memcore.models.finetune import FineTuneStage
 
 PASSAGES = [
     Passage(text=f"Ada repaired the pump number {number} of hall {number % 3} with a new valve.", source="memory")

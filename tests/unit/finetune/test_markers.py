@@ -5,16 +5,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memcore.finetune.markers import (
-    MAX_LINE_CHARS,
-    LogLine,
-    MarkerParser,
-    Progress,
-    Said,
-    StageComplete,
-    StageStart,
-)
-from memcore.finetune.stage import FineTuneStage
+from memcore.finetune.markers import MAX_LINE_CHARS, LogLine, MarkerParser, Progress, Said, StageComplete, StageStart
+from memcore.models.finetune import FineTuneStage
 
 STREAM = (
     "STAGE_START:training\n"

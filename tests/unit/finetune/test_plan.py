@@ -3,7 +3,7 @@
 import pytest
 
 from memcore.errors import MemoryInputError
-from memcore.finetune.plan import FineTunePlan
+from memcore.models.finetune import FineTunePlan
 
 
 @pytest.mark.parametrize(

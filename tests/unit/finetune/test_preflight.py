@@ -8,8 +8,8 @@ from typing import Literal
 import pytest
 
 from memcore.config.finetune import FineTuneExecutionConfig
-from memcore.finetune.plan import FineTunePlan
 from memcore.finetune.preflight import PreflightResult, PreflightStatus, preflight
+from memcore.models.finetune import FineTunePlan
 
 
 def looked(told: object, tmp_path: Path, *, memories: int = 0, gib: float | None = 24.0) -> PreflightResult:

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
-from ledgers import COMPANY, StoppedClock
+from support.ledger_records import COMPANY, StoppedClock
 
 from memcore.errors import FineTuneCancelledError, LeaseLostError, MemoryConnectionError
 from memcore.finetune.markers import LogLine, Progress
-from memcore.finetune.pulse import BEAT, LEASE, Pulse
+from memcore.finetune.service import BEAT, LEASE, Pulse
 from memcore.ledger import Ledger, LedgerUrls
-from memcore.ledger.finetune_run import FineTuneRun
+from memcore.ledger.embedders.finetune_runs import FineTuneRun
 
 
 class Held:

@@ -5,8 +5,8 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from memcore.finetune.passage import Passage
-from memcore.finetune.question_form import PASSAGE_CHARS, WrittenQuestions, request_for
+from memcore.finetune.documents import Passage
+from memcore.finetune.questions import PASSAGE_CHARS, WrittenQuestions, request_for
 
 
 def read(*questions: object, **more: object) -> tuple[str, ...]:

@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
-from repository import ROOT
+from support.repository import ROOT
 from typer.testing import CliRunner
 
 from memcore.config.settings import Settings
-from memcore.finetune.execution.container_paths import CHECKPOINTS, DATA
-from memcore.finetune.health import DEFAULT_HOST, DEFAULT_PORT
+from memcore.finetune.execution.docker import CHECKPOINTS, DATA
+from memcore.finetune.runner import DEFAULT_HOST, DEFAULT_PORT
 from memcore.finetune.runner_config import DEFAULT_CONFIG
 from memcore.jobs.queues import Queue
 from memcore.programs import program_argv
 from ops.cli.main import build
 from workers.app import SOFT_SHUTDOWN_SECONDS
 from workers.groups import GROUPS
-from workers.heartbeat import STALE_SECONDS, Heartbeat
-from workers.shutdown import STOP_SECONDS
+from workers.health import STALE_SECONDS, Heartbeat
+from workers.lifecycle import STOP_SECONDS
 
 COMPOSE: Mapping[str, Any] = yaml.safe_load((ROOT / "compose.yml").read_text(encoding="utf-8"))
 SERVICES: Mapping[str, Any] = COMPOSE["services"]

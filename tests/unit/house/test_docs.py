@@ -14,16 +14,14 @@ from reference import cli, jobs
 from reference.markdown import DOCS, README, anchors, blocks, links, pages, prose, text_of, written
 from reference.page import Page
 from reference.pages import PAGES
-from repository import ROOMS, ROOT, source_files, tree_files
+from support.repository import ROOMS, ROOT, source_files, tree_files
 
-from memcore.config.keys import keys
+from memcore.config.errors import keys
 from memcore.config.loader import load_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
-from memcore.vectorstore.collection_calls import CollectionCalls
-from memcore.vectorstore.read_calls import ReadCalls
-from memcore.vectorstore.write_calls import WriteCalls
+from memcore.vectorstore.routes import CollectionCalls, ReadCalls, WriteCalls
 from workers.app import all_jobs
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
-from brokers import valkey_server
-from installed import closure, declared, library_folder
 from packaging.utils import canonicalize_name
-from repository import ROOMS, ROOT, source_files
+from support.installed_extras import closure, declared, library_folder
+from support.repository import ROOMS, ROOT, source_files
+from support.valkey_servers import valkey_server
 
 import memcore
 from memcore.errors import MissingExtraError
@@ -112,7 +112,7 @@ def test_every_public_name_works_or_names_the_extra_that_brings_it(store_only: P
 
 def test_an_engine_that_reads_needs_nothing_of_what_runs(tmp_path: Path) -> None:
     # The store server, the migrations, and the errors of the library that a model's first question imports.
-    of_workers = ("memcore.vectorstore.", "memcore.ledger.migrat", "memcore.llm.trouble")
+    of_workers = ("memcore.vectorstore.", "memcore.ledger.migrat", "memcore.llm.retry")
     modules = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in source_files("memcore")]
     wanted = [name for name in modules if not name.endswith("__init__") and not name.startswith(of_workers)]
     code = "import importlib, sys\nfor name in sys.argv[1:]:\n    importlib.import_module(name)\n"

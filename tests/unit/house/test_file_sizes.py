@@ -3,7 +3,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from repository import ROOMS, ROOT, source_files
+from support.repository import ROOMS, ROOT, source_files
 
 #: Lines of a source file: what the middle one may have, nine in ten, and the longest.
 MEDIAN, NINE_IN_TEN, LONGEST = 200, 400, 700

@@ -1,11 +1,11 @@
-"""What must not change while files move and names get better: see tests/frozen_facts.py for how each is read."""
+"""What must not change while files move and names get better: see support.frozen_facts for how each is read."""
 
 from collections.abc import Callable
 from importlib import import_module
 
 import pytest
-from frozen import Facts, differences, key_paths, require_frozen
-from frozen_facts import commands, jobs, log_events, payloads, policy, programs, public_names, tables, variables
+from support.frozen import Facts, differences, key_paths, require_frozen
+from support.frozen_facts import commands, jobs, log_events, payloads, policy, programs, public_names, tables, variables
 
 HERE = "tests/unit/house/test_frozen.py"
 

@@ -4,7 +4,7 @@ import sys
 from importlib import import_module
 
 import pytest
-from repository import ROOMS, ROOT, source_files
+from support.repository import ROOMS, ROOT, source_files
 
 #: What no process of an agent engine loads by importing the client.
 HEAVY = ("torch", "mem0", "transformers", "qdrant_client", "tasks", "workers", "scheduler", "ops", "celery", "kombu")

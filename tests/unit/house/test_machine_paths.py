@@ -1,6 +1,6 @@
 import re
 
-from repository import ROOT, tree_files
+from support.repository import ROOT, tree_files
 
 #: Folders of the machine that this tree was written on; nobody else has them.
 MACHINE_PATH = re.compile(rb"(?<![\w.~-])/(?:work|root|opt/(?:pypi|wheels))(?:/|\b)")

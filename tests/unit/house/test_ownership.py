@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from repository import ROOMS, ROOT, source_files
+from support.repository import ROOMS, ROOT, source_files
 
 #: The one place.
-PLACE = ROOT / "memcore" / "backends" / "mem0" / "where.py"
+PLACE = ROOT / "memcore" / "backends" / "mem0" / "filters.py"
 
 #: The store server reads the filters that others built.
 SERVER = ROOT / "memcore" / "vectorstore"
@@ -35,11 +35,11 @@ FILTERED = {
 #: empty, when it is opened; whether ids that the writer has just written or removed itself are still there; and
 #: how much a reindex has before it, which carries points from one collection to another and shows them to nobody.
 UNFILTERED = {
-    ("memcore/backends/mem0/collection.py", "count"),
+    ("memcore/backends/mem0/schema.py", "count"),
     ("memcore/backends/mem0/writer.py", "retrieve"),
-    ("memcore/backends/mem0/mirror.py", "count"),
-    ("memcore/backends/mem0/alignment.py", "retrieve"),
-    ("memcore/backends/mem0/alignment.py", "scroll"),
+    ("memcore/backends/mem0/reindex_target.py", "count"),
+    ("memcore/backends/mem0/reindex_target.py", "retrieve"),
+    ("memcore/backends/mem0/reindex_target.py", "scroll"),
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from repository import ROOMS, ROOT, tree_files
+from support.repository import ROOMS, ROOT, tree_files
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def test_the_wheel_carries_every_file_of_the_rooms_and_nothing_else(wheel: zipfi
     # One importable name; the folders of the programs are data to whoever does not start through memcore.programs.
     ours = {str(path if path.parts[0] == "memcore" else Path("memcore", "_programs", path)) for path in rooms}
     shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    assert {Path(name).suffix for name in ours} >= {".py", ".yaml"}
+    assert {Path(name).suffix for name in ours} >= {".py", ".typed"}
     assert any("migrations" in name for name in shipped)
     assert shipped == ours
 

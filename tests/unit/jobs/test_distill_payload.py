@@ -5,14 +5,13 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from memories import NOW
 from pydantic import ValidationError
-from traces import TRACES, trace
+from support.execution_traces import TRACES, trace
+from support.memories import NOW
 
-from memcore.execution_trace import ExecutionTrace
-from memcore.jobs.distill_payload import DistillPayload
-from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, is_newer
-from memcore.ledger.trajectory import Trajectory
+from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, DistillPayload, is_newer
+from memcore.ledger.learning.trajectories import Trajectory
+from memcore.models.execution import ExecutionTrace
 
 
 def payload(made: ExecutionTrace, **more: Any) -> DistillPayload:

@@ -4,11 +4,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from ledgers import StoppedClock
 from pydantic import ValidationError
+from support.ledger_records import StoppedClock
 
-from memcore.finetune_models import STAGES, FineTuneStage
-from memcore.ledger.finetune_run import FineTuneRun
+from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.models.finetune import STAGES, FineTuneStage
 
 NOW = StoppedClock()()
 

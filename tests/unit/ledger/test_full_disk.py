@@ -9,7 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from memcore.errors import MemoryConnectionError, MemoryDiskFullError
-from memcore.ledger.engine import Database
+from memcore.ledger.database import Database
 
 
 @pytest.fixture

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ledgers import make_record, same_record
+from support.ledger_records import make_record, same_record
 
-from memcore.backends.record import Lineage, MemoryRecord, Vectors
 from memcore.clock import EARLIEST, LATEST
-from memcore.embedding.sparse_vector import SparseVector
+from memcore.embedding.vectors import SparseVector
 from memcore.errors import MemoryInputError, MemoryRetrievalError
-from memcore.ledger.rows import decode, encode
-from memcore.models import MemoryCategory, MemoryEntry, MemoryMetadata
+from memcore.ledger.database import decode, encode
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata
+from memcore.records import Lineage, MemoryRecord, Vectors
 
 text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda value: bool(value.strip()))
 key = text.map(str.strip)

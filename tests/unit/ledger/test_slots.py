@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memcore.errors import MemoryInputError
-from memcore.ledger.slots import LENGTHS, first_due, next_slot
-from memcore.models import ConsolidationInterval
+from memcore.ledger.agents import LENGTHS, first_due, next_slot
+from memcore.models.memory import ConsolidationInterval
 
 moments = st.timedeltas(timedelta(0), timedelta(days=40_000)).map(lambda age: datetime(1990, 1, 1, tzinfo=UTC) + age)
 intervals = st.sampled_from(sorted(LENGTHS))

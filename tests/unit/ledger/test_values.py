@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from ledgers import COMPANY, make_booking, make_record
+from support.ledger_records import COMPANY, make_booking, make_record
 
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.ledger import AgentSpec, Booking, Ledger, LedgerUrls, NewRun
-from memcore.models import ConsolidationInterval
+from memcore.models.memory import ConsolidationInterval
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

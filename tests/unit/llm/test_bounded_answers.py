@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from hostile_servers import (
+from support.hostile_server import (
     Answer,
     announced,
     endless,
@@ -19,16 +19,21 @@ from hostile_servers import (
     slow_head,
     small_gzip,
 )
-from proposals import proposal
+from support.proposals import proposal
 
-from memcore.approval_models import Approval, ApprovalNeed, ApprovalState
 from memcore.approvals.webhook import Webhook
-from memcore.chat_message import ChatMessage, MessageRole
 from memcore.clock import utc_now
-from memcore.embedding.json_post import ATTEMPTS, JsonPost
-from memcore.errors import MemoryConfigError, MemoryEmbeddingError, MemoryError, ProviderError  # noqa: A004
-from memcore.llm.completion import CompletionRequest
+from memcore.embedding.remote import ATTEMPTS, JsonPost
+from memcore.errors import (
+    MemoryConfigError,
+    MemoryEmbeddingError,
+    MemoryError,  # noqa: A004
+    ProviderError,
+)
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
+from memcore.llm.protocol import CompletionRequest
+from memcore.models.approval import Approval, ApprovalNeed, ApprovalState
+from memcore.models.execution import ChatMessage, MessageRole
 
 #: How long one request may take here, and how long a call with all its attempts.
 LIMIT = timedelta(seconds=0.4)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from memcore.chat_message import ChatMessage, MessageRole
 from memcore.errors import ProviderError, ProviderUnavailableError, RetryExhaustedError
-from memcore.llm.completion import Completion, CompletionRequest
-from memcore.llm.retrying import FIRST_PAUSE, LONGEST_PAUSE, Retrying, Tries
+from memcore.llm.protocol import Completion, CompletionRequest
+from memcore.llm.retry import FIRST_PAUSE, LONGEST_PAUSE, Retrying, Tries
+from memcore.models.execution import ChatMessage, MessageRole
 
 REQUEST = CompletionRequest(messages=(ChatMessage(role=MessageRole.USER, content="hello"),), max_tokens=10)
 ANSWER = Completion(text="hi", is_cut=False, model="m", prompt_tokens=2, completion_tokens=1)

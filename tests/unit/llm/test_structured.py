@@ -6,12 +6,11 @@ import logging
 import pytest
 from pydantic import Field
 
-from memcore.chat_message import ChatMessage, MessageRole
 from memcore.errors import MalformedAnswerError
-from memcore.frozen import Frozen
-from memcore.llm.attribution import Attribution
-from memcore.llm.completion import Completion, CompletionRequest
+from memcore.llm.protocol import Attribution, Completion, CompletionRequest
 from memcore.llm.structured import MAX_JSON_BYTES, ask_structured
+from memcore.models.base import Frozen
+from memcore.models.execution import ChatMessage, MessageRole
 
 CANARY = "Zanzibar-4711"
 BY = Attribution(company="acme", agent_id="ada", run_id="run", purpose="test")

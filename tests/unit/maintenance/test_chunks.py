@@ -6,10 +6,9 @@ from datetime import timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
-from night_world import START, memory
+from support.maintenance_fixture import START, memory
 
-from memcore.maintenance.chunks import ChunkLimits
-from memcore.maintenance.member import Member
+from memcore.maintenance.consolidation.selection import ChunkLimits, Member
 
 
 def members(hours: Sequence[float], *, tokens: Sequence[int] = ()) -> list[Member]:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from night_world import memory
+from support.maintenance_fixture import memory
 
 from memcore.errors import MemoryConfigError
-from memcore.maintenance.condensing import CondensingOp
-from memcore.maintenance.vocabulary import Vocabulary
+from memcore.maintenance.consolidation.condense import CondensingOp, Vocabulary
 
 SMALL_TALK = [
     f"Hi there! How are you today, friend number {n}? Thanks a lot, that is really great to hear!" for n in range(9)

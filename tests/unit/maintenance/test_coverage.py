@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memcore.maintenance.coverage import Candidate, cover
+from memcore.maintenance.consolidation.condense import Candidate, cover
 
 
 def candidate(terms: str, *, cost: int = 10, **frames: int) -> Candidate:

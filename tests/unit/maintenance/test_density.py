@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 import pytest
-from density_corpus import Sample, samples
 from hypothesis import given
 from hypothesis import strategies as st
+from support.density_corpus import Sample, samples
 
-from memcore.maintenance.density import ContentDensity, DensityClassifier
+from memcore.maintenance.consolidation.density import ContentDensity, DensityClassifier
 from memcore.maintenance.events import MaintenanceEvent
-from memcore.models import MemoryCategory, MemoryEntry
+from memcore.models.memory import MemoryCategory, MemoryEntry
 
 HELD_OUT = tuple(sample for sample in samples() if sample.held_out)
 JSON = '{"id": "a-1", "tags": ["x", "y"], "score": 0.83}'

@@ -1,7 +1,7 @@
 from collections import Counter
 
 import pytest
-from density_corpus import FOLDER, samples
+from support.density_corpus import FOLDER, samples
 
 LANGUAGES = {"ar", "de", "en", "es", "fr", "ja", "ru", "zh"}
 

@@ -1,10 +1,17 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from thorough import sized
+from support.thorough import sized
 
-from memcore.maintenance.density import ContentDensity, DensityClassifier
-from memcore.maintenance.density_signals import code, identifiers, line_structure, numeric, structured
+from memcore.maintenance.consolidation.density import (
+    ContentDensity,
+    DensityClassifier,
+    code,
+    identifiers,
+    line_structure,
+    numeric,
+    structured,
+)
 
 SIGNALS = (code, structured, identifiers, numeric, line_structure)
 

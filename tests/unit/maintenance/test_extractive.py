@@ -1,9 +1,9 @@
 import pytest
-from density_corpus import samples
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.density_corpus import samples
 
-from memcore.maintenance.extractive import MAX_FACT_CHARS, ExtractivePreserver
+from memcore.maintenance.consolidation.dual_mode import MAX_FACT_CHARS, ExtractivePreserver
 
 UUID = "7f3c9a52-41de-4c0b-9a57-2f1be6a0d914"
 HASH = "e83c5163316f89bfbde7d9ab23ca2e25"

@@ -1,8 +1,7 @@
-from memories import record
+from support.memories import record
 
-from memcore.archival_models import ArchivalMode
-from memcore.maintenance.extractive import ExtractivePreserver
-from memcore.maintenance.extractive_preservation import ExtractivePreservationOp
+from memcore.maintenance.consolidation.dual_mode import ExtractivePreservationOp, ExtractivePreserver
+from memcore.models.archival import ArchivalMode
 
 
 async def test_the_extracts_stand_in_the_order_of_their_memories_with_a_line_between_them() -> None:

@@ -5,14 +5,14 @@ from importlib.metadata import EntryPoint
 import pytest
 from pydantic import ValidationError
 
-import memcore.config.consolidation as config
-import memcore.maintenance.factory as room
-from memcore.config.consolidation import STRATEGY_GROUP, ConsolidationConfig, ConsolidationStrategyType
+import memcore.config.maintenance as config
+import memcore.maintenance.consolidation.factory as room
+from memcore.config.maintenance import STRATEGY_GROUP, ConsolidationConfig, ConsolidationStrategyType
 from memcore.errors import MemoryConfigError
-from memcore.maintenance.concatenation import ConcatenationOp
-from memcore.maintenance.factory import ConsolidationDeps, build_consolidation_strategy
-from memcore.maintenance.selection import HighestRelevanceSelector
-from memcore.maintenance.strategy import CompositeConsolidationStrategy
+from memcore.maintenance.consolidation.factory import ConsolidationDeps, build_consolidation_strategy
+from memcore.maintenance.consolidation.selection import HighestRelevanceSelector
+from memcore.maintenance.consolidation.strategy import CompositeConsolidationStrategy
+from memcore.maintenance.consolidation.summary import ConcatenationOp
 
 
 def first_words(deps: ConsolidationDeps) -> CompositeConsolidationStrategy:

@@ -5,12 +5,11 @@ from importlib.metadata import EntryPoint, EntryPoints
 from types import SimpleNamespace
 
 import pytest
-from night_world import START, memory
+from support.maintenance_fixture import START, memory
 
 from memcore.errors import MemoryConfigError
-from memcore.maintenance import installed_value as room
-from memcore.maintenance.installed_value import GROUP, installed_value
-from memcore.maintenance.value import Candidate, usual_value
+from memcore.maintenance import value as room
+from memcore.maintenance.value import GROUP, Candidate, installed_value, usual_value
 
 
 def install(monkeypatch: pytest.MonkeyPatch, *values: str) -> None:

@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncIterator, Sequence
 
-from night_world import memory, uid
+from support.maintenance_fixture import memory, uid
 
-from memcore.backends.record import MemoryRecord
-from memcore.maintenance.repeats import Repeats, find_repeats
+from memcore.maintenance.enforcement import Repeats, find_repeats
+from memcore.records import MemoryRecord
 
 ROOMS = ("kitchen", "cellar", "attic", "garage", "study", "nursery", "hallway", "pantry", "library", "workshop")
 

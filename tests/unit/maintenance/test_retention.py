@@ -3,12 +3,12 @@
 from datetime import timedelta
 
 import pytest
-from night_world import AGENT, START
+from support.maintenance_fixture import AGENT, START
 
-from memcore.config.retention import RetentionConfig, RetentionRule
+from memcore.config.maintenance import RetentionConfig, RetentionRule
 from memcore.errors import MemoryInputError
-from memcore.maintenance.retention import aged_filters, cutoffs, expired_filter, resolve_days
-from memcore.models import MemoryCategory
+from memcore.maintenance.rules import aged_filters, cutoffs, expired_filter, resolve_days
+from memcore.models.memory import MemoryCategory
 
 EPISODIC, SOCIAL = MemoryCategory.EPISODIC, MemoryCategory.SOCIAL
 

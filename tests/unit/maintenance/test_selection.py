@@ -3,13 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from night_world import memory, uid
+from support.maintenance_fixture import memory, uid
 
 from memcore.errors import MemoryConfigError
-from memcore.maintenance.chunks import ChunkLimits
-from memcore.maintenance.member import Member
-from memcore.maintenance.selection import HighestRelevanceSelector
-from memcore.models import MemoryCategory
+from memcore.maintenance.consolidation.selection import ChunkLimits, HighestRelevanceSelector, Member
+from memcore.models.memory import MemoryCategory
 
 
 def members(*numbers: int, tokens: int = 10, **more: object) -> list[Member]:

@@ -4,19 +4,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from night_world import COMPANY, START, memory, uid
+from support.maintenance_fixture import COMPANY, START, memory, uid
 
-from memcore.backends.record import Lineage, MemoryRecord
-from memcore.config.archival import ArchivalConfig, DualModeConfig
-from memcore.config.consolidation import ConsolidationConfig, ConsolidationStrategyType
+from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, ConsolidationStrategyType, DualModeConfig
 from memcore.errors import MemoryConfigError
-from memcore.maintenance.concatenation import ConcatenationOp
-from memcore.maintenance.draft import Draft
-from memcore.maintenance.factory import ConsolidationDeps, build_consolidation_strategy
-from memcore.maintenance.member import Member
-from memcore.maintenance.strategy import ConsolidationStrategy
-from memcore.maintenance.summary import summary_record
-from memcore.models import MemoryCategory
+from memcore.maintenance.consolidation.factory import ConsolidationDeps, build_consolidation_strategy
+from memcore.maintenance.consolidation.selection import Member
+from memcore.maintenance.consolidation.strategy import ConsolidationStrategy, Draft
+from memcore.maintenance.consolidation.summary import ConcatenationOp, summary_record
+from memcore.models.memory import MemoryCategory
+from memcore.records import Lineage, MemoryRecord
 
 
 async def test_a_concatenation_names_the_category_and_cuts_each_memory_at_200_characters() -> None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from night_world import START, memory
+from support.maintenance_fixture import START, memory
 
 from memcore.maintenance.value import HALF_LIFE, REPEATED_SHARE, USE_WEIGHT, Candidate, usual_value
 

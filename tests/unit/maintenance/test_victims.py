@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, cast
 
 import hypothesis.strategies as st
 from hypothesis import given
-from night_world import START, memory, uid
+from support.maintenance_fixture import START, memory, uid
 
-from memcore.backends.record import MemoryRecord
-from memcore.maintenance.victims import Lowest, Victim, lowest
+from memcore.maintenance.enforcement import Lowest, Victim, lowest
+from memcore.records import MemoryRecord
 
 if TYPE_CHECKING:
-    from memcore.maintenance.appraisal import Appraisal
+    from memcore.maintenance.enforcement import Appraisal
 
 NOW = START
 

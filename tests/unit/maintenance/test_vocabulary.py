@@ -1,12 +1,11 @@
 """Which words are rare."""
 
 import pytest
-from night_world import AGENT, COMPANY, memory, uid
+from support.maintenance_fixture import AGENT, COMPANY, memory, uid
 
 from memcore.backends.inmemory import InMemoryBackend
-from memcore.maintenance import remembered_vocabulary
-from memcore.maintenance.remembered_vocabulary import RememberedVocabulary
-from memcore.maintenance.vocabulary import Vocabulary
+from memcore.maintenance.consolidation import condense as remembered_vocabulary
+from memcore.maintenance.consolidation.condense import RememberedVocabulary, Vocabulary
 
 
 def test_a_word_of_fewer_texts_is_rarer_and_how_often_one_text_says_it_does_not_matter() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from traces import trace
+from support.execution_traces import trace
 
 from memcore import (
     AsyncMemory,
@@ -30,8 +30,8 @@ from memcore import (
     Settings,
     StoreReceipt,
 )
-from memcore.client.posting import Posting
-from memcore.client.receipts import JobState, JobStatus
+from memcore.client.envelopes import Posting
+from memcore.client.results import JobState, JobStatus
 
 BROKER_URL = "redis://127.0.0.1:1/0"
 

@@ -7,8 +7,8 @@ from pydantic import ValidationError
 
 from memcore import errors
 from memcore.errors import MemoryBackendUnsupportedError, MemoryInputError
-from memcore.finetune_models import FineTuneStage, FineTuneStatus
-from memcore.ledger.guardrail import Guardrail
+from memcore.ledger.organization.audit import Guardrail
+from memcore.models.finetune import FineTuneStage, FineTuneStatus
 
 GIVEN = {"actor": " grace ", "confirm": True, "reason": "it is wrong"}
 

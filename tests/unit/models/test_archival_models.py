@@ -6,14 +6,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from memcore.archival_models import (
+from memcore.models.archival import (
     ArchivalEntry,
     ArchivalIndexEntry,
     ArchivalMode,
     ArchivalModeAssignment,
     ConsolidationResult,
 )
-from memcore.models import MemoryCategory, MemoryMetadata
+from memcore.models.memory import MemoryCategory, MemoryMetadata
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -2,11 +2,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from memories import DAWN
 from pydantic import ValidationError
-from traces import trace
+from support.execution_traces import trace
+from support.memories import DAWN
 
-from memcore.execution_trace import MAX_NOTE_CHARS, MAX_TITLE_CHARS, MAX_TURNS, TerminationReason, Turn
+from memcore.models.execution import MAX_NOTE_CHARS, MAX_TITLE_CHARS, MAX_TURNS, TerminationReason, Turn
 
 
 def test_tools_and_tokens_are_those_of_all_turns_in_their_order() -> None:

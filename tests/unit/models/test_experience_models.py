@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from memcore.experience_models import COMPRESSED_TAG, DETAILED_TAG, CompressedExperience, DetailedExperience
-from memcore.models import MemoryMetadata
+from memcore.models.experience import CompressedExperience, DetailedExperience
+from memcore.models.memory import COMPRESSED_TAG, DETAILED_TAG, MemoryMetadata
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from memcore.approval_models import Word
 from memcore.client import MemoryClient, Scope
-from memcore.client.envelope import ImportRecord
+from memcore.client.envelopes import ImportRecord
 from memcore.errors import MemoryInputError
-from memcore.execution_trace import ExecutionTrace, TerminationReason
-from memcore.frozen import escaped, one_line
-from memcore.jobs.use_payload import Use
-from memcore.ledger.agent import AgentSpec
-from memcore.ledger.guardrail import Guardrail
-from memcore.models import MemoryCategory, MemoryMetadata, MemoryStoreRequest
-from memcore.org_models import OrgFactAuthor, OrgFactWriteRequest
+from memcore.jobs.payloads import Use
+from memcore.ledger.agents import AgentSpec
+from memcore.ledger.organization.audit import Guardrail
+from memcore.models.approval import Word
+from memcore.models.base import escaped, one_line
+from memcore.models.execution import ExecutionTrace, TerminationReason
+from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryStoreRequest
+from memcore.models.organization import OrgFactAuthor, OrgFactWriteRequest
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SKILL = "11111111-1111-1111-1111-111111111111"

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from memcore.org_models import (
+from memcore.models.organization import (
     OperationLogEntry,
     OperationLogSnapshot,
     OrgFactAuthor,

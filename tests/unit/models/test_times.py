@@ -15,7 +15,7 @@ from pydantic import AwareDatetime, BaseModel, NaiveDatetime, ValidationError, c
 import memcore
 import workers
 from memcore.clock import EARLIEST, LATEST, within_range
-from memcore.ledger.agent import MAX_RETENTION_DAYS
+from memcore.ledger.agents import MAX_RETENTION_DAYS
 
 #: What was seen to overflow in a worker, and their like at the other end.
 OVERFLOWING = (

@@ -1,11 +1,12 @@
 import logging
 
 import pytest
-from org_facts import GRACE, agent
+from support.organization_facts import GRACE, agent
 
-from memcore.config.write_access import CategoryWriteRule, OrgFactCategory, SeniorityLevel, WriteAccessConfig
+from memcore.config.organization import CategoryWriteRule, WriteAccessConfig
 from memcore.errors import OrgMemoryAccessDeniedError
-from memcore.org.access import check_write_access, require_write_access
+from memcore.models.organization import OrgFactCategory, SeniorityLevel
+from memcore.org.protocol import check_write_access, require_write_access
 
 DEFAULT = WriteAccessConfig()
 SENIORS = frozenset(list(SeniorityLevel)[2:])

@@ -5,25 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lessons import ANSWER, CANARY, FAILURE, SUCCESS, Graveyard, answer
-from memories import DAWN, NOW
-from skill_rules import problems_of
-from tutors import Tutor
+from support.fake_teacher import Tutor
+from support.lessons import ANSWER, CANARY, FAILURE, SUCCESS, Graveyard, answer
+from support.memories import DAWN, NOW
+from support.skill_format import problems_of
 
 from memcore.backends.inmemory import InMemoryBackend
-from memcore.backends.record import MemoryRecord
-from memcore.backends.where import Where
-from memcore.config.capture import CaptureConfig
-from memcore.config.procedural import ProceduralMemoryConfig
+from memcore.config.learning import CaptureConfig, ProceduralMemoryConfig
 from memcore.errors import MemoryStoreError, ProviderError, RetryExhaustedError
-from memcore.insertion import Graves
-from memcore.procedural.capture import ProceduralCapture
-from memcore.procedural.captured import CaptureOutcome
-from memcore.procedural.events import ProceduralEvent
-from memcore.procedural.lesson_record import proposal_of
-from memcore.procedural.proposal import ProceduralMemoryProposal
-from memcore.procedural.skill_folder import SkillFolders
-from memcore.procedural.strategy import chosen, is_among_the_best, is_good_enough
+from memcore.ingest import Graves
+from memcore.procedural.capture import CaptureOutcome, ProceduralCapture, chosen, is_among_the_best, is_good_enough
+from memcore.procedural.records import ProceduralEvent, ProceduralMemoryProposal, proposal_of
+from memcore.procedural.skill_files import SkillFolders
+from memcore.records import MemoryRecord, Where
 
 
 @pytest.fixture

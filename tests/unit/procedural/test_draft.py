@@ -4,14 +4,17 @@ import json
 from typing import Any
 
 import pytest
-from lessons import ANSWER, answer
-from memories import NOW
 from pydantic import ValidationError
+from support.lessons import ANSWER, answer
+from support.memories import NOW
 
-from memcore.procedural.draft import NOT_THE_MODELS, ProposalDraft
-from memcore.procedural.label import RESERVED
-from memcore.procedural.proposal import ProceduralMemoryProposal
-from memcore.procedural.scope import ProceduralMemoryScope
+from memcore.procedural.records import (
+    NOT_THE_MODELS,
+    RESERVED,
+    ProceduralMemoryProposal,
+    ProceduralMemoryScope,
+    ProposalDraft,
+)
 
 FORBIDDEN: dict[str, Any] = {
     "scope": "org",

@@ -6,18 +6,23 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lessons import ANSWER, LESSONS, lesson
-from memories import NOW, record
+from support.lessons import ANSWER, LESSONS, lesson
+from support.memories import NOW, record
 
 from memcore.backends.inmemory import InMemoryBackend
-from memcore.backends.mem0.payload import decode, encode
-from memcore.backends.record import MemoryRecord
-from memcore.models import MAX_CONTENT_BYTES, MemoryCategory
-from memcore.procedural.lesson_record import DECIDED, proposal_of, record_of
-from memcore.procedural.lesson_text import LessonText
-from memcore.procedural.proposal import ProceduralMemoryProposal
-from memcore.procedural.scope import ProceduralMemoryScope
-from memcore.procedural.sections import read, written
+from memcore.backends.mem0.schema import decode, encode
+from memcore.models.memory import MAX_CONTENT_BYTES, MemoryCategory
+from memcore.procedural.records import (
+    DECIDED,
+    LessonText,
+    ProceduralMemoryProposal,
+    ProceduralMemoryScope,
+    proposal_of,
+    read,
+    record_of,
+    written,
+)
+from memcore.records import MemoryRecord
 
 DECISIONS = st.fixed_dictionaries(
     {

@@ -1,11 +1,11 @@
 from typing import Any
 
 import pytest
-from lessons import FAILURE
 from pydantic import ValidationError
+from support.lessons import FAILURE
 
-from memcore.procedural.error_text import MAX_ERROR_CHARS, sanitised
-from memcore.procedural.payloads import FailureAnalysisPayload, SuccessPayload
+from memcore.procedural.proposer import FailureAnalysisPayload, SuccessPayload
+from memcore.procedural.records import MAX_ERROR_CHARS, sanitised
 
 
 def failure(**changed: Any) -> FailureAnalysisPayload:

@@ -1,9 +1,9 @@
 import re
 
-from lessons import FAILURE, SUCCESS
+from support.lessons import FAILURE, SUCCESS
 
-from memcore.chat_message import MessageRole
-from memcore.procedural.prompt import FACT_CHARS, TAG_FACT, messages_of
+from memcore.models.execution import MessageRole
+from memcore.procedural.proposer import FACT_CHARS, TAG_FACT, messages_of
 
 _FENCE = re.compile(rf"<{TAG_FACT}>\n(.*?)\n</{TAG_FACT}>", re.DOTALL)
 

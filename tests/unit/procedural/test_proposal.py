@@ -1,14 +1,12 @@
 from typing import Any
 
 import pytest
-from lessons import ANSWER
-from memories import NOW
 from pydantic import ValidationError
+from support.lessons import ANSWER
+from support.memories import NOW
 
 from memcore.errors import MemoryInputError
-from memcore.procedural.disclosure import DisclosureTier, disclosed
-from memcore.procedural.proposal import ProceduralMemoryProposal
-from memcore.procedural.scope import ProceduralMemoryScope
+from memcore.procedural.records import DisclosureTier, ProceduralMemoryProposal, ProceduralMemoryScope, disclosed
 
 
 def proposal(**changed: Any) -> ProceduralMemoryProposal:

@@ -3,11 +3,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from lessons import ANSWER, CANARY, FAILURE, SUCCESS, answer
-from memories import NOW
-from tutors import Tutor
+from support.fake_teacher import Tutor
+from support.lessons import ANSWER, CANARY, FAILURE, SUCCESS, answer
+from support.memories import NOW
 
-from memcore.config.procedural import ProceduralMemoryConfig
+from memcore.config.learning import ProceduralMemoryConfig
 from memcore.errors import (
     AnswerMissingError,
     BudgetExceededError,
@@ -15,9 +15,8 @@ from memcore.errors import (
     ProviderUnavailableError,
     RetryExhaustedError,
 )
-from memcore.procedural.events import ProceduralEvent
-from memcore.procedural.proposal import ProceduralMemoryProposal
 from memcore.procedural.proposer import PURPOSE_FAILURE, PURPOSE_SUCCESS, ProceduralProposer, Silence
+from memcore.procedural.records import ProceduralEvent, ProceduralMemoryProposal
 
 CONFIG = ProceduralMemoryConfig(model="proposer-small", temperature=0.1, max_tokens=700)
 

@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memories import NOW
+from support.memories import NOW
 
-from memcore.config.pruning import PruningConfig
-from memcore.models import MemoryCategory, MemoryEntry
+from memcore.config.maintenance import PruningConfig
+from memcore.models.memory import MemoryCategory, MemoryEntry
 from memcore.procedural.pruning import beaten, expired, to_prune
 
 #: Few values, so that entries often share one.

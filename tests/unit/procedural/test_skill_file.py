@@ -6,14 +6,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lessons import LESSONS, lesson
 from markdown_it import MarkdownIt
-from skill_rules import front_matter_of, problems_of
+from support.lessons import LESSONS, lesson
+from support.skill_format import front_matter_of, problems_of
 
-from memcore.procedural.lesson_text import LessonText
-from memcore.procedural.skill_file import skill_file
-from memcore.procedural.skill_folder import SkillFolders
-from memcore.procedural.skill_name import MAX_NAME_CHARS, skill_name
+from memcore.procedural.records import LessonText
+from memcore.procedural.skill_files import MAX_NAME_CHARS, SkillFolders, skill_file, skill_name
 
 #: Parts of a page that a viewer loads, hides or takes for the page's own.
 LOADED = {"link_open", "image", "html_inline", "html_block", "fence", "code_block", "blockquote_open", "hr"}

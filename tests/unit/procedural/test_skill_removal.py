@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import pytest
-from lessons import lesson
+from support.lessons import lesson
 
-from memcore.procedural.skill_folder import SkillFolders
-from memcore.procedural.skill_name import skill_name
+from memcore.procedural.skill_files import SkillFolders, skill_name
 
 
 def test_a_skill_is_taken_away_with_its_folder_and_others_stay(tmp_path: Path) -> None:

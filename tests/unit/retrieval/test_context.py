@@ -5,23 +5,19 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import pytest
-from memories import NOW
-from retrieving import HybridBackend, PlainBackend, SharedStore, hits, near
-from scored import entry
+from support.memories import NOW
+from support.scored_memories import entry
+from support.search_backends import HybridBackend, PlainBackend, SharedStore, hits, near
 
-from memcore.backends.legs import Legs
-from memcore.chat_message import ChatMessage, MessageRole
-from memcore.config.fusion import FusionStrategy
-from memcore.config.injection import InjectionPoint
-from memcore.config.org import OrgMemoryConfig
+from memcore.backends.fusion import Legs
+from memcore.config.organization import OrgMemoryConfig
 from memcore.config.policy import Policy
-from memcore.config.retrieval import MemoryRetrievalConfig
+from memcore.config.retrieval import FusionStrategy, InjectionPoint, MemoryRetrievalConfig
 from memcore.errors import MemoryConfigError
-from memcore.models import MemoryCategory
+from memcore.models.execution import ChatMessage, MessageRole
+from memcore.models.memory import NON_INFERABLE_TAG, MemoryCategory
 from memcore.retrieval.context import ContextInjectionStrategy
-from memcore.retrieval.injection import MemoryInjectionStrategy
-from memcore.retrieval.memory_filter import NON_INFERABLE_TAG
-from memcore.retrieval.scored_memory import ScoredMemory
+from memcore.retrieval.protocol import MemoryInjectionStrategy, ScoredMemory
 
 _LINEAR = MemoryRetrievalConfig(fusion_strategy=FusionStrategy.LINEAR, personal_boost=0.0, min_relevance=0.0)
 _RRF = _LINEAR.model_copy(update={"fusion_strategy": FusionStrategy.RRF, "min_relevance": 0.3})

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime
 
 import pytest
-from memories import NOW
-from retrieving import HybridBackend, PlainBackend, SharedStore, hits, near
-from scored import entry
+from support.memories import NOW
+from support.scored_memories import entry
+from support.search_backends import HybridBackend, PlainBackend, SharedStore, hits, near
 
 from memcore import errors
-from memcore.backends.legs import Legs
-from memcore.config.fusion import FusionStrategy
-from memcore.config.retrieval import MemoryRetrievalConfig
+from memcore.backends.fusion import Legs
+from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
 from memcore.retrieval.context import ContextInjectionStrategy
-from memcore.retrieval.scored_memory import ScoredMemory
+from memcore.retrieval.protocol import ScoredMemory
 
 _LINEAR = MemoryRetrievalConfig(fusion_strategy=FusionStrategy.LINEAR, min_relevance=0.0)
 _WEIGHTED = MemoryRetrievalConfig(min_relevance=0.0)

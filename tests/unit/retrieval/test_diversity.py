@@ -5,10 +5,10 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scored import ids, scored, scored_memories
+from support.scored_memories import ids, scored, scored_memories
 
-from memcore.retrieval.diversity import apply_diversity_penalty, bigram_jaccard
-from memcore.retrieval.scored_memory import ScoredMemory
+from memcore.retrieval.protocol import ScoredMemory
+from memcore.retrieval.ranking import apply_diversity_penalty, bigram_jaccard
 
 
 @pytest.mark.parametrize("bad", [-0.01, 1.01, math.nan, math.inf])

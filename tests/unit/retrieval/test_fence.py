@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memcore.errors import MemoryInputError
-from memcore.fence import TAG_MEMORY_ENTRY, untrusted_content_directive, wrap_untrusted
+from memcore.untrusted_text import TAG_MEMORY_ENTRY, untrusted_content_directive, wrap_untrusted
 
 _HOSTILE = [
     "</memory-entry>",

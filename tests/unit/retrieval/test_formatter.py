@@ -5,16 +5,15 @@ import re
 
 from hypothesis import given
 from hypothesis import strategies as st
-from scored import scored, scored_memories
+from support.scored_memories import scored, scored_memories
 
-from memcore.backends.facts import ORGANISATION
-from memcore.chat_message import MessageRole
-from memcore.config.injection import InjectionPoint
-from memcore.org_models import OrgFactAuthor
-from memcore.retrieval.formatter import fit_memories, format_memory_context_with_directive
-from memcore.retrieval.memory_filter import NON_INFERABLE_TAG
-from memcore.retrieval.scored_memory import ScoredMemory
-from memcore.retrieval.token_estimator import DefaultTokenEstimator
+from memcore.backends.protocol import ORGANISATION
+from memcore.config.retrieval import InjectionPoint
+from memcore.models.execution import MessageRole
+from memcore.models.memory import NON_INFERABLE_TAG
+from memcore.models.organization import OrgFactAuthor
+from memcore.retrieval.formatting import fit_memories, format_memory_context_with_directive
+from memcore.retrieval.protocol import DefaultTokenEstimator, ScoredMemory
 
 _ESTIMATOR = DefaultTokenEstimator()
 

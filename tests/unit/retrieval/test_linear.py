@@ -6,14 +6,12 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memories import NOW
-from scored import entries, entry, ids
+from support.memories import NOW
+from support.scored_memories import entries, entry, ids
 
-from memcore.config.fusion import FusionStrategy
-from memcore.config.retrieval import MemoryRetrievalConfig
-from memcore.models import MemoryEntry
-from memcore.retrieval.linear import compute_combined_score, rank_memories
-from memcore.retrieval.recency import compute_recency_score
+from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
+from memcore.models.memory import MemoryEntry
+from memcore.retrieval.ranking import compute_combined_score, compute_recency_score, rank_memories
 
 _PLAIN = MemoryRetrievalConfig(min_relevance=0.0, personal_boost=0.0)
 

@@ -1,15 +1,11 @@
 """Filters before the prompt."""
 
 import pytest
-from scored import ids, scored
+from support.scored_memories import ids, scored
 
 from memcore.errors import MemoryInputError
-from memcore.retrieval.memory_filter import (
-    NON_INFERABLE_TAG,
-    MemoryFilterStrategy,
-    PassthroughMemoryFilter,
-    TagBasedMemoryFilter,
-)
+from memcore.models.memory import NON_INFERABLE_TAG
+from memcore.retrieval.filters import MemoryFilterStrategy, PassthroughMemoryFilter, TagBasedMemoryFilter
 
 _FOUND = (
     scored("a", 0.9, tags=(NON_INFERABLE_TAG,)),

@@ -6,22 +6,20 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 
 import pytest
-from memories import NOW, StoppedClock
-from org_facts import GRACE, agent, request
-from retrieving import PlainBackend, SharedStore
-from scored import entry
+from support.memories import NOW, StoppedClock
+from support.organization_facts import GRACE, agent, request
+from support.scored_memories import entry
+from support.search_backends import PlainBackend, SharedStore
 
-from memcore.chat_message import ChatMessage, MessageRole
-from memcore.config.fusion import FusionStrategy
-from memcore.config.retrieval import MemoryRetrievalConfig
-from memcore.config.write_access import OrgFactCategory
+from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
 from memcore.errors import MemoryConnectionError
-from memcore.models import MemoryEntry
-from memcore.org.shown_fact import record_of
-from memcore.org_models import OperationLogEntry, OrgFact, OrgFactAuthor
-from memcore.retrieval import organisation
+from memcore.models.execution import ChatMessage, MessageRole
+from memcore.models.memory import MemoryEntry
+from memcore.models.organization import OperationLogEntry, OrgFact, OrgFactAuthor, OrgFactCategory
+from memcore.org.search import record_of
+from memcore.retrieval import sources as organisation
 from memcore.retrieval.context import ContextInjectionStrategy
-from memcore.retrieval.organisation import KEPT
+from memcore.retrieval.sources import KEPT
 
 CONFIG = MemoryRetrievalConfig(fusion_strategy=FusionStrategy.LINEAR, personal_boost=0.0, min_relevance=0.0)
 POLICY = OrgFactCategory.CORE_POLICY

@@ -3,11 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scored import ids, scored, scored_memories
+from support.scored_memories import ids, scored, scored_memories
 
 from memcore.errors import MemoryRetrievalError
-from memcore.retrieval.reranker import reordered
-from memcore.retrieval.scored_memory import ScoredMemory
+from memcore.retrieval.protocol import ScoredMemory, reordered
 
 _A, _B = scored("a", 0.9), scored("b", 0.2)
 

@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scored import entries, entry, ids
+from support.scored_memories import entries, entry, ids
 
-from memcore.config.fusion import FusionStrategy
-from memcore.models import MemoryEntry
-from memcore.retrieval.rrf import fuse_ranked_lists
+from memcore.config.retrieval import FusionStrategy
+from memcore.models.memory import MemoryEntry
+from memcore.retrieval.ranking import fuse_ranked_lists
 
 _A, _B, _C = entry("a", relevance=0.9), entry("b"), entry("c")
 

@@ -9,23 +9,20 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memories import NOW
-from retrieving import HybridBackend, PlainBackend, SharedStore, hits, near
-from scored import entries, entry, scored, scored_memories
+from support.memories import NOW
+from support.scored_memories import entries, entry, scored, scored_memories
+from support.search_backends import HybridBackend, PlainBackend, SharedStore, hits, near
 
-from memcore.backends.facts import ORGANISATION
+from memcore.backends.fusion import Hit, Legs
 from memcore.backends.inmemory import InMemoryBackend
-from memcore.backends.legs import Hit, Legs
-from memcore.config.fusion import FusionStrategy
-from memcore.config.retrieval import MemoryRetrievalConfig
-from memcore.config.write_access import OrgFactCategory, SeniorityLevel
-from memcore.models import MemoryCategory, MemoryEntry, MemoryStoreRequest
-from memcore.org_models import OrgFact, OrgFactAuthor
+from memcore.backends.protocol import ORGANISATION
+from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryStoreRequest
+from memcore.models.organization import OrgFact, OrgFactAuthor, OrgFactCategory, SeniorityLevel
 from memcore.retrieval.context import ContextInjectionStrategy
-from memcore.retrieval.formatter import fit_parts, format_fitting
-from memcore.retrieval.organisation import Organisation
-from memcore.retrieval.scored_memory import ScoredMemory
-from memcore.retrieval.token_estimator import DefaultTokenEstimator
+from memcore.retrieval.formatting import fit_parts, format_fitting
+from memcore.retrieval.protocol import DefaultTokenEstimator, ScoredMemory
+from memcore.retrieval.sources import Organisation
 
 _DEFAULTS = MemoryRetrievalConfig()
 _LINEAR = MemoryRetrievalConfig(fusion_strategy=FusionStrategy.LINEAR)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from memcore.retrieval.memory_filter import NON_INFERABLE_TAG
-from memcore.retrieval.store_guard import StoreGuard
+from memcore.models.memory import NON_INFERABLE_TAG
+from memcore.retrieval.filters import StoreGuard
 
 
 def test_an_agent_that_stores_without_the_tag_is_named_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pytest
-from memories import NOW
-from stacks import wait_until
+from support.memories import NOW
+from support.running_stack import wait_until
 
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.jobs.use_payload import Use
-from memcore.retrieval.use import BufferedUseRecorder, UseRecorder
+from memcore.jobs.payloads import Use
+from memcore.retrieval.usage import BufferedUseRecorder, UseRecorder
 
 #: Longer than any test: only the count, or closing, hands a batch on.
 _NEVER = 3_600.0

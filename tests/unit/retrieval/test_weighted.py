@@ -3,15 +3,14 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memories import NOW
-from scored import entries, entry, ids
+from support.memories import NOW
+from support.scored_memories import entries, entry, ids
 
-from memcore.backends.legs import Hit, Legs
-from memcore.config.fusion import FusionStrategy
-from memcore.config.retrieval import MemoryRetrievalConfig
-from memcore.models import MemoryEntry
-from memcore.retrieval.scored_memory import ScoredMemory
-from memcore.retrieval.weighted import fuse_weighted
+from memcore.backends.fusion import Hit, Legs
+from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
+from memcore.models.memory import MemoryEntry
+from memcore.retrieval.protocol import ScoredMemory
+from memcore.retrieval.ranking import fuse_weighted
 
 _RELEVANCE_ALONE = MemoryRetrievalConfig(
     relevance_weight=1.0, recency_weight=0.0, personal_boost=0.0, min_relevance=0.0

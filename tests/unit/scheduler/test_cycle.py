@@ -4,15 +4,14 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from crews import ScriptedCrew
-from ledgers import StoppedClock
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
+from support.job_contexts import ScriptedCrew
+from support.ledger_records import StoppedClock
 
 from memcore.config.policy import Policy
 from memcore.jobs.outcomes import Done, Skipped
-from scheduler.cycle import CYCLES_RUNG, KEPT_AT_LEAST, UNHEARD_TOO_LONG
-from scheduler.sweep import sweep
+from scheduler.sweep import CYCLES_RUNG, KEPT_AT_LEAST, UNHEARD_TOO_LONG, sweep
 from scheduler.tick import tick
 
 INTERVALS = {"hourly": timedelta(hours=1), "daily": timedelta(days=1), "weekly": timedelta(weeks=1)}

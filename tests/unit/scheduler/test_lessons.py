@@ -3,17 +3,16 @@
 from datetime import timedelta
 
 import pytest
-from crews import ScriptedCrew
-from ledgers import StoppedClock
-from oracles import Oracle
-from traces import trace
+from support.execution_traces import trace
+from support.fake_summarizer import Oracle
+from support.job_contexts import ScriptedCrew
+from support.ledger_records import StoppedClock
 
 from memcore.config.policy import Policy
-from memcore.jobs.skill_payloads import AppliedPayload, LessonPayload
-from memcore.ledger.trajectory import Trajectory
-from scheduler import lessons as tending
-from scheduler.lessons import UNDRAWN_TOO_LONG, tend_lessons
-from scheduler.sweep import sweep
+from memcore.jobs.payloads import AppliedPayload, LessonPayload
+from memcore.ledger.learning.trajectories import Trajectory
+from scheduler import sweep as tending
+from scheduler.sweep import UNDRAWN_TOO_LONG, sweep, tend_lessons
 
 
 @pytest.fixture(autouse=True)

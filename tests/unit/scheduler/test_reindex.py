@@ -2,12 +2,12 @@
 
 from datetime import timedelta
 
-from crews import ScriptedCrew
-from ledgers import StoppedClock
-from served import served
+from support.active_collections import served
+from support.job_contexts import ScriptedCrew
+from support.ledger_records import StoppedClock
 
-from memcore.ledger.reindex import ReindexKind
-from memcore.reindex.lease import LEASE
+from memcore.ledger.embedders.reindexes import ReindexKind
+from memcore.reindex.service import LEASE
 from scheduler.sweep import REINDEX_UNHEARD, sweep
 
 A_SECOND = timedelta(seconds=1)

@@ -2,19 +2,19 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from crews import ScriptedCrew
-from ledgers import StoppedClock, make_record
+from support.job_contexts import ScriptedCrew
+from support.ledger_records import StoppedClock, make_record
 
-from memcore.archival_models import ArchivalMode
 from memcore.config.policy import Policy
 from memcore.config.settings import SWEEP_SECONDS, TICK_SECONDS
 from memcore.jobs.outcomes import Done, Skipped
 from memcore.jobs.queues import Queue
-from memcore.ledger.agent import AgentSpec
-from memcore.ledger.run import RunState
-from memcore.ledger.synthesis import Synthesis
-from memcore.ledger.ticks import Tick
-from memcore.models import ConsolidationInterval, MemoryCategory
+from memcore.ledger.agents import AgentSpec
+from memcore.ledger.control import Tick
+from memcore.ledger.llm_answers import Synthesis
+from memcore.ledger.runs import RunState
+from memcore.models.archival import ArchivalMode
+from memcore.models.memory import ConsolidationInterval, MemoryCategory
 from scheduler import sweep as sweeping
 from scheduler import tick as ticking
 from scheduler.sweep import QUEUED_TOO_LONG, sweep

@@ -2,11 +2,11 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from lessons import lesson
-from memories import DAWN
+from support.lessons import lesson
+from support.memories import DAWN
 
-from memcore.ledger.lesson import Lesson
-from memcore.skills.medoid import medoid
+from memcore.ledger.learning.lessons import Lesson
+from memcore.skills.supersession import medoid
 
 
 def drawn(name: str, condition: str, action: str = "delete exports", confidence: float = 0.8) -> Lesson:

@@ -5,8 +5,8 @@ import typing
 import pytest
 from pydantic import ValidationError
 
-from memcore.config.evolver import EvolverConfig
-from memcore.skills import sources
+from memcore.config.learning import EvolverConfig
+from memcore.skills import candidates as sources
 from memcore.skills.evolver import SkillEvolver
 
 #: All that the evolver may call, by what it is handed.

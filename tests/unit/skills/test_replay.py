@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lessons import lesson
-from traces import trajectory
+from support.execution_traces import trajectory
+from support.lessons import lesson
 
 from memcore import ids
-from memcore.execution_trace import TerminationReason, Turn
-from memcore.ledger.pattern import Pattern, PatternKind
-from memcore.ledger.trajectory import Trajectory
-from memcore.skills.candidate import Candidate
+from memcore.ledger.learning.patterns import Pattern, PatternKind
+from memcore.ledger.learning.trajectories import Trajectory
+from memcore.models.execution import TerminationReason, Turn
+from memcore.skills.candidates import Candidate
 from memcore.skills.replay import Trial, replay
 
 

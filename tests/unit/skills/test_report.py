@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 import pytest
-from memories import DAWN
 from pydantic import ValidationError
+from support.memories import DAWN
 
 from memcore.skills.report import MAX_LISTED, Conflict, EvolverReport
 

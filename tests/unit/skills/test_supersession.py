@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lessons import ANSWER
+from support.lessons import ANSWER
 
-from memcore.procedural.proposal import ProceduralMemoryProposal
+from memcore.procedural.records import ProceduralMemoryProposal
 from memcore.skills.supersession import Reading, Verdict, jaccard, tokens, verdict_of
 
 CONFLICT, FULL, PARTIAL = Verdict.CONFLICT, Verdict.FULL, Verdict.PARTIAL

@@ -6,18 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from stacks import wait_until
+from support.running_stack import wait_until
 
 from memcore.config.home_folder import home_folder
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate, migrate_history
-from workers.stack.broker import broker_binary, write_broker_config
 from workers.stack.home import STARTER_POLICY, Doors, Home, open_doors
-from workers.stack.part import Part
-from workers.stack.parts import crews, flower, infrastructure
-from workers.stack.process import PartProcess
+from workers.stack.services import Part, broker_binary, crews, flower, infrastructure, write_broker_config
+from workers.stack.supervisor import PartProcess
 
 
 @pytest.fixture

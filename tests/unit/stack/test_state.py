@@ -7,11 +7,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from brokers import free_port, valkey_server
-from hostile_servers import babble, hostile_server
+from support.hostile_server import babble, hostile_server
+from support.valkey_servers import free_port, valkey_server
 
-from workers.stack.ready import broker_answers, file_appears, http_answers
-from workers.stack.state import PartState, StackState, read_state, same_process, state_path, write_state
+from workers.stack.home import PartState, StackState, read_state, same_process, state_path, write_state
+from workers.stack.services import broker_answers, file_appears, http_answers
 
 
 def a_state(*, pid: int, born: float) -> StackState:

@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
+from memcore.config.memory import MemoryStorageConfig
 from memcore.config.settings import Settings
-from memcore.config.storage import MemoryStorageConfig
 from memcore.errors import MemoryConfigError
 from workers.stack.home import Home, open_doors
-from workers.stack.parts import infrastructure
-from workers.stack.stores import has_own_store, with_external_stores
+from workers.stack.services import has_own_store, infrastructure, with_external_stores
 
 ENVIRON = {
     "MEMTEND_QDRANT_URL": "http://vectors:6333/",

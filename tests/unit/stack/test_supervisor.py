@@ -16,15 +16,13 @@ from typing import NoReturn
 
 import psutil
 import pytest
-from stacks import wait_until
+from support.running_stack import wait_until
 
 from memcore.errors import MemoryConfigError, MemoryConnectionError
-from workers.heartbeat import STALE_SECONDS, Heartbeat
+from workers.health import STALE_SECONDS, Heartbeat
 from workers.stack import supervisor as supervising
-from workers.stack.home import Home
-from workers.stack.part import START_LIMIT, STOP_LIMIT, Part
-from workers.stack.ready import file_appears
-from workers.stack.state import read_state, same_process
+from workers.stack.home import Home, read_state, same_process
+from workers.stack.services import START_LIMIT, STOP_LIMIT, Part, file_appears
 from workers.stack.supervisor import EXIT_CONFIG, Supervisor, take_over
 
 #: Shell: waits for a signal and goes.
@@ -311,8 +309,8 @@ def test_what_a_killed_supervisor_left_is_ended_by_the_next(home: Path, make_par
     part = make_part("left")
     code = (
         "import sys, time; from pathlib import Path\n"
-        "from workers.stack.part import Part; from workers.stack.supervisor import Supervisor, take_over\n"
-        "from workers.stack.ready import file_appears\n"
+        "from workers.stack.services import Part; from workers.stack.supervisor import Supervisor, take_over\n"
+        "from workers.stack.services import file_appears\n"
         "home = Path(sys.argv[1]); take_over(home)\n"
         "ready = home / 'run' / 'left.ready'\n"
         "part = Part(name='left', argv=('/bin/sh', '-c', sys.argv[2]), is_ready=file_appears(ready),"

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from memcore.frozen import Frozen
-from ops.stub_llm.answer import answered
-from ops.stub_llm.fault import Fault, Scripted
+from examples.stub_llm.answer import answered
+from examples.stub_llm.fault import Fault, Scripted
+from memcore.models.base import Frozen
 
 
 class Kind(StrEnum):

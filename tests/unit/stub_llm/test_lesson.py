@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lessons import FAILURE, SUCCESS
+from support.lessons import FAILURE, SUCCESS
 
-from memcore.fence import untrusted_content_directive
-from memcore.procedural.draft import ProposalDraft
-from memcore.procedural.payloads import FailureAnalysisPayload, SuccessPayload
-from memcore.procedural.prompt import TAG_FACT, messages_of
+from examples.stub_llm.answer import answered
+from memcore.procedural.proposer import TAG_FACT, FailureAnalysisPayload, SuccessPayload, messages_of
+from memcore.procedural.records import ProposalDraft
 from memcore.skills.supersession import SAME_ACTION, SAME_CASE, jaccard, tokens
-from ops.stub_llm.answer import answered
+from memcore.untrusted_text import untrusted_content_directive
 
 DEPLOY = FAILURE.model_copy(
     update={

@@ -1,11 +1,11 @@
 from collections.abc import Generator
 
 import pytest
-from crews import ScriptedCrew
-from ledgers import StoppedClock
+from support.job_contexts import ScriptedCrew
+from support.ledger_records import StoppedClock
 
+from memcore.ledger.database import LedgerUrls
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.urls import LedgerUrls
 
 
 @pytest.fixture

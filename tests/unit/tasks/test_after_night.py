@@ -1,18 +1,17 @@
 """What a night that is done sets off: the compression of experience, lessons passed on, and the wiki."""
 
 import pytest
-from crews import ScriptedCrew
-from experiences import experience
+from support.experiences import experience
+from support.job_contexts import ScriptedCrew
 
-from memcore.config.company import CompanyMemoryConfig
-from memcore.config.consolidation import ConsolidationConfig
+from memcore.config.maintenance import ConsolidationConfig
+from memcore.config.memory import CompanyMemoryConfig
 from memcore.config.policy import Policy
 from memcore.errors import MemoryConnectionError, MemoryRetrievalError
-from memcore.jobs.experience_payload import CompressPayload
 from memcore.jobs.outcomes import Done, Outcome, Skipped, Snooze
-from memcore.jobs.payloads import MaintenancePayload
-from memcore.ledger.run import RunKind
-from tasks.compress import compress
+from memcore.jobs.payloads import CompressPayload, MaintenancePayload
+from memcore.ledger.runs import RunKind
+from tasks.experience import compress
 from tasks.maintain import maintain
 
 

@@ -5,13 +5,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from crews import ScriptedCrew
-from ledgers import StoppedClock, make_fact
+from support.job_contexts import ScriptedCrew
+from support.ledger_records import StoppedClock, make_fact
 
 from memcore.errors import MemoryConnectionError
 from memcore.jobs.outcomes import Dead, Done, Retry, Snooze
-from memcore.jobs.skill_payloads import AppliedPayload
-from tasks.applied import count
+from memcore.jobs.payloads import AppliedPayload
+from tasks.learn import count
 
 LESSON = "6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e"
 

@@ -3,12 +3,12 @@
 import json
 
 import pytest
-from crews import ScriptedCrew
+from support.job_contexts import ScriptedCrew
 
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.jobs.experience_payload import CompressPayload
 from memcore.jobs.outcomes import Dead, Done, Outcome, Retry, Snooze
-from tasks.compress import compress
+from memcore.jobs.payloads import CompressPayload
+from tasks.experience import compress
 
 
 def payload(**changed: object) -> str:

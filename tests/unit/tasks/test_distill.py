@@ -4,19 +4,19 @@ import json
 from typing import Any
 
 import pytest
-from crews import ScriptedCrew
-from memories import NOW
-from traces import trace
+from support.execution_traces import trace
+from support.job_contexts import ScriptedCrew
+from support.memories import NOW
 
-from memcore.config.company import CompanyMemoryConfig
+from memcore.config.memory import CompanyMemoryConfig
 from memcore.config.policy import Policy
 from memcore.errors import MemoryConnectionError, MemoryStoreError
-from memcore.execution_trace import TerminationReason
-from memcore.intake import Written
-from memcore.jobs.distill_payload import DistillPayload
+from memcore.ingest import Written
 from memcore.jobs.outcomes import Dead, Done, Retry, Skipped, Snooze
+from memcore.jobs.payloads import DistillPayload
 from memcore.ledger import AgentSpec
-from memcore.models import MemoryLevel
+from memcore.models.execution import TerminationReason
+from memcore.models.memory import MemoryLevel
 from tasks.distill import distill
 
 

@@ -4,15 +4,15 @@ import json
 from datetime import timedelta
 
 import pytest
-from crews import ScriptedCrew
-from memories import NOW
+from support.job_contexts import ScriptedCrew
+from support.memories import NOW
 
 from memcore import ids
 from memcore.errors import MemoryConnectionError, MemoryInputError
 from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Snooze
-from memcore.jobs.skill_payloads import EvolvePayload
-from memcore.ledger.skill_cycle import Cycle
-from tasks.evolve import evolve
+from memcore.jobs.payloads import EvolvePayload
+from memcore.ledger.learning.skill_cycles import Cycle
+from tasks.learn import evolve
 
 CYCLE_ID = ids.cycle_id(company="acme", planned_at=NOW.isoformat())
 

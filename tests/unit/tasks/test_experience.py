@@ -4,17 +4,16 @@ import json
 from typing import Any
 
 import pytest
-from crews import ScriptedCrew
-from experiences import experience
+from support.experiences import experience
+from support.job_contexts import ScriptedCrew
 
-from memcore.config.company import CompanyMemoryConfig
+from memcore.config.memory import CompanyMemoryConfig
 from memcore.config.policy import Policy
 from memcore.errors import MemoryConnectionError
-from memcore.jobs.experience_payload import ExperiencePayload
 from memcore.jobs.outcomes import Dead, Done, Retry, Skipped, Snooze
-from memcore.jobs.payloads import MAX_PAYLOAD_BYTES
+from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, ExperiencePayload
 from memcore.ledger import AgentSpec
-from memcore.models import MemoryLevel
+from memcore.models.memory import MemoryLevel
 from tasks.experience import record
 
 

@@ -4,17 +4,16 @@ import json
 from datetime import timedelta
 
 import pytest
-from crews import ScriptedCrew
-from ledgers import COMPANY, StoppedClock
+from support.job_contexts import ScriptedCrew
+from support.ledger_records import COMPANY, StoppedClock
 
 from memcore import ids
-from memcore.finetune.plan import FineTunePlan
-from memcore.finetune.run_service import Step
-from memcore.finetune_models import FineTuneStage
-from memcore.jobs.finetune_payload import FineTunePayload
+from memcore.finetune.service import Step
 from memcore.jobs.outcomes import Dead, Done, Parked, Skipped, Snooze
+from memcore.jobs.payloads import FineTunePayload
+from memcore.models.finetune import FineTunePlan, FineTuneStage
 from scheduler.sweep import FINETUNE_UNHEARD, sweep
-from tasks.finetune import finetune
+from tasks.embedder import finetune
 
 RUN_ID = ids.finetune_run_id(company=COMPANY, cause="ours")
 PLAN = FineTunePlan(kind="static", epochs=2)

@@ -4,20 +4,19 @@ import json
 from typing import Any
 
 import pytest
-from crews import ScriptedCrew
-from memories import NOW
-from oracles import Oracle
-from traces import trace
+from support.execution_traces import trace
+from support.fake_summarizer import Oracle
+from support.job_contexts import ScriptedCrew
+from support.memories import NOW
 
 from memcore.config.policy import Policy
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.execution_trace import Recovery, TerminationReason
-from memcore.jobs.distill_payload import DistillPayload
 from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Snooze
-from memcore.jobs.skill_payloads import LessonPayload
-from memcore.models import MemoryLevel
+from memcore.jobs.payloads import DistillPayload, LessonPayload
+from memcore.models.execution import Recovery, TerminationReason
+from memcore.models.memory import MemoryLevel
 from tasks.distill import distill
-from tasks.lesson import draw
+from tasks.learn import draw
 
 FAILED = {"termination_reason": TerminationReason.ERROR}
 RECOVERED = {"recovery": Recovery(strategy="retry", is_recovered=True)}

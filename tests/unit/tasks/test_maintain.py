@@ -4,15 +4,15 @@ from datetime import timedelta
 from typing import Literal
 
 import pytest
-from crews import ScriptedCrew
-from memories import NOW
+from support.job_contexts import ScriptedCrew
+from support.memories import NOW
 
 from memcore.errors import MemoryConnectionError
 from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Skipped, Snooze
 from memcore.jobs.payloads import VERSION, MaintenancePayload
-from memcore.ledger.run import NewRun, RunState
+from memcore.ledger.runs import NewRun, RunState
 from tasks.maintain import maintain
-from workers.task import MAX_COUNTDOWN
+from workers.celery_task import MAX_COUNTDOWN
 
 LEASE = timedelta(seconds=45)
 

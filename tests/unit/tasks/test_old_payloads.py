@@ -5,30 +5,35 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from crews import ScriptedCrew
-from repository import ROOT
+from support.job_contexts import ScriptedCrew
+from support.repository import ROOT
 
-from memcore.execution_trace import Recovery, TerminationReason
-from memcore.jobs.distill_payload import DistillPayload
-from memcore.jobs.experience_payload import CompressPayload, ExperiencePayload
-from memcore.jobs.finetune_payload import FineTunePayload
 from memcore.jobs.outcomes import Done
-from memcore.jobs.payloads import MaintenancePayload, StorePayload, is_newer
-from memcore.jobs.reindex_payload import ReindexPayload
-from memcore.jobs.skill_payloads import AppliedPayload, EvolvePayload, LessonPayload
-from memcore.jobs.synthesis_payload import SynthesisPayload
-from memcore.jobs.use_payload import UsePayload
+from memcore.jobs.payloads import (
+    AppliedPayload,
+    CompressPayload,
+    DistillPayload,
+    EvolvePayload,
+    ExperiencePayload,
+    FineTunePayload,
+    LessonPayload,
+    MaintenancePayload,
+    ReindexPayload,
+    StorePayload,
+    SynthesisPayload,
+    UsePayload,
+    is_newer,
+)
 from memcore.ledger import AgentSpec
-from memcore.models import MemoryCategory, MemoryLevel
-from tasks.applied import count as count_application
+from memcore.models.execution import Recovery, TerminationReason
+from memcore.models.memory import MemoryCategory, MemoryLevel
 from tasks.distill import distill
-from tasks.evolve import evolve
+from tasks.embedder import finetune
 from tasks.experience import record
-from tasks.finetune import finetune
-from tasks.lesson import draw
+from tasks.learn import count as count_application
+from tasks.learn import draw, evolve
 from tasks.maintain import maintain
-from tasks.store import write
-from tasks.use import count
+from tasks.store import count, write
 
 PAYLOADS = ROOT / "tests" / "fixtures" / "payloads"
 

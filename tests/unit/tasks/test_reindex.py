@@ -3,12 +3,12 @@
 import json
 
 import pytest
-from crews import ScriptedCrew
+from support.job_contexts import ScriptedCrew
 
 from memcore.jobs.outcomes import Dead, Done, Parked, Snooze
-from memcore.jobs.reindex_payload import ReindexPayload
+from memcore.jobs.payloads import ReindexPayload
 from memcore.reindex.service import Slice
-from tasks.reindex import reindex
+from tasks.embedder import reindex
 
 
 def payload(**changed: object) -> str:

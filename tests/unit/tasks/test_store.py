@@ -2,18 +2,18 @@ import json
 from datetime import timedelta
 
 import pytest
-from crews import ScriptedCrew
-from items import item
+from support.job_contexts import ScriptedCrew
+from support.store_items import item
 
-from memcore.client.envelope import pack
+from memcore.client.envelopes import pack
 from memcore.errors import MemoryConnectionError, MemoryDiskFullError, MemoryInputError, MemoryStoreError
-from memcore.intake import Written
+from memcore.ingest import Written
 from memcore.jobs.outcomes import Dead, Done, Retry, Skipped, Snooze
 from memcore.jobs.payloads import VERSION
 from tasks import store
-from tasks.opening import FULL_DELAY
+from tasks.job import FULL_DELAY
+from workers.celery_task import MAX_COUNTDOWN
 from workers.groups import STORE
-from workers.task import MAX_COUNTDOWN
 
 
 def payload(*texts: str, company: str = "acme") -> str:

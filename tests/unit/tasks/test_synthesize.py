@@ -4,21 +4,19 @@ import json
 from datetime import timedelta
 
 import pytest
-from crews import ScriptedCrew
-from ledgers import StoppedClock
-from memories import NOW
+from support.job_contexts import ScriptedCrew
+from support.ledger_records import StoppedClock
+from support.memories import NOW
 
 from memcore.errors import MemoryConnectionError, MemoryInputError
 from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Skipped, Snooze
-from memcore.jobs.payloads import MaintenancePayload
-from memcore.jobs.synthesis_payload import SynthesisPayload
-from memcore.ledger.run import NewRun, Run
-from memcore.ledger.synthesis import Synthesis, SynthesisState
-from memcore.maintenance.synthesis_service import Asked
-from memcore.maintenance.wait import RING_AGAIN
-from memcore.models import MemoryCategory
-from tasks.maintain import maintain
-from tasks.synthesize import synthesize
+from memcore.jobs.payloads import MaintenancePayload, SynthesisPayload
+from memcore.ledger.llm_answers import Synthesis, SynthesisState
+from memcore.ledger.runs import NewRun, Run
+from memcore.maintenance.consolidation.answers import Asked
+from memcore.maintenance.consolidation.step import RING_AGAIN
+from memcore.models.memory import MemoryCategory
+from tasks.maintain import maintain, synthesize
 
 
 def payload(*, company: str = "acme", place: int = 0) -> str:

@@ -4,13 +4,13 @@ import json
 from typing import Any
 
 import pytest
-from crews import ScriptedCrew
-from ledgers import StoppedClock
+from support.job_contexts import ScriptedCrew
+from support.ledger_records import StoppedClock
 
 from memcore.errors import MemoryConnectionError
 from memcore.jobs.outcomes import Dead, Done, Retry, Snooze
-from memcore.jobs.use_payload import Use, UsePayload
-from tasks.use import count
+from memcore.jobs.payloads import Use, UsePayload
+from tasks.store import count
 
 
 def _payload(clock: StoppedClock, **changed: Any) -> str:

@@ -1,4 +1,4 @@
-from workers.transport.acks import GROUP_SIZE, Acks
+from workers.transport.qos import GROUP_SIZE, Acks
 
 
 def test_a_group_is_sent_in_order_and_forgotten_when_the_broker_answers() -> None:

@@ -1,6 +1,6 @@
 from hashlib import sha1
 
-from workers.transport.script import TURN, Script
+from workers.transport.scripts import TURN, Script
 
 
 def test_a_script_is_named_as_the_server_names_it() -> None:

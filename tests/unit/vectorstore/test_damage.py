@@ -15,18 +15,18 @@ import pytest
 import qdrant_edge as edge
 from httpx import ASGITransport, AsyncClient
 from qdrant_client.http import models as rest
-from thorough import THOROUGH
+from support.thorough import THOROUGH
 
 from memcore import free_space
 from memcore.errors import MemoryConfigError, MemoryDiskFullError
-from memcore.vectorstore import payload_index, recovery
-from memcore.vectorstore.app import build_app
+from memcore.vectorstore import recovery
 from memcore.vectorstore.collection import Collection
 from memcore.vectorstore.completeness import DamagedError, least_points
-from memcore.vectorstore.durable import copy_tree
-from memcore.vectorstore.refusal import UnavailableError
-from memcore.vectorstore.store import Store
-from memcore.vectorstore.upkeep import Upkeep
+from memcore.vectorstore.rest import UnavailableError
+from memcore.vectorstore.schema import engine_params
+from memcore.vectorstore.server import build_app
+from memcore.vectorstore.store import Store, Upkeep
+from memcore.vectorstore.wal import copy_tree
 from memcore.vectorstore.writes import delete, upsert
 
 CREATED = rest.CreateCollection(
@@ -49,7 +49,7 @@ async def _filled(folder: Path, *, checkpoints: bool) -> Store:
     store = Store(folder)
     await store.create(NAME, CREATED)
     collection = store.collection(NAME)
-    keyword = payload_index.engine_params(rest.PayloadSchemaType.KEYWORD)
+    keyword = engine_params(rest.PayloadSchemaType.KEYWORD)
     await collection.create_index("agent", keyword, wait=True)
     for start in range(0, WRITTEN, 100):
         rows = [_row(number) for number in range(start, start + 100)]

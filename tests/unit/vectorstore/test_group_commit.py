@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from memcore.vectorstore.refusal import EngineFailedError
+from memcore.vectorstore.rest import EngineFailedError
 from memcore.vectorstore.wal import GroupCommit
 
 

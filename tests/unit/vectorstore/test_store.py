@@ -14,11 +14,9 @@ from qdrant_client.http import models as rest
 
 from memcore.vectorstore import collection as collection_module
 from memcore.vectorstore import store as store_module
-from memcore.vectorstore.aliases import Aliases
 from memcore.vectorstore.collection import Collection
-from memcore.vectorstore.refusal import UnavailableError
-from memcore.vectorstore.store import Store
-from memcore.vectorstore.upkeep import IDLE, OLDEST_CHECKPOINT, QUIET, Upkeep
+from memcore.vectorstore.rest import UnavailableError
+from memcore.vectorstore.store import IDLE, OLDEST_CHECKPOINT, QUIET, Aliases, Store, Upkeep
 from memcore.vectorstore.wal import sync_log
 from memcore.vectorstore.writes import CHUNK_POINTS, upsert
 

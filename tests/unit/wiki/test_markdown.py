@@ -4,7 +4,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memcore.wiki.markdown import fenced, file_bytes, front_matter, plain
+from memcore.wiki.pages import fenced, file_bytes, front_matter, plain
 
 TEXTS = st.text() | st.text("`-#:\n\r\t \"'\\[]()!<>{}&*|%@\u2028\x85\x00")
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memcore.wiki.place_name import MAX_CHARS, place_name
+from memcore.wiki.folders import MAX_CHARS, place_name
 
 KEYS = st.text(st.characters(codec=None), min_size=1, max_size=256)
 

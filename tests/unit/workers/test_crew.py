@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from memcore.jobs.progress import Tell
-from memcore.loop_thread import LoopThread
-from workers import crew as manning
-from workers.crew import WorkerCrew
+from memcore.event_loop import LoopThread
+from memcore.jobs.outcomes import Tell
+from workers import context as manning
+from workers.context import WorkerCrew
 
 
 class Service:

@@ -7,17 +7,14 @@ from typing import Any
 import pytest
 from kombu import compression
 from kombu.message import Message
-from malformed import SECRET, valid, written
-from traces import trace
+from support.execution_traces import trace
+from support.malformed_messages import SECRET, valid, written
 
-from memcore.client.envelope import pack, seal
-from memcore.client.posting import Posting
+from memcore.client.envelopes import Posting, pack, seal
 from memcore.errors import MemoryInputError
-from memcore.jobs.distill_payload import DistillPayload
-from memcore.jobs.payloads import MAX_MESSAGE_BYTES, MAX_PAYLOAD_BYTES
-from memcore.jobs.use_payload import MAX_USES, Use, UsePayload
-from memcore.models import MAX_CONTENT_BYTES, MAX_KEY_CHARS, MemoryCategory, MemoryStoreRequest
-from workers.delivery import check_message, refuse_compressed
+from memcore.jobs.payloads import MAX_MESSAGE_BYTES, MAX_PAYLOAD_BYTES, MAX_USES, DistillPayload, Use, UsePayload
+from memcore.models.memory import MAX_CONTENT_BYTES, MAX_KEY_CHARS, MemoryCategory, MemoryStoreRequest
+from workers.consumer import check_message, refuse_compressed
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

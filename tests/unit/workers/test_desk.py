@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from items import item
-from memories import NOW
-from thorough import examples
+from support.memories import NOW
+from support.store_items import item
+from support.thorough import examples
 
 from memcore.errors import MemoryConnectionError, MemoryStoreError
-from memcore.intake import Written
+from memcore.ingest import Written
 from memcore.jobs.payloads import StoreItem
-from workers.desk import Desk
+from workers.write_batcher import Desk
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -5,7 +5,7 @@ import pytest
 from memcore.config.finetune import LONGEST_STAGE_SECONDS
 from memcore.errors import MemoryInputError
 from memcore.jobs.queues import Queue
-from tasks.finetune import FINETUNE
+from tasks.embedder import FINETUNE
 from workers.app import all_jobs
 from workers.groups import GROUPS, group
 from workers.run import arguments_of

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.health import main
-from workers.heartbeat import BEAT_SECONDS, STALE_SECONDS, Heartbeat
+from workers.health import BEAT_SECONDS, STALE_SECONDS, Heartbeat, main
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.lanes import LaneName, Lanes
+from workers.write_batcher import LaneName, Lanes
 
 
 @dataclass(frozen=True)

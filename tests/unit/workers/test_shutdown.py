@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
-from repository import ROOT
+from support.repository import ROOT
 
 from workers import lifecycle
 from workers.groups import GROUPS
-from workers.shutdown import EXIT_OVERDUE, DeferredSignal, _defer
+from workers.lifecycle import EXIT_OVERDUE, DeferredSignal, _defer
 
 #: Longest wait for a thread, in seconds; it answers in milliseconds.
 ANSWER_SECONDS = 60
@@ -72,7 +72,7 @@ def test_a_loop_that_does_not_come_round_is_not_waited_for(monkeypatch: pytest.M
         deferred(number, None)
         killed.set()
 
-    monkeypatch.setattr("workers.shutdown.os.kill", kill)
+    monkeypatch.setattr("workers.lifecycle.os.kill", kill)
 
     deferred(signal.SIGQUIT, None)
 
@@ -134,7 +134,7 @@ def test_workers_with_children_and_no_others_defer_their_end(monkeypatch: pytest
 #: A process whose shutdown hangs: it hears the signal and goes on. Its child is told to stop first, as a pool's is.
 HANGING = """
 import os, signal, sys, time
-from workers.shutdown import end_within
+from workers.lifecycle import end_within
 
 end_within(float(sys.argv[1]))
 signal.signal(signal.SIGTERM, lambda *_: print("heard", flush=True))

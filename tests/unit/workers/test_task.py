@@ -12,20 +12,18 @@ import pytest
 from celery import Celery
 from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
 from celery.exceptions import Retry as PutBack
-from crews import ScriptedCrew
 from kombu.exceptions import OperationalError
+from support.job_contexts import ScriptedCrew
 
-from memcore.client.sender import SNOOZED
+from memcore.client.publisher import SNOOZED
 from memcore.errors import MemoryConnectionError
-from memcore.jobs.names import TaskName
 from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Skipped, Snooze
-from memcore.jobs.queues import Queue
+from memcore.jobs.queues import Queue, TaskName
+from memcore.ledger.database import LedgerUrls
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.urls import LedgerUrls
 from tasks.job import Job, Limits
-from workers.task import MAX_COUNTDOWN, build_tasks, came_back, carry_out, judge, settle
-from workers.trial import Trial
-from workers.turns import Turns
+from workers.celery_task import MAX_COUNTDOWN, build_tasks, came_back, carry_out, judge, settle
+from workers.redelivery import Trial, Turns
 
 LIMITS = Limits(soft=timedelta(seconds=1), hard=timedelta(seconds=2), attempts=3)
 JOB = Job(name=TaskName.STORE, queue=Queue.STORE, limits=LIMITS, run=lambda _payload, _crew: Done())

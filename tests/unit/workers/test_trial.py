@@ -4,11 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from memcore.ledger.attempts import Attempts
+from memcore.ledger.database import LedgerUrls
+from memcore.ledger.dead_letters import Attempts
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.urls import LedgerUrls
-from workers.trial import Trial
-from workers.turns import Turns
+from workers.redelivery import Trial, Turns
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from kombu.message import Message
 
 from memcore.clock import utc_now
 from memcore.errors import MemoryConnectionError
+from memcore.ledger.database import LedgerUrls
 from memcore.ledger.dead_letters import UNREADABLE, DeadLetters
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.urls import LedgerUrls
 from workers.unreadable import BATCH, LOOK_SECONDS, RETRY_SECONDS, UnreadableKeeper, unreadable_step
 
 SECRET = "xylophonequartz"

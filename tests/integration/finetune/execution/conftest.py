@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stage_places import InEngine, InStubEngine, OnThisMachine, Place, stub_place
+from support.stage_executors import InEngine, InStubEngine, OnThisMachine, Place, stub_place
 
 
 @pytest.fixture(params=["process", "stub-engine", pytest.param("engine", marks=pytest.mark.service)])

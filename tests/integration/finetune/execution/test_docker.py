@@ -6,19 +6,19 @@ import sys
 from pathlib import Path
 
 import pytest
-from docker_engines import StubContainer
-from stage_places import InStubEngine, Stage
+from support.docker_engine_stub import StubContainer
+from support.stage_executors import InStubEngine, Stage
 
 from memcore.config.finetune import FineTuneExecutionConfig
 from memcore.config.loader import load_policy
 from memcore.config.settings import Settings
 from memcore.errors import FineTuneStageError, MemoryConfigError
-from memcore.finetune.events import FineTuneEvent
 from memcore.finetune.execution.docker import DockerExecutor, end_container
 from memcore.finetune.execution.docker_engine import docker_engine
 from memcore.finetune.execution.factory import create_executor, execution_of
 from memcore.finetune.execution.process import ProcessExecutor
 from memcore.finetune.execution.protocol import StageEnd, StageJob, StageOutcome
+from memcore.finetune.markers import FineTuneEvent
 from workers.app import create_app
 from workers.groups import FINETUNE, STORE
 

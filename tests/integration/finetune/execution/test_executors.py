@@ -4,15 +4,14 @@ import os
 from pathlib import Path
 
 import pytest
-from stage_places import FINE_TUNE_IMAGE, REAL, InEngine, Place, Stage
+from support.stage_executors import FINE_TUNE_IMAGE, REAL, InEngine, Place, Stage
 
+from memcore.finetune.documents import Pair, read_lines
 from memcore.finetune.execution.factory import end_by_name
 from memcore.finetune.execution.protocol import StageEnd
-from memcore.finetune.lines import read_lines
 from memcore.finetune.markers import LogLine, Progress
-from memcore.finetune.pair import Pair
 from memcore.finetune.runner_config import GeneratingConfig
-from memcore.finetune.stage import FineTuneStage
+from memcore.models.finetune import FineTuneStage
 
 
 def test_a_complete_stage_says_so_and_its_progress_is_told(place: Place, tmp_path: Path) -> None:

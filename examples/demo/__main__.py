@@ -1,0 +1,94 @@
+"""The demo: ``examples.demo`` starts a stack in a fresh folder, brings the fleet in, and shows its first night."""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from examples.demo.fleet import agents, fleet, ordeal, searches
+from examples.demo.fleet_night import UNTIL_LATER, FleetNight, fleet_night
+from examples.demo.learning import Learning
+from examples.demo.learning_report import show_learning
+from examples.demo.model import DemoModel, demo_model
+from examples.demo.report import show_balances, show_lesson, show_night, show_searches, show_undo, show_why
+from examples.demo.running import running
+from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
+from ops.cli.console import say
+from workers.stack.stack import Stack
+
+#: The agent whose night the demo takes back.
+_UNDONE = "support"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the demo; return 0 when every account balances."""
+    parser = argparse.ArgumentParser(prog="python -m memcore.programs examples.demo", description=__doc__)
+    parser.add_argument("--home", type=Path, help="keep the data here; else a temporary folder that is removed")
+    parser.add_argument("--model", help="which model of MEMTEND_LLM_URL is asked; else the first that it lists")
+    given = parser.parse_args(argv)
+    home: Path | None = given.home
+    folder = home or Path(tempfile.mkdtemp(prefix="memtend-demo-"))
+    try:
+        with demo_model(os.environ, name=given.model) as model:
+            return _demo(folder.absolute(), model)
+    except (MemoryError, TimeoutError) as error:
+        sys.stderr.write(f"memtend demo: {error}\n")
+        return 1
+    finally:
+        if home is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _demo(folder: Path, model: DemoModel) -> int:
+    begun = time.monotonic()
+    folder.mkdir(parents=True, exist_ok=True)
+    policy = Path(__file__).with_name("policy.yaml").read_text(encoding="utf-8")
+    (folder / "policy.yaml").write_text(policy.replace("model: stub", f"model: {json.dumps(model.name)}"))
+    say(f"starting broker, store, workers, beat and Flower in {folder} ...")
+    with (
+        running(folder, {**os.environ, "MEMTEND_LLM_URL": model.address}) as stack,
+        fleet_night(stack.settings) as night,
+    ):
+        is_balanced = _story(night, model, folder)
+    _epilogue(stack, time.monotonic() - begun)
+    return 0 if is_balanced else 1
+
+
+def _story(night: FleetNight, model: DemoModel, home: Path) -> bool:
+    now = datetime.now(UTC)
+    team = agents()
+    night.register(team, not_before=now + UNTIL_LATER)
+    memories = list(fleet(now))
+    since = time.monotonic()
+    stored = night.bring_in(memories)
+    took = time.monotonic() - since
+    say(f"\n{len(memories)} memories of {len(stored)} agents came in through the queue in {took:.1f} s")
+    tale = ordeal()
+    night.tell(tale)
+    runs = night.night(stored, due=now)
+    say("\nThe first night, begun by beat: what each agent had, what was taken out and what was made")
+    show_night(runs, {agent_id: night.balance(agent_id, ids) for agent_id, ids in stored.items()})
+    show_searches(night, searches(now))
+    show_why(night, runs[tale.agent])
+    stored[tale.agent] += show_lesson(night, tale.agent, model=model.about)
+    show_undo(night, runs[_UNDONE], stored[_UNDONE])
+    for agent_id, ids in show_learning(Learning(night=night, home=home), now).items():
+        stored[agent_id] += ids
+    say("\nThe accounts: every id that client, journal and store hold")
+    return show_balances({agent_id: night.balance(agent_id, ids) for agent_id, ids in stored.items()})
+
+
+def _epilogue(stack: Stack, seconds: float) -> None:
+    peak = stack.supervisor.peak_resident_bytes / 2**20
+    say(f"\npeak resident memory of the whole stack: {peak:.0f} MiB (shared pages count once for each process)")
+    say(f"the demo took {seconds:.1f} s")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,50 @@
+"""The double-entry check: what went into an agent's memory equals what is there plus what was taken out, id by id."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from memcore.ledger.journal_entries import Tally
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Balance:
+    """One agent's account, as multisets of memory ids.
+
+    Attributes:
+        stored: ids that the client was given; the same text sent twice is one memory.
+        tally: ids that runs created, restored and removed, from the journal.
+        live: ids that the store holds.
+    """
+
+    stored: Counter[str]
+    tally: Tally
+    live: Counter[str]
+
+    @property
+    def into(self) -> Counter[str]:
+        """All that came in: stored + created + restored."""
+        return self.stored + self.tally.created + self.tally.restored
+
+    @property
+    def out(self) -> Counter[str]:
+        """All that is there or was taken out: live + removed."""
+        return self.live + self.tally.removed
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether both sides hold the same ids equally often."""
+        return self.into == self.out
+
+    def equation(self) -> str:
+        """Return the account in figures."""
+        created, restored, removed = (
+            each.total() for each in (self.tally.created, self.tally.restored, self.tally.removed)
+        )
+        left = f"{self.stored.total()} stored + {created} created + {restored} restored"
+        return f"{left} {'=' if self.is_exact else 'IS NOT'} {self.live.total()} live + {removed} removed"
+
+
+def balance(*, stored: Iterable[str], tally: Tally, live: Iterable[str]) -> Balance:
+    """Return the account of one agent; an id that was stored twice counts once, since it is one memory."""
+    return Balance(stored=Counter(set(stored)), tally=tally, live=Counter(live))

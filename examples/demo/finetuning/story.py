@@ -1,0 +1,86 @@
+"""What the demo of fine-tuning does with a stack: measure, train, let the checkpoint serve, measure, go back."""
+
+import sys
+from collections.abc import Mapping
+
+from examples.demo.finetuning.commands import Commands
+from examples.demo.finetuning.corpus import HANDBOOK, questions
+from examples.demo.finetuning.judging import Figures, Judge, judge
+from examples.demo.finetuning.report import show_figures, show_leads, show_traffic
+from examples.demo.finetuning.traffic import traffic
+from memcore.config.settings import Settings
+from memcore.errors import MemoryStoreError
+from memcore.ledger.embedders.collections import Checkpoint, Verdict
+from memcore.ledger.ledger import Ledger
+from ops.cli.console import say
+
+#: What differs from the plan's defaults, for some hundred short passages in a few minutes: a chapter as a whole would
+#: teach little about any of its words, and the default batch would make a dozen steps of all.
+_RECIPE = ("--chunk-words", "48", "--top-k", "1", "--batch-size", "32", "--epochs", "2", "--learning-rate", "2e-5")
+
+#: Whose word a deploy and a rollback are, for the audit.
+_BY = ("--by", "Priya")
+
+
+class Story:
+    """Tell it on one stack.
+
+    Args:
+        settings: of the stack.
+        ledger: the stack's.
+        commands: types on its folder.
+    """
+
+    def __init__(self, settings: Settings, ledger: Ledger, commands: Commands) -> None:
+        self._settings = settings
+        self._ledger = ledger
+        self._commands = commands
+        self._questions = questions()
+
+    def tell(self, keys: Mapping[str, str]) -> bool:
+        """Carry it all out; True when the checkpoint served, nothing failed meanwhile, and the way back led back.
+
+        Args:
+            keys: the key of each note, by its memory's id.
+
+        Raises:
+            MemoryError: a step failed.
+        """
+        with judge(self._settings, self._questions, keys) as judged:
+            before = judged.figures()
+            say(f"\n{len(self._questions)} questions, each to the memories of one agent; none of them is trained on")
+            show_figures({"MiniLM": before})
+            checkpoint = self._train()
+            if checkpoint.verdict is not Verdict.PROMOTED:
+                say(f"\nthe gate rejected the checkpoint: {checkpoint.reason}")
+                return False
+            is_well = self._change(judged, "deploy", checkpoint.checkpoint_id)
+            after = judged.figures()
+            self._show(before, after)
+            is_well = self._change(judged, "rollback") and is_well
+            back = judged.figures()
+            show_figures({"MiniLM again": back})
+            say("every question finds its note where it did" if back.equals(before) else "THE FIGURES DIFFER")
+            return is_well and back.equals(before)
+
+    def _train(self) -> Checkpoint:
+        self._commands.type("finetune", "start", "--source-dir", str(HANDBOOK), *_RECIPE, "--watch")
+        self._commands.type("finetune", "checkpoints")
+        return next(iter(self._ledger.checkpoints.page(self._settings.company, limit=1)))
+
+    def _change(self, judged: Judge, command: str, *words: str) -> bool:
+        """Let something else serve while agents go on; return whether none of them noticed."""
+        with traffic(self._settings, self._questions, about=command) as seen:
+            self._commands.type("finetune", command, *words, *_BY)
+            serving = self._ledger.servings.get(self._settings.company)
+            if serving is None:
+                raise MemoryStoreError("nothing serves")
+            judged.await_space(serving.current.identity.label)
+        show_traffic(seen, command)
+        return seen.is_unhurt
+
+    def _show(self, before: Figures, after: Figures) -> None:
+        say("")
+        show_figures({"MiniLM": before, "the checkpoint": after})
+        show_leads(after, before)
+        say(f"torch in the process that searched: {'yes' if 'torch' in sys.modules else 'no'}")

@@ -1,0 +1,24 @@
+"""The demo's data set: eight agents of an invented company, what they remember, and how their tasks went."""
+
+from examples.demo.fleet.agents import FleetAgent, agents
+from examples.demo.fleet.generator import fleet
+from examples.demo.fleet.memory import FleetMemory
+from examples.demo.fleet.ordeal import Ordeal, ordeal
+from examples.demo.fleet.questions import FleetQuestion, evaluation, searches
+from examples.demo.fleet.traces import ITS_QUESTION, NEWCOMER, SHARED_FAILURE, traces
+
+__all__ = [
+    "ITS_QUESTION",
+    "NEWCOMER",
+    "SHARED_FAILURE",
+    "FleetAgent",
+    "FleetMemory",
+    "FleetQuestion",
+    "Ordeal",
+    "agents",
+    "evaluation",
+    "fleet",
+    "ordeal",
+    "searches",
+    "traces",
+]

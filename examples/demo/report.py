@@ -1,0 +1,119 @@
+"""What the demo prints: the night, the searches, where a summary comes from, a lesson, the undo, the accounts."""
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+
+from examples.demo.balance import Balance
+from examples.demo.fleet import FleetQuestion
+from examples.demo.fleet_night import FleetNight
+from memcore.ledger.llm_usage import UsageBy
+from memcore.ledger.runs import Run
+from ops.cli.console import say, show_rows
+
+#: Results shown for each example search.
+_RESULTS = 3
+
+#: Characters of a memory's text in a line.
+_SHOWN_CHARS = 110
+
+
+def show_night(runs: Mapping[str, Run], balances: Mapping[str, Balance]) -> None:
+    """Print a row for each agent; a run that the brake holds says why below the table."""
+    show_rows(
+        (
+            {
+                "agent": agent_id,
+                "stored": balances[agent_id].stored.total(),
+                "created": balances[agent_id].tally.created.total(),
+                "expired": run.counts.get("expired", 0) + run.counts.get("retention", 0),
+                "consolidated": run.counts.get("consolidated", 0),
+                "enforced": run.counts.get("enforced", 0),
+                "live": balances[agent_id].live.total(),
+                "run": str(run.state),
+            }
+            for agent_id, run in runs.items()
+        ),
+        columns=("agent", "stored", "created", "expired", "consolidated", "enforced", "live", "run"),
+        as_json=False,
+    )
+    for agent_id, run in runs.items():
+        if run.reason:
+            say(f"{agent_id}: {run.state}: {run.reason}")
+
+
+def show_searches(night: FleetNight, questions: Iterable[FleetQuestion]) -> None:
+    """Print the best matches of each question, with their scores."""
+    for question in questions:
+        say(f"\n{question.agent_id} is asked: {question.text}")
+        for entry in night.search(question, limit=_RESULTS):
+            say(f"  {entry.relevance_score or 0.0:.3f}  {entry.created_at:%Y-%m-%d}  {shortened(entry.content)}")
+
+
+def show_undo(night: FleetNight, run: Run, stored: Iterable[str]) -> None:
+    """Take a run back and print what returned and what went."""
+    before = night.balance(run.agent_id, stored).live.total()
+    undone = night.undo(run)
+    after = night.balance(run.agent_id, stored).live.total()
+    say(f"\nundo of {run.agent_id}'s night {run.run_id}:")
+    say(
+        f"  {undone.counts.get('restored', 0)} memories came back, {undone.counts.get('removed', 0)} summaries went, "
+        f"{undone.counts.get('skipped', 0)} were skipped: {before} live before, {after} after"
+    )
+
+
+def show_why(night: FleetNight, run: Run) -> None:
+    """Print where one of a night's summaries comes from, and where the full text of its originals is now."""
+    bookings = night.ledger.journal.bookings(run.run_id)
+    summary = next((record for booking in bookings for record in booking.incoming), None)
+    if summary is None:
+        return
+    story = night.why(summary.entry.id)
+    say(f"\nwhy does {run.agent_id} have {summary.entry.id}? It was made of:")
+    for original in map(story.find, story.memory.made_of[:_RESULTS]):
+        if original is not None:
+            say(f"  {original.memory_id}  full text in: {original.text_in}")
+    more = len(story.memory.made_of) - _RESULTS
+    if more > 0:
+        say(f"  and {more} more")
+
+
+def show_lesson(night: FleetNight, agent_id: str, *, model: str) -> list[str]:
+    """Print what an agent learned from what it went through and what asking for it took; return the memory's id.
+
+    Args:
+        night: the running stack.
+        agent_id: who.
+        model: who compressed it, for people.
+    """
+    lesson = night.lesson(agent_id)
+    say(f"\nwhat {agent_id} went through was compressed by a language model ({model}):")
+    if lesson is None:
+        say("  no lesson came of it; the experience stays as it was")
+        return []
+    say(f"  {shortened(' / '.join(json.loads(lesson.content)['strategic_decisions']))}")
+    show_usage(night, "system:memory:compress:")
+    return [lesson.id]
+
+
+def show_usage(night: FleetNight, purpose: str) -> None:
+    """Print what questions took whose purpose begins with these words, as the account has it."""
+    today = datetime.now(UTC).date()
+    asked = night.ledger.usage.report(night.company, UsageBy.PURPOSE, since=today - timedelta(days=1), until=today)
+    for row in asked:
+        if row.key and row.key.startswith(purpose):
+            told = f"{row.prompt_tokens} tokens read, {row.completion_tokens} written"
+            say(f"  {row.key}: {row.calls} asked, {told}")
+
+
+def show_balances(balances: Mapping[str, Balance]) -> bool:
+    """Print each account; return whether all are exact."""
+    for agent_id, account in balances.items():
+        say(f"  {agent_id:<10} {account.equation()}")
+    return all(account.is_exact for account in balances.values())
+
+
+def shortened(text: str) -> str:
+    """Return as much of a text as stands in a line."""
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 3] + "..."

@@ -1,0 +1,54 @@
+"""Where the mem0 backend's data lie."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pydantic import Field, SecretStr
+
+from memcore.embedding.protocol import Embedder
+from memcore.embedding.selection import EmbedderChoice
+from memcore.models.base import Frozen, NotBlankStr
+
+#: How long one call may take. A write of 256 memories takes under a second; a store that vacuums answers seconds late.
+DEFAULT_TIMEOUT = timedelta(seconds=30)
+
+
+class Mem0Place(Frozen):
+    """Name the vector store, the history and the collection; the repr shows no secret.
+
+    Attributes:
+        url: a Qdrant server, or memtend's own store server.
+        api_key: its key; None when it asks for none.
+        history_url: SQLAlchemy URL of mem0's history table.
+        collection: the company's collection.
+        ledger_url: SQLAlchemy URL of the ledger, which holds the log of shared knowledge; None shares nothing.
+        timeout: how long one call may take.
+    """
+
+    url: NotBlankStr
+    api_key: SecretStr | None = None
+    history_url: NotBlankStr = Field(repr=False)
+    collection: NotBlankStr
+    ledger_url: NotBlankStr | None = Field(default=None, repr=False)
+    timeout: timedelta = DEFAULT_TIMEOUT
+
+    @classmethod
+    def collection_of(cls, company: str) -> str:
+        """Return the name of a company's collection."""
+        return f"memtend_{company}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followed:
+    """Where the row is, and how another embedder is loaded than the one that is configured.
+
+    Attributes:
+        ledger_url: SQLAlchemy URL of the ledger.
+        choice: the configured embedder.
+        load: loads an embedder; the server's address and key are those of the settings in force.
+    """
+
+    ledger_url: str
+    choice: EmbedderChoice
+    load: Callable[[EmbedderChoice], Embedder]

@@ -1,0 +1,69 @@
+"""From the company's policy to a mem0 backend."""
+
+from memcore.backends.deletion import Deletion
+from memcore.backends.fusion import default_dense_weight
+from memcore.backends.mem0.active_collection import Following, PlanOf
+from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.mem0.config import Followed, Mem0Place
+from memcore.backends.mem0.search import SearchPlan
+from memcore.clock import Clock
+from memcore.config.memory import CompanyMemoryConfig
+from memcore.config.retrieval import FusionStrategy, SparseTermWeight
+from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
+from memcore.embedding.protocol import Embedder, EmbedderKind
+
+
+def build_mem0(
+    config: CompanyMemoryConfig,
+    place: Mem0Place,
+    *,
+    company: str,
+    embedder: Embedder,
+    followed: Followed | None = None,
+    deletion: Deletion | None = None,
+    clock: Clock,
+) -> Mem0Backend:
+    """Return a disconnected backend that searches as the policy says.
+
+    Only the weighted fusion is the backend's: linear ranks the vectors alone, and rrf joins them with
+    ``retrieve_legs`` where personal and shared memories meet. Sparse vectors are written whatever the strategy, so
+    that turning keywords on later needs no reindex.
+    """
+    plan_of = plans(config)
+    return Mem0Backend(
+        place,
+        company=company,
+        embedder=embedder,
+        encoder=encoder_of(config),
+        plan=plan_of(embedder.kind, None),
+        text_template=config.storage.text_template,
+        is_sharing=config.options.shared_knowledge_base,
+        following=None if followed is None else Following(row=followed, plan_of=plan_of),
+        deletion=deletion,
+        clock=clock,
+    )
+
+
+def encoder_of(config: CompanyMemoryConfig) -> Bm25Encoder:
+    """Return the encoder of sparse vectors that the policy asks for."""
+    is_raw = config.retrieval.sparse_term_weight is SparseTermWeight.RAW
+    return Bm25Encoder(weighting=TermWeighting.FREQUENCY if is_raw else TermWeighting.SATURATED)
+
+
+def plans(config: CompanyMemoryConfig) -> PlanOf:
+    """Return how text queries are answered with an embedder of a kind, and the weight that came with its collection.
+
+    That weight was measured with the embedder, so it wins over the policy's, which wins over the kind's usual one.
+    """
+    retrieval = config.retrieval
+
+    def plan_of(kind: EmbedderKind, weight: float | None) -> SearchPlan:
+        chosen = retrieval.dense_weight if weight is None else weight
+        return SearchPlan(
+            is_hybrid=retrieval.sparse and retrieval.fusion_strategy is FusionStrategy.WEIGHTED,
+            dense_weight=default_dense_weight(kind) if chosen is None else chosen,
+            has_keywords=retrieval.sparse,
+            has_words_of_dense=kind is not EmbedderKind.STATIC,
+        )
+
+    return plan_of

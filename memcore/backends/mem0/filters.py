@@ -1,0 +1,233 @@
+"""Where and MemoryQuery as Qdrant filters; the only place that says which points are an agent's."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from qdrant_client.models import (
+    Condition,
+    FieldCondition,
+    Filter,
+    HasIdCondition,
+    IsEmptyCondition,
+    MatchAny,
+    MatchValue,
+    PayloadField,
+    Range,
+)
+
+from memcore.backends.mem0.schema import LESSON, Key
+from memcore.ids import SHARED_OWNER, Excluded, excluded_agents, memory_ids, require_agent_id
+from memcore.models.memory import MemoryQuery
+from memcore.records import Where
+
+#: In seconds. Times are whole microseconds, and every bound is put between two of them: a store that reads the last
+#: digit of a float differently in a payload and in a filter would otherwise lose a memory at the edge of a range.
+_HALF_A_MICROSECOND = 5e-7
+
+
+def owned(agent_id: str, *conditions: Condition, but_not: Sequence[Condition] = ()) -> Filter:
+    """Return the filter for this agent's points that meet all conditions; every filter of an agent is made of it."""
+    return _of_owner(require_agent_id(agent_id), conditions, but_not)
+
+
+def shared(*conditions: Condition, but_not: Sequence[Condition] = ()) -> Filter:
+    """Return the filter for shared knowledge of whatever version, published by whomever."""
+    return _of_owner(SHARED_OWNER, conditions, but_not)
+
+
+def of_owners(owners: Sequence[str]) -> Filter:
+    """Return the filter for all that lies under any of these owners, for carrying it to another collection."""
+    return _of_owner(tuple(owners), (), ())
+
+
+def of_where(where: Where, *conditions: Condition) -> Filter:
+    """Return the filter for what a Where means, narrowed by further conditions."""
+    must = [
+        *_any_of(Key.CATEGORY, where.categories),
+        *_any_of(Key.NAMESPACE, where.namespaces),
+        *(_equal(Key.TAGS, tag) for tag in where.tags),
+        *_range(Key.CREATED_TS, at_least=where.created_since, below=where.created_before),
+        *_range(Key.EXPIRES_TS, at_most=where.expires_by),
+        *([] if where.ids is None else [with_ids(where.ids)]),
+        *_present(Key.SESSION_ID, where.session_id),
+        *_present(Key.PROJECT_ID, where.project_id),
+        *_present(Key.TASK_ID, where.task_id),
+        *([] if where.outside is None else [without(Key(where.outside))]),
+        *([] if where.lessons is not False else [without(LESSON)]),
+        *_present(Key.CLAIM, where.token),
+        *conditions,
+    ]
+    must_not: list[Condition] = [without(LESSON)] if where.lessons else []
+    if where.without_tags:
+        must_not.append(FieldCondition(key=Key.TAGS.value, match=MatchAny(any=list(where.without_tags))))
+    if where.without_ids:
+        must_not.append(with_ids(where.without_ids))
+    return owned(where.agent_id, *must, but_not=must_not)
+
+
+def of_query(agent_id: str, query: MemoryQuery, *conditions: Condition, now: datetime | None) -> Filter:
+    """Return the filter for what a query may find: everything but its text, and nothing that has expired by a time.
+
+    Without a time the expired ones are found too: the caller must leave them out (:func:`has_expired`).
+    """
+    return owned(agent_id, *_asked(query), *conditions, but_not=[] if now is None else expired(now))
+
+
+def of_version(version: int) -> Filter:
+    """Return the filter for all shared knowledge as it was at a version."""
+    return shared(_published(version), but_not=[_retracted(version)])
+
+
+def of_shared(
+    query: MemoryQuery, *conditions: Condition, version: int, exclude_agent: Excluded = None, now: datetime | None
+) -> Filter:
+    """Return the filter for what a query may find of the shared knowledge as it was at a version.
+
+    Args:
+        query: everything but its text.
+        conditions: to narrow it further.
+        version: what was published up to it and not retracted by it is found.
+        exclude_agent: whose publications are left out: one agent's, or those of several.
+        now: what has expired by then is left out; None finds the expired too (:func:`has_expired`).
+    """
+    but_not = [_retracted(version)] if now is None else [_retracted(version), *expired(now)]
+    but_not += [_equal(Key.SHARED_BY, agent_id) for agent_id in sorted(excluded_agents(exclude_agent))]
+    return shared(_published(version), *_asked(query), *conditions, but_not=but_not)
+
+
+def published_by(name: str) -> Condition:
+    """Return the condition that shared knowledge was published in this name."""
+    return _equal(Key.SHARED_BY, name)
+
+
+def expired(now: datetime) -> list[Condition]:
+    """Return the condition that an entry's expiry has come."""
+    return _range(Key.EXPIRES_TS, at_most=now)
+
+
+def has_expired(payload: Mapping[str, Any] | None, now: datetime) -> bool:
+    """Say of a point that was found what the condition of :func:`expired` says in the store."""
+    at = (payload or {}).get(Key.EXPIRES_TS)
+    return isinstance(at, int | float) and not isinstance(at, bool) and at <= now.timestamp() + _HALF_A_MICROSECOND
+
+
+def with_ids(ids: Collection[str]) -> Condition:
+    """Return the condition that a point has one of these ids; with none of them, nothing meets it."""
+    return HasIdCondition(has_id=list(memory_ids(sorted(ids))))
+
+
+def without(key: str) -> Condition:
+    """Return the condition that a point lacks the key, or has it empty."""
+    return IsEmptyCondition(is_empty=PayloadField(key=str(key)))
+
+
+def created(*, after: float | None = None, exactly: float | None = None, before: float | None = None) -> Condition:
+    """Return the condition on the creation time, in epoch seconds as the payload holds them."""
+    low = _later(after) if after is not None else _sooner(exactly)
+    high = _sooner(before) if before is not None else _later(exactly)
+    return FieldCondition(key=Key.CREATED_TS.value, range=Range(gt=low, lt=high))
+
+
+def _of_owner(owner: str | tuple[str, ...], conditions: Sequence[Condition], but_not: Sequence[Condition]) -> Filter:
+    owned_by = _equal(Key.AGENT_ID, owner) if isinstance(owner, str) else _any_of(Key.AGENT_ID, owner)[0]
+    return Filter(must=[owned_by, *conditions], must_not=list(but_not) or None)
+
+
+def _asked(query: MemoryQuery) -> list[Condition]:
+    return [
+        *_any_of(Key.CATEGORY, query.categories),
+        *_any_of(Key.NAMESPACE, query.namespaces),
+        *(_equal(Key.TAGS, tag) for tag in query.tags),
+        *_range(Key.CREATED_TS, at_least=query.since, below=query.until),
+    ]
+
+
+def _published(version: int) -> Condition:
+    return FieldCondition(key=Key.SHARED_SINCE.value, range=Range(lte=version))
+
+
+def _retracted(version: int) -> Condition:
+    return FieldCondition(key=Key.SHARED_UNTIL.value, range=Range(lte=version))
+
+
+def _equal(key: Key, value: str) -> Condition:
+    return FieldCondition(key=key.value, match=MatchValue(value=value))
+
+
+def _present(key: Key, value: str | None) -> list[Condition]:
+    return [] if value is None else [_equal(key, value)]
+
+
+def _any_of(key: Key, values: Collection[str] | None) -> list[Condition]:
+    if values is None:
+        return []
+    if not values:
+        # "Any of none" is nothing; an empty list of values is not sure to mean that to every store.
+        return [with_ids(())]
+    return [FieldCondition(key=key.value, match=MatchAny(any=sorted(map(str, values))))]
+
+
+def _range(
+    key: Key, *, at_least: datetime | None = None, below: datetime | None = None, at_most: datetime | None = None
+) -> list[Condition]:
+    if at_least is None and below is None and at_most is None:
+        return []
+    return [
+        FieldCondition(
+            key=key.value,
+            range=Range(gt=_sooner(_seconds(at_least)), lt=_sooner(_seconds(below)), lte=_later(_seconds(at_most))),
+        )
+    ]
+
+
+def _seconds(at: datetime | None) -> float | None:
+    return None if at is None else at.timestamp()
+
+
+def _sooner(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds - _HALF_A_MICROSECOND
+
+
+def _later(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds + _HALF_A_MICROSECOND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """One owner's memories, and what of them a query may find.
+
+    Attributes:
+        owner: the agent, or the owner of shared knowledge.
+        everything: the filter of all of them. How rare a word is, is counted over these: other agents' texts neither
+            change a ranking nor show through it.
+        narrowed: the filter of what the query may find, without what has expired by a time; None leaves that in.
+    """
+
+    owner: str
+    everything: Filter
+    narrowed: Callable[[datetime | None], Filter]
+
+    @classmethod
+    def of_agent(cls, agent_id: str, query: MemoryQuery) -> Self:
+        """Return the space of one agent's own memories."""
+        return cls(owner=agent_id, everything=owned(agent_id), narrowed=lambda now: of_query(agent_id, query, now=now))
+
+    @classmethod
+    def of_shared(cls, query: MemoryQuery, *, version: int, exclude_agent: Excluded = None) -> Self:
+        """Return the space of shared knowledge as it was at a version, without what an agent published itself."""
+
+        def narrowed(now: datetime | None) -> Filter:
+            return of_shared(query, version=version, exclude_agent=exclude_agent, now=now)
+
+        return cls(owner=SHARED_OWNER, everything=of_version(version), narrowed=narrowed)
+
+    @classmethod
+    def of_publisher(cls, publisher: str, query: MemoryQuery, *, version: int) -> Self:
+        """Return the space of what one name published of the shared knowledge, as it was at a version."""
+
+        def narrowed(now: datetime | None) -> Filter:
+            return of_shared(query, published_by(publisher), version=version, now=now)
+
+        return cls(owner=SHARED_OWNER, everything=of_version(version), narrowed=narrowed)

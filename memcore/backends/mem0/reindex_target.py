@@ -1,0 +1,269 @@
+"""The collection that is filled while another one serves, and what a reindex does with it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+from qdrant_client import QdrantClient
+from qdrant_client.models import Filter, OverwritePayloadOperation, PointIdsList, SetPayload, UpdateOperation
+
+from memcore.backends.mem0.active_collection import Shelf, build_shelf
+from memcore.backends.mem0.config import Followed, Mem0Place
+from memcore.backends.mem0.connection import Calls, open_client
+from memcore.backends.mem0.filters import of_owners
+from memcore.backends.mem0.history import History
+from memcore.backends.mem0.points import Points, retrieve, scroll
+from memcore.backends.mem0.schema import DENSE, SPARSE, IndexedText, Key, decode, ensure_collection
+from memcore.backends.mem0.search import SearchPlan
+from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
+from memcore.errors import MemoryConfigError, MemoryInputError
+from memcore.ledger.embedders.collections import ServedCollection
+
+if TYPE_CHECKING:
+    from memcore.embedding.protocol import Embedder
+
+#: Points compared at once.
+PAGE = 256
+
+#: Texts embedded between two signs of life: a server is asked for so many at once.
+TEXTS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aligned:
+    """What came of a page.
+
+    Attributes:
+        looked_at: points of the source.
+        written: points added to, changed in or taken out of the target.
+        passed_over: points that cannot be read as a memory; they stay behind.
+        following: the id from which to go on; None after the last.
+    """
+
+    looked_at: int
+    written: int
+    passed_over: int
+    following: str | None
+
+
+class Alignment:
+    """Compare two collections page by page, in the order of ids, and bring the target to what the source has.
+
+    Args:
+        client: the store.
+        source: the collection that serves.
+        target: the shelf that is filled.
+        alive: called before each write and between texts; it raises when somebody else does this work now.
+    """
+
+    def __init__(self, client: QdrantClient, source: str, target: Shelf, *, alive: Callable[[], None]) -> None:
+        self._client = client
+        self._source = source
+        self._target = target
+        self._alive = alive
+
+    def page(self, narrowed: Filter | None, start: str | None) -> Aligned:
+        """Align what lies between an id and the end of the page that begins there."""
+        page = scroll(self._client, self._source, narrowed, start=start, limit=PAGE)
+        theirs = self._of_target(narrowed, start, page.following)
+        ours = page.points
+        gone = [memory_id for memory_id in theirs if memory_id not in ours]
+        missing = {key: ours[key] for key in ours if _text(ours[key]) != _text(theirs.get(key))}
+        changed = {key: ours[key] for key in ours if key not in missing and ours[key] != theirs[key]}
+        self._take_out(gone)
+        self._change(changed)
+        written, passed_over = self._add(missing)
+        return Aligned(
+            looked_at=len(ours),
+            written=len(gone) + len(changed) + written,
+            passed_over=passed_over,
+            following=page.following,
+        )
+
+    def _of_target(self, narrowed: Filter | None, start: str | None, end: str | None) -> Points:
+        found: Points = {}
+        while True:
+            page = scroll(self._client, self._target.collection, narrowed, start=start, limit=PAGE)
+            within = {key: payload for key, payload in page.points.items() if end is None or key < end}
+            found |= within
+            if page.following is None or len(within) < len(page.points):
+                return found
+            start = page.following
+
+    def _take_out(self, ids: Sequence[str]) -> None:
+        if ids:
+            self._alive()
+            selected = PointIdsList(points=list(ids))
+            self._client.delete(self._target.collection, points_selector=selected, wait=True)
+
+    def _change(self, payloads: Points) -> None:
+        if payloads:
+            self._alive()
+            operations: list[UpdateOperation] = [
+                OverwritePayloadOperation(overwrite_payload=SetPayload(payload=payload, points=[memory_id]))
+                for memory_id, payload in payloads.items()
+            ]
+            self._client.batch_update_points(self._target.collection, update_operations=operations, wait=True)
+
+    def _add(self, payloads: Points) -> tuple[int, int]:
+        vectors: dict[str, dict[str, Any]] = {}
+        texts = {key: text for key, payload in payloads.items() if (text := self._indexed(key, payload)) is not None}
+        keys = list(texts)
+        for at in range(0, len(keys), TEXTS):
+            self._alive()
+            vectors |= self._embedded({key: texts[key] for key in keys[at : at + TEXTS]})
+        if vectors:
+            # Embedding takes time: what is written is what stands there now.
+            found = retrieve(self._client, self._source, keys)
+            points = [
+                {"id": key, "vector": vectors[key], "payload": payload}
+                for key, payload in found.items()
+                if _text(payload) == _text(payloads[key])
+            ]
+            self._alive()
+            body: Any = orjson.dumps({"points": points}, option=orjson.OPT_SERIALIZE_NUMPY)
+            if points:
+                self._client.http.points_api.upsert_points(
+                    self._target.collection, wait=True, point_insert_operations=body
+                )
+        return len(vectors), len(payloads) - len(texts)
+
+    def _indexed(self, memory_id: str, payload: dict[str, Any]) -> str | None:
+        try:
+            return self._target.text.of(decode(memory_id, payload).entry)
+        except (ValueError, TypeError, MemoryInputError):
+            return None
+
+    def _dense(self, texts: list[str]) -> NDArray[np.float32]:
+        embedder = self._target.embedder
+        try:
+            return embedder.embed_documents(texts)
+        except MemoryInputError:
+            if len(texts) > 1:
+                return np.concatenate([self._dense([text]) for text in texts])
+            # This embedder refuses what the last one took. The zero vector is near to nothing: words still find it.
+            return np.zeros((1, embedder.dims), dtype=np.float32)
+
+    def _embedded(self, texts: dict[str, str]) -> dict[str, dict[str, Any]]:
+        dense = self._dense(list(texts.values()))
+        sparse = self._target.encoder.encode_documents(list(texts.values()))
+        made: dict[str, dict[str, Any]] = {}
+        for row, key in enumerate(texts):
+            made[key] = {DENSE: np.ascontiguousarray(dense[row], dtype=np.float32)}
+            if sparse[row]:
+                made[key][SPARSE] = {"indices": sparse[row].indices, "values": sparse[row].values}
+        return made
+
+
+def _text(payload: dict[str, Any] | None) -> object:
+    return None if payload is None else payload.get(Key.DATA, "")
+
+
+class Mirror:
+    """Fill, count and drop collections of one store. Open it after a fork, never before.
+
+    Args:
+        place: where the store is.
+        followed: how the embedder of a collection is loaded.
+    """
+
+    def __init__(self, place: Mem0Place, *, followed: Followed) -> None:
+        self._place = place
+        self._followed = followed
+        self._client: QdrantClient = open_client(place)
+        self._history = History(place.history_url)
+        self._calls = Calls()
+        self._loaded: tuple[ServedCollection, Embedder] | None = None
+
+    async def count(self, collection: str) -> int:
+        """Return how many points a collection has; 0 when it is not there."""
+        return await self._calls.read("reindex", lambda: self._count(collection))
+
+    async def drop(self, collection: str) -> None:
+        """Delete a collection, if it is there."""
+        await self._calls.write("reindex", lambda: self._client.delete_collection(collection))
+
+    async def prepare(self, target: ServedCollection, *, is_begun: bool) -> None:
+        """Create the collection that is to be filled, or make sure that it is there when its filling has begun.
+
+        Raises MemoryConfigError when its embedder is not what it was, or when what was filled is gone.
+        """
+        await self._calls.write("reindex", lambda: self._prepare(target, is_begun=is_begun))
+
+    async def page(
+        self, source: ServedCollection, target: ServedCollection, start: str | None, *, alive: Callable[[], None]
+    ) -> Aligned:
+        """Align a page of everything, from an id on."""
+        return await self._aligned(source, target, None, start, alive=alive)
+
+    async def owners(
+        self,
+        source: ServedCollection,
+        target: ServedCollection,
+        owners: Sequence[str],
+        start: str | None,
+        *,
+        alive: Callable[[], None],
+    ) -> Aligned:
+        """Align a page of what lies under these owners, from an id on."""
+        return await self._aligned(source, target, of_owners(owners), start, alive=alive)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._calls.read("disconnect", self._client.close)
+        self._history.close()
+        self._calls.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.close()
+
+    async def _aligned(
+        self,
+        source: ServedCollection,
+        target: ServedCollection,
+        narrowed: Filter | None,
+        start: str | None,
+        *,
+        alive: Callable[[], None],
+    ) -> Aligned:
+        alignment = Alignment(self._client, source.name, self._shelf(target), alive=alive)
+        return await self._calls.write("reindex", partial(alignment.page, narrowed, start))
+
+    def _prepare(self, target: ServedCollection, *, is_begun: bool) -> None:
+        shelf = self._shelf(target)
+        if is_begun and not self._client.collection_exists(target.name):
+            # Made anew, it would lack what was copied before.
+            raise MemoryConfigError(f"collection {target.name!r} is gone: `memtend reindex --cancel`, then begin again")
+        ensure_collection(self._client, target.name, shelf.identity)
+
+    def _count(self, collection: str) -> int:
+        if not self._client.collection_exists(collection):
+            return 0
+        return self._client.count(collection, exact=True).count
+
+    def _shelf(self, target: ServedCollection) -> Shelf:
+        if self._loaded is None or self._loaded[0] != target:
+            self._loaded = (target, self._followed.load(target.choice))
+        shelf = build_shelf(
+            self._client,
+            target.name,
+            history=self._history,
+            embedder=self._loaded[1],
+            encoder=Bm25Encoder(weighting=TermWeighting(target.term_weighting)),
+            text=IndexedText(target.text_template),
+            plan=SearchPlan(),
+            takes_untold=False,
+        )
+        if shelf.identity != target.identity:
+            raise MemoryConfigError(
+                f"the reindex was begun with {target.identity.label}, and {target.choice.provider!r} is "
+                f"{shelf.identity.label} here: `memtend reindex --cancel`, then begin again"
+            )
+        return shelf

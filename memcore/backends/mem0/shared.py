@@ -1,0 +1,214 @@
+"""Shared knowledge over the log and the store: the line first, then the point, then the head that searches see."""
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+
+from memcore import errors
+from memcore.backends.fusion import Legs
+from memcore.backends.inmemory import fact_record
+from memcore.backends.mem0.active_collection import Shelf, Shelves
+from memcore.backends.mem0.connection import Calls
+from memcore.backends.mem0.filters import Space
+from memcore.backends.mem0.write_fence import Fence
+from memcore.backends.protocol import ORGANISATION, BackendEvent
+from memcore.clock import Clock
+from memcore.errors import MemoryInputError
+from memcore.ids import SHARED_OWNER, Excluded, is_memory_id, require_agent_id
+from memcore.ledger.organization.facts import OrgLog
+from memcore.ledger.organization.shared_log import SharedEntry, SharedLog, Standing
+from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryStoreRequest
+from memcore.models.organization import OrgFact, OrgFactCategory
+from memcore.records import MemoryRecord, Vectors
+
+#: How long a line of the log may be open before a search carries it out: its writer needs milliseconds, so it is gone.
+_OVERDUE = timedelta(seconds=5)
+
+_log = logging.getLogger(__name__)
+
+
+class SharedKnowledge:
+    """Publish, search and retract for one company.
+
+    A line of the log that a dead process left open is carried out by the next one that publishes or retracts, and by
+    any search that finds it older than five seconds; until then searches see the version before it.
+    """
+
+    def __init__(
+        self, *, company: str, log: SharedLog, shelves: Shelves, fence: Fence, calls: Calls, clock: Clock
+    ) -> None:
+        self._company = company
+        self._log = log
+        self._shelves = shelves
+        self._fence = fence
+        self._calls = calls
+        self._clock = clock
+
+    async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
+        """Publish and return the id once searches see it."""
+        return await self.put(fact_record(agent_id, request, company=self._company, now=self._clock()), once=once)
+
+    async def put(self, record: MemoryRecord, *, once: bool) -> str:
+        """Publish a record, whoever its agent is, and return the id once searches see it."""
+
+        def write() -> tuple[SharedEntry, Vectors | None]:
+            # Before the log: a text that the embedder refuses would stay open there, and stop all that follow it.
+            vectors = self._shelves.reading().shared.vectors_of(record)
+            return self._log.publish(self._company, record, once=once), vectors
+
+        line, vectors = await self._calls.write("publish", write)
+        await self._follow("publish", line.version, {line.version: vectors})
+        return line.memory_id
+
+    async def retract(self, agent_id: str, memory_id: str) -> bool:
+        """Take back what this agent published; False when it has nothing to take back under this id."""
+        return await self.take(require_agent_id(agent_id), memory_id)
+
+    async def take(self, agent_id: str, memory_id: str) -> bool:
+        """Take back what was published in this name, also in one that no agent has."""
+        if not is_memory_id(memory_id):
+            return False
+        line = await self._calls.write("retract", lambda: self._log.retract(self._company, agent_id, memory_id))
+        if line is not None:
+            await self._follow("retract", line.version, {})
+        return line is not None
+
+    async def by_text(
+        self, query: MemoryQuery, *, exclude_agent: Excluded, version: int | None
+    ) -> tuple[MemoryEntry, ...]:
+        """Return the best entries of a version first, or without a text the newest."""
+        at, now, text = await self._checked(version), self._clock(), query.text
+        if text is None:
+            return await self._calls.read(
+                "search_shared",
+                lambda: self._shelves.reading().shared.newest(query, version=at, exclude_agent=exclude_agent, now=now),
+            )
+        space = Space.of_shared(query, version=at, exclude_agent=exclude_agent)
+        return await self._calls.read(
+            "search_shared", lambda: self._shelves.reading().search.by_text(space, query, text, now=now)
+        )
+
+    async def by_words(
+        self, query: MemoryQuery, *, exclude_agent: Excluded, version: int | None
+    ) -> tuple[MemoryEntry, ...]:
+        """Return the keyword hits of a version, best first."""
+        at, now, text = await self._checked(version), self._clock(), query.text
+        if text is None:
+            return ()
+        space = Space.of_shared(query, version=at, exclude_agent=exclude_agent)
+        return await self._calls.read(
+            "search_shared_sparse", lambda: self._shelves.reading().search.by_words(space, query, text, now=now)
+        )
+
+    async def space(self, query: MemoryQuery, *, exclude_agent: Excluded) -> Space:
+        """Return what a query may find now."""
+        return Space.of_shared(query, version=await self.version(), exclude_agent=exclude_agent)
+
+    async def version(self) -> int:
+        """Return the version that searches see, after carrying out what a dead process left open."""
+        standing = await self._standing("shared_version")
+        if not self._is_overdue(standing):
+            return standing.head
+        try:
+            # A reader does not wait: while a reindex stops the writes, the version before it serves.
+            await self._follow("shared_version", standing.last, {}, waits=False)
+        except errors.MemoryError as error:
+            # The version before it is whole: a reader who has it is served.
+            _log.warning(
+                BackendEvent.SHARED_OVERDUE,
+                extra={"company": self._company, "version": standing.head + 1, "error": type(error).__name__},
+            )
+            return standing.head
+        return standing.last
+
+    def close(self) -> None:
+        """Close the log's connections."""
+        self._log.close()
+
+    async def _checked(self, version: int | None) -> int:
+        head = await self.version()
+        if version is None:
+            return head
+        if not 0 <= version <= head:
+            raise MemoryInputError("version", f"is {version}; it must be 0 to {head}, the newest")
+        return version
+
+    def _is_overdue(self, standing: Standing) -> bool:
+        return standing.open_since is not None and self._clock() - standing.open_since >= _OVERDUE
+
+    async def _follow(
+        self, what: str, version: int, known: Mapping[int, Vectors | None], *, waits: bool = True
+    ) -> None:
+        """Bring the store, and then the head, to a version: every line before it too, for the head passes over none."""
+        while (head := (await self._standing(what)).head) < version:
+            found = await self._calls.read(what, partial(self._log.lines, self._company, after=head))
+            lines = [line for line in found if line.version <= version]
+            # Before the head: it says that every collection that will serve has these lines.
+            carried = partial(_carry_out, lines, known)
+            await self._fence.write(what, [SHARED_OWNER], carried, waits=waits)
+            await self._calls.write(what, partial(self._log.advance, self._company, lines[-1].version))
+
+    async def _standing(self, what: str) -> Standing:
+        return await self._calls.read(what, lambda: self._log.standing(self._company))
+
+
+def _carry_out(lines: Sequence[SharedEntry], known: Mapping[int, Vectors | None], shelf: Shelf) -> None:
+    shelf.shared.carry_out(lines, known)
+
+
+class Facts:
+    """Show, hide and find facts by the way of shared knowledge, and read them where they stand, in the ledger."""
+
+    def __init__(
+        self,
+        *,
+        company: str,
+        log: OrgLog,
+        shared: SharedKnowledge,
+        shelves: Shelves,
+        calls: Calls,
+        clock: Clock,
+    ) -> None:
+        self._company = company
+        self._log = log
+        self._shared = shared
+        self._shelves = shelves
+        self._calls = calls
+        self._clock = clock
+
+    @property
+    def dense_weight(self) -> float:
+        """The share of the vectors in a weighted fusion."""
+        return self._shelves.last().shelf.plan.dense_weight
+
+    async def show(self, record: MemoryRecord) -> None:
+        """Publish one version of a fact, at most once."""
+        if record.entry.agent_id != ORGANISATION:
+            raise MemoryInputError("agent_id", f"must be {ORGANISATION}: this shows facts and nothing else")
+        await self._shared.put(record, once=True)
+
+    async def hide(self, memory_id: str) -> None:
+        """Retract a version of a fact."""
+        await self._shared.take(ORGANISATION, memory_id)
+
+    async def legs(self, query: MemoryQuery) -> Legs:
+        """Return what a text finds of the facts alone."""
+        now, text, version = self._clock(), query.text, await self._shared.version()
+        if text is None or version == 0:
+            return Legs()
+        space = Space.of_publisher(ORGANISATION, query, version=version)
+        return await self._calls.read(
+            "facts", lambda: self._shelves.reading().search.legs(space, None, query, text, now=now)
+        )
+
+    async def standing(self, fact_ids: Collection[str]) -> dict[str, tuple[int, OrgFact]]:
+        """Return those of the facts that stand, each with its version."""
+        return await self._calls.read("standing", lambda: self._log.standing(self._company, fact_ids))
+
+    async def policies(self, *, offset: int) -> tuple[OrgFact, ...]:
+        """Return a page of the core policies that were written, oldest first."""
+        only = frozenset({OrgFactCategory.CORE_POLICY})
+        return await self._calls.read(
+            "policies", lambda: self._log.facts(self._company, categories=only, offset=offset)
+        )

@@ -1,0 +1,390 @@
+"""Speaking to the broker: the only place in memcore that knows Celery, imported when the first job is sent."""
+
+import json
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Self
+from uuid import uuid4
+
+from amqp.exceptions import AMQPError
+from celery import Celery
+from celery.exceptions import CeleryError
+from kombu.exceptions import KombuError
+from kombu.serialization import dumps as serialize
+from kombu.transport.redis import Channel as RedisChannel
+from kombu.utils.json import dumps
+from redis.exceptions import RedisError
+
+from memcore.client.broker_queues import broker_queues
+from memcore.client.celery_app import OwnCelery
+from memcore.client.envelopes import Posting
+from memcore.client.results import JobState, JobStatus, Vigil
+from memcore.config.urls import Address
+from memcore.errors import MemoryConnectionError, MemoryDiskFullError
+from memcore.extras import naming_extras
+from memcore.jobs.queues import Queue, TaskName
+
+#: Stand in the cut message until it is filled in; no text of Celery's holds words like these.
+_JOB, _SUMMARY, _TAG, _BODY = ("memtend<job>", "memtend<summary>", "memtend<tag>", "memtend<body>")
+
+
+class Template:
+    """The message of one task on one queue, as Celery and kombu would write it, with gaps for what a job brings.
+
+    Build it with :meth:`of`; it is bound to no connection and may be used by many threads.
+    """
+
+    def __init__(self, message: str, body: tuple[str, str]) -> None:
+        self._pieces = tuple(_cut(message))
+        self._body = body
+
+    @classmethod
+    def of(cls, app: Celery, channel: Any, name: TaskName, *, queue: str, track: bool) -> Self:
+        """Let Celery and kombu write the message of a task once.
+
+        Args:
+            app: whose settings say how tasks look.
+            channel: a virtual channel of kombu's, such as Redis's.
+            name: the task.
+            queue: where its jobs go.
+            track: whether the outcome is kept.
+        """
+        task: Any = app.amqp.create_task_message(
+            _JOB, str(name), args=(_BODY,), argsrepr=_SUMMARY, kwargsrepr="", ignore_result=not track
+        )
+        text: Any
+        content_type, content_encoding, text = serialize(task.body, "json")
+        message = channel.prepare_message(
+            "",
+            content_type=content_type,
+            content_encoding=content_encoding,
+            headers=task.headers,
+            properties={**task.properties, "delivery_mode": app.conf.task_default_delivery_mode},
+            priority=0,
+        )
+        channel._inplace_augment_message(message, "", queue)  # noqa: SLF001  # kombu's only way to a whole message; a test compares the two
+        message["body"] = _BODY
+        message["properties"]["delivery_tag"] = _TAG
+        before, after = text.split(json.dumps(_BODY))
+        return cls(dumps(message), (before, after))
+
+    def fill(self, posting: Posting) -> str:
+        """Return the message of one job."""
+        before, after = self._body
+        body = f"{before}{json.dumps(posting.payload)}{after}"
+        values = {
+            _JOB: _inside(posting.job_id),
+            _SUMMARY: _inside(posting.summary),
+            _TAG: str(uuid4()),
+            _BODY: b64encode(body.encode()).decode("ascii"),
+        }
+        return "".join([values.get(piece, piece) for piece in self._pieces])
+
+
+def _cut(message: str) -> list[str]:
+    pieces = [message]
+    for mark in (_JOB, _SUMMARY, _TAG, _BODY):
+        parted: list[str] = []
+        for piece in pieces:
+            first, *others = piece.split(mark)
+            parted += [first, *(part for other in others for part in (mark, other))]
+        pieces = parted
+    return pieces
+
+
+def _inside(text: str) -> str:
+    # As it stands between the quotes of a JSON string.
+    return json.dumps(text)[1:-1]
+
+
+#: Jobs in one round trip: more gain nothing (STACK, Broker: measured at 1,000), and hold up other clients.
+CHUNK_JOBS = 1_000
+
+#: Payload in one round trip, in bytes (4 MiB): what the broker must take in one piece.
+CHUNK_BYTES = 4_194_304
+
+#: How Redis and its like begin their answer when their log or their snapshot cannot be written.
+_CANNOT_WRITE = "MISCONF"
+
+_BROKER_ERRORS = (OSError, AMQPError, CeleryError, KombuError, RedisError)
+
+
+class Outlet:
+    """Publish jobs through a Celery app's connections; thread-safe, and safe to hand to a forked child.
+
+    Args:
+        app: whose broker and whose settings for messages.
+    """
+
+    def __init__(self, app: Celery) -> None:
+        self._app = app
+        # By what a message's fixed part depends on; a few entries, since queues are few.
+        self._templates: dict[tuple[TaskName, str, bool], Template] = {}
+
+    def publish(self, name: TaskName, postings: Iterable[Posting], *, track: bool) -> None:
+        """Send the jobs in their order, one round trip a chunk on Redis and its like, one a job elsewhere.
+
+        Raises:
+            MemoryDiskFullError: the broker says that it cannot write.
+            MemoryConnectionError: the broker did not take all of them. Those of earlier chunks are sent, and of this
+                one perhaps too: sending a job again under its id does no harm.
+        """
+        try:
+            with self._app.producer_pool.acquire(block=True) as producer:
+                for chunk in chunks(postings):
+                    if isinstance(producer.channel, RedisChannel):
+                        self._push(producer, name, chunk, track=track)
+                    else:
+                        self._send(producer, name, chunk, track=track)
+        except _BROKER_ERRORS as error:
+            if str(error).startswith(_CANNOT_WRITE):
+                msg = "the broker cannot write to its disk, and takes no jobs until it can: is that disk full?"
+                raise MemoryDiskFullError(msg) from error
+            msg = f"the broker did not take the job: {type(error).__name__}; is it running?"
+            raise MemoryConnectionError(msg) from error
+
+    def waiting(self, queue: str) -> int:
+        """Return how many jobs wait on a queue; raises MemoryConnectionError."""
+        try:
+            with self._app.producer_pool.acquire(block=True) as producer:
+                if isinstance(producer.channel, RedisChannel):
+                    return int(self._ensured(producer, lambda: _length(_open_channel(producer), queue)))
+                return _declared(producer.connection, queue)
+        except _BROKER_ERRORS as error:
+            msg = f"the broker does not say how full {queue} is: {type(error).__name__}; is it running?"
+            raise MemoryConnectionError(msg) from error
+
+    def _push(self, producer: Any, name: TaskName, chunk: Sequence[Posting], *, track: bool) -> None:
+        by_queue: dict[str, list[str]] = {}
+        for posting in chunk:
+            template = self._template(producer, name, posting.queue, track=track)
+            by_queue.setdefault(posting.queue, []).append(template.fill(posting))
+
+        def push() -> None:
+            with _open_channel(producer).conn_or_acquire() as client, client.pipeline(transaction=False) as pipeline:
+                for queue, messages in by_queue.items():
+                    pipeline.lpush(queue, *messages)
+                pipeline.execute()
+
+        self._ensured(producer, push)
+
+    def _send(self, producer: Any, name: TaskName, chunk: Sequence[Posting], *, track: bool) -> None:
+        for posting in chunk:
+            self._app.send_task(
+                str(name),
+                args=(posting.payload,),
+                task_id=posting.job_id,
+                queue=posting.queue,
+                argsrepr=posting.summary,
+                kwargsrepr="",
+                ignore_result=not track,
+                producer=producer,
+            )
+
+    def _template(self, producer: Any, name: TaskName, queue: str, *, track: bool) -> Template:
+        key = (name, queue, track)
+        found = self._templates.get(key)
+        if found is None:
+            found = self._templates[key] = Template.of(self._app, producer.channel, name, queue=queue, track=track)
+        return found
+
+    def _ensured(self, producer: Any, step: Any) -> Any:
+        # As kombu ensures its own publishing: the first try may find a connection that died while idle.
+        policy = self._app.conf.task_publish_retry_policy
+        return producer.connection.ensure(producer, step, **policy)()
+
+
+def _open_channel(producer: Any) -> Any:
+    # A broker that falls at the wrong moment leaves a closed channel with its producer, and kombu then dies of an
+    # AttributeError; this error is one that it connects again after.
+    if producer.channel.closed:
+        msg = "the channel is closed"
+        raise ConnectionResetError(msg)
+    return producer.channel
+
+
+def chunks(postings: Iterable[Posting]) -> Iterator[list[Posting]]:
+    """Cut the postings into what one round trip carries; the order stays."""
+    chunk: list[Posting] = []
+    size = 0
+    for posting in postings:
+        # Characters stand for bytes here: JSON in a message is ASCII, and the limit is no promise.
+        if chunk and (len(chunk) == CHUNK_JOBS or size + len(posting.payload) > CHUNK_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(posting)
+        size += len(posting.payload)
+    if chunk:
+        yield chunk
+
+
+def _length(channel: Any, queue: str) -> int:
+    with channel.conn_or_acquire() as client:
+        length: int = client.llen(queue)
+    return length
+
+
+def _declared(connection: Any, queue: str) -> int:
+    # On a channel of its own: a queue that nobody has made yet costs the channel that asks for it.
+    with connection.channel() as channel:
+        try:
+            return int(channel.queue_declare(queue, passive=True).message_count)
+        except connection.channel_errors:
+            return 0
+
+
+#: How long to wait for the broker before a send fails, in seconds; an engine must not hang on it.
+_CONNECT_SECONDS = 5
+
+#: Attempts to publish before the error reaches the caller; the first may find a connection that died while idle.
+_PUBLISH_RETRIES = 3
+
+#: The state, beside Celery's own, of a job that will be run again at a better time.
+SNOOZED = "SNOOZED"
+
+#: The state of a long job that says how far it is.
+PROGRESS = "PROGRESS"
+
+#: Celery's states that say a job has started but not ended.
+_RUNNING_STATES = {"STARTED", PROGRESS, "RECEIVED"}
+
+#: What kombu must be told of a Redis broker.
+_PATIENCE = {"socket_connect_timeout": _CONNECT_SECONDS, "socket_keepalive": True}
+
+_BROKER_ERRORS = (OSError, AMQPError, CeleryError, KombuError, RedisError)
+
+
+#: Says how many of these jobs a queue may take now; raises when it may take none.
+Admit = Callable[[str, int], int]
+
+
+class Sender:
+    """Publish jobs by name and read their outcomes; needs no worker code."""
+
+    def __init__(self, broker_url: str, result_url: str | None) -> None:
+        """Prepare the connection; nothing is opened before the first job.
+
+        Raises:
+            MissingExtraError: the outcomes are in a database, and what speaks to it is not installed.
+        """
+        # Two apps: one that knows the results would subscribe to each job's result as it sends the job and unsubscribe
+        # again, two commands beside the one that matters. Outcomes are asked for here, never waited for.
+        broker = Address.of(broker_url)
+        self._app = OwnCelery(broker=broker.url)
+        self._app.conf.update(
+            task_serializer="json",
+            accept_content=["json"],
+            result_extended=False,
+            broker_connection_timeout=_CONNECT_SECONDS,
+            broker_transport_options=broker.options | (_PATIENCE if broker.is_redis else {}),
+            task_queues=broker_queues(Queue),
+            task_publish_retry_policy={"max_retries": _PUBLISH_RETRIES, "interval_start": 0, "interval_step": 0.2},
+        )
+        self._outlet = Outlet(self._app)
+        results = Address.of(result_url) if result_url else None
+        self._result_errors = _result_errors(results)
+        self._outcomes = OwnCelery(backend=results.url if results else None)
+        self._outcomes.conf.update(
+            accept_content=["json"],
+            redis_socket_connect_timeout=_CONNECT_SECONDS,
+            result_backend_transport_options=results.options if results else {},
+        )
+
+    def send(
+        self, name: TaskName, payload: str, *, queue: str, job_id: str, summary: str, track: bool = True,
+        admit: Admit | None = None,
+    ) -> str:  # fmt: skip
+        """Publish one job and return its id; see :meth:`send_many`."""
+        posting = Posting(job_id=job_id, queue=str(queue), payload=payload, summary=summary)
+        self.send_many(name, [posting], track=track, admit=admit)
+        return job_id
+
+    def send_many(
+        self, name: TaskName, postings: Sequence[Posting], *, track: bool = True, admit: Admit | None = None
+    ) -> None:
+        """Publish jobs of one queue, in one round trip a chunk where the broker can.
+
+        Raises:
+            MemoryConnectionError: the broker did not take all of them.
+            MemoryQueueFullError: ``admit`` refused them; a caller that waits for room may have sent some.
+        """
+        sent = 0
+        while sent < len(postings):
+            left = len(postings) - sent
+            portion = admit(postings[sent].queue, left) if admit else left
+            self._outlet.publish(name, postings[sent : sent + portion], track=track)
+            sent += portion
+
+    def waiting(self, queue: str) -> int:
+        """Return how many jobs wait on a queue; raises MemoryConnectionError."""
+        return self._outlet.waiting(queue)
+
+    def forget(self, job_id: str) -> None:
+        """Drop a job's outcome, so that it can have another; raises MemoryConnectionError."""
+        if self._outcomes.conf.result_backend is None:
+            return
+        try:
+            self._outcomes.backend.forget(job_id)
+        except self._result_errors as error:
+            msg = f"the outcome cannot be dropped: {type(error).__name__}; is the result store running?"
+            raise MemoryConnectionError(msg) from error
+
+    def status(self, job_id: str) -> JobStatus:
+        """Return where a job stands; PENDING also means unknown. Raises MemoryConnectionError."""
+        if self._outcomes.conf.result_backend is None:
+            msg = "job outcomes are not read: give the client a result_url"
+            raise MemoryConnectionError(msg)
+        try:
+            meta = self._outcomes.backend.get_task_meta(job_id)
+        except self._result_errors as error:
+            msg = f"the outcome cannot be read: {type(error).__name__}; is the result store running?"
+            raise MemoryConnectionError(msg) from error
+        return _status(job_id, meta)
+
+    def finished(self, job_ids: Sequence[str]) -> list[JobStatus]:
+        """Look once, and return the status of those that have finished; raises MemoryConnectionError."""
+        return [status for status in map(self.status, job_ids) if status.is_finished]
+
+    def wait(self, job_ids: Sequence[str], *, timeout_seconds: float) -> Iterator[JobStatus]:
+        """Yield each job's status once it has finished. Raises TimeoutError, MemoryConnectionError."""
+        vigil = Vigil(job_ids, timeout_seconds=timeout_seconds)
+        while vigil.waiting:
+            yield from vigil.strike(self.finished(vigil.waiting))
+            if vigil.waiting:
+                time.sleep(vigil.pause())
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._app.close()
+        self._outcomes.close()
+
+
+def _result_errors(results: Address | None) -> tuple[type[Exception], ...]:
+    if results is None or not results.is_database:
+        return _BROKER_ERRORS
+    with naming_extras():
+        from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415  # only where it keeps the outcomes
+    return (*_BROKER_ERRORS, SQLAlchemyError)
+
+
+def _status(job_id: str, meta: dict[str, Any]) -> JobStatus:
+    state, result = meta.get("status"), meta.get("result")
+    if state == "SUCCESS" and isinstance(result, dict):
+        return JobStatus(
+            job_id=job_id,
+            state=JobState(result.get("outcome", JobState.DONE)),
+            facts=result.get("facts") or {},
+            reason=result.get("reason"),
+        )
+    if state in _RUNNING_STATES:
+        told = result if state == PROGRESS and isinstance(result, dict) else {}
+        return JobStatus(job_id=job_id, state=JobState.RUNNING, stage=told.get("stage"), fraction=told.get("fraction"))
+    if state == "RETRY":
+        return JobStatus(job_id=job_id, state=JobState.RETRYING)
+    if state == SNOOZED and isinstance(result, dict):
+        return JobStatus(job_id=job_id, state=JobState.SNOOZED, reason=result.get("reason"))
+    if state in {"FAILURE", "REVOKED"}:
+        # The exception's text may quote a memory; its type says enough.
+        return JobStatus(job_id=job_id, state=JobState.DEAD, reason=type(result).__name__)
+    return JobStatus(job_id=job_id, state=JobState.PENDING)

@@ -1,0 +1,140 @@
+"""What the client hands back: receipts for jobs that were sent, and what became of them."""
+
+import time
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+
+from pydantic import Field
+
+from memcore.models.base import Frozen
+
+
+class JobState(StrEnum):
+    """Where a job stands."""
+
+    PENDING = "pending"
+    """On its way, or not known here: never sent, or its result has expired."""
+    RUNNING = "running"
+    DONE = "done"
+    SKIPPED = "skipped"
+    SNOOZED = "snoozed"
+    RETRYING = "retrying"
+    DEAD = "dead"
+
+
+class JobReceipt(Frozen):
+    """Proof that the broker holds a job; ask ``MemoryClient.status(job_id)`` what became of it."""
+
+    job_id: str
+
+
+class StoreReceipt(Frozen):
+    """Proof that the broker holds these memories.
+
+    Attributes:
+        job_ids: one job for up to 256 memories.
+        memory_ids: the ids they will have, in the order given; the same text of the same agent has the same id.
+    """
+
+    job_ids: tuple[str, ...]
+    memory_ids: tuple[str, ...]
+
+
+class JobStatus(Frozen):
+    """What became of a job.
+
+    Attributes:
+        facts: small counts that the job reported, such as ``stored``.
+        reason: why it was skipped, snoozed, retried or given up.
+        stage: what a long job is at, as far as it has said.
+        fraction: the share of the stage, or of a reindex, that is done, 0 to 1.
+    """
+
+    job_id: str
+    state: JobState
+    facts: dict[str, int] = Field(default_factory=dict)
+    reason: str | None = None
+    stage: str | None = None
+    fraction: float | None = Field(default=None, ge=0.0, le=1.0)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the job will do no more."""
+        return self.state in {JobState.DONE, JobState.SKIPPED, JobState.DEAD}
+
+
+class ExperienceReceipt(Frozen):
+    """Proof that the broker holds an experience.
+
+    Attributes:
+        job_id: its job.
+        experience_id: the id it will have; the same texts of the same task of the same agent have the same id.
+    """
+
+    job_id: str
+    experience_id: str
+
+
+class AppliedReceipt(Frozen):
+    """Proof that the broker holds an application of a skill.
+
+    Attributes:
+        job_id: its job, as logs and dead letters name it; its outcome is not kept, so ``wait`` would wait in vain.
+        application_id: the id by which it counts once; the same skill, agent and task have the same id.
+    """
+
+    job_id: str
+    application_id: str
+
+
+class DistillReceipt(Frozen):
+    """Proof that the broker holds a trace.
+
+    Attributes:
+        job_id: its job.
+        trace_id: the id that its memory, its experience and its trajectory will have; the same trace has the same id.
+    """
+
+    job_id: str
+    trace_id: str
+
+
+#: Seconds between two looks at the outcomes that a caller waits for.
+POLL_SECONDS = 0.05
+
+
+class Vigil:
+    """Keep count of the jobs that have not finished; whoever waits does the looking and the sleeping.
+
+    Args:
+        job_ids: whose end is awaited; one given twice is awaited once.
+        timeout_seconds: how long in all.
+        clock: seconds that only grow.
+    """
+
+    def __init__(
+        self, job_ids: Sequence[str], *, timeout_seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._out = dict.fromkeys(job_ids)
+        self._count = len(self._out)
+        self._clock = clock
+        self._timeout_seconds = timeout_seconds
+        self._until = clock() + timeout_seconds
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """The jobs that are still out."""
+        return tuple(self._out)
+
+    def strike(self, finished: Sequence[JobStatus]) -> Sequence[JobStatus]:
+        """Take these jobs off the list and return them."""
+        for status in finished:
+            self._out.pop(status.job_id, None)
+        return finished
+
+    def pause(self) -> float:
+        """Return the seconds to sleep until the next look; raises TimeoutError when time is up."""
+        if self._clock() > self._until:
+            left, limit = len(self._out), self._timeout_seconds
+            raise TimeoutError(f"{left} of {self._count} jobs had not finished after {limit:g} seconds")
+        return POLL_SECONDS

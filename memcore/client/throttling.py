@@ -1,0 +1,156 @@
+"""Back-pressure: how much may wait on a queue before an engine has to stop, or wait, itself."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from memcore.clock import Clock
+from memcore.errors import MemoryInputError, MemoryQueueFullError
+from memcore.jobs.queues import Queue, store_queue
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+#: What a client does when a queue is full: tell its caller, or wait for room.
+WhenFull = Literal["error", "block"]
+
+#: Jobs sent on the word of one look at a queue: a look costs a round trip, a tenth of a millisecond or more.
+JOBS_PER_LOOK = 100
+
+#: How long one look is believed, in seconds: workers take jobs meanwhile, so that only other senders can make it wrong.
+LOOK_SECONDS = 0.1
+
+#: Pause between two looks while waiting for room, in seconds.
+WAIT_SECONDS = 0.05
+
+
+@dataclass(slots=True)
+class _Look:
+    seen_at: float
+    room: int
+    sent: int = 0
+
+
+class QueueLimit:
+    """Let jobs through while their queue holds fewer than a number; thread-safe.
+
+    Clients look apart from each other and not at every job, so that many of them together may overshoot by what each
+    sends between two looks.
+
+    Args:
+        count: how many jobs wait on a queue.
+        max_waiting: most jobs that may wait on one queue, at least 1.
+        when_full: ``error`` raises at once, ``block`` waits.
+        block_seconds: longest wait for room.
+        clock: seconds that only grow.
+        sleep: waits for seconds.
+
+    Raises:
+        MemoryInputError: a value breaks its limit.
+    """
+
+    def __init__(
+        self,
+        count: Callable[[str], int],
+        *,
+        max_waiting: int,
+        when_full: WhenFull,
+        block_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        check_limit(max_waiting=max_waiting, when_full=when_full, block_seconds=block_seconds)
+        self._count = count
+        self._max_waiting = max_waiting
+        self._when_full = when_full
+        self._block_seconds = block_seconds
+        self._clock = clock
+        self._sleep = sleep
+        self._looks: dict[str, _Look] = {}
+        self._lock = threading.Lock()
+
+    def admit(self, queue: str, jobs: int) -> int:
+        """Return how many of these jobs may be sent now: all, or with ``block`` at least one, once there is room.
+
+        Raises:
+            MemoryQueueFullError: there is no room for all of them, or with ``block`` for none in time.
+            MemoryConnectionError: the broker does not answer.
+        """
+        must_fit = jobs if self._when_full == "error" else 1
+        until = self._clock() + self._block_seconds
+        while True:
+            granted = self._take(queue, jobs, must_fit=must_fit)
+            if granted:
+                return granted
+            if self._when_full == "error" or self._clock() >= until:
+                limit = f"the limit is {self._max_waiting} waiting jobs"
+                raise MemoryQueueFullError(f"{queue}: has no room for {must_fit} more; {limit}")
+            self._sleep(WAIT_SECONDS)
+
+    def _take(self, queue: str, jobs: int, *, must_fit: int) -> int:
+        # Asked under the lock: threads that find an old look shall not all ask.
+        with self._lock:
+            look = self._looks.get(queue)
+            if look is None or look.sent >= JOBS_PER_LOOK or self._clock() - look.seen_at > LOOK_SECONDS:
+                room = max(0, self._max_waiting - self._count(queue))
+                look = self._looks[queue] = _Look(self._clock(), room)
+            granted = min(jobs, look.room)
+            if granted < must_fit:
+                return 0
+            look.room -= granted
+            look.sent += granted
+            return granted
+
+
+def check_limit(*, max_waiting: int, when_full: str, block_seconds: float) -> None:
+    """Raise MemoryInputError when one of a limit's values is out of range."""
+    if max_waiting < 1:
+        raise MemoryInputError("max_waiting", f"is {max_waiting}; it must be at least 1")
+    if when_full not in {"error", "block"}:
+        raise MemoryInputError("when_full", "must be 'error' or 'block'")
+    if block_seconds < 0:
+        raise MemoryInputError("block_seconds", f"is {block_seconds:g}; it must not be negative")
+
+
+#: Memories that an agent may send in one burst over its shard: what a worker writes in a quarter of a second, so that
+#: whoever shares the shard hardly notices.
+BURST = 64
+
+#: Memories that an agent may send over its shard in the long run, per second; no agent thinks faster.
+PER_SECOND = 16.0
+
+#: Agents remembered at a time; about 2 MB. Those who sent nothing for a while have a full allowance, and are forgotten
+#: first.
+MAX_AGENTS = 10_000
+
+
+class Pace:
+    """Choose the queue of each store by what its agent sent lately; thread-safe.
+
+    Args:
+        clock: what time it is.
+    """
+
+    def __init__(self, *, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        # What is left of each agent's allowance, and when that was; the agent who sent last stands last.
+        self._left: dict[str, tuple[float, datetime]] = {}
+
+    def queue(self, agent_id: str, *, count: int = 1) -> Queue:
+        """Return the queue for so many memories of an agent: its shard, or the bulk lane once it sends too fast."""
+        queue = store_queue(agent_id, count=count)
+        if queue is Queue.STORE_BULK:
+            return queue
+        now = self._clock()
+        with self._lock:
+            left, since = self._left.pop(agent_id, (float(BURST), now))
+            # A clock that was set back gives nothing and takes nothing.
+            left = min(BURST, left + PER_SECOND * max(0.0, (now - since).total_seconds()))
+            is_slow = left >= count
+            self._left[agent_id] = (left - count if is_slow else left, now)
+            if len(self._left) > MAX_AGENTS:
+                del self._left[next(iter(self._left))]
+        return queue if is_slow else Queue.STORE_BULK

@@ -1,0 +1,99 @@
+"""One sentence for what is wrong with a configuration."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from memcore.models.base import Added, Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One key of the file.
+
+    Attributes:
+        name: dotted, from the top of the file.
+        default: what counts when it is left out.
+        is_section: whether it holds keys itself; an optional section is None by default.
+        added: why memtend added it to the reference; None when the reference has it.
+    """
+
+    name: str
+    default: Any
+    is_section: bool
+    added: str | None
+
+
+def keys(model: type[Frozen], *, under: str = "", added: str | None = None) -> Iterator[Key]:
+    """Yield every key of a model and of the models in it, sections before what they hold."""
+    for field_name, field in model.model_fields.items():
+        name = f"{under}.{field_name}" if under else field_name
+        reason = added or next((mark.reason for mark in field.metadata if isinstance(mark, Added)), None)
+        section = _section(field)
+        yield Key(name=name, default=field.default, is_section=section is not None, added=reason)
+        if section is not None:
+            yield from keys(section, under=name, added=reason)
+
+
+def nearest(name: str, known: list[str]) -> str | None:
+    """Return the known key that the writer of an unknown one most likely meant, or None.
+
+    A key written in the wrong section is looked for first, then a misspelt one in its own section, then anywhere.
+    """
+    parent, _, last = name.rpartition(".")
+    moved = [key for key in known if key.rpartition(".")[2] == last]
+    if len(moved) == 1:
+        return moved[0]
+    siblings = {key.rpartition(".")[2]: key for key in known if key.rpartition(".")[0] == parent}
+    others = {key: key for key in known if not name.startswith(f"{key}.")}
+    for candidates, word, cutoff in ((siblings, last, 0.7), (others, name, 0.85)):
+        for match in get_close_matches(word, candidates, n=1, cutoff=cutoff):
+            return candidates[match]
+    return None
+
+
+def _section(field: FieldInfo) -> type[Frozen] | None:
+    annotation = field.annotation
+    options = get_args(annotation) if get_origin(annotation) in {Union, UnionType} else (annotation,)
+    return next((option for option in options if isinstance(option, type) and issubclass(option, Frozen)), None)
+
+
+def problem(error: "ValidationError", known: list[str], *, name_of: "Callable[[str], str]" = str) -> str:
+    """Name the first key that is wrong, its limit, and the nearest known key; never the value that was given.
+
+    Args:
+        error: what pydantic found.
+        known: the keys that exist.
+        name_of: what the reader calls a key; as it is by default.
+    """
+    first = error.errors(include_url=False, include_input=False)[0]
+    key = ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden":
+        return unknown(key, known, name_of=name_of)
+    limit = _limit(first)
+    # A sentence about two keys of one section names both in full.
+    return limit if not key or limit.startswith(f"{key}.") else f"{name_of(key)}: {limit}"
+
+
+def unknown(key: str, known: list[str], *, name_of: "Callable[[str], str]" = str) -> str:
+    """Say that a key is unknown, and which one its writer most likely meant."""
+    meant = nearest(key, known)
+    return f"{name_of(key)}: unknown key; did you mean {meant}?" if meant else f"{name_of(key)}: unknown key"
+
+
+def _limit(error: "ErrorDetails") -> str:
+    if error["type"] in {"model_type", "model_attributes_type", "dict_type"}:
+        return "should be a mapping of keys; leave the key out to keep the defaults"
+    return (
+        error["msg"].removeprefix("Value error, ").replace("Input should", "should", 1).replace("Field req", "req", 1)
+    )

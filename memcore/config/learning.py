@@ -1,0 +1,123 @@
+"""How lessons are learned, kept and shared."""
+
+from datetime import timedelta
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from memcore.config.maintenance import PruningConfig
+from memcore.models.base import Added, DataPath, Frozen, NotBlankStr
+
+
+class CaptureConfig(Frozen):
+    """Choose the executions from which lessons are drawn.
+
+    Attributes:
+        type: failures, successes, or both.
+        min_quality_score: the least quality score of a success.
+        success_quality_percentile: only successes at or above this percentile of the agent's own scores count.
+    """
+
+    type: Literal["failure", "success", "hybrid"] = "hybrid"
+    min_quality_score: float = Field(default=8.0, ge=0.0, le=10.0)
+    success_quality_percentile: float = Field(default=75.0, ge=0.0, le=100.0)
+
+
+class EvolverConfig(Frozen):
+    """Configure the skill evolver, which proposes skills for a person to approve.
+
+    Attributes:
+        enabled: whether the evolver runs on the consolidation schedule.
+        min_confidence_for_org_promotion: the least confidence of a proposal.
+        min_agents_seen_pattern: the fewest distinct agents that must have shown a pattern.
+        max_proposals_per_cycle: the most proposals of one run.
+        max_org_entries: the most skills of the organisation.
+        requires_human_approval: always true; no other value is accepted.
+        window_days: the age of the oldest executions that are examined.
+        min_precision: the least share of failures among the past executions that match a skill's condition.
+        keep_days: days for which trajectories, and what was drawn from them, are kept; not below window_days.
+    """
+
+    enabled: bool = False
+    min_confidence_for_org_promotion: float = Field(default=0.8, ge=0.0, le=1.0)
+    min_agents_seen_pattern: int = Field(default=3, ge=1)
+    max_proposals_per_cycle: int = Field(default=10, ge=1)
+    max_org_entries: int = Field(default=10_000, ge=1)
+    requires_human_approval: Literal[True] = True
+    window_days: Annotated[int, Added("the reference receives the executions as an argument"), Field(ge=1)] = 30
+    min_precision: Annotated[
+        float, Added("a skill is tested on past executions before it is proposed"), Field(ge=0.0, le=1.0)
+    ] = 0.5
+    keep_days: Annotated[int, Added("trajectories must not grow for ever"), Field(ge=1)] = 90
+
+    @model_validator(mode="after")
+    def _keeps_its_window(self) -> Self:
+        if self.keep_days < self.window_days:
+            raise ValueError(f"keep_days: is {self.keep_days}; must be at least window_days, {self.window_days}")
+        return self
+
+
+class PropagationConfig(Frozen):
+    """Pass an agent's lessons to similar agents.
+
+    Attributes:
+        type: to no agent, to agents of the same role, or to agents of the same department.
+        max_propagation_targets: the most agents that receive one lesson.
+    """
+
+    type: Literal["none", "role", "department"] = "none"
+    max_propagation_targets: int = Field(default=10, ge=1)
+
+
+#: The reference's example, which is no model of any server.
+NO_MODEL = "example-small-001"
+
+
+class ProceduralMemoryConfig(Frozen):
+    """Configure how lessons are drawn from executions.
+
+    Attributes:
+        enabled: whether lessons are drawn.
+        model: the model that proposes lessons; the default names none and takes ``memory.llm.model``.
+        temperature: the sampling temperature.
+        max_tokens: the most tokens of an answer.
+        min_confidence: a proposal with less confidence is dropped.
+        skill_md_directory: a folder in which each lesson is also written as a skill folder; None writes none.
+        capture: the executions from which lessons are drawn.
+        pruning: which lessons are forgotten.
+        propagation: which agents receive a lesson.
+        evolver: what is proposed to the whole organisation.
+    """
+
+    enabled: bool = True
+    model: NotBlankStr = NO_MODEL
+    temperature: float = Field(default=0.3, ge=0.0, le=2.0)
+    max_tokens: int = Field(default=1500, ge=1)
+    min_confidence: float = Field(default=0.5, ge=0.0, le=1.0)
+    skill_md_directory: DataPath | None = None
+    capture: Annotated[CaptureConfig, Added("the reference has this model, but no key for it")] = CaptureConfig()
+    pruning: Annotated[PruningConfig, Added("the reference has this model, but no key for it")] = PruningConfig()
+    propagation: Annotated[PropagationConfig, Added("the reference has this model, but no key for it")] = (
+        PropagationConfig()
+    )
+    evolver: Annotated[EvolverConfig, Added("the reference has this model, but no key for it")] = EvolverConfig()
+
+    @property
+    def asked_model(self) -> str | None:
+        """The model to ask; None for that of ``memory.llm``."""
+        return None if self.model == NO_MODEL else self.model
+
+
+class ApprovalsConfig(Frozen):
+    """Bound the time in which a proposal can be approved.
+
+    Attributes:
+        expire_days: days after which a proposal without a decision can no longer be approved.
+    """
+
+    expire_days: int = Field(default=14, ge=1, le=365)
+
+    @property
+    def lasts(self) -> timedelta:
+        """How long a proposal waits."""
+        return timedelta(days=self.expire_days)

@@ -1,0 +1,322 @@
+"""When memories are merged, which, how, and how much one night may remove."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from importlib.metadata import entry_points
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from memcore.models.base import Added, DataPath, Frozen, NotBlankStr
+from memcore.models.memory import ConsolidationInterval, MemoryCategory
+
+
+class RetentionRule(Frozen):
+    """Keep the memories of one category for a number of days.
+
+    Attributes:
+        category: the category.
+        retention_days: days until a memory of it expires.
+    """
+
+    category: MemoryCategory
+    retention_days: int = Field(ge=1)
+
+
+def _one_rule_each(rules: tuple[RetentionRule, ...]) -> tuple[RetentionRule, ...]:
+    twice = _repeated(rule.category for rule in rules)
+    if twice is not None:
+        raise ValueError(f"category {twice} has more than one rule")
+    return rules
+
+
+def _repeated(categories: Iterable[MemoryCategory]) -> MemoryCategory | None:
+    seen: set[MemoryCategory] = set()
+    for category in categories:
+        if category in seen:
+            return category
+        seen.add(category)
+    return None
+
+
+#: Rules of which no two name the same category.
+RetentionRules = Annotated[tuple[RetentionRule, ...], AfterValidator(_one_rule_each)]
+
+
+class RetentionConfig(Frozen):
+    """Set the company's retention; an agent may have its own.
+
+    Of these the first that exists decides: the agent's rule for the category, the company's rule for it, the agent's
+    default, the company's default; without any a memory is kept for ever.
+
+    Attributes:
+        rules: the company's rules, at most one for a category.
+        default_retention_days: the company's default for all other categories; None keeps memories for ever.
+    """
+
+    rules: RetentionRules = ()
+    default_retention_days: int | None = Field(default=None, ge=1)
+
+
+class DualModeConfig(Frozen):
+    """Keep the facts of dense texts word for word, and summarise sparse texts.
+
+    Attributes:
+        enabled: whether ``dual_mode`` may run; needs summarization_model.
+        dense_threshold: the score from which a text is dense; 0.0 makes all texts dense, 1.0 makes all sparse.
+        summarization_model: the model that writes the summaries; a cheap model suffices.
+        max_summary_tokens: the most tokens of a summary.
+        max_facts: the most facts that are kept of a dense text.
+        anchor_length: the characters that are kept at the start, the middle and the end of a dense text.
+    """
+
+    enabled: bool = False
+    dense_threshold: float = Field(default=0.5, ge=0.0, le=1.0)
+    summarization_model: NotBlankStr | None = None
+    max_summary_tokens: int = Field(default=200, ge=50, le=1000)
+    max_facts: int = Field(default=20, ge=1, le=100)
+    anchor_length: int = Field(default=150, ge=50, le=500)
+
+    @model_validator(mode="after")
+    def _model_when_enabled(self) -> Self:
+        if self.enabled and self.summarization_model is None:
+            raise ValueError("summarization_model must be set when enabled is true")
+        return self
+
+
+class ArchivalConfig(Frozen):
+    """Archive what leaves the store; what a summary replaces is always archived.
+
+    Attributes:
+        enabled: whether the memories that the limit removes are archived too.
+        age_threshold_days: the least age of a memory that the limit archives and that ``dual_mode`` consolidates.
+        keep_days: days for which the archive keeps a memory; None keeps it for ever.
+        dual_mode: how dense and sparse texts are treated.
+    """
+
+    enabled: bool = False
+    age_threshold_days: int = Field(default=90, ge=1)
+    keep_days: Annotated[int | None, Added("the archive outlives the journal and must not grow for ever")] = Field(
+        default=None, ge=1
+    )
+    dual_mode: DualModeConfig = DualModeConfig()
+
+
+class CondenseConfig(Frozen):
+    """Bound the summaries of the ``condense`` strategy.
+
+    Attributes:
+        keep_share: the bytes of a summary, as a share of the bytes of its memories.
+        target_tokens: the most tokens of the memories behind one summary, unless two memories have more.
+    """
+
+    keep_share: float = Field(default=0.5, gt=0.0, lt=1.0)
+    target_tokens: int = Field(default=800, ge=50)
+
+
+class LLMConsolidationConfig(Frozen):
+    """Bound what one summary by a language model sends and receives.
+
+    Attributes:
+        group_threshold: the fewest memories in a group; of two, one would be merged with nothing.
+        temperature: the sampling temperature.
+        max_summary_tokens: the most tokens of a summary.
+        include_distillation_context: whether the model sees recent trajectories.
+        max_trajectory_context_entries: the most trajectories that it sees.
+        max_trajectory_chars_per_entry: the most characters of each trajectory.
+        max_entry_input_chars: the most characters of each memory; not above max_total_user_content_chars.
+        max_total_user_content_chars: the most characters of all memories together.
+        fallback_truncate_length: the characters of each memory in a summary that is made without the model.
+    """
+
+    group_threshold: int = Field(default=3, ge=3)
+    temperature: float = Field(default=0.3, ge=0.0, le=2.0)
+    max_summary_tokens: int = Field(default=500, ge=50)
+    include_distillation_context: bool = True
+    max_trajectory_context_entries: int = Field(default=5, ge=1)
+    max_trajectory_chars_per_entry: int = Field(default=500, ge=50)
+    max_entry_input_chars: int = Field(default=2000, ge=100)
+    max_total_user_content_chars: int = Field(default=20_000, ge=1000)
+    fallback_truncate_length: int = Field(default=200, ge=50)
+
+    @model_validator(mode="after")
+    def _entry_within_total(self) -> Self:
+        if self.max_entry_input_chars > self.max_total_user_content_chars:
+            raise ValueError("max_entry_input_chars must not exceed max_total_user_content_chars")
+        return self
+
+
+class ExperienceCompressorConfig(Frozen):
+    """Compress raw experience (tier 1) into what agents see (tier 2).
+
+    Attributes:
+        enabled: whether raw experience is compressed; it is recorded in any case.
+        model: the model that compresses; None takes ``memory.llm.model``.
+        temperature: the sampling temperature.
+        max_tokens: the most tokens of an answer.
+        min_compression_ratio: the least share of the text that a compression must leave out; a smaller one is dropped.
+            0.0 keeps all.
+    """
+
+    enabled: bool = False
+    model: NotBlankStr | None = None
+    temperature: float = Field(default=0.3, ge=0.0, le=1.0)
+    max_tokens: int = Field(default=1000, ge=100, le=4000)
+    min_compression_ratio: float = Field(default=0.0, ge=0.0, lt=1.0)
+
+
+class WikiExportConfig(Frozen):
+    """Export experience as Markdown files.
+
+    Attributes:
+        enabled: whether files are written.
+        export_root: the folder of the files; a relative path begins at the data folder.
+        trigger: when files are written: after each consolidation, or by hand.
+        include_raw_tier: whether ``raw/`` is written.
+        include_compressed_tier: whether ``wiki/`` is written.
+        max_entries_per_view: the most files in a folder; None writes all.
+    """
+
+    enabled: bool = False
+    export_root: DataPath = "/data/wiki"
+    trigger: Literal["on_consolidation", "manual"] = "manual"
+    include_raw_tier: bool = True
+    include_compressed_tier: bool = True
+    max_entries_per_view: int | None = Field(default=None, ge=1, le=1000)
+
+
+#: Entry points of this group name strategies that other packages bring.
+STRATEGY_GROUP = "memtend.consolidation"
+
+
+class ConsolidationStrategyType(StrEnum):
+    """How a group of memories becomes a summary.
+
+    ``condense`` keeps the sentences that tell most, ``simple`` joins the memories' beginnings, ``dual_mode`` preserves
+    dense and summarises chatty texts, ``llm`` has a model write the summary; ``none`` leaves them alone while
+    retention and the limit of memories go on.
+    """
+
+    NONE = "none"
+    CONDENSE = "condense"
+    SIMPLE = "simple"
+    DUAL_MODE = "dual_mode"
+    LLM = "llm"
+
+
+class ConsolidationConfig(Frozen):
+    """Configure the maintenance runs of an agent.
+
+    Attributes:
+        enabled: the kill switch; false stops retention, consolidation and the limit of memories.
+        interval: how often maintenance is due; wins over ``options.consolidation_interval``.
+        max_memories_per_agent: the most memories of an agent; maintenance removes those above it. Wins over
+            ``options.max_memories_per_agent``.
+        retention: how long memories are kept.
+        archival: which removed memories are archived, and how dense and sparse texts are treated.
+        experience_compressor: how raw experience becomes compressed experience.
+        wiki_export: how experience is exported as files.
+        strategy: how a group of memories becomes a summary; also the name of a strategy that an installed package
+            registers. Left out, it is ``dual_mode`` where ``archival.dual_mode.enabled`` is true.
+        categories: the categories whose memories may be replaced by summaries; never ``working``, because a working
+            memory ends with its task.
+        min_age_days: the least age of a memory that is consolidated; 0 takes all.
+        group_threshold: the fewest memories of a category that are merged; ``llm`` has a threshold of its own.
+        group_max_entries: the most memories behind one summary.
+        group_max_tokens: the most tokens behind one summary.
+        max_removed_fraction: the share of an agent's memories above which a run waits for the approval of a person.
+        max_removed_floor: a run that removes at most this many memories never waits for approval.
+        journal_days: days in which a run can be undone.
+        restored_hold_days: days in which restored memories are not removed again.
+        condense: limits of the ``condense`` strategy.
+        llm: limits of the ``llm`` strategy; None takes their defaults.
+    """
+
+    enabled: bool = True
+    interval: ConsolidationInterval = ConsolidationInterval.DAILY
+    max_memories_per_agent: int = Field(default=10_000, ge=1)
+    retention: RetentionConfig = RetentionConfig()
+    archival: ArchivalConfig = ArchivalConfig()
+    experience_compressor: ExperienceCompressorConfig = ExperienceCompressorConfig()
+    wiki_export: WikiExportConfig = WikiExportConfig()
+    strategy: Annotated[
+        ConsolidationStrategyType | NotBlankStr, Added("the reference chooses the strategy in code, not in a file")
+    ] = Field(default=ConsolidationStrategyType.CONDENSE, union_mode="left_to_right")
+    categories: Annotated[
+        tuple[MemoryCategory, ...],
+        Added("a summary loses words; facts, skills and people must not lose words unless somebody asks for it"),
+    ] = Field(default=(MemoryCategory.EPISODIC,), min_length=1)
+    min_age_days: Annotated[int, Added("recent memories are still in use and must not change")] = Field(default=7, ge=0)
+    group_threshold: Annotated[int, Added("a small group is not worth a summary")] = Field(default=3, ge=2)
+    group_max_entries: Annotated[int, Added("a summary of too many entries says nothing about any of them")] = Field(
+        default=20, ge=2
+    )
+    group_max_tokens: Annotated[int, Added("a summary of a very long text loses most of it")] = Field(
+        default=2000, ge=100
+    )
+    max_removed_fraction: Annotated[
+        float, Added("the removal guard: a run that would remove a larger share waits for the approval of a person")
+    ] = Field(default=0.5, gt=0.0, le=1.0)
+    max_removed_floor: Annotated[int, Added("keeps the removal guard from stopping every run of a small agent")] = (
+        Field(default=20, ge=0)
+    )
+    journal_days: Annotated[int, Added("`memtend runs undo` needs the journal of the run")] = Field(default=7, ge=1)
+    restored_hold_days: Annotated[int, Added("the next run would otherwise remove again what was restored")] = Field(
+        default=1, ge=0
+    )
+    condense: Annotated[
+        CondenseConfig, Added("the defaults are the best measured values (docs/benchmarks/2026-11.md)")
+    ] = CondenseConfig()
+    llm: Annotated[LLMConsolidationConfig | None, Added("the reference passes these limits in code")] = None
+
+    @field_validator("strategy")
+    @classmethod
+    def _is_known(cls, strategy: str) -> str:
+        if not isinstance(strategy, ConsolidationStrategyType) and not entry_points(
+            group=STRATEGY_GROUP, name=strategy
+        ):
+            shipped = ", ".join(ConsolidationStrategyType)
+            raise ValueError(f"should be {shipped}, or the name of an entry point of the group {STRATEGY_GROUP}")
+        return strategy
+
+    @model_validator(mode="after")
+    def _dual_mode_unless_named(self) -> Self:
+        if "strategy" not in self.model_fields_set and self.archival.dual_mode.enabled:
+            # The model is still being built: nobody else has seen it. Not marked as given: the person did not name it.
+            vars(self)["strategy"] = ConsolidationStrategyType.DUAL_MODE
+        return self
+
+    @field_validator("categories")
+    @classmethod
+    def _can_be_summarised(cls, categories: tuple[MemoryCategory, ...]) -> tuple[MemoryCategory, ...]:
+        if MemoryCategory.WORKING in categories:
+            raise ValueError("must not name working, whose memories end with their task")
+        return tuple(dict.fromkeys(categories))
+
+    @property
+    def least_age_days(self) -> int:
+        """Return how old a memory must be under the chosen strategy; the dual mode waits until it can be archived."""
+        if self.strategy == ConsolidationStrategyType.DUAL_MODE:
+            return max(self.min_age_days, self.archival.age_threshold_days)
+        return self.min_age_days
+
+    @property
+    def selection_threshold(self) -> int:
+        """Return the least group size that counts under the chosen strategy."""
+        if self.strategy == ConsolidationStrategyType.LLM:
+            return (self.llm or LLMConsolidationConfig()).group_threshold
+        return self.group_threshold
+
+
+class PruningConfig(Frozen):
+    """Bound the number and the age of an agent's procedural memories.
+
+    Attributes:
+        type: ``ttl`` forgets by age, ``pareto`` by relevance and recency, ``hybrid`` by both in this order.
+        max_age_days: the age from which ``ttl`` forgets.
+        max_entries: the number of memories that ``pareto`` keeps.
+    """
+
+    type: Literal["ttl", "pareto", "hybrid"] = "ttl"
+    max_age_days: int = Field(default=90, ge=1)
+    max_entries: int = Field(default=100, ge=1)

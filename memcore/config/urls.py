@@ -1,0 +1,136 @@
+"""A broker's or a result store's URL, told to kombu and Celery in the way that they understand."""
+
+import re
+from typing import Annotated, Any, Self
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from pydantic import AfterValidator, Field, SecretStr
+
+from memcore.models.base import Frozen, NotBlankStr
+
+#: Brokers that keep no outcomes; with ``rpc://`` an outcome reaches nobody but the process that sent the job.
+KEEPS_NO_RESULTS = ("amqp", "amqps", "pyamqp", "rpc")
+
+#: RabbitMQ answers a message only once it is on disk: without it a broken connection would swallow jobs in silence.
+_CONFIRMED = {"confirm_publish": True}
+
+#: Parameters of a ``sentinel://`` URL that kombu and Celery want beside it.
+_MASTER, _SENTINEL_PASSWORD = "master_name", "sentinel_password"  # a parameter's name
+
+
+class Address(Frozen):
+    """Hold what to connect to; the repr does not show the URL, which may carry a password.
+
+    Attributes:
+        url: as kombu and Celery take it.
+        options: the transport options that go with it.
+    """
+
+    url: str = Field(repr=False)
+    options: dict[str, Any] = Field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, url: str) -> Self:
+        """Return the address of a URL as a person writes it.
+
+        ``sentinel://:PASSWORD@HOST:26379;sentinel://HOST2:26379/0?master_name=NAME`` names any number of sentinels;
+        password, database and parameters stand at one of them, and ``sentinel_password`` is the sentinels' own.
+        ``rediss://`` checks the server's certificate unless ``ssl_cert_reqs`` says otherwise.
+        """
+        scheme = scheme_of(url)
+        if scheme == "sentinel":
+            return cls._of_sentinels(url.split(";"))
+        if scheme == "rediss" and "ssl_cert_reqs=" not in url:
+            # Celery refuses the URL otherwise, kombu would take it as required.
+            return cls(url=f"{url}{'&' if '?' in url else '?'}ssl_cert_reqs=required")
+        if scheme in {"amqp", "amqps", "pyamqp"}:
+            return cls(url=url, options=_CONFIRMED)
+        if scheme in {"db+postgresql", "db+postgres"}:
+            # Celery's default driver is one that memtend does not ship.
+            return cls(url=f"db+postgresql+psycopg://{url.partition('://')[2]}")
+        return cls(url=url)
+
+    @classmethod
+    def _of_sentinels(cls, urls: list[str]) -> Self:
+        parts = [urlsplit(one) for one in urls]
+        parameters = dict(pair for part in parts for pair in parse_qsl(part.query))
+        options: dict[str, Any] = {_MASTER: parameters.pop(_MASTER, None)}
+        if _SENTINEL_PASSWORD in parameters:
+            options["sentinel_kwargs"] = {"password": parameters.pop(_SENTINEL_PASSWORD)}
+        # After a failure kombu goes on with the next sentinel's URL alone: each must say everything.
+        user = next((part.netloc.rpartition("@")[0] for part in parts if "@" in part.netloc), "")
+        path = next((part.path for part in parts if part.path.strip("/")), "/0")
+        query = f"?{urlencode(parameters)}" if parameters else ""
+        whole = [
+            f"sentinel://{user}{'@' if user else ''}{part.netloc.rpartition('@')[2]}{path}{query}" for part in parts
+        ]
+        return cls(url=";".join(whole), options=options)
+
+    @property
+    def is_redis(self) -> bool:
+        """Whether a Redis or Valkey server keeps the queues."""
+        return scheme_of(self.url) in {"redis", "rediss", "redis+socket", "rediss+socket", "sentinel"}
+
+    @property
+    def is_database(self) -> bool:
+        """Whether a database keeps the outcomes."""
+        return self.url.startswith("db+")
+
+
+def scheme_of(url: str) -> str:
+    """Return the URL's scheme in lower case."""
+    return url.partition("://")[0].lower()
+
+
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+# Up to the last @, wherever it stands: a password may hold @ and /, and hiding too much is the safe mistake.
+_CREDENTIALS = re.compile(r"(?<=://).*@")
+_SECRET_PARAMETER = re.compile(r"([?&][^=&]*(?:password|secret|token|key)[^=&]*=)[^&#]*", re.IGNORECASE)
+
+
+def _has_scheme(value: str) -> str:
+    if not _SCHEME.match(value):
+        raise ValueError("should be a URL such as redis://127.0.0.1:6379/0")
+    return value
+
+
+def _is_http(value: str) -> str:
+    if not value.lower().startswith(("http://", "https://")):
+        raise ValueError("should be an http or https URL")
+    return value.rstrip("/")
+
+
+def _is_secret_http(value: SecretStr) -> SecretStr:
+    if not value.get_secret_value().lower().startswith(("http://", "https://")):
+        raise ValueError("should be an http or https URL")
+    return value
+
+
+#: A URL with a scheme; kombu and SQLAlchemy judge the rest when they connect.
+Endpoint = Annotated[NotBlankStr, AfterValidator(_has_scheme)]
+
+#: An http or https URL without a slash at its end.
+HttpEndpoint = Annotated[NotBlankStr, AfterValidator(_is_http)]
+
+#: An http or https URL, kept as it is, that is a secret as a whole: of a webhook, often the path alone is the key.
+SecretHttpEndpoint = Annotated[SecretStr, AfterValidator(_is_secret_http)]
+
+
+def masked(url: str) -> str:
+    """Return the URL with user, password and secret parameters replaced by stars."""
+    return _SECRET_PARAMETER.sub(r"\1***", _CREDENTIALS.sub("***@", url))
+
+
+class LedgerUrls(Frozen):
+    """SQLAlchemy URLs of the ledger and of its journal; the same PostgreSQL URL twice keeps both in one database.
+
+    The repr shows neither, because a URL may carry a password.
+
+    Attributes:
+        ledger: agents, runs and switches; ``sqlite:///data/ledger.db`` or ``postgresql://...``.
+        journal: bookings with their memories in full; a file of its own on SQLite, so that large
+            bookings never hold up a tick.
+    """
+
+    ledger: NotBlankStr = Field(repr=False)
+    journal: NotBlankStr = Field(repr=False)

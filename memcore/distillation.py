@@ -1,0 +1,230 @@
+"""The capture of a trace: three writes in a fixed order, each of them once, however often the message comes."""
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Self
+
+from memcore.clock import BoundedTime, Clock, utc_now
+from memcore.config.learning import ProceduralMemoryConfig
+from memcore.ingest import Written
+from memcore.jobs.outcomes import Dead, Done, Outcome, Skipped
+from memcore.jobs.payloads import DistillPayload, StoreItem
+from memcore.ledger.learning.trajectories import Trajectory
+from memcore.ledger.ledger import Ledger
+from memcore.models.base import Frozen, NotBlankStr
+from memcore.models.execution import ExecutionTrace
+from memcore.models.experience import DetailedExperience
+from memcore.models.memory import (
+    DETAILED_TAG,
+    DISTILLATION,
+    Key,
+    MemoryCategory,
+    MemoryLevel,
+    MemoryMetadata,
+    MemoryStoreRequest,
+    experience_refusal,
+    refusal,
+)
+from memcore.procedural.capture import is_failure, takes
+
+#: Of a trace without turns.
+NO_TURNS = "no turns"
+
+#: Characters of an error message that a memory keeps; the trajectory keeps all of it.
+MAX_ERROR_CHARS = 1_000
+
+#: Names of tools that a memory lists, and calls of memory tools: with them its lines stay far below the 64 KiB that a
+#: memory may have, whatever the names are.
+MAX_LISTED_TOOLS = 32
+MAX_LISTED_CALLS = 512
+
+
+class MemoryToolName(StrEnum):
+    """A tool by which an agent asks its memory."""
+
+    SEARCH_MEMORY = "search_memory"
+    RECALL_MEMORY = "recall_memory"
+
+
+class DistillationRequest(Frozen):
+    """A finished task in short (memory-and-persistence, Distillation Capture).
+
+    Attributes:
+        trajectory_summary: turns, tokens, tools and calls.
+        outcome: how it ended, with the error of a failure.
+        memory_tool_invocations: one for each call, in order.
+        created_at: when the task ended.
+    """
+
+    agent_id: Key
+    task_id: Key
+    trajectory_summary: NotBlankStr
+    outcome: NotBlankStr
+    memory_tool_invocations: tuple[MemoryToolName, ...] = ()
+    created_at: BoundedTime
+
+    @classmethod
+    def of(cls, trace: ExecutionTrace, *, agent_id: str) -> Self:
+        """Return what is told of a trace."""
+        known = frozenset(MemoryToolName)
+        return cls(
+            agent_id=agent_id,
+            task_id=trace.task_id,
+            trajectory_summary=_summary(trace),
+            outcome=outcome_of(trace),
+            memory_tool_invocations=tuple(MemoryToolName(tool) for tool in trace.tools if tool in known),
+            created_at=trace.ended_at,
+        )
+
+    @property
+    def content(self) -> str:
+        """The text of the memory: four lines, whatever stands in the trace."""
+        return (
+            f"Task ID: {_one_line(self.task_id)}\n"
+            f"Outcome: {self.outcome}\n"
+            f"Trajectory: {self.trajectory_summary}\n"
+            f"Memory tool invocations: {_listed(self.memory_tool_invocations, MAX_LISTED_CALLS) or 'none'}"
+        )
+
+    def store_request(self) -> MemoryStoreRequest:
+        """Return the memory to store."""
+        return MemoryStoreRequest(
+            category=MemoryCategory.EPISODIC,
+            content=self.content,
+            metadata=MemoryMetadata(source=DISTILLATION, tags=(DISTILLATION,)),
+        )
+
+
+def outcome_of(trace: ExecutionTrace) -> str:
+    """Return how a task ended, in one line: a success, ``failed: <error>`` or ``terminated: <reason>``."""
+    if trace.termination_reason.is_success:
+        return "completed successfully"
+    if trace.error_message is None:
+        return f"terminated: {trace.termination_reason}"
+    error = _one_line(trace.error_message)
+    return f"failed: {error[:MAX_ERROR_CHARS]}"
+
+
+def _summary(trace: ExecutionTrace) -> str:
+    if not trace.turns:
+        return NO_TURNS
+    tools = sorted(set(trace.tools))
+    return (
+        f"{len(trace.turns)} turns, {trace.tokens} tokens, "
+        f"tools: {_listed([_one_line(tool) for tool in tools], MAX_LISTED_TOOLS) or 'none'}; "
+        f"{len(trace.tools)} tool calls"
+    )
+
+
+def _listed(names: Sequence[str], limit: int) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
+
+
+def _one_line(text: str) -> str:
+    # No text of a trace may begin a line of its own and so say what it is not; and PostgreSQL's history takes no NUL.
+    return " ".join(text.replace("\0", " ").split())
+
+
+def experience_of(trace: ExecutionTrace, *, trace_id: str, agent_id: str) -> DetailedExperience:
+    """Return the experience; what the engine left out is told by the task itself and by how it ended."""
+    asked = trace.prompt or "\n\n".join(filter(None, (trace.task_title, trace.task_description)))
+    return DetailedExperience(
+        id=trace_id,
+        agent_id=agent_id,
+        prompt=asked,
+        output=trace.output or outcome_of(trace),
+        verification_feedback=trace.feedback,
+        reasoning_trace=trace.steps,
+        metadata=MemoryMetadata(source=DISTILLATION, tags=(DETAILED_TAG,)),
+        created_at=trace.ended_at,
+        source_task_id=trace.task_id,
+    )
+
+
+class Capture:
+    """Write what a trace leaves behind: the raw experience, then the memory, then the trajectory.
+
+    The trajectory comes last and says that all is there: a message that comes again finds it and writes nothing. After
+    a crash before it, the next attempt finds what there is by its id and writes the rest.
+
+    A task that teaches has the row of its lesson in the trajectory's own transaction, so that none is forgotten; the
+    lesson itself is drawn by another job.
+
+    What is learned from a task outlives its session and its project. So agents of the levels session and project get
+    the memory alone, which ends with them like any other; agents of level none get nothing.
+
+    Args:
+        ledger: where experiences and trajectories are kept.
+        store: writes a memory as a store job does, and says what became of it.
+        level: the level of agents that have none of their own.
+        procedural: which tasks teach; None when nobody could draw a lesson.
+        clock: the time.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        store: Callable[[StoreItem], Written],
+        *,
+        level: MemoryLevel,
+        procedural: ProceduralMemoryConfig | None = None,
+        clock: Clock = utc_now,
+    ) -> None:
+        self._ledger = ledger
+        self._store = store
+        self._level = level
+        self._procedural = procedural
+        self._clock = clock
+
+    def take(self, job: DistillPayload) -> Outcome:
+        """Write what is not there yet.
+
+        Returns:
+            Done: all is there; the facts count what was written now, "lessons" being rows of lessons to be drawn.
+            Skipped: the agent's level keeps nothing.
+            Dead: the session or project is missing that the agent's level asks for.
+
+        Raises:
+            MemoryError: a write failed; taking the same payload again goes on where it stopped.
+        """
+        level = self._ledger.agents.levels(job.company, [job.agent_id]).get(job.agent_id, self._level)
+        if level is MemoryLevel.NONE:
+            return Skipped(reason="level none: nothing is kept for this agent")
+        if self._ledger.trajectories.get(job.company, job.trace_id) is not None:
+            return Done(facts={"known": 1})
+        outlives = experience_refusal(level) is None
+        counts = {"experiences": int(outlives and self._keep_experience(job))}
+        written = self._store(_memory(job))
+        for field in written.refused.values():
+            return Dead(reason=f"{field}: {refusal(field)}")
+        counts["memories"] = len(written.stored)
+        made = Trajectory.of(job.trace, trace_id=job.trace_id, agent_id=job.agent_id)
+        lesson_at = self._clock() if self._teaches(made) else None
+        counts["trajectories"] = int(
+            outlives and self._ledger.trajectories.append(job.company, made, lesson_at=lesson_at)
+        )
+        if lesson_at is not None:
+            counts["lessons"] = counts["trajectories"]
+        return Done(facts=counts)
+
+    def _keep_experience(self, job: DistillPayload) -> bool:
+        made = experience_of(job.trace, trace_id=job.trace_id, agent_id=job.agent_id)
+        return self._ledger.experiences.append(job.company, made)
+
+    def _teaches(self, trajectory: Trajectory) -> bool:
+        config = self._procedural
+        return config is not None and config.enabled and takes(config.capture, is_failure=is_failure(trajectory))
+
+
+def _memory(job: DistillPayload) -> StoreItem:
+    return StoreItem(
+        id=job.trace_id,
+        agent_id=job.agent_id,
+        request=DistillationRequest.of(job.trace, agent_id=job.agent_id).store_request(),
+        created_at=job.trace.ended_at,
+        sent_at=job.sent_at,
+        session_id=job.session_id,
+        project_id=job.project_id,
+        task_id=job.trace.task_id,
+    )

@@ -1,0 +1,373 @@
+"""A run carried on by one stage: claimed, its dead predecessor reaped, its stage performed, its end written.
+
+Any worker may die anywhere. What a stage left counts once the ledger has the hashes of its files; each attempt writes
+into a folder that no other one looks into. A worker that lost its lease changes nothing that another one reads.
+"""
+
+import logging
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from memcore import errors, ids
+from memcore.clock import Clock
+from memcore.errors import (
+    FineTuneCancelledError,
+    FineTuneStageError,
+    LeaseLostError,
+    MemoryConnectionError,
+    MemoryStoreError,
+)
+from memcore.finetune.checkpoint import read_manifest
+from memcore.finetune.evaluate import REPORT_FILE, EvalReport
+from memcore.finetune.execution.protocol import StageEnd, StageExecutor, StageJob, StageOutcome
+from memcore.finetune.markers import FineTuneEvent, Progress, Said
+from memcore.finetune.run_folder import RunFolder
+from memcore.finetune.stage_config import LEAVES, PASSAGES_FILE, checkpoint_of, config_of
+from memcore.jobs.outcomes import Done, Outcome, Parked, Skipped, Tell, untold
+from memcore.ledger.embedders.collections import Checkpoint, Verdict
+from memcore.ledger.embedders.finetune_runs import FineTuneRun, FineTuneRuns
+from memcore.ledger.ledger import Ledger
+from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage
+
+#: How long a dead worker keeps a run from going on.
+LEASE = timedelta(seconds=45)
+
+#: Least time between two signs of life, and so between two words on the progress.
+BEAT = timedelta(seconds=1)
+
+
+class Pulse:
+    """Keep a run in hand.
+
+    Args:
+        runs: the ledger's.
+        company: whose.
+        run: the run, as it was claimed.
+        token: of the claim.
+        clock: the time.
+        tell: takes the stage and its progress with each sign of life.
+
+    Attributes:
+        run_id: of the run.
+    """
+
+    def __init__(
+        self,
+        runs: FineTuneRuns,
+        *,
+        company: str,
+        run: FineTuneRun,
+        token: str,
+        clock: Clock,
+        tell: Tell = untold,
+    ) -> None:
+        self._runs = runs
+        self._company = company
+        self.run_id = run.run_id
+        self._token = token
+        self._clock = clock
+        self._tell = tell
+        self._beaten_at = self._safe_at = clock()
+        self._progress: float | None = None
+        self._is_cancelled = run.cancel_requested_at is not None
+
+    def hear(self, said: Said) -> None:
+        """Take what a runner says: its progress is told with the next sign of life."""
+        if isinstance(said, Progress):
+            self._progress = said.fraction
+
+    def cancelled(self) -> bool:
+        """Give a sign of life if it is time for one, and say whether a person wants the run to end.
+
+        Raises LeaseLostError: another worker has the run, or the ledger has been away for as long as the lease lasts.
+        """
+        now = self._clock()
+        if now - self._beaten_at >= BEAT:
+            self._beaten_at = now
+            try:
+                run = self._runs.beat(self._company, self.run_id, self._token, lease=LEASE, progress=self._progress)
+            except (MemoryConnectionError, MemoryStoreError):
+                if now - self._safe_at >= LEASE:
+                    raise LeaseLostError("the ledger was away for as long as the lease lasts") from None
+                return self._is_cancelled
+            self._safe_at, self._is_cancelled = now, run.cancel_requested_at is not None
+            self._tell(run.stage, run.progress)
+        return self._is_cancelled
+
+    def check(self) -> None:
+        """Give a sign of life. Raises LeaseLostError, and FineTuneCancelledError when a person wants the run to end."""
+        if self.cancelled():
+            raise FineTuneCancelledError("a person cancelled the run")
+
+
+#: Least lead over the base, in NDCG@10 by meaning alone.
+MIN_LEAD = 0.01
+
+
+def judged(report: EvalReport) -> tuple[Verdict, str]:
+    """Return the gate's word and its reason, in one sentence."""
+    dense, fused = report.dense_lead.mean, report.fused_lead.mean
+    by_meaning = f"by meaning it leads its base by {dense:+.4f} NDCG@10"
+    if dense < MIN_LEAD:
+        return Verdict.REJECTED, f"{by_meaning}, and it takes {MIN_LEAD:+.2f}"
+    if fused < 0.0:
+        return Verdict.REJECTED, f"{by_meaning}, but fused with words by {fused:+.4f}"
+    return Verdict.PROMOTED, f"{by_meaning}, and fused with words by {fused:+.4f}"
+
+
+def checkpoint_row(run: FineTuneRun, folder: RunFolder, *, company: str, at: datetime) -> Checkpoint:
+    """Return the row of what a run has left.
+
+    Raises:
+        FineTuneStageError: a stage left no such file, or one of another form.
+        MemoryInputError: the folder holds no checkpoint, or its files are not those that were written.
+        OSError: a file cannot be read.
+    """
+    model = checkpoint_of(run, folder)
+    manifest = read_manifest(model)
+    measured = folder.place(run, FineTuneStage.EVALUATING, REPORT_FILE)
+    try:
+        report = EvalReport.model_validate_json(measured.read_bytes())
+    except ValidationError:
+        raise FineTuneStageError(f"{REPORT_FILE} has another form") from None
+    verdict, reason = judged(report)
+    return Checkpoint(
+        checkpoint_id=ids.checkpoint_id(company=company, run_id=run.run_id),
+        run_id=run.run_id,
+        model_path=str(model),
+        kind=manifest.kind,
+        base_model=manifest.base_model,
+        dims=manifest.dims,
+        sha256=manifest.sha256,
+        size_bytes=sum(each.stat().st_size for each in model.rglob("*") if each.is_file()),
+        doc_count=report.passages,
+        report=report.model_dump(mode="json"),
+        verdict=verdict,
+        reason=reason,
+        created_at=at,
+    )
+
+
+def drop_deleted(runs: Path, ledger: Ledger, *, company: str) -> None:
+    """Remove the checkpoint of each run of this machine that is complete and has none in the ledger.
+
+    A run's end and its checkpoint's row are written together, so only a deletion parts them.
+    """
+    for folder in runs.glob("*"):
+        run = ledger.finetune_runs.get(company, folder.name)
+        if run is None or run.stage is not FineTuneStage.COMPLETE:
+            continue
+        if ledger.checkpoints.get(company, ids.checkpoint_id(company=company, run_id=run.run_id)) is None:
+            RunFolder(runs, run.run_id).drop(FineTuneStage.TRAINING, before=run.attempt + 1)
+
+
+#: How often a stage is tried whose workers die over it, before the run fails.
+MAX_TRIES = 4
+
+#: What holds agents' texts, and nobody needs once a run is complete.
+_TEXTS = (FineTuneStage.GENERATING_DATA, FineTuneStage.MINING_NEGATIVES)
+
+_log = logging.getLogger(__name__)
+
+#: Writes what the first stage reads to a file: the plan, the file, what keeps the run in hand meanwhile.
+Gather = Callable[[FineTunePlan, Path, Pulse], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What came of a job.
+
+    Attributes:
+        goes_on: whether there is a next stage to ring for.
+    """
+
+    outcome: Outcome
+    goes_on: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where stages run.
+
+    Attributes:
+        runs: the folder of this machine's runs.
+        host: this machine (memcore.finetune.service); what another one runs cannot be ended from here.
+        timeout_seconds: of each stage.
+    """
+
+    runs: Path
+    host: str
+    timeout_seconds: float
+
+
+class FineTuneService:
+    """Carry a company's fine-tune run on.
+
+    Args:
+        ledger: the run.
+        executor: carries out stages.
+        gather: writes what the fleet remembers, and what a model asked, to a file.
+        reap: ends what a name stands for, if it still runs on this machine.
+        company: whose.
+        place: where stages run.
+        clock: the time.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        executor: StageExecutor,
+        *,
+        gather: Gather,
+        reap: Callable[[str], object],
+        company: str,
+        place: Place,
+        clock: Clock,
+    ) -> None:
+        self._ledger = ledger
+        self._runs = ledger.finetune_runs
+        self._executor = executor
+        self._gather = gather
+        self._reap = reap
+        self._company = company
+        self._place = place
+        self._clock = clock
+
+    def run(self, run_id: str, *, tell: Tell = untold) -> Step:
+        """Carry out the run's next stage; that it has ended, or another worker has it, makes this do nothing.
+
+        Args:
+            run_id: the run.
+            tell: takes the stage and its progress, once a second at most.
+
+        Raises MemoryError that may pass; the run waits for the next job then.
+        """
+        if self._ledger.switches.paused(self._company):
+            return Step(outcome=Parked(reason="maintenance is paused"))
+        run = self._runs.claim(self._company, run_id, lease=LEASE)
+        if run is None or run.token is None:
+            self._tidy(run_id)
+            return Step(outcome=Skipped(reason="the run has ended, or another worker has it"))
+        try:
+            return self._held(run, run.token, tell)
+        except LeaseLostError as error:
+            return Step(outcome=Skipped(reason=str(error)))
+
+    def _held(self, run: FineTuneRun, token: str, tell: Tell) -> Step:
+        pulse = Pulse(self._runs, company=self._company, run=run, token=token, clock=self._clock, tell=tell)
+        try:
+            return self._carried_on(run, token, pulse)
+        except LeaseLostError:
+            raise
+        except FineTuneCancelledError as error:
+            return self._ended(run, token, FineTuneStage.CANCELLED, str(error))
+        except errors.MemoryError as error:
+            if not error.is_retryable:
+                return self._ended(run, token, FineTuneStage.FAILED, f"{run.stage} failed: {error}")
+            self._runs.give_back(self._company, run.run_id, token)
+            raise
+        except OSError as error:
+            reason = f"{run.stage} failed: {error.strerror or type(error).__name__}"
+            return self._ended(run, token, FineTuneStage.FAILED, reason)
+
+    def _carried_on(self, run: FineTuneRun, token: str, pulse: Pulse) -> Step:
+        if run.holder is not None:
+            # Before anything is begun: of one stage nothing runs twice.
+            if run.host == self._place.host:
+                self._reap(run.holder)
+            self._runs.hold(self._company, run.run_id, token, holder=None, host=None)
+        pulse.check()
+        if run.tries > MAX_TRIES:
+            return self._ended(
+                run, token, FineTuneStage.FAILED, f"{run.stage} failed: {MAX_TRIES} workers died over it"
+            )
+        folder = RunFolder(self._place.runs, run.run_id)
+        run = self._from_what_is_there(run, token, folder)
+        _log.info(FineTuneEvent.STAGE_ENTERED, extra={"run_id": run.run_id, "stage": str(run.stage)})
+        output = folder.open(run.stage, run.attempt)
+        if run.stage is STAGES[0]:
+            folder.drop_others(_TEXTS)
+            drop_deleted(self._place.runs, self._ledger, company=self._company)
+        outcome = self._performed(run, token, folder, output, pulse)
+        if outcome.end is StageEnd.CANCELLED:
+            return self._ended(run, token, FineTuneStage.CANCELLED, outcome.reason or "a person cancelled the run")
+        if outcome.end is not StageEnd.COMPLETE:
+            return self._ended(run, token, FineTuneStage.FAILED, outcome.reason or f"{run.stage} failed")
+        if run.stage is STAGES[-1]:
+            return self._complete(run, token, folder)
+        files = folder.files(output)
+        left = {Path(place).name for place in files}
+        missing = [name for name in LEAVES[run.stage] if name not in left]
+        if missing:
+            return self._ended(run, token, FineTuneStage.FAILED, f"{run.stage} left no {missing[0]}")
+        self._runs.finish_stage(self._company, run.run_id, token, stage=run.stage, files=files)
+        return Step(outcome=Done(facts={"files": len(files)}), goes_on=True)
+
+    def _from_what_is_there(self, run: FineTuneRun, token: str, folder: RunFolder) -> FineTuneRun:
+        """Go back to the first stage whose files are gone, or are not what they were."""
+        whole = []
+        for stage in run.stages_completed:
+            if not folder.has(run.finished[stage]):
+                break
+            whole.append(stage)
+        if len(whole) == len(run.finished):
+            return run
+        kept = {stage: run.finished[stage] for stage in whole}
+        return self._runs.rewind(self._company, run.run_id, token, finished=kept)
+
+    def _performed(self, run: FineTuneRun, token: str, folder: RunFolder, output: Path, pulse: Pulse) -> StageOutcome:
+        plan = FineTunePlan.model_validate(run.plan)
+        if run.stage is FineTuneStage.GENERATING_DATA and plan.is_gathered:
+            self._gather(plan, output / PASSAGES_FILE, pulse)
+        job = StageJob(
+            run_id=run.run_id,
+            config=config_of(run, plan, folder, output),
+            timeout_seconds=self._place.timeout_seconds,
+        )
+
+        def born(name: str) -> None:
+            self._runs.hold(self._company, run.run_id, token, holder=name, host=self._place.host)
+
+        return self._executor.run(job, told=pulse.hear, cancelled=pulse.cancelled, born=born)
+
+    def _complete(self, run: FineTuneRun, token: str, folder: RunFolder) -> Step:
+        checkpoint = checkpoint_row(run, folder, company=self._company, at=self._clock())
+        self._runs.complete(self._company, run.run_id, token, checkpoint=checkpoint)
+        self._tidy(run.run_id)
+        about = {"run_id": run.run_id, "checkpoint_id": checkpoint.checkpoint_id}
+        is_promoted = checkpoint.verdict is Verdict.PROMOTED
+        _log.info(FineTuneEvent.CHECKPOINT_SAVED if is_promoted else FineTuneEvent.CHECKPOINT_REJECTED, extra=about)
+        _log.info(FineTuneEvent.COMPLETED, extra=about)
+        return Step(outcome=Done(facts={"promoted": int(is_promoted)}))
+
+    def _tidy(self, run_id: str) -> None:
+        """Remove agents' texts of a complete run; its message comes again to a worker that died before."""
+        run = self._runs.get(self._company, run_id)
+        if run is not None and run.stage is FineTuneStage.COMPLETE:
+            for stage in _TEXTS:
+                RunFolder(self._place.runs, run_id).drop(stage, before=run.attempt + 1)
+            self._ledger.answers.forget(self._company, run_id)
+
+    def _ended(self, run: FineTuneRun, token: str, stage: FineTuneStage, reason: str) -> Step:
+        self._runs.end(self._company, run.run_id, token, stage=stage, error=reason)
+        is_failed = stage is FineTuneStage.FAILED
+        event = FineTuneEvent.FAILED if is_failed else FineTuneEvent.CANCELLED
+        _log.log(logging.WARNING if is_failed else logging.INFO, event, extra={"run_id": run.run_id})
+        return Step(outcome=Done(facts={str(stage): 1}))
+
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def this_host() -> str:
+    """Return this machine's name, with what tells its starts apart; a container has a name of its own."""
+    try:
+        boot = _BOOT.read_text("ascii").strip()
+    except OSError:
+        boot = ""
+    return f"{socket.gethostname()}:{boot}"

@@ -1,0 +1,131 @@
+"""Questions that ask for a passage, made of its own words: without a model, without labels."""
+
+import math
+import random
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from memcore.finetune.documents import Passage
+
+_WORD = re.compile(r"[^\W\d_][\w'-]*")
+
+#: Shortest keyword, in characters.
+_LETTERS = 3
+
+
+class Keywords:
+    """Count in how many passages each word stands, so that rare ones can be told.
+
+    Args:
+        texts: every passage once.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._passages_with = Counter[str]()
+        self._passages = 0
+        for text in texts:
+            self._passages += 1
+            self._passages_with.update({word.lower() for word in words_of(text)})
+
+    def of(self, text: str, *, most: int) -> tuple[str, ...]:
+        """Return the rarest words of a text, as they are written there, the most telling first.
+
+        A word weighs as often as it stands in the text, times its rarity; equals stand in the order of the text.
+        """
+        written: dict[str, str] = {}
+        counts = Counter[str]()
+        for word in words_of(text):
+            written.setdefault(word.lower(), word)
+            counts[word.lower()] += 1
+        order = {word: place for place, word in enumerate(written)}
+        best = sorted(written, key=lambda word: (-counts[word] * self._rarity(word), order[word]))
+        return tuple(written[word] for word in best[:most])
+
+    def _rarity(self, word: str) -> float:
+        return math.log((self._passages + 1) / (self._passages_with[word] + 0.5))
+
+
+def words_of(text: str) -> Sequence[str]:
+    """Return the words of a text that may be keywords, in order."""
+    return [word for word in _WORD.findall(text) if len(word) >= _LETTERS]
+
+
+def names_of(text: str) -> tuple[str, ...]:
+    """Return what looks like names: words that begin with a capital where no sentence begins, and speakers."""
+    names: dict[str, None] = {}
+    for line in text.splitlines():
+        speaker = re.match(r"(?:\[[^\]]*\]\s*)?([A-Z][\w'-]+):", line)
+        if speaker is not None:
+            names[speaker[1]] = None
+        for found in re.finditer(r"(?<=[a-z,;] )([A-Z][a-z][\w'-]*)", line):
+            names[found[1]] = None
+    return tuple(names)
+
+
+#: Longest question, in characters.
+MAX_QUESTION_CHARS = 200
+
+#: Words of which questions are made.
+_KEYWORDS = 8
+
+_SENTENCE = re.compile(r"(?<=[.!?。])\s+")
+
+_WITH_NAME = (
+    "What did {name} say about {one}?",
+    "When did {name} talk about {one} and {two}?",
+    "What does {name} think of {one}?",
+    "Why did {name} mention {one}?",
+    "What happened to {name} with the {one} and the {two}?",
+)
+
+_WITHOUT_NAME = (
+    "What is known about {one} and {two}?",
+    "How is {one} done when there is {two}?",
+    "Why does {one} matter for {two}?",
+    "{one} {two} {three}",
+    "What should one do about {one}?",
+    "Where does {one} come up with {two} and {three}?",
+)
+
+
+def extractive_question(text: str) -> str:
+    """Return the question of the reference: to find information about the passage's first sentence."""
+    first = _SENTENCE.split(" ".join(text.split()), maxsplit=1)[0]
+    return f"find information about {first}"[:MAX_QUESTION_CHARS]
+
+
+class TemplateQuestions:
+    """Make questions of a passage's rare words and names; the same passage and seed give the same ones.
+
+    Args:
+        keywords: what is rare among all passages.
+        seed: which templates and words are taken.
+    """
+
+    def __init__(self, keywords: Keywords, *, seed: int) -> None:
+        self._keywords = keywords
+        self._seed = seed
+
+    def of(self, passage: Passage, *, count: int) -> tuple[str, ...]:
+        """Return at most ``count`` different questions; those that are known come first."""
+        questions = dict.fromkeys(question[:MAX_QUESTION_CHARS] for question in passage.questions)
+        # By the text, not by its place: a passage more does not change the questions of the others.
+        chance = random.Random(f"{self._seed}|{passage.text}")  # noqa: S311  # chance for training, no secret
+        words = self._keywords.of(passage.text, most=_KEYWORDS)
+        names = names_of(passage.text)
+        tries = count * 4 if words else 0
+        while len(questions) < count and tries:
+            questions[_filled(chance, words, names)] = None
+            tries -= 1
+        return tuple(questions)[:count] or (extractive_question(passage.text),)
+
+
+def _filled(chance: random.Random, words: Sequence[str], names: Sequence[str]) -> str:
+    if len(words) < 3:  # noqa: PLR2004  # as many as a template takes
+        return " ".join(words)
+    one, two, three = chance.sample(words, 3)
+    uses_name = bool(names) and chance.random() < 0.5  # noqa: PLR2004  # every second one
+    template = chance.choice(_WITH_NAME if uses_name else _WITHOUT_NAME)
+    name = chance.choice(names) if uses_name else ""
+    return template.format(name=name, one=one, two=two, three=three)[:MAX_QUESTION_CHARS]

@@ -1,0 +1,182 @@
+"""What a store job does to the store: write what is new, leave what is there, and never raise the dead.
+
+One memory's way: its envelope comes from the queue; its agent's level says whether it is kept, and which id it needs;
+ids that a run has removed since it was sent are a late redelivery and are skipped; the rest are written insert-only;
+then its agent is known to the scheduler.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from memcore.backends.protocol import BatchBackend
+from memcore.jobs.payloads import StoreItem
+from memcore.ledger.ledger import Ledger
+from memcore.models.memory import ConsolidationInterval, MemoryEntry, MemoryLevel, missing_id
+from memcore.records import Lineage, MemoryRecord
+from memcore.retrieval.filters import StoreGuard
+
+
+class Graves(Protocol):
+    """Knows which ids were removed: memcore.ledger.journal.Journal."""
+
+    def buried(self, sent: Mapping[str, datetime]) -> frozenset[str]:
+        """Return those of the ids that were removed at or after they were sent."""
+        ...
+
+
+async def insert(
+    backend: BatchBackend, graves: Graves, records: Sequence[MemoryRecord], *, sent: Mapping[str, datetime]
+) -> frozenset[str]:
+    """Write the records that are not there yet and return the ids of those that were removed and stay so.
+
+    Args:
+        backend: where memories live.
+        graves: which were removed.
+        records: what is written; the same memory comes with the same ``created_at`` each time.
+        sent: when each was sent; a removal before then does not count.
+
+    Raises:
+        MemoryStoreError, MemoryConnectionError, MemoryEmbeddingError: nothing is known to be written; writing the
+            same records again is harmless.
+    """
+    buried = graves.buried({each.entry.id: sent[each.entry.id] for each in records})
+    fresh = [each for each in records if each.entry.id not in buried]
+    await backend.store_many(fresh)
+    return buried | await _rebury(backend, graves, fresh, sent=sent)
+
+
+async def _rebury(
+    backend: BatchBackend, graves: Graves, records: Sequence[MemoryRecord], *, sent: Mapping[str, datetime]
+) -> frozenset[str]:
+    # A run may have removed one of these ids between the look and the write, which then brought it back.
+    buried = graves.buried({each.entry.id: sent[each.entry.id] for each in records})
+    for agent_id in {each.entry.agent_id for each in records if each.entry.id in buried}:
+        ours = {
+            each.entry.id: each.entry.created_at
+            for each in records
+            if each.entry.id in buried and each.entry.agent_id == agent_id
+        }
+        found = await backend.get_many(agent_id, list(ours))
+        # One that was stored anew meanwhile has the same id, and stays.
+        risen = [each.entry.id for each in found if each.entry.created_at == ours[each.entry.id]]
+        await backend.delete_many(agent_id, risen)
+    return buried
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What became of a batch.
+
+    Attributes:
+        stored: ids that are in the store now (new, or there already).
+        buried: ids that a run had removed after they were sent; they stay removed.
+        skipped: ids of agents whose level is none.
+        refused: per id, the name of the id that the agent's level asks for and that is missing.
+    """
+
+    stored: frozenset[str] = frozenset()
+    buried: frozenset[str] = frozenset()
+    skipped: frozenset[str] = frozenset()
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, items: Iterable[StoreItem]) -> "Written":
+        """Return what became of these items alone."""
+        ids = frozenset(item.id for item in items)
+        return Written(
+            stored=self.stored & ids,
+            buried=self.buried & ids,
+            skipped=self.skipped & ids,
+            refused={key: missing for key, missing in self.refused.items() if key in ids},
+        )
+
+
+class Intake:
+    """Write batches of memories for any agents of one company.
+
+    Args:
+        backend: where memories live.
+        ledger: knows the agents, and the ids that runs removed.
+        company: the company that this process serves.
+        interval: how often an agent that nobody has set up is maintained.
+        level: how long the memories of an agent live that has no level of its own.
+        guard: looks at what is stored, and holds nothing up; None looks at nothing.
+    """
+
+    def __init__(
+        self,
+        backend: BatchBackend,
+        ledger: Ledger,
+        *,
+        company: str,
+        interval: ConsolidationInterval,
+        level: MemoryLevel,
+        guard: StoreGuard | None = None,
+    ) -> None:
+        self._backend = backend
+        self._ledger = ledger
+        self._company = company
+        self._interval = interval
+        self._level = level
+        self._guard = guard
+        self._known: set[str] = set()
+
+    async def write(self, items: Sequence[StoreItem]) -> Written:
+        """Write the items; when this returns, they are durable and can be found.
+
+        Raises:
+            MemoryStoreError, MemoryConnectionError, MemoryEmbeddingError: nothing is known to be written; writing
+                the same items again is harmless.
+        """
+        skipped, refused = self._unwanted(items)
+        wanted = [item for item in items if item.id not in skipped and item.id not in refused]
+        if not wanted:
+            return Written(skipped=skipped, refused=refused)
+        if self._guard is not None:
+            for item in wanted:
+                self._guard.look(item.agent_id, item.request.metadata.tags)
+        sent = {item.id: item.sent_at for item in wanted}
+        buried = await insert(self._backend, self._ledger.journal, [_record(item) for item in wanted], sent=sent)
+        self._register({item.agent_id for item in wanted})
+        return Written(stored=frozenset(sent) - buried, buried=buried, skipped=skipped, refused=refused)
+
+    def _unwanted(self, items: Sequence[StoreItem]) -> tuple[frozenset[str], dict[str, str]]:
+        # Read anew for each batch: a person who changes a level is heard at once, by every worker.
+        own = self._ledger.agents.levels(self._company, {item.agent_id for item in items})
+        skipped: set[str] = set()
+        refused: dict[str, str] = {}
+        for item in items:
+            level = own.get(item.agent_id, self._level)
+            if level is MemoryLevel.NONE:
+                skipped.add(item.id)
+                continue
+            missing = missing_id(
+                level, category=item.request.category, session_id=item.session_id, project_id=item.project_id
+            )
+            if missing is not None:
+                refused[item.id] = missing
+        return frozenset(skipped), refused
+
+    def _register(self, agent_ids: set[str]) -> None:
+        strangers = agent_ids - self._known
+        if strangers:
+            self._ledger.agents.register(self._company, sorted(strangers), interval=self._interval)
+            self._known |= strangers
+
+
+def _record(item: StoreItem) -> MemoryRecord:
+    request = item.request
+    return MemoryRecord(
+        entry=MemoryEntry(
+            id=item.id,
+            agent_id=item.agent_id,
+            namespace=request.namespace,
+            category=request.category,
+            content=request.content,
+            metadata=request.metadata,
+            created_at=item.created_at,
+            expires_at=request.expires_at,
+        ),
+        lineage=Lineage(session_id=item.session_id, project_id=item.project_id, task_id=item.task_id),
+    )

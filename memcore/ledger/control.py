@@ -1,0 +1,75 @@
+"""When the scheduler last looked for due agents: the one sign that beat, broker and worker do their part together."""
+
+from sqlalchemy import select
+
+from memcore.clock import BoundedTime, Clock
+from memcore.ledger.database import Database, checked_key, insert_for
+from memcore.ledger.tables import switches, ticks
+from memcore.models.base import Frozen
+
+
+class Tick(Frozen):
+    """A company's last tick: when it ended, and how many runs it sent."""
+
+    ended_at: BoundedTime
+    sent: int
+
+
+class Ticks:
+    """The ticks table, one row a company; every method is one short transaction.
+
+    Args:
+        database: the ledger.
+        clock: what time it is.
+    """
+
+    def __init__(self, database: Database, *, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def note(self, company: str, *, sent: int) -> None:
+        """Note that a tick has just ended; of two that end at once either may stand."""
+        new = {"ended_at": self._clock(), "sent": sent}
+        with self._database.write() as connection:
+            statement = insert_for(connection, ticks).values(company=checked_key("company", company), **new)
+            connection.execute(statement.on_conflict_do_update(index_elements=["company"], set_=new))
+
+    def last(self, company: str) -> Tick | None:
+        """Return the company's last tick; None when there was none."""
+        query = select(ticks.c.ended_at, ticks.c.sent).where(ticks.c.company == company)
+        with self._database.read() as connection:
+            row = connection.execute(query).mappings().one_or_none()
+        return Tick.model_validate(dict(row)) if row else None
+
+
+class Switches:
+    """The switches table; every method is one short transaction, read anew on every call.
+
+    Args:
+        database: the ledger.
+        clock: what time it is.
+    """
+
+    def __init__(self, database: Database, *, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def pause(self, company: str) -> None:
+        """Stop the maintenance of a company; runs under way stop before their next booking."""
+        self._set(company, paused=True)
+
+    def resume(self, company: str) -> None:
+        """Let the maintenance of a company go on."""
+        self._set(company, paused=False)
+
+    def paused(self, company: str) -> bool:
+        """Say whether the company's maintenance is stopped; an unreadable switch raises, and then nothing may run."""
+        query = select(switches.c.paused).where(switches.c.company == company)
+        with self._database.read() as connection:
+            return bool(connection.execute(query).scalar_one_or_none())
+
+    def _set(self, company: str, *, paused: bool) -> None:
+        new = {"paused": paused, "changed_at": self._clock()}
+        with self._database.write() as connection:
+            statement = insert_for(connection, switches).values(company=checked_key("company", company), **new)
+            connection.execute(statement.on_conflict_do_update(index_elements=["company"], set_=new))

@@ -1,0 +1,408 @@
+"""One database: short transactions, safe across fork, on SQLite and PostgreSQL alike."""
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sqlalchemy import (
+    JSON,
+    Column,
+    Connection,
+    DateTime,
+    Dialect,
+    Engine,
+    Table,
+    bindparam,
+    column,
+    create_engine,
+    event,
+    func,
+    select,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.pool import NullPool
+from sqlalchemy.sql.selectable import TableValuedAlias
+from sqlalchemy.types import TypeDecorator
+
+from memcore.clock import in_range, within_range
+from memcore.config.urls import LedgerUrls
+from memcore.embedding.vectors import SparseVector
+from memcore.errors import (
+    MemoryConfigError,
+    MemoryConnectionError,
+    MemoryDiskFullError,
+    MemoryInputError,
+    MemoryRetrievalError,
+    MemoryStoreError,
+)
+from memcore.extras import naming_extras
+from memcore.free_space import FOR_WRITES, refuse_when_low
+from memcore.models.memory import MAX_KEY_CHARS, MemoryEntry
+from memcore.records import Lineage, MemoryRecord, Vectors
+
+#: How long a SQLite writer waits for another one: longer than the longest booking takes to write, shorter than a lease.
+BUSY_TIMEOUT = timedelta(seconds=15)
+
+#: PostgreSQL connections kept per process: a worker's own thread, its heartbeat, and two for other callers.
+KEPT_CONNECTIONS = 4
+
+#: How long to wait for PostgreSQL to answer a connect before the caller hears of it.
+CONNECT_TIMEOUT = timedelta(seconds=10)
+
+#: The bits of SQLite's error codes that name the kind of error.
+_PRIMARY = 0xFF
+
+#: What SQLite says on a full disk when it is not the database's own file that has no room, and at other times too.
+_ON_A_FULL_DISK_TOO = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
+
+#: PostgreSQL's code for a full disk.
+_POSTGRESQL_FULL = "53100"
+
+#: The execution option that turns BEGIN into BEGIN IMMEDIATE on SQLite.
+_WRITES = "memtend_writes"
+
+
+def parse_url(url: str, *, name: str) -> URL:
+    """Return the URL with the driver that memtend ships; MemoryConfigError says what is wrong, never the URL."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise MemoryConfigError(f"{name}: not a database URL; write sqlite:///FILE or postgresql://HOST/NAME") from None
+    if parsed.drivername in {"sqlite", "sqlite+pysqlite"}:
+        if not parsed.database or parsed.database == ":memory:":
+            raise MemoryConfigError(f"{name}: SQLite needs a file, since several processes share it")
+        return parsed
+    if parsed.drivername in {"postgres", "postgresql", "postgresql+psycopg"}:
+        return parsed.set(drivername="postgresql+psycopg")
+    raise MemoryConfigError(f"{name}: {parsed.drivername} is not supported; use sqlite or postgresql")
+
+
+def sqlite_url(file: Path) -> str:
+    """Return the URL of a SQLite file; written by hand, a % or ? in its path would name another file."""
+    return URL.create("sqlite", database=str(file)).render_as_string(hide_password=False)
+
+
+def create_database_engine(url: URL) -> Engine:
+    """Return an engine that has not connected yet and whose errors never show a statement's values.
+
+    Raises MissingExtraError when the database's driver is not installed.
+    """
+    if url.get_backend_name() != "sqlite":
+        with naming_extras():
+            return create_engine(
+                url,
+                hide_parameters=True,
+                pool_size=KEPT_CONNECTIONS,
+                pool_pre_ping=True,
+                connect_args={"connect_timeout": int(CONNECT_TIMEOUT.total_seconds())},
+            )
+    # No SQLite connection outlives its transaction: one that is open across a fork makes the child believe in file
+    # locks that it does not hold, and that corrupts the file. Opening costs 0.1 to 0.3 ms.
+    engine = create_engine(
+        url, hide_parameters=True, poolclass=NullPool, connect_args={"timeout": BUSY_TIMEOUT.total_seconds()}
+    )
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: Any, _record: object) -> None:
+    # None stops the driver from opening transactions by its own rules; _begin_sqlite opens them.
+    connection.isolation_level = None
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA foreign_keys=ON")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A transaction that reads first and writes later fails at once when another one wrote in between, whatever the
+    # busy timeout; taking the write lock at the start waits instead.
+    writes = connection.get_execution_options().get(_WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+class Database:
+    """A database to open transactions on; opening connects to nothing yet.
+
+    Args:
+        url: ``sqlite:///FILE`` or ``postgresql://...``.
+        name: what messages call it.
+
+    Raises:
+        MemoryConfigError: the URL is not one of these.
+    """
+
+    def __init__(self, url: str, *, name: str) -> None:
+        self._url = parse_url(url, name=name)
+        self._name = name
+        # By process id: a child of a fork makes an engine of its own, and never closes the one that it inherits, since
+        # that would say goodbye on the parent's sockets. A dict and no lock: a lock that another thread held at the
+        # moment of the fork stays locked in the child for ever.
+        self._engines: dict[int, Engine] = {}
+
+    @property
+    def dialect(self) -> str:
+        """``sqlite`` or ``postgresql``."""
+        return self._url.get_backend_name()
+
+    def engine(self) -> Engine:
+        """Return this process's engine."""
+        pid = os.getpid()
+        return self._engines.get(pid) or self._engines.setdefault(pid, create_database_engine(self._url))
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Open a transaction that only reads.
+
+        Raises:
+            MemoryConnectionError: the database cannot be reached.
+            MemoryRetrievalError: it refused the read.
+        """
+        try:
+            with self.engine().begin() as connection:
+                yield connection
+        except (OperationalError, InterfaceError, PoolTimeoutError) as error:
+            self._refuse_full_disk(error)
+            raise MemoryConnectionError(f"the {self._name} cannot be read: {_cause(error)}") from error
+        except DBAPIError as error:
+            raise MemoryRetrievalError(f"the {self._name} refused a read: {_cause(error)}") from error
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Open a transaction that may write; all of it is committed, or on any error nothing.
+
+        Raises:
+            MemoryDiskFullError: the disk of the database has no room.
+            MemoryConnectionError: the database cannot be reached, or another writer held it for BUSY_TIMEOUT.
+            MemoryStoreError: it refused the write.
+        """
+        try:
+            with self.engine().execution_options(**{_WRITES: True}).begin() as connection:
+                yield connection
+        except (OperationalError, InterfaceError, PoolTimeoutError) as error:
+            self._refuse_full_disk(error)
+            raise MemoryConnectionError(f"the {self._name} cannot be written: {_cause(error)}") from error
+        except DBAPIError as error:
+            raise MemoryStoreError(f"the {self._name} refused a write: {_cause(error)}") from error
+
+    def _refuse_full_disk(self, error: Exception) -> None:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        code = getattr(cause, "sqlite_errorcode", 0) & _PRIMARY
+        if code == sqlite3.SQLITE_FULL or getattr(cause, "sqlstate", None) == _POSTGRESQL_FULL:
+            raise MemoryDiskFullError(f"the disk of the {self._name} is full") from error
+        if code in _ON_A_FULL_DISK_TOO and self._url.database:
+            refuse_when_low(Path(self._url.database).parent, least=FOR_WRITES)
+
+    def close(self) -> None:
+        """Close the connections that are kept; a later transaction opens new ones."""
+        engine = self._engines.get(os.getpid())
+        if engine is not None:
+            engine.dispose()
+
+
+def _cause(error: Exception) -> str:
+    # The driver's first line names the table or the lock; its further lines quote values.
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    damaged = getattr(cause, "sqlite_errorcode", 0) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+    return ("it is damaged, restore it from a backup: " if damaged else "") + str(cause).partition("\n")[0]
+
+
+__all__ = ["LedgerUrls"]
+
+
+def unnested(columns: Mapping[str, Column[Any]], rows: Sequence[Mapping[str, Any]]) -> TableValuedAlias:
+    """Return the rows as a table with these columns, typed as the columns of a real table; PostgreSQL alone knows it.
+
+    A placeholder for each value costs the driver's parser more than the server takes to write the row: 1,000 runs have
+    14,000 of them.
+    """
+    arrays = [bindparam(None, [row[name] for row in rows], ARRAY(real.type)) for name, real in columns.items()]
+    names = [column(name, real.type) for name, real in columns.items()]
+    return func.unnest(*arrays).table_valued(*names).render_derived(name="given")
+
+
+def insert_for(connection: Connection, table: Table) -> "postgresql.Insert | sqlite.Insert":
+    """Return the dialect's own insert, which knows ON CONFLICT."""
+    return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
+
+
+def insert_new(connection: Connection, table: Table, rows: list[dict[str, Any]], *, key: str) -> frozenset[str]:
+    """Insert the rows that break no unique constraint and return the ``key`` column of those inserted.
+
+    Pass rows in one order everywhere (sorted by key): two writers that lock in different orders deadlock on PostgreSQL.
+    """
+    if not rows:
+        return frozenset()
+    statement = insert_for(connection, table).on_conflict_do_nothing().returning(table.c[key])
+    if connection.dialect.name != "postgresql":
+        return frozenset(connection.execute(statement, rows).scalars())
+    return frozenset(connection.execute(_from_arrays(statement, table, rows)).scalars())
+
+
+def add_new(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+    """Do what :func:`insert_new` does, without an answer: on SQLite at half the CPU, since each row goes by itself."""
+    if not rows:
+        return
+    statement = insert_for(connection, table).on_conflict_do_nothing()
+    if connection.dialect.name != "postgresql":
+        connection.execute(statement, rows)
+        return
+    connection.execute(_from_arrays(statement, table, rows))
+
+
+def _from_arrays(statement: Any, table: Table, rows: list[dict[str, Any]]) -> Any:
+    given = unnested({name: table.c[name] for name in rows[0]}, rows)
+    return statement.from_select(list(rows[0]), select(given))
+
+
+class Moment(TypeDecorator[datetime]):
+    """A point in time with microseconds: stored in UTC, read back aware; one without a zone is refused."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Turn an aware time into UTC."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("a time without a zone cannot be stored")
+        value = in_range(value).astimezone(UTC)
+        # SQLite keeps times as text; leaving the zone out keeps them all one length, so that they sort as times do.
+        return value.replace(tzinfo=None) if dialect.name == "sqlite" else value
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Return the time aware, in UTC."""
+        del dialect
+        if value is None:
+            return None
+        # Older releases took any date; a row must not become unreadable for one.
+        return within_range(value.replace(tzinfo=UTC) if value.tzinfo is None else value).astimezone(UTC)
+
+
+def document(*, none_as_null: bool = False) -> JSON:
+    """Return the type of a small JSON object: binary on PostgreSQL, text on SQLite.
+
+    Args:
+        none_as_null: whether None is written as SQL's NULL rather than as JSON's.
+    """
+    return JSON(none_as_null=none_as_null).with_variant(JSONB(none_as_null=none_as_null), "postgresql")
+
+
+#: What a row is made of before it is a value object.
+Row = dict[str, Any]
+
+
+#: The form of the body; a reader refuses a newer one rather than guess.
+_VERSION = 1
+
+# Little-endian whatever the machine, so that a journal can move to another one.
+_DENSE = np.dtype("<f4")
+_INDEX = np.dtype("<u4")
+# Sparse weights are Python floats: in 32 bits they would come back changed.
+_WEIGHT = np.dtype("<f8")
+
+
+#: The times of an entry.
+_TIMES = ("created_at", "updated_at", "expires_at")
+
+
+class RecordRow(NamedTuple):
+    """One record's columns; ``body`` is JSON in ASCII, the vectors are raw little-endian numbers."""
+
+    body: bytes
+    dense: bytes | None
+    sparse_indices: bytes | None
+    sparse_values: bytes | None
+
+
+def encode(record: MemoryRecord) -> RecordRow:
+    """Return the record's columns; MemoryInputError when something in it could not be read back as it is."""
+    body: dict[str, Any] = {
+        "version": _VERSION,
+        "entry": record.entry.model_dump(mode="json"),
+        "lineage": asdict(record.lineage),
+        "extra": record.extra,
+    }
+    if record.vectors is not None and record.vectors.space is not None:
+        body["space"] = record.vectors.space
+    try:
+        # The standard library, not orjson: it writes NaN, lone surrogates and integers of any size so that they return.
+        text = json.dumps(body, ensure_ascii=True, separators=(",", ":"))
+    except (TypeError, ValueError):
+        raise MemoryInputError("extra", "must be made of JSON values alone") from None
+    if record.vectors is None:
+        return RecordRow(text.encode("ascii"), None, None, None)
+    dense, sparse = record.vectors.dense, record.vectors.sparse
+    if dense.ndim != 1 or dense.dtype != np.float32:
+        raise MemoryInputError("vectors.dense", f"is {dense.dtype} of {dense.ndim} dimensions; it must be float32 of 1")
+    return RecordRow(
+        body=text.encode("ascii"),
+        dense=dense.astype(_DENSE).tobytes(),
+        sparse_indices=None if sparse is None else np.array(sparse.indices, dtype=_INDEX).tobytes(),
+        sparse_values=None if sparse is None else np.array(sparse.values, dtype=_WEIGHT).tobytes(),
+    )
+
+
+def decode(row: RecordRow) -> MemoryRecord:
+    """Return the record that was encoded; MemoryRetrievalError when a newer release wrote it."""
+    body: dict[str, Any] = json.loads(row.body)
+    if body["version"] != _VERSION:
+        raise MemoryRetrievalError(f"the journal holds form {body['version']}; this release reads form {_VERSION}")
+    lineage = body["lineage"]
+    return MemoryRecord(
+        entry=MemoryEntry.model_validate(_with_times_in_range(body["entry"])),
+        lineage=Lineage(**{**lineage, "summary_of": tuple(lineage["summary_of"])}),
+        vectors=_vectors(row, space=body.get("space")),
+        extra=body["extra"],
+    )
+
+
+def _with_times_in_range(entry: dict[str, Any]) -> dict[str, Any]:
+    # Older releases took any date; a memory must not be lost for one.
+    times = {name: datetime.fromisoformat(entry[name]) for name in _TIMES if entry.get(name)}
+    return entry | {name: within_range(at) for name, at in times.items()}
+
+
+def _vectors(row: RecordRow, *, space: str | None) -> Vectors | None:
+    if row.dense is None:
+        return None
+    sparse = None
+    if row.sparse_indices is not None and row.sparse_values is not None:
+        sparse = SparseVector(
+            indices=tuple(np.frombuffer(row.sparse_indices, dtype=_INDEX).tolist()),
+            values=tuple(np.frombuffer(row.sparse_values, dtype=_WEIGHT).tolist()),
+        )
+    return Vectors(dense=np.frombuffer(row.dense, dtype=_DENSE).astype(np.float32), sparse=sparse, space=space)
+
+
+def checked_key(field: str, value: str) -> str:
+    """Return an id without outer white space; MemoryInputError when it is blank, too long or has a NUL."""
+    key = value.strip()
+    if not key:
+        raise MemoryInputError(field, "must not be blank")
+    if len(key) > MAX_KEY_CHARS:
+        raise MemoryInputError(field, f"has {len(key)} characters; the limit is {MAX_KEY_CHARS}")
+    if "\x00" in key:
+        raise MemoryInputError(field, "must not contain the character NUL")
+    return key
+
+
+def checked_time(field: str, value: datetime) -> datetime:
+    """Return the time; MemoryInputError when it has no zone, or lies out of the range of all times."""
+    if value.tzinfo is None:
+        raise MemoryInputError(field, "needs a time zone")
+    try:
+        return in_range(value)
+    except ValueError as error:
+        raise MemoryInputError(field, str(error)) from None

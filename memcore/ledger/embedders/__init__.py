@@ -1,0 +1,1 @@
+"""Ledger tables of embedders: fine-tune runs, reindexes, which collection serves."""

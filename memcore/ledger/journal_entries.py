@@ -1,0 +1,211 @@
+"""A booking: memories coming in and memories going out, as one decision of one run."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from sqlalchemy import Connection, RowMapping, select
+
+from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.ledger.database import RecordRow, decode, encode
+from memcore.ledger.journal_tables import booking_records
+from memcore.models.archival import ArchivalMode
+from memcore.records import MemoryRecord
+
+BookingReason = Literal[
+    "retention", "expired", "consolidated", "enforced", "ended", "pruned", "restored", "deleted", "undone"
+]
+BookingState = Literal["prepared", "done"]
+IncomingKind = Literal["created", "restored"]
+RecordKind = Literal["created", "restored", "removed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Booking:
+    """Memories coming in and going out, in full; both redo log and undo log.
+
+    Attributes:
+        booking_id: from cause, so that preparing it twice leaves one.
+        seq: its place in the run, from 0.
+        reason: why the outgoing ones leave, or why the incoming ones return.
+        incoming: to be stored; a summary, or memories that are restored.
+        incoming_kind: which of the two they are.
+        outgoing: to be deleted, with payload and vectors.
+        state: prepared when it is decided, done when it is carried out.
+        reverses: the booking that it undoes, if it does.
+        archived: how those of the outgoing ones are archived that are, in the transaction that prepares the booking;
+            read back from the archive alone, and so is the next.
+        vector_space: what the vectors of the archived ones mean; see BatchBackend.
+
+    Raises:
+        MemoryInputError: an id stands in it twice, a memory is another agent's, or one is archived that does not go.
+    """
+
+    booking_id: str
+    run_id: str
+    company: str
+    agent_id: str
+    seq: int
+    reason: BookingReason
+    incoming: tuple[MemoryRecord, ...] = ()
+    incoming_kind: IncomingKind = "created"
+    outgoing: tuple[MemoryRecord, ...] = ()
+    state: BookingState = "prepared"
+    reverses: str | None = None
+    archived: Mapping[str, ArchivalMode] = field(default_factory=dict)
+    vector_space: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a booking that could not be carried out or undone."""
+        records = self.incoming + self.outgoing
+        if len({record.entry.id for record in records}) != len(records):
+            raise MemoryInputError("booking", "holds one id twice; an id comes in or goes out, once")
+        if any(record.entry.agent_id != self.agent_id for record in records):
+            raise MemoryInputError("booking", "holds a memory of another agent")
+        if not self.outgoing_ids.issuperset(self.archived):
+            raise MemoryInputError("booking", "archives a memory that does not go out")
+
+    @property
+    def incoming_ids(self) -> frozenset[str]:
+        """Ids coming in."""
+        return frozenset(record.entry.id for record in self.incoming)
+
+    @property
+    def outgoing_ids(self) -> frozenset[str]:
+        """Ids going out."""
+        return frozenset(record.entry.id for record in self.outgoing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """One thing that a run did to a memory: answers what made it, and what removed it.
+
+    Attributes:
+        kind: created, restored or removed.
+        counted: False when the booking is still open, or when the memory turned out not to be concerned.
+    """
+
+    memory_id: str
+    booking_id: str
+    run_id: str
+    kind: RecordKind
+    reason: BookingReason
+    at: datetime
+    counted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """A booking that removes a memory, or has removed it.
+
+    Attributes:
+        is_open: whether it is decided and not yet carried out.
+    """
+
+    memory_id: str
+    booking_id: str
+    run_id: str
+    reason: BookingReason
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """How often each id of an agent was created, restored and removed by bookings that are done.
+
+    Per agent: stored + created + restored = live + removed, as multisets of ids.
+    """
+
+    created: Counter[str] = field(default_factory=Counter)
+    restored: Counter[str] = field(default_factory=Counter)
+    removed: Counter[str] = field(default_factory=Counter)
+
+
+#: Records written in one round: bounds the memory that a large booking takes twice (a record is a few kilobytes).
+_RECORDS_PER_INSERT = 200
+
+
+def record_ids(connection: Connection, booking_id: str) -> dict[str, frozenset[str]]:
+    """Return the ids that a booking was prepared with, by kind."""
+    query = select(booking_records.c.kind, booking_records.c.memory_id).where(
+        booking_records.c.booking_id == booking_id
+    )
+    found: dict[str, set[str]] = {}
+    for kind, memory_id in connection.execute(query):
+        found.setdefault(kind, set()).add(memory_id)
+    return {kind: frozenset(ids) for kind, ids in found.items()}
+
+
+def ids_by_kind(booking: Booking) -> dict[str, frozenset[str]]:
+    """Return a booking's ids in the same form."""
+    both = {booking.incoming_kind: booking.incoming_ids, "removed": booking.outgoing_ids}
+    return {kind: ids for kind, ids in both.items() if ids}
+
+
+def insert_records(connection: Connection, booking: Booking) -> None:
+    """Write every record of the booking in full."""
+    rows: list[dict[str, Any]] = []
+    for row in _rows(booking):
+        rows.append(row)
+        if len(rows) == _RECORDS_PER_INSERT:
+            connection.execute(booking_records.insert(), rows)
+            rows = []
+    if rows:
+        connection.execute(booking_records.insert(), rows)
+
+
+def _rows(booking: Booking) -> Iterator[dict[str, Any]]:
+    for kind, records in ((booking.incoming_kind, booking.incoming), ("removed", booking.outgoing)):
+        for position, record in enumerate(records):
+            yield {
+                "booking_id": booking.booking_id,
+                "kind": kind,
+                "memory_id": record.entry.id,
+                "position": position,
+                "void": False,
+                **encode(record)._asdict(),
+            }
+
+
+def load_entry(connection: Connection, row: RowMapping) -> Booking:
+    """Return the booking of a row with the records that count; MemoryNotFoundError when their content has expired."""
+    if row["expired_at"] is not None:
+        raise MemoryNotFoundError(f"booking_id: the content of {row['booking_id']} has expired")
+    query = select(booking_records).where(
+        booking_records.c.booking_id == row["booking_id"], booking_records.c.void.is_(False)
+    )
+    records = connection.execute(query.order_by(booking_records.c.position)).mappings().all()
+    return Booking(
+        booking_id=row["booking_id"],
+        run_id=row["run_id"],
+        company=row["company"],
+        agent_id=row["agent_id"],
+        seq=row["seq"],
+        reason=row["reason"],
+        incoming=_records(record for record in records if record["kind"] != "removed"),
+        incoming_kind=row["incoming_kind"],
+        outgoing=_records(record for record in records if record["kind"] == "removed"),
+        state=row["state"],
+        reverses=row["reverses"],
+    )
+
+
+def _records(rows: Iterable[RowMapping]) -> tuple[MemoryRecord, ...]:
+    return tuple(decode(RecordRow(*(row[name] for name in RecordRow._fields))) for row in rows)
+
+
+def entry_header(booking: Booking) -> dict[str, Any]:
+    """Return the row of a booking that is about to be prepared, without its times."""
+    return {
+        "booking_id": booking.booking_id,
+        "run_id": booking.run_id,
+        "company": booking.company,
+        "agent_id": booking.agent_id,
+        "seq": booking.seq,
+        "reason": booking.reason,
+        "incoming_kind": booking.incoming_kind,
+        "state": "prepared",
+        "reverses": booking.reverses,
+    }

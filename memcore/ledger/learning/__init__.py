@@ -1,0 +1,1 @@
+"""Ledger tables of what agents learn: experiences, lessons, patterns, skills."""

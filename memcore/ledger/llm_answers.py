@@ -1,0 +1,302 @@
+"""What models answered: asked once, however often the asker dies; every method is one short transaction."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+from sqlalchemy import delete, exists, select, update
+
+from memcore import ids
+from memcore.clock import BoundedTime, Clock
+from memcore.errors import MemoryInputError
+from memcore.ledger.database import Database, insert_for
+from memcore.ledger.tables import ACTIVE, answers, runs, syntheses
+from memcore.ledger.tombstones import id_chunks
+from memcore.models.base import Frozen
+from memcore.models.memory import MemoryCategory
+
+
+class Answer(Frozen):
+    """What became of a question.
+
+    Attributes:
+        run_id: for which run it was asked last.
+        state: asking: somebody waits for the model now; answered; or unusable: the model was asked and failed.
+        text: the answer; it stays out of the repr, and so out of logs.
+        reason: why it is unusable.
+        token: of the one who asks, while asking.
+    """
+
+    question_id: str
+    run_id: str | None
+    state: Literal["asking", "answered", "unusable"]
+    text: str | None = Field(default=None, repr=False)
+    reason: str | None = None
+    token: str | None = None
+
+
+class Answers:
+    """The answers table.
+
+    Args:
+        database: the ledger.
+        clock: what time it is.
+    """
+
+    def __init__(self, database: Database, *, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def get(self, question_id: str) -> Answer | None:
+        """Return what is known about a question."""
+        with self._database.read() as connection:
+            row = connection.execute(select(answers).where(answers.c.question_id == question_id)).mappings().first()
+        return _answer(dict(row)) if row else None
+
+    def take(
+        self, question_id: str, *, company: str, agent_id: str, run_id: str | None, purpose: str, lease: timedelta
+    ) -> Answer | None:
+        """Take a question that nobody asks now and return it under a fresh token; None when somebody does.
+
+        An answer comes back as it is, and so does a failure of the same run; another run asks again.
+
+        Raises:
+            MemoryInputError: the question is another company's.
+        """
+        now, token = self._clock(), ids.new_id()
+        mine = {
+            "run_id": run_id,
+            "purpose": purpose,
+            "state": "asking",
+            "token": token,
+            "lease_until": now + lease,
+            "asked_at": now,
+        }
+        with self._database.write() as connection:
+            insert = insert_for(connection, answers).on_conflict_do_nothing(index_elements=["question_id"])
+            insert = insert.values(question_id=question_id, company=company, agent_id=agent_id, **mine)
+            if connection.execute(insert.returning(answers.c.question_id)).scalar_one_or_none() is None:
+                query = select(answers).where(answers.c.question_id == question_id).with_for_update()
+                row = connection.execute(query).mappings().one()
+                if row["company"] != company:
+                    raise MemoryInputError("question_id", "names a question of another company")
+                if row["state"] == "answered" or (row["state"] == "unusable" and row["run_id"] == run_id):
+                    return _answer(dict(row))
+                if row["state"] == "asking" and row["lease_until"] > now:
+                    return None
+                query_again = update(answers).where(answers.c.question_id == question_id)
+                connection.execute(query_again.values(**mine, text=None, reason=None, answered_at=None))
+        return Answer(question_id=question_id, run_id=run_id, state="asking", token=token)
+
+    def renew(self, question_id: str, token: str, *, lease: timedelta) -> bool:
+        """Keep a question for another lease; False when somebody else has it."""
+        return self._held(question_id, token, lease_until=self._clock() + lease)
+
+    def answered(self, question_id: str, token: str, text: str) -> bool:
+        """Keep the answer; False when somebody else has taken the question since."""
+        kept = text.encode("utf-8", "surrogatepass")
+        return self._settled(question_id, token, state="answered", text=kept)
+
+    def unusable(self, question_id: str, token: str, reason: str) -> bool:
+        """Keep that the model was asked in vain; False when somebody else has taken the question since."""
+        return self._settled(question_id, token, state="unusable", reason=reason)
+
+    def let_go(self, question_id: str, token: str) -> None:
+        """Give a question back that was not asked: whoever comes next takes it at once."""
+        mine = (answers.c.question_id == question_id) & (answers.c.token == token)
+        with self._database.write() as connection:
+            connection.execute(delete(answers).where(mine, answers.c.state == "asking"))
+
+    def expire(self, company: str, *, before: datetime) -> int:
+        """Delete a company's answers to questions asked before a time and return how many."""
+        query = delete(answers).where(answers.c.company == company, answers.c.asked_at < before)
+        with self._database.write() as connection:
+            return connection.execute(query).rowcount
+
+    def forget(self, company: str, run_id: str) -> None:
+        """Delete the answers that a company's run asked for."""
+        with self._database.write() as connection:
+            connection.execute(delete(answers).where(answers.c.company == company, answers.c.run_id == run_id))
+
+    def _settled(self, question_id: str, token: str, **values: object) -> bool:
+        return self._held(question_id, token, **values, token=None, lease_until=None, answered_at=self._clock())
+
+    def _held(self, question_id: str, mark: str, **values: object) -> bool:
+        mine = (answers.c.question_id == question_id) & (answers.c.token == mark) & (answers.c.state == "asking")
+        with self._database.write() as connection:
+            return connection.execute(update(answers).where(mine).values(**values)).rowcount > 0
+
+
+def _answer(row: dict[str, object]) -> Answer:
+    known = {name: row[name] for name in ("question_id", "run_id", "state", "reason", "token")}
+    text = row["text"]
+    if isinstance(text, bytes):
+        known["text"] = text.decode("utf-8", "surrogatepass")
+    return Answer.model_validate(known)
+
+
+class SynthesisState(StrEnum):
+    """Where a part is.
+
+    ::
+
+        wanted --the model was asked--> ready --the night replaced it--> done
+          ^  |                            |
+          |  +--the model refused--> refused
+          +------its memories changed-----+
+    """
+
+    WANTED = "wanted"
+    READY = "ready"
+    REFUSED = "refused"
+    DONE = "done"
+
+
+class Synthesis(Frozen):
+    """One part of a run.
+
+    Attributes:
+        place: its place in the run, from 0.
+        source_ids: the memories that the summary will replace.
+        kept_id: the memory of their group that stays.
+        reason: why it waits, or why the model refused.
+        ring_at: when its job is sent, or sent again; None for at once.
+    """
+
+    run_id: str
+    place: int = Field(ge=0)
+    company: str
+    agent_id: str
+    category: MemoryCategory
+    source_ids: tuple[str, ...]
+    kept_id: str | None = None
+    state: SynthesisState = SynthesisState.WANTED
+    reason: str | None = None
+    ring_at: BoundedTime | None = None
+
+    def is_awake(self, now: datetime) -> bool:
+        """Return whether its model may be asked now: it is wanted, and does not sleep for a reason."""
+        sleeps = self.reason is not None and self.ring_at is not None and self.ring_at > now
+        return self.state is SynthesisState.WANTED and not sleeps
+
+
+_WANTED = syntheses.c.state == SynthesisState.WANTED.value
+
+
+class Syntheses:
+    """The syntheses table.
+
+    Args:
+        database: the ledger.
+        clock: what time it is.
+    """
+
+    def __init__(self, database: Database, *, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def plan(self, id_chunks: Sequence[Synthesis]) -> None:
+        """Write a run's parts down, all or none; a run that has some keeps those: a plan is made once."""
+        if not id_chunks:
+            return
+        rows = [part.model_dump(mode="python") | {"source_ids": list(part.source_ids)} for part in id_chunks]
+        with self._database.write() as connection:
+            insert = insert_for(connection, syntheses).on_conflict_do_nothing()
+            first = insert.values(**rows[0]).returning(syntheses.c.place)
+            if connection.execute(first).scalar_one_or_none() is not None and rows[1:]:
+                connection.execute(insert, rows[1:])
+
+    def of_run(self, run_id: str) -> tuple[Synthesis, ...]:
+        """Return the run's parts in order."""
+        query = select(syntheses).where(syntheses.c.run_id == run_id).order_by(syntheses.c.place)
+        with self._database.read() as connection:
+            return tuple(Synthesis.model_validate(dict(row)) for row in connection.execute(query).mappings())
+
+    def get(self, run_id: str, place: int) -> Synthesis | None:
+        """Return one part, or None."""
+        query = select(syntheses).where(syntheses.c.run_id == run_id, syntheses.c.place == place)
+        with self._database.read() as connection:
+            row = connection.execute(query).mappings().one_or_none()
+        return Synthesis.model_validate(dict(row)) if row else None
+
+    def turn(self, run_id: str, place: int, state: SynthesisState) -> None:
+        """Put a part into a state."""
+        self._set(run_id, place, state=state.value, reason=None, ring_at=None)
+
+    def want(self, run_id: str, place: int, *, source_ids: Collection[str]) -> None:
+        """Ask again, about these memories; the job is rung for at once."""
+        state = SynthesisState.WANTED.value
+        self._set(run_id, place, state=state, reason=None, ring_at=None, source_ids=list(source_ids))
+
+    def refuse(self, run_id: str, *, reason: str) -> bool:
+        """Give up all wanted parts of a run, since the server that refused one will refuse them all; False for none."""
+        query = update(syntheses).where(syntheses.c.run_id == run_id, _WANTED)
+        with self._database.write() as connection:
+            refused = query.values(state=SynthesisState.REFUSED.value, reason=reason, ring_at=None)
+            return connection.execute(refused).rowcount > 0
+
+    def is_waiting(self, run_id: str) -> bool:
+        """Return whether any part of the run is still wanted."""
+        return self._has(run_id, SynthesisState.WANTED)
+
+    def has_ready(self, run_id: str) -> bool:
+        """Return whether any part of the run has its answers and is not replaced yet."""
+        return self._has(run_id, SynthesisState.READY)
+
+    def to_ring(self, run_id: str) -> tuple[Synthesis, ...]:
+        """Return the run's wanted parts whose time to be rung for has come."""
+        now = self._clock()
+        return tuple(
+            part
+            for part in self.of_run(run_id)
+            if part.state is SynthesisState.WANTED and (part.ring_at is None or part.ring_at <= now)
+        )
+
+    def rung(self, run_id: str, places: Collection[int], *, again_at: datetime) -> None:
+        """Note that the jobs of these parts were sent, and when to send them again if nothing came of it."""
+        mine = (syntheses.c.run_id == run_id) & syntheses.c.place.in_(sorted(places))
+        query = update(syntheses).where(mine, _WANTED)
+        with self._database.write() as connection:
+            connection.execute(query.values(ring_at=again_at, reason=None))
+
+    def sleep(self, run_id: str, *, until: datetime, reason: str) -> bool:
+        """Let all wanted parts of a run wait until a time; False when they do so already."""
+        awake = syntheses.c.reason.is_(None) | syntheses.c.ring_at.is_(None) | (syntheses.c.ring_at < until)
+        query = (
+            update(syntheses).where(syntheses.c.run_id == run_id, _WANTED, awake).values(ring_at=until, reason=reason)
+        )
+        with self._database.write() as connection:
+            return connection.execute(query).rowcount > 0
+
+    def revive(self, company: str) -> tuple[str, ...]:
+        """Forget the questions whose asker died, let their parts be rung for, and return their runs; sorted.
+
+        Doing it again returns nothing new, so that no message is sent twice for one death.
+        """
+        dead = (answers.c.company == company) & (answers.c.state == "asking") & (answers.c.lease_until <= self._clock())
+        with self._database.write() as connection:
+            run_ids = set(connection.execute(delete(answers).where(dead).returning(answers.c.run_id)).scalars())
+            found = sorted(run_id for run_id in run_ids if run_id is not None)
+            for part in id_chunks(found):
+                theirs = syntheses.c.run_id.in_(part) & _WANTED & syntheses.c.reason.is_(None)
+                connection.execute(update(syntheses).where(theirs).values(ring_at=None))
+        return tuple(found)
+
+    def forget(self, company: str) -> int:
+        """Delete a company's parts whose runs have ended, and return how many; they name ids, and nothing else."""
+        active = exists().where(runs.c.run_id == syntheses.c.run_id, ACTIVE)
+        query = delete(syntheses).where(syntheses.c.company == company, ~active)
+        with self._database.write() as connection:
+            return connection.execute(query).rowcount
+
+    def _has(self, run_id: str, state: SynthesisState) -> bool:
+        query = select(syntheses.c.place).where(syntheses.c.run_id == run_id, syntheses.c.state == state.value)
+        with self._database.read() as connection:
+            return connection.execute(query.limit(1)).first() is not None
+
+    def _set(self, run_id: str, place: int, **values: object) -> None:
+        query = update(syntheses).where(syntheses.c.run_id == run_id, syntheses.c.place == place)
+        with self._database.write() as connection:
+            connection.execute(query.values(**values))

@@ -1,0 +1,360 @@
+"""A question to a language model as the ledger knows it, and what such questions used."""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Integer, and_, case, cast, func, select, update
+
+from memcore import ids
+from memcore.clock import Clock
+from memcore.ledger.database import Database, checked_key, insert_for
+from memcore.ledger.tables import model_calls, model_spending
+
+
+class CallState(StrEnum):
+    """How far a call has come.
+
+    ``asking`` is also what remains of a process that died while it waited: what it reserved stays spent. ``failed``
+    ended in trouble, ``refused`` was over the budget and asked nobody.
+    """
+
+    ASKING = "asking"
+    ANSWERED = "answered"
+    FAILED = "failed"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What calls used, or what was set aside for them.
+
+    Attributes:
+        prompt_tokens: read.
+        completion_tokens: written.
+        cost: in the currency of the price list.
+    """
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        """Read and written together, as budgets count them."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """The most that one agent may use in a day; None is no cap."""
+
+    tokens: int | None = None
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaySpent:
+    """What an agent's calls used on a day, with what is set aside for calls under way."""
+
+    tokens: int = 0
+    cost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCall:
+    """A call that is about to be made.
+
+    Attributes:
+        company: whose budget.
+        agent_id: for which agent.
+        run_id: in which run; None outside of runs.
+        question_id: names the question; asked again, it is another call.
+        purpose: what for.
+        model: who is asked.
+        most: what it may use at most.
+    """
+
+    company: str
+    agent_id: str
+    run_id: str | None
+    question_id: str
+    purpose: str
+    model: str
+    most: Spent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """What was set aside for a call; None as ``call_id`` when it would have gone over the budget.
+
+    Attributes:
+        call_id: names the call until it is settled.
+        before: what the agent had used on that day, without this call.
+        until: when the next day's budget begins.
+    """
+
+    call_id: str | None
+    before: DaySpent
+    until: datetime
+
+
+class ModelSpending:
+    """The tables model_spending and model_calls; every method is one short transaction.
+
+    The sum of a day's calls is always that day's spending: both are written together.
+
+    Args:
+        database: the ledger.
+        clock: what time it is; days are days of UTC.
+    """
+
+    def __init__(self, database: Database, *, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def reserve(self, call: NewCall, *, caps: Caps) -> Reservation:
+        """Set aside what a call may use at most, or refuse it; of callers at once none goes over a cap.
+
+        A refusal leaves a row too, one for each question and day, so that people see who waits.
+
+        Raises MemoryStoreError, MemoryConnectionError.
+        """
+        now = self._clock()
+        day = now.astimezone(UTC).date()
+        until = datetime.combine(day + timedelta(days=1), time(), UTC)
+        with self._database.write() as connection:
+            is_within = self._taken(connection, call, caps, day)
+            today = self._spent(connection, call.company, call.agent_id, day)
+            call_id = ids.new_id() if is_within else f"{call.company}/{call.agent_id}/{call.question_id}/{day}"
+            row = {
+                "call_id": call_id,
+                "company": call.company,
+                "agent_id": call.agent_id,
+                "run_id": call.run_id,
+                "question_id": call.question_id,
+                "purpose": call.purpose,
+                "model": call.model,
+                "state": CallState.ASKING if is_within else CallState.REFUSED,
+                "attempts": 0,
+                "called_at": now,
+                "settled_at": None if is_within else now,
+                **_columns(call.most if is_within else Spent()),
+            }
+            connection.execute(insert_for(connection, model_calls).values(row).on_conflict_do_nothing())
+        if not is_within:
+            return Reservation(call_id=None, before=today, until=until)
+        before = DaySpent(tokens=today.tokens - call.most.tokens, cost=today.cost - call.most.cost)
+        return Reservation(call_id=call_id, before=before, until=until)
+
+    def settle(self, call_id: str, state: CallState, *, spent: Spent | None, attempts: int) -> bool:
+        """Put what a call used in the place of what was set aside for it; True the first time, and False after that.
+
+        Args:
+            call_id: as reserve gave it.
+            state: how it ended.
+            spent: what it used; None leaves all that was set aside as spent, since nobody knows.
+            attempts: requests that it took.
+        """
+        open_call = and_(model_calls.c.call_id == call_id, model_calls.c.state == CallState.ASKING)
+        with self._database.write() as connection:
+            row = connection.execute(select(model_calls).where(open_call).with_for_update()).mappings().one_or_none()
+            if row is None:
+                return False
+            used = spent or Spent(**{name: row[name] for name in ("prompt_tokens", "completion_tokens", "cost")})
+            ended = {"state": state, "attempts": attempts, "settled_at": self._clock()}
+            connection.execute(update(model_calls).where(open_call).values(**ended, **_columns(used)))
+            day = row["called_at"].astimezone(UTC).date()
+            reserved = row["prompt_tokens"] + row["completion_tokens"]
+            connection.execute(
+                update(model_spending)
+                .where(_of(row["company"], row["agent_id"], day))
+                .values(
+                    tokens=model_spending.c.tokens - reserved + used.tokens,
+                    cost=model_spending.c.cost - row["cost"] + used.cost,
+                )
+            )
+        return True
+
+    def of(self, company: str, agent_id: str, day: date) -> DaySpent:
+        """Return what an agent's calls used on a day of UTC, with what is set aside for those under way."""
+        with self._database.read() as connection:
+            return self._spent(connection, company, agent_id, day)
+
+    def waiting(self, company: str, day: date) -> tuple[str, ...]:
+        """Return the agents whose budget refused a call on a day of UTC, in order."""
+        start = datetime.combine(day, time(), UTC)
+        query = (
+            select(model_calls.c.agent_id)
+            .distinct()
+            .where(
+                model_calls.c.company == company,
+                model_calls.c.called_at >= start,
+                model_calls.c.called_at < start + timedelta(days=1),
+                model_calls.c.state == CallState.REFUSED,
+            )
+        )
+        with self._database.read() as connection:
+            return tuple(sorted(connection.execute(query).scalars()))
+
+    def _taken(self, connection: Connection, call: NewCall, caps: Caps, day: date) -> bool:
+        first = {"company": checked_key("company", call.company), "agent_id": checked_key("agent_id", call.agent_id)}
+        row = insert_for(connection, model_spending).values(**first, day=day.isoformat(), tokens=0, cost=0.0)
+        connection.execute(row.on_conflict_do_nothing())
+        tokens, cost = model_spending.c.tokens + call.most.tokens, model_spending.c.cost + call.most.cost
+        # One statement looks and takes: whoever waits for this row on PostgreSQL looks anew once it is committed.
+        within = and_(
+            _of(call.company, call.agent_id, day),
+            *([] if caps.tokens is None else [tokens <= caps.tokens]),
+            *([] if caps.cost is None else [cost <= caps.cost]),
+        )
+        taken = update(model_spending).where(within).values(tokens=tokens, cost=cost)
+        return connection.execute(taken.returning(model_spending.c.tokens)).first() is not None
+
+    def _spent(self, connection: Connection, company: str, agent_id: str, day: date) -> DaySpent:
+        query = select(model_spending.c.tokens, model_spending.c.cost).where(_of(company, agent_id, day))
+        row = connection.execute(query).mappings().one_or_none()
+        return DaySpent(**row) if row else DaySpent()
+
+
+def _of(company: str, agent_id: str, day: date) -> ColumnElement[bool]:
+    return and_(
+        model_spending.c.company == company,
+        model_spending.c.agent_id == agent_id,
+        model_spending.c.day == day.isoformat(),
+    )
+
+
+def _columns(spent: Spent) -> dict[str, float]:
+    return {
+        "prompt_tokens": spent.prompt_tokens,
+        "completion_tokens": spent.completion_tokens,
+        "cost": spent.cost,
+    }
+
+
+#: Most rows of one report.
+MAX_ROWS = 10_000
+
+
+class UsageBy(StrEnum):
+    """What a report has a row for."""
+
+    AGENT = "agent"
+    DAY = "day"
+    PURPOSE = "purpose"
+    RUN = "run"
+    MODEL = "model"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageRow:
+    """One line of a report.
+
+    Attributes:
+        key: which agent, day, purpose, run or model; None gathers the calls outside of runs.
+        calls: questions that were asked, answered or not.
+        refused: questions that the budget refused, each counted once a day.
+        failed: of the calls, those that ended in trouble.
+        open: of the calls, those under way or of a process that died; they count with all that they may use.
+        attempts: requests that the calls took.
+        prompt_tokens: read.
+        completion_tokens: written.
+        cost: in the currency of the price list.
+    """
+
+    key: str | None
+    calls: int
+    refused: int
+    failed: int
+    open: int
+    attempts: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float
+
+
+class ModelUsage:
+    """Reports over the table model_calls.
+
+    Args:
+        database: the ledger.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def report(
+        self,
+        company: str,
+        by: UsageBy,
+        *,
+        since: date,
+        until: date,
+        agent_id: str | None = None,
+        limit: int = MAX_ROWS,
+    ) -> tuple[UsageRow, ...]:
+        """Return a row for each agent, day, purpose, run or model, the dearest first; days in their order.
+
+        Args:
+            company: the company.
+            by: what has a row of its own.
+            since: the first day of UTC.
+            until: the last day.
+            agent_id: one agent alone; None takes all.
+            limit: most rows.
+        """
+        key = self._key(by).label("key")
+        cost, tokens = (
+            func.sum(model_calls.c.cost),
+            func.sum(model_calls.c.prompt_tokens + model_calls.c.completion_tokens),
+        )
+        query = (
+            select(
+                key,
+                _count(model_calls.c.state != CallState.REFUSED).label("calls"),
+                _count(model_calls.c.state == CallState.REFUSED).label("refused"),
+                _count(model_calls.c.state == CallState.FAILED).label("failed"),
+                _count(model_calls.c.state == CallState.ASKING).label("open"),
+                cast(func.sum(model_calls.c.attempts), Integer).label("attempts"),
+                _total(model_calls.c.prompt_tokens).label("prompt_tokens"),
+                _total(model_calls.c.completion_tokens).label("completion_tokens"),
+                cost.label("cost"),
+            )
+            .where(
+                model_calls.c.company == company,
+                model_calls.c.called_at >= datetime.combine(since, time(), UTC),
+                model_calls.c.called_at < datetime.combine(until + timedelta(days=1), time(), UTC),
+                *([] if agent_id is None else [model_calls.c.agent_id == agent_id]),
+            )
+            .group_by(key)
+            .order_by(*([key] if by is UsageBy.DAY else [cost.desc(), tokens.desc(), key]))
+            .limit(min(limit, MAX_ROWS))
+        )
+        with self._database.read() as connection:
+            return tuple(UsageRow(**row) for row in connection.execute(query).mappings())
+
+    def _key(self, by: UsageBy) -> ColumnElement[Any]:
+        match by:
+            case UsageBy.AGENT:
+                return model_calls.c.agent_id
+            case UsageBy.PURPOSE:
+                return model_calls.c.purpose
+            case UsageBy.RUN:
+                return model_calls.c.run_id
+            case UsageBy.MODEL:
+                return model_calls.c.model
+            case UsageBy.DAY if self._database.dialect == "postgresql":
+                return func.to_char(func.timezone("UTC", model_calls.c.called_at), "YYYY-MM-DD")
+            case UsageBy.DAY:
+                return func.strftime("%Y-%m-%d", model_calls.c.called_at)
+
+
+def _count(condition: ColumnElement[bool]) -> ColumnElement[int]:
+    return func.sum(case((condition, 1), else_=0))
+
+
+def _total(column: ColumnElement[int]) -> ColumnElement[int]:
+    # PostgreSQL adds up bigints to a numeric, which reads as a Decimal.
+    return cast(func.sum(column), column.type)

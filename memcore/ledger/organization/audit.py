@@ -1,0 +1,153 @@
+"""What was refused, and what was done by a person's hand: lines that are only ever added."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator
+from sqlalchemy import Connection, or_, select
+
+from memcore import ids
+from memcore.clock import BoundedTime, Clock
+from memcore.ledger.database import Database, checked_key
+from memcore.ledger.tables import audit
+from memcore.models.approval import Name, Reason
+from memcore.models.base import Frozen, NotBlankStr, ValidatedModel
+from memcore.models.memory import Key
+
+#: Most lines of a page.
+MAX_PAGE = 256
+
+#: How the name of a person and of an agent begin, so that an agent who is called like a person is not taken for one.
+_PERSON, _AGENT = "person:", "agent:"
+
+
+class AuditVerdict(StrEnum):
+    """How it ended."""
+
+    DONE = "done"
+    DENIED = "denied"
+
+
+class AuditNote(Frozen):
+    """What is to be noted; never the text of a fact or a memory.
+
+    Attributes:
+        actor: who, as :func:`person` and :func:`agent` name them.
+        action: what, such as ``org.write``.
+        subject: the id of what it was done to; None for what got no id.
+        reason: why, in one sentence.
+    """
+
+    actor: NotBlankStr
+    action: Key
+    subject: NotBlankStr | None = None
+    verdict: AuditVerdict
+    reason: NotBlankStr | None = None
+
+
+class AuditLine(AuditNote):
+    """A line of the audit.
+
+    Attributes:
+        audit_id: unique everywhere.
+    """
+
+    audit_id: NotBlankStr
+    at: BoundedTime
+
+
+class Audit:
+    """The audit table; every method is one short transaction.
+
+    Args:
+        database: the ledger.
+        clock: what time it is.
+    """
+
+    def __init__(self, database: Database, *, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def note(self, company: str, line: AuditNote) -> None:
+        """Add a line. Raises MemoryStoreError, MemoryConnectionError."""
+        with self._database.write() as connection:
+            append(connection, checked_key("company", company), line, at=self._clock())
+
+    def page(
+        self,
+        company: str,
+        *,
+        actor: str | None = None,
+        action: str | None = None,
+        before: AuditLine | None = None,
+        limit: int = MAX_PAGE,
+    ) -> tuple[AuditLine, ...]:
+        """Return a company's lines, newest first.
+
+        Args:
+            company: the company.
+            actor: only what this person or agent did, with or without ``person:`` or ``agent:`` before the name.
+            action: only this.
+            before: the last line of the page before.
+            limit: most lines.
+        """
+        at, key = audit.c.at, audit.c.audit_id
+        query = select(audit).where(audit.c.company == company).order_by(at.desc(), key.desc())
+        if actor is not None:
+            query = query.where(audit.c.actor.in_([actor, person(actor), agent(actor)]))
+        if action is not None:
+            query = query.where(audit.c.action == action)
+        if before is not None:
+            query = query.where(at <= before.at, or_(at < before.at, key < before.audit_id))
+        with self._database.read() as connection:
+            rows = connection.execute(query.limit(min(limit, MAX_PAGE))).mappings()
+            return tuple(
+                AuditLine.model_validate({name: value for name, value in row.items() if name != "company"})
+                for row in rows
+            )
+
+
+def append(connection: Connection, company: str, line: AuditNote, *, at: datetime) -> None:
+    """Add a line in a transaction of the caller's: it is there exactly when what it tells of is."""
+    row = {"company": company, "audit_id": ids.new_id(), "at": at, **line.model_dump(mode="json")}
+    connection.execute(audit.insert().values(row))
+
+
+def person(name: str | None) -> str:
+    """Return how the audit names a person."""
+    return f"{_PERSON}{name or 'unknown'}"
+
+
+def agent(agent_id: str) -> str:
+    """Return how the audit names an agent."""
+    return f"{_AGENT}{agent_id}"
+
+
+def _literally(value: object) -> object:
+    if value is not True:
+        raise ValueError("must be True")
+    return value
+
+
+class Guardrail(ValidatedModel):
+    """Who asks for what cannot simply be taken back.
+
+    Attributes:
+        actor: the person, as the audit names them.
+        confirm: True, and nothing that merely looks like it.
+        reason: why, in a sentence that is kept in the audit.
+
+    Raises:
+        MemoryInputError: one of the three is missing, blank or too long; the message names it.
+    """
+
+    actor: Name
+    confirm: Annotated[Literal[True], BeforeValidator(_literally)]
+    reason: Reason
+
+    def note(self, action: str, subject: str) -> AuditNote:
+        """Return the line for the audit."""
+        return AuditNote(
+            actor=person(self.actor), action=action, subject=subject, verdict=AuditVerdict.DONE, reason=self.reason
+        )

@@ -1,0 +1,225 @@
+"""The versioned log of shared knowledge: what was published and retracted, in one order for each company.
+
+A line is committed here first, then the store follows, then the head moves up to it; searches see the head. So between
+any two steps the process may die: the line holds the content, and whoever comes next carries out what is open.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from sqlalchemy import Connection, RowMapping, and_, func, select, update
+
+from memcore import ids
+from memcore.clock import Clock
+from memcore.ledger.database import Database, RecordRow, checked_key, decode, encode, insert_for
+from memcore.ledger.tables import shared_heads, shared_log
+from memcore.records import MemoryRecord
+
+SharedKind = Literal["publish", "retract"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedEntry:
+    """A publication or a retraction.
+
+    Attributes:
+        version: 1 for a company's first line, and one more for each that follows.
+        memory_id: what is published or retracted.
+        agent_id: who did it.
+        at: when.
+        record: what is published, in full but without vectors; None for a retraction.
+    """
+
+    version: int
+    kind: SharedKind
+    memory_id: str
+    agent_id: str
+    at: datetime
+    record: MemoryRecord | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How far a company's log has come.
+
+    Attributes:
+        head: the version that searches see: all up to it is in the store.
+        last: the newest version written.
+        open_since: when the first version after the head was written; None when there is none.
+    """
+
+    head: int = 0
+    last: int = 0
+    open_since: datetime | None = None
+
+
+#: Most lines read at once: their contents are at most 64 KiB each, and the store takes as many in one request.
+MAX_LINES = 256
+
+
+class SharedLog:
+    """The tables shared_log and shared_heads; every method is one short transaction.
+
+    Args:
+        database: the ledger.
+        clock: what time it is.
+    """
+
+    def __init__(self, database: Database, *, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def publish(self, company: str, record: MemoryRecord, *, once: bool = False) -> SharedEntry:
+        """Write a publication down, unless it stands there already; return its line.
+
+        A fact that was retracted, or has expired, is published anew, under an id of its own.
+
+        Args:
+            company: the company.
+            record: of the publisher, without vectors, under the id of its fact (:func:`memcore.ids.fact_id`).
+            once: whatever became of its last publication, leave it at that.
+
+        Raises MemoryStoreError, MemoryConnectionError.
+        """
+        fact_id, agent_id = record.entry.id, checked_key("agent_id", record.entry.agent_id)
+        with self._database.write() as connection:
+            last = self._locked(connection, company).last
+            before = self._publications(connection, company, fact_id)
+            if before and (once or self._stands(connection, company, before[-1])):
+                return _entry(before[-1])
+            if before:
+                memory_id = ids.republished_id(fact_id=fact_id, times_before=len(before))
+                record = replace(record, entry=record.entry.model_copy(update={"id": memory_id}))
+            return self._append(
+                connection,
+                company,
+                version=last + 1,
+                kind="publish",
+                memory_id=record.entry.id,
+                fact_id=fact_id,
+                agent_id=agent_id,
+                body=encode(record).body,
+            )
+
+    def retract(self, company: str, agent_id: str, memory_id: str) -> SharedEntry | None:
+        """Write a retraction down and return its line, or that of an earlier one that searches do not see yet.
+
+        None when the agent has published nothing under this id, or searches see its retraction already.
+        """
+        key = checked_key("agent_id", agent_id)
+        query = select(shared_log).where(shared_log.c.company == company, shared_log.c.memory_id == memory_id)
+        with self._database.write() as connection:
+            standing = self._locked(connection, company)
+            lines = {row["kind"]: row for row in connection.execute(query).mappings()}
+            if "publish" not in lines or lines["publish"]["agent_id"] != key:
+                return None
+            if "retract" in lines:
+                earlier = lines["retract"]
+                return _entry(earlier) if earlier["version"] > standing.head else None
+            return self._append(
+                connection,
+                company,
+                version=standing.last + 1,
+                kind="retract",
+                memory_id=memory_id,
+                fact_id=lines["publish"]["fact_id"],
+                agent_id=key,
+                body=None,
+            )
+
+    def standing(self, company: str) -> Standing:
+        """Return how far the log has come."""
+        first_open = and_(
+            shared_log.c.company == shared_heads.c.company, shared_log.c.version == shared_heads.c.head + 1
+        )
+        query = (
+            select(shared_heads.c.head, shared_heads.c.last, shared_log.c.at.label("open_since"))
+            .select_from(shared_heads.outerjoin(shared_log, first_open))
+            .where(shared_heads.c.company == company)
+        )
+        with self._database.read() as connection:
+            row = connection.execute(query).mappings().one_or_none()
+        return Standing(**row) if row else Standing()
+
+    def lines(self, company: str, *, after: int = 0, limit: int = MAX_LINES) -> tuple[SharedEntry, ...]:
+        """Return the lines that follow a version, in order; those above the head are open."""
+        query = (
+            select(shared_log)
+            .where(shared_log.c.company == company, shared_log.c.version > after)
+            .order_by(shared_log.c.version)
+            .limit(min(limit, MAX_LINES))
+        )
+        with self._database.read() as connection:
+            return tuple(_entry(row) for row in connection.execute(query).mappings())
+
+    def history(self, company: str, memory_id: str) -> tuple[SharedEntry, ...]:
+        """Return all lines of the fact that was once published under this id, in order; none for an unknown id."""
+        named = select(shared_log.c.fact_id).where(
+            shared_log.c.company == company, shared_log.c.memory_id == memory_id, shared_log.c.kind == "publish"
+        )
+        query = (
+            select(shared_log)
+            .where(shared_log.c.company == company, shared_log.c.fact_id == named.scalar_subquery())
+            .order_by(shared_log.c.version)
+        )
+        with self._database.read() as connection:
+            return tuple(_entry(row) for row in connection.execute(query).mappings())
+
+    def advance(self, company: str, version: int) -> None:
+        """Let searches see this version, once all up to it is in the store; an older one changes nothing."""
+        behind = and_(shared_heads.c.company == company, shared_heads.c.head < version)
+        with self._database.write() as connection:
+            connection.execute(update(shared_heads).where(behind).values(head=version))
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        self._database.close()
+
+    def _locked(self, connection: Connection, company: str) -> Standing:
+        # One writer at a time for each company: a version is given only once the one before is committed, so no search
+        # can see a version while an older one is still to come.
+        first = insert_for(connection, shared_heads).values(company=checked_key("company", company), last=0, head=0)
+        connection.execute(first.on_conflict_do_nothing())
+        query = select(shared_heads.c.last, shared_heads.c.head).where(shared_heads.c.company == company)
+        row = connection.execute(query.with_for_update()).mappings().one()
+        return Standing(**row)
+
+    def _append(self, connection: Connection, company: str, **line: Any) -> SharedEntry:
+        row = {"company": company, "at": self._clock(), **line}
+        connection.execute(shared_log.insert().values(row))
+        connection.execute(update(shared_heads).where(shared_heads.c.company == company).values(last=row["version"]))
+        return _entry(row)
+
+    def _publications(self, connection: Connection, company: str, fact_id: str) -> list[RowMapping]:
+        query = select(shared_log).where(
+            shared_log.c.company == company, shared_log.c.fact_id == fact_id, shared_log.c.kind == "publish"
+        )
+        return list(connection.execute(query.order_by(shared_log.c.version)).mappings())
+
+    def _stands(self, connection: Connection, company: str, publication: RowMapping) -> bool:
+        retractions = select(func.count()).where(
+            shared_log.c.company == company,
+            shared_log.c.memory_id == publication["memory_id"],
+            shared_log.c.kind == "retract",
+        )
+        if connection.execute(retractions).scalar_one():
+            return False
+        entry = _record(publication["body"]).entry
+        return entry.expires_at is None or entry.expires_at > self._clock()
+
+
+def _entry(row: "RowMapping | dict[str, Any]") -> SharedEntry:
+    kind: SharedKind = row["kind"]
+    return SharedEntry(
+        version=row["version"],
+        kind=kind,
+        memory_id=row["memory_id"],
+        agent_id=row["agent_id"],
+        at=row["at"],
+        record=None if row["body"] is None else _record(row["body"]),
+    )
+
+
+def _record(body: bytes) -> MemoryRecord:
+    return decode(RecordRow(body, None, None, None))

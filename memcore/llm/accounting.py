@@ -1,0 +1,134 @@
+"""A model with a budget and an account: every token is set aside before it is used, and has a reason."""
+
+import logging
+from collections.abc import Mapping
+
+from memcore.config.llm import FREE, BudgetsConfig, ModelPrice
+from memcore.errors import (
+    BudgetExceededError,
+    MemoryError,  # noqa: A004  # the reference fixes the name
+    ProviderError,
+)
+from memcore.ledger.llm_usage import CallState, Caps, ModelSpending, NewCall, Reservation, Spent
+from memcore.llm.protocol import Attribution, Completion, CompletionRequest, ModelEvent, estimated_prompt
+from memcore.llm.retry import Retrying, Tries
+
+_log = logging.getLogger(__name__)
+
+
+class AccountedModel:
+    """What jobs ask (see memcore.llm.protocol.Model).
+
+    A process that dies between question and answer leaves its reservation spent, and its call in state ``asking``:
+    nobody knows what it used, and a cap that is hard counts it.
+
+    Args:
+        retrying: who is asked, and how patiently.
+        spending: the account.
+        budgets: the caps of an agent and day.
+        prices: of the models that cost something.
+        model: whose answer, where a request names no model.
+    """
+
+    def __init__(
+        self,
+        retrying: Retrying,
+        spending: ModelSpending,
+        *,
+        budgets: BudgetsConfig,
+        prices: Mapping[str, ModelPrice],
+        model: str | None,
+    ) -> None:
+        self._retrying = retrying
+        self._spending = spending
+        self._caps = Caps(tokens=budgets.tokens_per_agent_per_day, cost=budgets.cost_per_agent_per_day)
+        self._prices = prices
+        self._model = model
+
+    async def ask(self, request: CompletionRequest, *, by: Attribution, key: str) -> Completion:
+        """Return the answer, after as many attempts as the policy allows; its cost is in it.
+
+        Args:
+            request: what is asked.
+            by: for whom.
+            key: the same for the same question however often it is asked; sent to the provider.
+
+        Raises:
+            BudgetExceededError: the agent's day has less left than this call may use; nothing was asked.
+            RetryExhaustedError: passing trouble in every attempt.
+            ProviderError: the server refuses, and will again; or no model is named.
+            MemoryConnectionError, MemoryStoreError: the account cannot be written; nothing was asked.
+        """
+        model = request.model or self._model
+        if model is None:
+            raise ProviderError("no language model is named: set memory.llm.model")
+        price = self._prices.get(model, FREE)
+        call_id = self._reserved(request, price, model=model, by=by, key=key)
+        tries = Tries()
+        try:
+            completion = await self._retrying.complete(
+                request.model_copy(update={"model": model}), idempotency_key=key, tries=tries
+            )
+        except ProviderError as error:
+            spent = _spent(price, tries.prompt_tokens, tries.completion_tokens)
+            # An attempt without an answer may have been billed: all that was set aside stays spent.
+            self._settle(call_id, CallState.FAILED, None if tries.is_unclear else spent, tries, by=by)
+            facts = {"error": type(error).__name__, "attempts": tries.count, **_who(by)}
+            _log.warning(ModelEvent.FAILED, extra=facts)
+            raise
+        spent = _spent(
+            price,
+            tries.prompt_tokens + completion.prompt_tokens,
+            tries.completion_tokens + completion.completion_tokens,
+        )
+        self._settle(call_id, CallState.ANSWERED, spent, tries, by=by)
+        _log.info(ModelEvent.ANSWERED, extra={"tokens": spent.tokens, "attempts": tries.count, **_who(by)})
+        return completion.model_copy(update={"cost": spent.cost})
+
+    async def close(self) -> None:
+        """Close the connections to the provider; the ledger belongs to whoever opened it."""
+        await self._retrying.close()
+
+    def _reserved(self, request: CompletionRequest, price: ModelPrice, *, model: str, by: Attribution, key: str) -> str:
+        call = NewCall(
+            company=by.company,
+            agent_id=by.agent_id,
+            run_id=by.run_id,
+            question_id=key,
+            purpose=by.purpose,
+            model=model,
+            most=_spent(price, estimated_prompt(request), request.max_tokens),
+        )
+        reservation = self._spending.reserve(call, caps=self._caps)
+        if reservation.call_id is None:
+            _log.info(ModelEvent.REFUSED, extra={"tokens": call.most.tokens, **_who(by)})
+            raise BudgetExceededError(self._sentence(call.most, reservation), until=reservation.until)
+        return reservation.call_id
+
+    def _sentence(self, most: Spent, reservation: Reservation) -> str:
+        before, caps = reservation.before, self._caps
+        if caps.tokens is not None and before.tokens + most.tokens > caps.tokens:
+            return (
+                f"memory.budgets.tokens_per_agent_per_day: {before.tokens} of {caps.tokens} are used today, "
+                f"and this call may use {most.tokens}"
+            )
+        return (
+            f"memory.budgets.cost_per_agent_per_day: {before.cost:.4f} of {caps.cost} are spent today, "
+            f"and this call may cost {most.cost:.4f}"
+        )
+
+    def _settle(self, call_id: str, state: CallState, spent: Spent | None, tries: Tries, *, by: Attribution) -> None:
+        try:
+            self._spending.settle(call_id, state, spent=spent, attempts=tries.count)
+        except MemoryError as error:
+            # The answer is paid for and must not be lost over its bookkeeping; the reservation stands for it.
+            _log.warning(ModelEvent.UNSETTLED, extra={"error": type(error).__name__, "call_id": call_id, **_who(by)})
+
+
+def _spent(price: ModelPrice, prompt_tokens: int, completion_tokens: int) -> Spent:
+    cost = price.of(prompt_tokens, completion_tokens)
+    return Spent(prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cost=cost)
+
+
+def _who(by: Attribution) -> dict[str, str | None]:
+    return {"agent_id": by.agent_id, "run_id": by.run_id, "purpose": by.purpose}

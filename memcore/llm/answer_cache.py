@@ -1,0 +1,95 @@
+"""A model whose answers are kept before anybody uses them: what was paid for once is not paid for again."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+
+from memcore.errors import (
+    AnswerMissingError,
+    MemoryError,  # noqa: A004  # the reference fixes the name
+)
+from memcore.ledger.llm_answers import Answers
+from memcore.llm.protocol import Attribution, Completion, CompletionRequest, Model, ModelEvent
+
+#: How long a question belongs to who asks it after the last sign of life.
+QUESTION_LEASE = timedelta(seconds=45)
+
+#: How often the lease is renewed while the model thinks.
+QUESTION_RENEWAL = timedelta(seconds=10)
+
+_log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def held(
+    table: Answers, question_id: str, token: str, *, renewal: timedelta = QUESTION_RENEWAL
+) -> AsyncIterator[None]:
+    """Renew the lease of a question that was taken, for as long as the block runs."""
+    beat = asyncio.create_task(_beat(table, question_id, token, renewal.total_seconds()))
+    try:
+        yield
+    finally:
+        beat.cancel()
+        with suppress(asyncio.CancelledError):
+            await beat
+
+
+async def _beat(table: Answers, question_id: str, token: str, seconds: float) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            if not table.renew(question_id, token, lease=QUESTION_LEASE):
+                return
+        except MemoryError as error:
+            # The lease outlasts a busy database.
+            _log.warning(ModelEvent.LEASE_UNCERTAIN, extra={"error_type": type(error).__name__})
+
+
+#: Who answers a question that was answered before.
+_LEDGER = "ledger"
+
+
+class KeptModel:
+    """Ask a model, and keep its answer in the ledger under the question's key (see memcore.llm.protocol.Model).
+
+    Args:
+        model: who is asked.
+        table: where answers are kept.
+    """
+
+    def __init__(self, model: Model, table: Answers) -> None:
+        self._model = model
+        self._table = table
+
+    async def ask(self, request: CompletionRequest, *, by: Attribution, key: str) -> Completion:
+        """Return the answer that is kept, or ask and keep it; failures are not kept.
+
+        Raises:
+            AnswerMissingError: another worker asks this question now.
+            BudgetExceededError, RetryExhaustedError, ProviderError: as Model.ask.
+        """
+        known = self._table.take(
+            key,
+            company=by.company,
+            agent_id=by.agent_id,
+            run_id=by.run_id,
+            purpose=by.purpose,
+            lease=QUESTION_LEASE,
+        )
+        if known is None:
+            raise AnswerMissingError(f"{by.purpose}: another worker asks the model this question now")
+        if known.token is None:
+            return Completion(text=known.text or "", is_cut=False, model=_LEDGER, prompt_tokens=0, completion_tokens=0)
+        try:
+            async with held(self._table, key, known.token):
+                completion = await self._model.ask(request, by=by, key=key)
+        except Exception:
+            # Without this it would be nobody's to ask until the lease ends, which is what happens if this fails too.
+            with suppress(MemoryError):
+                self._table.let_go(key, known.token)
+            raise
+        # Whether it is kept or somebody else has taken the question since, it is paid for and good.
+        self._table.answered(key, known.token, completion.text)
+        return completion

@@ -1,0 +1,199 @@
+"""The one place where a question to a language model is asked again."""
+
+import asyncio
+import logging
+import random
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+
+import orjson
+from httpx import ConnectError, ConnectTimeout, InvalidURL, PoolTimeout, TransportError, UnsupportedProtocol
+
+from memcore.bounded_http import Answer, AnswerError
+from memcore.errors import ProviderError, ProviderUnavailableError, RetryExhaustedError
+from memcore.llm.protocol import Completion, CompletionProvider, CompletionRequest, ModelEvent
+
+#: Longest pause before the second request; it doubles with each further one.
+FIRST_PAUSE = timedelta(seconds=1)
+
+#: Longest pause that is waited here, asked for or not: whoever is asked to wait longer gives up, for a queue waits
+#: better than a job. Servers that count requests by the minute ask for at most this.
+LONGEST_PAUSE = timedelta(seconds=60)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Tries:
+    """What the attempts at one question came to; the account reads it, whether they ended well or not.
+
+    Attributes:
+        count: requests that were sent, or tried to be.
+        prompt_tokens: read by failed attempts, as far as the server says.
+        completion_tokens: written by them.
+        is_unclear: a failed attempt may have used tokens that nobody counted: it ended without an answer.
+    """
+
+    count: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    is_unclear: bool = False
+
+    def failed(self, error: ProviderError) -> None:
+        """Count what a failed attempt used."""
+        if error.tokens is None:
+            self.is_unclear = True
+        else:
+            self.prompt_tokens += error.tokens[0]
+            self.completion_tokens += error.tokens[1]
+
+
+class Retrying:
+    """Ask a provider until it answers, with exponential backoff and full jitter.
+
+    Full jitter as in Brooker, "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015): many askers that were
+    refused together do not come back together.
+
+    Args:
+        provider: who is asked.
+        attempts: requests for one question, 1 or more.
+        sleep: waits so many seconds; for tests.
+        chance: returns a number from 0 to 1; for tests.
+    """
+
+    def __init__(
+        self,
+        provider: CompletionProvider,
+        *,
+        attempts: int,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,  # noqa: S311  # no secret
+    ) -> None:
+        self._provider = provider
+        self._attempts = attempts
+        self._sleep = sleep
+        self._chance = chance
+
+    async def complete(self, request: CompletionRequest, *, idempotency_key: str, tries: Tries) -> Completion:
+        """Return the answer; every attempt carries the same key.
+
+        Args:
+            request: what is asked.
+            idempotency_key: names the question.
+            tries: is told of every attempt.
+
+        Raises:
+            RetryExhaustedError: passing trouble in every attempt, or a longer wait is asked for than LONGEST_PAUSE;
+                the last trouble is its cause.
+            ProviderError: the server refuses, and will again.
+        """
+        while True:
+            tries.count += 1
+            try:
+                return await self._provider.complete(request, idempotency_key=idempotency_key)
+            except ProviderUnavailableError as error:
+                tries.failed(error)
+                pause = self._pause(tries.count, error.retry_after)
+                if tries.count >= self._attempts or pause is None:
+                    raise RetryExhaustedError(f"{error} ({tries.count} attempts)", tokens=error.tokens) from error
+                _log.info(ModelEvent.RETRIED, extra={"attempt": tries.count, "pause_seconds": round(pause, 3)})
+            except ProviderError as error:
+                tries.failed(error)
+                raise
+            await self._sleep(pause)
+
+    async def close(self) -> None:
+        """Close the provider's connections."""
+        await self._provider.close()
+
+    def _pause(self, attempt: int, asked: float | None) -> float | None:
+        longest: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (attempt - 1)).total_seconds()
+        if asked is None:
+            return longest * self._chance()
+        if asked > LONGEST_PAUSE.total_seconds():
+            return None
+        # Not sooner than asked, and not all together either.
+        return asked + FIRST_PAUSE.total_seconds() * self._chance()
+
+
+#: Answers that another try may change, beside all from 500 on.
+_PASSING = frozenset(
+    {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
+)
+
+#: The type of OpenAI's 429 for an account without money: it stays until a person pays.
+_UNPAID = "insufficient_quota"
+
+#: An error's type as servers write it; anything else may quote the prompt, and is not repeated.
+_TYPE = re.compile(r"[a-z][a-z_]{0,39}")
+
+#: Failures before anything was sent, and so before anything could be billed.
+_UNSENT = (ConnectError, ConnectTimeout, PoolTimeout, UnsupportedProtocol)
+
+
+def trouble_of(error: AnswerError | TransportError | InvalidURL, *, server: str) -> ProviderError:
+    """Return our error for a request that got no answer, or one that breaks a limit.
+
+    Args:
+        error: what was raised.
+        server: the address without passwords.
+    """
+    if isinstance(error, InvalidURL):
+        return ProviderError(f"MEMTEND_LLM_URL: {server} is no URL")
+    if isinstance(error, AnswerError):
+        return ProviderUnavailableError(f"the language model's server at {server}: {error}", tokens=None)
+    tokens = (0, 0) if isinstance(error, _UNSENT) else None
+    problem = type(error).__name__
+    return ProviderUnavailableError(f"the language model's server at {server} is away ({problem})", tokens=tokens)
+
+
+def refusal_of(answer: Answer, *, server: str, now: datetime) -> ProviderError:
+    """Return our error for a status that says no.
+
+    Its sentence holds the status and a type, and never the server's words: servers quote the prompt that they refuse.
+
+    Args:
+        answer: what the server said.
+        server: the address without passwords.
+        now: for a Retry-After that is a date.
+    """
+    kind, code = _kind_and_code(answer.content)
+    said = f"the language model's server at {server} answers {answer.status}" + (f" ({kind})" if kind else "")
+    if _UNPAID in {code, kind}:
+        return ProviderError(f"{said}: its account has no money left")
+    if answer.status in _PASSING or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return ProviderUnavailableError(said, retry_after=asked_wait(answer.headers.get("Retry-After"), now=now))
+    return ProviderError(f"{said}: check MEMTEND_LLM_URL, MEMTEND_LLM_API_KEY and the model's name, or see its log")
+
+
+def asked_wait(value: str | None, *, now: datetime) -> float | None:
+    """Return the seconds that a Retry-After asks for, given as seconds or as a date; None when it says nothing."""
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            until = parsedate_to_datetime(value)
+        except ValueError:
+            return None
+        seconds = ((until if until.tzinfo else until.replace(tzinfo=UTC)) - now).total_seconds()
+    # "nan" and "inf" are numbers to Python, and no wait.
+    return max(0.0, seconds) if abs(seconds) < float("inf") else None
+
+
+def _kind_and_code(content: bytes) -> tuple[str | None, str | None]:
+    try:
+        body = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return None, None
+    told = body.get("error", body) if isinstance(body, dict) else None
+    if not isinstance(told, dict):
+        return None, None
+    kind, code = told.get("type"), told.get("code")
+    is_type = isinstance(kind, str) and _TYPE.fullmatch(kind)
+    return kind if is_type else None, code if isinstance(code, str) else None

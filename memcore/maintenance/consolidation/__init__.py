@@ -1,0 +1,1 @@
+"""Consolidation: groups of old memories, each replaced by one summary."""

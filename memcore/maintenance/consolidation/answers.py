@@ -1,0 +1,309 @@
+"""The answers that the ledger keeps: what a night reads, which never waits for a model."""
+
+import builtins
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+
+from memcore import ids
+from memcore.backends.factory import WorkerBackend
+from memcore.clock import Clock, utc_now
+from memcore.config.maintenance import ConsolidationConfig, LLMConsolidationConfig
+from memcore.errors import (
+    AnswerMissingError,
+    BudgetExceededError,
+    MaintenancePausedError,
+    MemoryError,  # noqa: A004  # the reference's name
+    ProviderError,
+)
+from memcore.jobs.outcomes import Dead, Done, Outcome, Skipped
+from memcore.kill_switch import KillSwitch
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.llm_answers import Answer, Synthesis, SynthesisState
+from memcore.ledger.llm_answers import Answers as AnswersTable
+from memcore.ledger.runs import Run, RunState
+from memcore.llm.answer_cache import QUESTION_LEASE, QUESTION_RENEWAL, held
+from memcore.llm.protocol import Attribution, CompletionRequest, Model
+from memcore.maintenance.consolidation.factory import ConsolidationDeps, StrategyBuilder, build_consolidation_strategy
+from memcore.maintenance.consolidation.llm import RecentTrajectories
+from memcore.maintenance.consolidation.strategy import Question, Reply
+from memcore.maintenance.events import MaintenanceEvent
+from memcore.models.execution import ChatMessage, MessageRole
+
+
+class KeptAnswers:
+    """Look questions up for one run.
+
+    Args:
+        table: where answers are kept.
+        run: whose failures count; another run's are asked again.
+    """
+
+    def __init__(self, table: AnswersTable, run: Run) -> None:
+        self._table = table
+        self._run = run
+
+    async def ask(self, question: Question) -> Reply:
+        """Return what is kept. Raises AnswerMissingError."""
+        found = self._table.get(question_id(question, self._run))
+        if found is None or not is_settled(found, self._run):
+            raise AnswerMissingError(f"{question.purpose}: the model has to be asked first")
+        return reply(found)
+
+
+class NoAnswers:
+    """Stand in where nobody is asked: a plan, which only counts the questions."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def ask(self, question: Question) -> Reply:
+        """Count the question and raise AnswerMissingError."""
+        self.asked += 1
+        raise AnswerMissingError(f"{question.purpose}: a plan asks no model")
+
+
+def question_id(question: Question, run: Run) -> str:
+    """Return the id under which a question of a run's agent is kept, whichever run asks."""
+    return ids.question_id(
+        company=run.company,
+        agent_id=run.agent_id,
+        purpose=question.purpose,
+        model=question.model or "",
+        about=question.about,
+    )
+
+
+def is_settled(answer: Answer, run: Run) -> bool:
+    """Return whether the run need not ask: it is answered, or was asked in vain by this very run."""
+    return answer.state == "answered" or (answer.state == "unusable" and answer.run_id == run.run_id)
+
+
+def reply(answer: Answer) -> Reply:
+    """Return a settled answer as ops see it."""
+    return Reply(text=answer.text, reason=answer.reason or "")
+
+
+#: Words that a second, shorter answer may have, for each token of the limit.
+_WORDS_PER_TOKEN = 0.4
+
+_log = logging.getLogger(__name__)
+
+
+class LiveAnswers:
+    """Ask a model for one run.
+
+    Args:
+        table: where answers are kept.
+        run: for whom.
+        model: who answers.
+        renewal: time between two signs of life.
+    """
+
+    def __init__(self, table: AnswersTable, run: Run, model: Model, *, renewal: timedelta = QUESTION_RENEWAL) -> None:
+        self._table = table
+        self._run = run
+        self._model = model
+        self._renewal = renewal
+
+    async def ask(self, question: Question) -> Reply:
+        """Return the answer that is kept, or ask and keep it.
+
+        A model that fails in passing, for good or in an unknown way leaves a reply without text, for the op to do
+        without. One that refuses (a wrong key, a wrong model) raises, and nothing is kept.
+
+        Raises:
+            AnswerMissingError: another worker asks it now.
+            ProviderError, BudgetExceededError: the question can be asked again later.
+        """
+        run, key = self._run, question_id(question, self._run)
+        known = self._table.take(
+            key,
+            company=run.company,
+            agent_id=run.agent_id,
+            run_id=run.run_id,
+            purpose=question.purpose,
+            lease=QUESTION_LEASE,
+        )
+        if known is None:
+            raise AnswerMissingError(f"{question.purpose}: another worker asks the model this question now")
+        if known.token is None:
+            return reply(known)
+        async with held(self._table, key, known.token, renewal=self._renewal):
+            found = await self._asked(question, key, known.token)
+        if found.text is not None:
+            is_kept = self._table.answered(key, known.token, found.text)
+        else:
+            is_kept = self._table.unusable(key, known.token, found.reason)
+            _log.warning(
+                MaintenanceEvent.MODEL_UNUSABLE,
+                extra={"agent_id": run.agent_id, "purpose": question.purpose, "reason": found.reason},
+            )
+        if not is_kept:
+            raise AnswerMissingError(f"{question.purpose}: another worker has taken the question over")
+        return found
+
+    async def _asked(self, question: Question, key: str, token: str) -> Reply:
+        try:
+            return await self._answer(question, key)
+        except ProviderError as error:
+            if error.is_retryable:
+                return Reply(reason=str(error))
+            self._table.let_go(key, token)
+            _log.error(  # a traceback would say nothing that the sentence does not
+                MaintenanceEvent.MODEL_REFUSED,
+                extra={"agent_id": self._run.agent_id, "purpose": question.purpose, "reason": str(error)},
+            )
+            raise
+        except (builtins.MemoryError, RecursionError, MemoryError):
+            # This process or the ledger is in trouble, or the budget is spent: the model is not to blame.
+            self._table.let_go(key, token)
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever a provider raises must cost a summary, not a memory
+            return Reply(reason=f"unexpected {type(error).__name__}")
+
+    async def _answer(self, question: Question, key: str) -> Reply:
+        request = await question.request()
+        by = Attribution(
+            company=self._run.company,
+            agent_id=self._run.agent_id,
+            run_id=self._run.run_id,
+            purpose=question.purpose,
+        )
+        completion = await self._model.ask(request, by=by, key=key)
+        if completion.is_cut or len(completion.text) > question.max_chars:
+            completion = await self._model.ask(_shorter(request, question.max_tokens), by=by, key=f"{key}:shorter")
+        if completion.is_cut or len(completion.text) > question.max_chars:
+            return Reply(reason="the answer is longer than allowed, and so is the second one")
+        # PostgreSQL, and the columns of stock mem0, take no NUL.
+        text = completion.text.replace("\0", "").strip()
+        return Reply(text=text) if text else Reply(reason="the answer is blank")
+
+
+def _shorter(request: CompletionRequest, max_tokens: int) -> CompletionRequest:
+    ask = f"Your last answer was too long. Answer again, in at most {int(max_tokens * _WORDS_PER_TOKEN)} words."
+    message = ChatMessage(role=MessageRole.USER, content=ask)
+    return request.model_copy(update={"messages": (*request.messages, message)})
+
+
+#: Runs whose parts are still of use.
+_ACTIVE = frozenset({RunState.QUEUED, RunState.RUNNING})
+
+#: Fewer memories than this need no summary.
+_LEAST_SOURCES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How it went.
+
+    Attributes:
+        outcome: of the job.
+        night: the run to ring for, when it has nothing left to wait for.
+    """
+
+    outcome: Outcome
+    night: Run | None = None
+
+
+class SynthesisService:
+    """Ask a model on behalf of nights; nothing in the store is changed here, so no lease of a run is needed.
+
+    Args:
+        backend: where the memories are read.
+        ledger: runs, their parts, answers, switches.
+        policy: the company's decisions.
+        company: whose runs.
+        model: who is asked; None when none is connected.
+        clock: the time.
+        build_strategy: makes the strategy, as for the night.
+        renewal: time between two signs of life while the model thinks.
+    """
+
+    def __init__(
+        self,
+        backend: WorkerBackend,
+        ledger: Ledger,
+        policy: ConsolidationConfig,
+        *,
+        company: str,
+        model: Model | None,
+        clock: Clock = utc_now,
+        build_strategy: StrategyBuilder = build_consolidation_strategy,
+        renewal: timedelta = QUESTION_RENEWAL,
+    ) -> None:
+        self._backend = backend
+        self._ledger = ledger
+        self._policy = policy
+        self._company = company
+        self._model = model
+        self._clock = clock
+        self._build_strategy = build_strategy
+        self._renewal = renewal
+
+    async def ask(self, run_id: str, place: int) -> Asked:
+        """Ask what one part needs to know; doing it again asks nothing twice.
+
+        Returns:
+            Done: all answers are kept; the night can go on with this part.
+            Skipped: nothing to ask now; the reason says why, and the night rings again where it must.
+            Dead: the run is unknown, or another company's.
+
+        Raises:
+            MemoryError: the store or the ledger is in passing trouble.
+        """
+        run = self._ledger.runs.get(run_id)
+        if run is None or run.company != self._company:
+            return Asked(outcome=Dead(reason=f"run {run_id} is unknown here"))
+        part = self._ledger.syntheses.get(run_id, place)
+        if part is None or not part.is_awake(self._clock()) or run.state not in _ACTIVE:
+            return Asked(outcome=Skipped(reason="nobody waits for this part now"))
+        if self._model is None:
+            return Asked(outcome=Skipped(reason="no language model is connected to this worker: set MEMTEND_LLM_URL"))
+        outcome: Outcome = Done(facts={"asked": 1})
+        try:
+            self._switch(run).check()
+            await self._ask(run, part, self._model)
+        except (AnswerMissingError, MaintenancePausedError) as error:
+            return Asked(outcome=Skipped(reason=str(error)))
+        except (BudgetExceededError, ProviderError) as error:
+            outcome, is_over = Skipped(reason=str(error)), self._put_off(part, error)
+        else:
+            self._ledger.syntheses.turn(run_id, place, SynthesisState.READY)
+            is_over = not self._ledger.syntheses.is_waiting(run_id)
+        return Asked(outcome=outcome, night=self._ledger.runs.wake(run_id) if is_over else None)
+
+    def _put_off(self, part: Synthesis, error: BudgetExceededError | ProviderError) -> bool:
+        """Let all parts of the run sleep, or give them up; False when that has been done."""
+        syntheses = self._ledger.syntheses
+        if isinstance(error, BudgetExceededError):
+            return syntheses.sleep(part.run_id, until=error.until, reason=str(error))
+        return syntheses.refuse(part.run_id, reason=str(error))
+
+    async def _ask(self, run: Run, part: Synthesis, model: Model) -> None:
+        ids = [*part.source_ids, *([part.kept_id] if part.kept_id else [])]
+        found = {record.entry.id: record for record in await self._backend.get_many(part.agent_id, ids)}
+        sources = [found[each] for each in part.source_ids if each in found]
+        if len(sources) < _LEAST_SOURCES:
+            return
+        strategy = self._build_strategy(
+            ConsolidationDeps(
+                policy=self._policy,
+                answers=LiveAnswers(self._ledger.answers, run, model, renewal=self._renewal),
+                trajectories=RecentTrajectories(self._backend, self._policy.llm or LLMConsolidationConfig()),
+            )
+        )
+        if strategy is not None:
+            await strategy.write(sources, kept=found.get(part.kept_id or ""))
+        _log.info(
+            MaintenanceEvent.MODEL_SYNTHESIZED,
+            extra={"agent_id": run.agent_id, "run_id": run.run_id, "place": part.place, "sources": len(sources)},
+        )
+
+    def _switch(self, run: Run) -> KillSwitch:
+        return KillSwitch(
+            self._ledger,
+            company=self._company,
+            agent_id=run.agent_id,
+            is_enabled=lambda: self._policy.enabled,
+        )

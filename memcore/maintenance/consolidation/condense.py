@@ -1,0 +1,373 @@
+"""The extractive summary: the sentences that tell most, word for word, in half the room; no model is asked."""
+
+import heapq
+import math
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+from memcore.backends.protocol import MemoryBackend
+from memcore.embedding.bm25 import Tokenizer
+from memcore.errors import MemoryConfigError
+from memcore.maintenance.consolidation.strategy import Draft
+from memcore.models.memory import CONDENSED_TAG, MemoryQuery
+from memcore.records import MemoryRecord
+
+#: Longest label, in characters: it stays with every passage that is kept of its memory, so it must be short.
+_LONGEST_LABEL = 60
+
+#: "[8 May 2023]", or "Caroline:", or both: the way in which texts say when and by whom. The space after the colon keeps
+#: addresses ("https://") and times of day ("10:30") whole.
+_LABEL = re.compile(r"(\[[^\[\]\n]+\](?=\s))? ?([^\W\d_][^\s:,;.!?\[\]]*(?: [^\s:,;.!?\[\]]+){0,2}:(?=\s))?")
+
+#: Where a sentence ends: its mark and closing quotes, then a space; no space after the marks of scripts without any.
+#: A small letter after a full stop goes on ("e.g. this"), and so does what follows a short title or a day ("Dr. Who",
+#: "3. März").
+_SENTENCE_END = re.compile(
+    r"(?<=[!?\u061f\u0964\u0965\u06d4\u2026])[\"'\u201d\u2019)\]]* "
+    r"|(?<!\b[A-Z]\.)(?<!\b[A-Z][a-z]\.)(?<!\b\d\.)(?<!\b\d\d\.)(?<=\.)[\"'\u201d\u2019)\]]* (?=[^a-z])"
+    r"|(?<=[\u3002\uff01\uff1f])[\u300d\u300f\u201d]*"
+)
+
+#: Where a long sentence may be parted: after a comma or its like, before a dash.
+_PAUSE = re.compile(r"(?<=[,;:]) |(?<=[\uff0c\uff1b\uff1a\u3001\u060c\u061b])| (?=[-\u2013\u2014] )")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """What a text begins with to say when and by whom; each part may be empty.
+
+    Attributes:
+        when: in brackets.
+        who: with its colon.
+    """
+
+    when: str = ""
+    who: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """A sentence, or a piece of a long one.
+
+    Attributes:
+        text: word for word as in its memory, but for the white space around it.
+        comes_on: the passage before it is of the same sentence.
+        goes_on: the one after it is.
+    """
+
+    text: str
+    comes_on: bool = False
+    goes_on: bool = False
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it is less than a sentence."""
+        return self.comes_on or self.goes_on
+
+
+def part_rows(text: str) -> Iterator[tuple[Label, str]]:
+    """Yield a text's rows: what each begins with to say when and by whom, and the rest of it.
+
+    Args:
+        text: a remark is one row, a transcript one for each remark, a list of keys one for each key; a line without a
+            label belongs to the row before it.
+    """
+    label, lines = Label(), list[str]()
+    for line in text.splitlines():
+        found, rest = _part_label(line.strip())
+        if found != Label() and lines:
+            yield label, "\n".join(lines)
+            lines = []
+        if found != Label():
+            label = found
+        if rest:
+            lines.append(rest)
+    if lines:
+        yield label, "\n".join(lines)
+
+
+def part_sentences(text: str, *, longest: int) -> Iterator[Passage]:
+    """Yield the sentences of a text in order; one of more characters is parted at its pauses, or else between words.
+
+    Args:
+        text: in any language; a line break ends a sentence.
+        longest: characters of a passage, 1 or more.
+    """
+    for line in text.splitlines():
+        whole = " ".join(line.split())
+        ends = [0, *(found.end() for found in _SENTENCE_END.finditer(whole)), len(whole)]
+        for start, stop in pairwise(ends):
+            if sentence := whole[start:stop].strip():
+                yield from _parted(sentence, longest)
+
+
+def _parted(sentence: str, longest: int) -> Iterator[Passage]:
+    start = 0
+    while len(sentence) - start > longest:
+        stop = start + _stop(sentence[start : start + longest + 1], longest)
+        yield Passage(text=sentence[start:stop].rstrip(), comes_on=start > 0, goes_on=True)
+        # Of single spaces: there is one at most.
+        start = stop + (sentence[stop] == " ")
+    yield Passage(text=sentence[start:], comes_on=start > 0)
+
+
+def _stop(window: str, longest: int) -> int:
+    pauses = [found.end() for found in _PAUSE.finditer(window)]
+    # A pause near the beginning would leave a scrap.
+    if pauses and pauses[-1] > longest // 3:
+        return min(pauses[-1], longest)
+    space = window.rfind(" ")
+    return space if space > 0 else longest
+
+
+def _part_label(line: str) -> tuple[Label, str]:
+    found = _LABEL.match(line)
+    if found is None or found.end() > _LONGEST_LABEL or not (rest := line[found.end() :].strip()):
+        return Label(), line
+    return Label(when=found[1] or "", who=found[2] or ""), rest
+
+
+#: Added to a passage's bytes when its worth is set against its length: without it, scraps of one rare word win over
+#: sentences. On dialogue turns 20 to 60 measured alike, and 0 kept 2 to 6% less of what answers a question.
+_SENTENCE_BYTES = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A passage that may be chosen.
+
+    Attributes:
+        terms: what it says, each once.
+        cost: its bytes.
+        frames: what must stand beside it, as its line's label, and costs room once for all that share it: a name for
+            each, and its bytes.
+    """
+
+    terms: AbstractSet[str]
+    cost: int
+    frames: Mapping[str, int]
+
+
+def cover(candidates: Sequence[Candidate], *, budget: int, rarity: Callable[[str], float]) -> list[int]:
+    """Return the places of the chosen candidates in their order; at least one, when there is any.
+
+    Greedy maximum coverage with costs, each time the candidate of the most new rarity for its bytes (Lin & Bilmes: A
+    Class of Submodular Functions for Document Summarization, 2011), lazily evaluated: what a candidate adds only
+    shrinks as others are chosen (Minoux: Accelerated Greedy Algorithms, 1978). Ties go to the first.
+
+    Args:
+        candidates: in the order of their memories.
+        budget: bytes; only a candidate that is alone may take more.
+        rarity: what a term is worth, above 0.
+    """
+
+    def rank(place: int) -> tuple[float, int, int]:
+        each = candidates[place]
+        # Added up in one order: in another the sum may differ in its last bit, and with it the choice.
+        new = sum(map(rarity, sorted(each.terms - said)))
+        return (-new / (each.cost + _SENTENCE_BYTES), place, len(chosen))
+
+    said, framed, chosen = set[str](), set[str](), list[int]()
+    heap = [rank(place) for place in range(len(candidates))]
+    heapq.heapify(heap)
+    best = heap[0][1] if heap else None
+    while heap:
+        worth, place, known = heapq.heappop(heap)
+        each = candidates[place]
+        cost = each.cost + sum(size for name, size in each.frames.items() if name not in framed)
+        if cost > budget or (chosen and worth == 0.0):
+            continue
+        if known < len(chosen):
+            heapq.heappush(heap, rank(place))
+            continue
+        chosen.append(place)
+        budget -= cost
+        said |= each.terms
+        framed |= each.frames.keys()
+    return sorted(chosen) if chosen or best is None else [best]
+
+
+#: Added to a word's texts: without it a word of none would be infinitely rare.
+_SMOOTHING = 0.5
+
+
+class Vocabulary:
+    """Count in how many texts each term stands.
+
+    Args:
+        tokenizer: how texts become terms; terms of another tokenizer would all look rare.
+    """
+
+    def __init__(self, tokenizer: Tokenizer | None = None) -> None:
+        self._tokenizer = tokenizer or Tokenizer()
+        self._texts_with = Counter[str]()
+        self._texts = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has been counted, so that every term is as rare as any other."""
+        return self._texts == 0
+
+    def read(self, texts: Iterable[str]) -> None:
+        """Count the terms of the texts."""
+        for text in texts:
+            self._texts += 1
+            self._texts_with.update(set(self._tokenizer.terms(text)))
+
+    def terms(self, text: str) -> Sequence[str]:
+        """Return the terms of a text, as they are counted."""
+        return self._tokenizer.terms(text)
+
+    def rarity(self, term: str) -> float:
+        """Return how much a term tells, above 0: the logarithm of the texts to those that have it (idf)."""
+        return math.log((self._texts + 1.0) / (min(self._texts_with[term], self._texts) + _SMOOTHING))
+
+
+#: The words of an agent's memories, by the agent's id.
+VocabularyOf = Callable[[str], Awaitable[Vocabulary]]
+
+
+async def no_vocabulary(_agent_id: str) -> Vocabulary:
+    """Return an empty one: nothing is known of the agent's other memories."""
+    return Vocabulary()
+
+
+#: Longest passage, in characters, that is kept or left out as one: a long sentence of people, a line of a log.
+_LONGEST_PASSAGE = 160
+
+#: Shortest passage into which a sentence is parted, in characters: less is a scrap.
+_SHORTEST_LIMIT = 40
+
+#: A passage takes at most this share of the room, so that there is something to choose among.
+_PASSAGE_SHARE = 0.25
+
+#: Stands where a sentence was cut.
+_CUT = "\u2026"
+
+#: Bytes of a space between passages; of the marks at both ends of a piece; of a line's break, with the space after
+#: who; of the same under a heading, with its dash; of a heading's break.
+_PASSAGE_BYTES, _CUT_BYTES, _LINE_BYTES, _LISTED_BYTES, _HEADING_BYTES = 1, 6, 2, 4, 1
+
+
+class CondensingOp:
+    """Keep the sentences that tell a memory from the others, each once; the same text for the same vocabulary.
+
+    A sentence is worth the rarity of its words among the agent's memories, words that another kept sentence has said
+    left out, for the room it takes: names, numbers and identifiers are rare and stay, greetings and repetitions go.
+    When and by whom ("[8 May 2023] Caroline:") stays with whatever is kept.
+
+    Args:
+        keep_share: bytes of the summary to the bytes of its sources, above 0 and below 1.
+        vocabulary: which words are rare among an agent's memories; when left out they are counted over the sources
+            alone, which is worse (docs/benchmarks/2026-11.md).
+    """
+
+    def __init__(self, *, keep_share: float = 0.5, vocabulary: VocabularyOf = no_vocabulary) -> None:
+        if not 0.0 < keep_share < 1.0:
+            raise MemoryConfigError(f"consolidation.keep_share is {keep_share}; it must be above 0 and below 1")
+        self._share = keep_share
+        self._vocabulary = vocabulary
+
+    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> Draft:
+        """Return what is kept of the sources, oldest first: a line for each, or for each remark of a transcript."""
+        del kept  # It stays in the store, beside the summary.
+        vocabulary = await self._vocabulary(sources[0].entry.agent_id)
+        return Draft(
+            content=self._condense([source.entry.content for source in sources], vocabulary), tags=(CONDENSED_TAG,)
+        )
+
+    def _condense(self, texts: Sequence[str], vocabulary: Vocabulary) -> str:
+        if vocabulary.is_empty:
+            vocabulary = Vocabulary()
+            vocabulary.read(texts)
+        budget = int(self._share * sum(map(_size, texts)))
+        room = _PASSAGE_SHARE * self._share * sum(map(len, texts))
+        longest = max(_SHORTEST_LIMIT, min(_LONGEST_PASSAGE, int(room)))
+        rows = [row for text in texts for row in part_rows(text)]
+        labels = [label for label, _ in rows]
+        frames = _frames(labels)
+        passages: list[tuple[int, Passage]] = []
+        candidates: list[Candidate] = []
+        for row, (_, rest) in enumerate(rows):
+            for passage in part_sentences(rest, longest=longest):
+                passages.append((row, passage))
+                terms = frozenset(vocabulary.terms(passage.text))
+                cost = _size(passage.text) + _PASSAGE_BYTES + (_CUT_BYTES if passage.is_cut else 0)
+                candidates.append(Candidate(terms=terms, cost=cost, frames=frames[row]))
+        places = cover(candidates, budget=budget, rarity=vocabulary.rarity)
+        return _text(labels, _lines(passages, places))
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _frames(labels: Sequence[Label]) -> list[dict[str, int]]:
+    """Return what each line needs beside its passages: who, and when as a heading that neighbours share."""
+    frames: list[dict[str, int]] = []
+    for number, (when, run) in enumerate(groupby(labels, key=lambda label: label.when)):
+        heading = {f"heading {number}": _size(when) + _HEADING_BYTES} if when else {}
+        for label in run:
+            line = _size(label.who) + (_LISTED_BYTES if when else _LINE_BYTES)
+            frames.append({f"line {len(frames)}": line, **heading})
+    return frames
+
+
+def _lines(passages: Sequence[tuple[int, Passage]], places: Sequence[int]) -> dict[int, str]:
+    """Return what is kept of each row, with a mark where a sentence was cut."""
+    lines: dict[int, list[str]] = {}
+    chosen = frozenset(places)
+    for place in places:
+        row, passage = passages[place]
+        before = _CUT if passage.comes_on and place - 1 not in chosen else ""
+        after = _CUT if passage.goes_on and place + 1 not in chosen else ""
+        lines.setdefault(row, []).append(f"{before}{passage.text}{after}")
+    return {row: " ".join(kept) for row, kept in lines.items()}
+
+
+def _text(labels: Sequence[Label], lines: Mapping[int, str]) -> str:
+    """Put the lines under one another; neighbours of one date share it as their heading."""
+    told: list[str] = []
+    for when, run in groupby(lines, key=lambda row: labels[row].when):
+        spoken = [f"{labels[row].who} {lines[row]}".lstrip() for row in run]
+        if when and len(spoken) > 1:
+            told += [when, *(f"- {line}" for line in spoken)]
+        else:
+            told += [f"{when} {line}".lstrip() for line in spoken]
+    return "\n".join(told)
+
+
+#: Memories whose words are counted: one query of the store, 0.1 s. What is rare among so many is known.
+ENOUGH_MEMORIES = 1_000
+
+
+class RememberedVocabulary:
+    """Read the newest memories of an agent, once; make one for each night. A night that summarises nothing reads none.
+
+    A night sees only what has just become old enough, and among twenty memories every word looks rare: so the others
+    are counted too, summaries included.
+
+    Args:
+        backend: where they are.
+    """
+
+    def __init__(self, backend: MemoryBackend) -> None:
+        self._backend = backend
+        self._read: dict[str, Vocabulary] = {}
+
+    async def __call__(self, agent_id: str) -> Vocabulary:
+        """Return the agent's vocabulary.
+
+        Raises:
+            MemoryRetrievalError, MemoryConnectionError: the store cannot be read.
+        """
+        if agent_id not in self._read:
+            newest = await self._backend.retrieve(agent_id, MemoryQuery(limit=ENOUGH_MEMORIES))
+            vocabulary = Vocabulary()
+            vocabulary.read(entry.content for entry in newest)
+            self._read[agent_id] = vocabulary
+        return self._read[agent_id]

@@ -1,0 +1,224 @@
+"""What is kept of dense text: its facts, word for word, and pieces of its beginning, middle and end."""
+
+import asyncio
+import logging
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from memcore.errors import (
+    MemoryConfigError,
+    MemoryError,  # noqa: A004  # the reference fixes the name
+)
+from memcore.llm.protocol import CompletionRequest
+from memcore.maintenance.consolidation.llm import digests, shorten_messages
+from memcore.maintenance.consolidation.strategy import Answers, Draft, Question
+from memcore.maintenance.consolidation.summary import beginning
+from memcore.maintenance.events import MaintenanceEvent
+from memcore.models.archival import ArchivalMode
+from memcore.records import MemoryRecord
+
+#: Facts kept of one text, and characters of each anchor (the reference's figures).
+DEFAULT_MAX_FACTS = 20
+DEFAULT_ANCHOR_LENGTH = 150
+
+#: Longest fact, in characters. A longer one is no fact but a text, and cut short it would be a wrong one: it is left to
+#: the anchors, so that the length of an extract is bounded.
+MAX_FACT_CHARS = 500
+
+_CUT = "..."
+
+#: What ends a sentence and no link: in ASCII, and the ellipsis, comma, semicolon and question mark of Arabic script.
+_PUNCTUATION = ".,;:!?\u2026\u060c\u061b\u061f"
+
+# Letters and digits of ASCII alone bound a fact: a Chinese character may stand right before an id, and Chinese
+# punctuation right after a link.
+_URL = re.compile("https?://[^\\s<>\"'`\u3000-\u303f\uff00-\uff65]+")
+_UUID = re.compile(
+    r"(?<![0-9A-Za-z])[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}(?![0-9A-Za-z])"
+)
+_HASH = re.compile(r"(?<![0-9A-Za-z])[0-9a-fA-F]{32,}(?![0-9A-Za-z])")
+_VERSION = re.compile(
+    r"(?<![0-9A-Za-z.])(?:[vV]\d{1,9}\.\d{1,9}\.\d{1,9}(?:\.\d{1,9})?|\d{1,9}\.\d{1,9}\.\d{1,9})(?!\d|\.\d)"
+)
+_KEY_VALUE = re.compile(r"""["']?[^\W\d][\w.-]{0,80}["']?[ \t]?(?::[ \t]|=(?![=>~]))[ \t]*\S""")
+
+
+class ExtractivePreserver:
+    """Keep what a summary of dense text would lose: links, ids, versions, settings, and where they stood.
+
+    Args:
+        max_facts: most facts of one text.
+        anchor_length: characters of each anchor.
+
+    Raises:
+        ValueError: one of them is below 1.
+    """
+
+    def __init__(self, *, max_facts: int = DEFAULT_MAX_FACTS, anchor_length: int = DEFAULT_ANCHOR_LENGTH) -> None:
+        if max_facts < 1:
+            raise ValueError(f"max_facts must be 1 or more, not {max_facts}")
+        if anchor_length < 1:
+            raise ValueError(f"anchor_length must be 1 or more, not {anchor_length}")
+        self._max_facts = max_facts
+        self._anchor_length = anchor_length
+
+    def extract(self, content: str) -> str:
+        """Return the facts of a text as bullets, each once and verbatim, and its anchors.
+
+        Facts come in the order links, UUIDs, hashes, versions, lines of the form ``key: value`` or ``key=value``; those
+        over the limit are left out. A text no longer than an anchor stands in the extract whole.
+        """
+        facts = list(islice(dict.fromkeys(_facts(content)), self._max_facts))
+        listed = ["Key facts:", *(f"- {fact}" for fact in facts)] if facts else []
+        return "\n".join(["[Extractive preservation]", *listed, *self._anchors(content)])
+
+    def _anchors(self, content: str) -> Iterator[str]:
+        length = self._anchor_length
+        if len(content) <= length:
+            yield f"[START] {content}"
+            return
+        start = (len(content) - length) // 2
+        before, after = _CUT if start else "", _CUT if start + length < len(content) else ""
+        yield f"[START] {content[:length]}{_CUT}"
+        yield f"[MID] {before}{content[start : start + length]}{after}"
+        yield f"[END] {_CUT}{content[-length:]}"
+
+
+def _facts(content: str) -> Iterator[str]:
+    yield from map(_without_end, _short(_URL.findall(content)))
+    for pattern in (_UUID, _HASH, _VERSION):
+        yield from _short(pattern.findall(content))
+    yield from _short(line for line in map(str.strip, content.splitlines()) if _KEY_VALUE.match(line))
+
+
+def _short(facts: Iterable[str]) -> Iterator[str]:
+    return (fact for fact in facts if len(fact) <= MAX_FACT_CHARS)
+
+
+def _without_end(url: str) -> str:
+    """Take from a link the punctuation of the sentence in which it stands, and the bracket that it does not open."""
+    while (rest := url.rstrip(_PUNCTUATION)) != url or _closes_nothing(url):
+        url = rest if rest != url else url[:-1]
+    return url
+
+
+def _closes_nothing(url: str) -> bool:
+    return any(url.endswith(pair[1]) and url.count(pair[1]) > url.count(pair[0]) for pair in ("()", "[]", "{}"))
+
+
+#: Stands between two extracts (the reference's separator).
+_SEPARATOR = "\n---\n"
+
+
+class ExtractivePreservationOp:
+    """Join what the preserver extracts from each memory; needs no model and gives the same text every time.
+
+    Args:
+        preserver: what is kept of a text.
+    """
+
+    def __init__(self, preserver: ExtractivePreserver) -> None:
+        self._preserver = preserver
+
+    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> Draft:
+        """Return the extracts in the order of the sources; the memory that is kept is not looked at."""
+        del kept
+        return Draft(
+            content=_SEPARATOR.join(self._preserver.extract(source.entry.content) for source in sources),
+            tags=("mode:extractive",),
+            mode=ArchivalMode.EXTRACTIVE,
+        )
+
+
+#: Characters of a memory that stand in for its summary when the model gave none (the reference's figure).
+TRUNCATED_CHARS = 200
+
+#: Characters of a memory that the model sees.
+MAX_INPUT_CHARS = 20_000
+
+#: Between the parts of a summary.
+SEPARATOR = "\n---\n"
+
+_PROMPT_VERSION = "shorten-1"
+
+_log = logging.getLogger(__name__)
+
+
+class AbstractiveSummarizer:
+    """Let a model shorten memories, each alone.
+
+    Args:
+        answers: where the answers come from.
+        model: whose; must not be blank.
+        max_summary_tokens: longest short version.
+        temperature: sampling temperature.
+
+    Raises:
+        MemoryConfigError: the model's name is blank.
+    """
+
+    def __init__(
+        self, answers: Answers, *, model: str, max_summary_tokens: int = 200, temperature: float = 0.3
+    ) -> None:
+        if not model.strip():
+            raise MemoryConfigError("consolidation.archival.dual_mode.summarization_model: must not be blank")
+        self._answers = answers
+        self._model = model
+        self._max_tokens = max_summary_tokens
+        self._temperature = temperature
+
+    async def summarize(self, source: MemoryRecord) -> str:
+        """Return the short version, or the first 200 characters where the model gave none."""
+
+        async def request() -> CompletionRequest:
+            return CompletionRequest(
+                messages=shorten_messages(source, max_tokens=self._max_tokens, max_entry_chars=MAX_INPUT_CHARS),
+                model=self._model,
+                temperature=self._temperature,
+                max_tokens=self._max_tokens,
+            )
+
+        question = Question(
+            purpose=f"system:memory:summarize:{source.entry.category}",
+            model=self._model,
+            about=(_PROMPT_VERSION, str(self._max_tokens), *digests([source])),
+            max_tokens=self._max_tokens,
+            request=request,
+        )
+        found = await self._answers.ask(question)
+        if found.text is not None:
+            return found.text
+        _log.warning(
+            MaintenanceEvent.ABSTRACTIVE_FALLBACK, extra={"memory_id": source.entry.id, "reason": found.reason}
+        )
+        return beginning(source.entry.content, TRUNCATED_CHARS)
+
+    async def summarize_batch(self, sources: Sequence[MemoryRecord]) -> tuple[tuple[str, str], ...]:
+        """Return id and short version of each, in order; all are asked for at once.
+
+        Raises one of the errors of ``summarize``; what was answered meanwhile is kept. Trouble of this process goes
+        before a missing answer, which would hide it.
+        """
+        found = await asyncio.gather(*(self.summarize(source) for source in sources), return_exceptions=True)
+        failures = [each for each in found if isinstance(each, BaseException)]
+        if failures:
+            raise min(failures, key=lambda error: isinstance(error, MemoryError))
+        return tuple((source.entry.id, str(text)) for source, text in zip(sources, found, strict=True))
+
+
+class AbstractiveSummarizationOp:
+    """Join the short versions.
+
+    Args:
+        summarizer: makes them.
+    """
+
+    def __init__(self, summarizer: AbstractiveSummarizer) -> None:
+        self._summarizer = summarizer
+
+    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> Draft:
+        """Return one short version a memory; raises what the summarizer raises."""
+        del kept
+        texts = [text for _, text in await self._summarizer.summarize_batch(sources)]
+        return Draft(content=SEPARATOR.join(texts), tags=("mode:abstractive",), mode=ArchivalMode.ABSTRACTIVE)

@@ -1,0 +1,135 @@
+"""From the name of a strategy to the strategy: the shipped ones, and those that a package registers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+
+from memcore.config.maintenance import (
+    STRATEGY_GROUP,
+    ConsolidationConfig,
+    ConsolidationStrategyType,
+    LLMConsolidationConfig,
+)
+from memcore.errors import MemoryConfigError
+from memcore.maintenance.consolidation.condense import CondensingOp, VocabularyOf, no_vocabulary
+from memcore.maintenance.consolidation.density import DensityClassifier, DensityRoutingOp
+from memcore.maintenance.consolidation.dual_mode import (
+    AbstractiveSummarizationOp,
+    AbstractiveSummarizer,
+    ExtractivePreservationOp,
+    ExtractivePreserver,
+)
+from memcore.maintenance.consolidation.llm import LLMSynthesisOp, Trajectories, no_trajectories
+from memcore.maintenance.consolidation.selection import BYTES_PER_TOKEN, ChunkLimits, HighestRelevanceSelector
+from memcore.maintenance.consolidation.strategy import (
+    Answers,
+    CompositeConsolidationStrategy,
+    ConsolidationOp,
+    ConsolidationStrategy,
+)
+from memcore.maintenance.consolidation.summary import ConcatenationOp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsolidationDeps:
+    """What strategies are built from.
+
+    Attributes:
+        policy: the company's decisions.
+        answers: where a model's answers come from; None when no model is connected.
+        trajectories: recent trajectories of an agent, for prompts.
+        vocabulary: which words are rare among an agent's memories.
+    """
+
+    policy: ConsolidationConfig
+    answers: Answers | None = None
+    trajectories: Trajectories = no_trajectories
+    vocabulary: VocabularyOf = no_vocabulary
+
+
+#: Makes a strategy; None when nothing is consolidated.
+StrategyBuilder = Callable[[ConsolidationDeps], ConsolidationStrategy | None]
+
+
+def build_consolidation_strategy(deps: ConsolidationDeps) -> ConsolidationStrategy | None:
+    """Return the strategy that the policy names; None when nothing is consolidated.
+
+    Raises:
+        MemoryConfigError: it needs a language model that is not there, or its package is gone.
+    """
+    name = str(deps.policy.strategy)
+    if name in _BUILDERS:
+        return _BUILDERS[name](deps)
+    for entry_point in entry_points(group=STRATEGY_GROUP, name=name):
+        builder: StrategyBuilder = entry_point.load()
+        return builder(deps)
+    raise MemoryConfigError(f"consolidation.strategy: {name} is registered by no installed package")
+
+
+def _none(_deps: ConsolidationDeps) -> None:
+    return None
+
+
+def _simple(deps: ConsolidationDeps) -> ConsolidationStrategy:
+    return _composite(deps, ConcatenationOp())
+
+
+def _condense(deps: ConsolidationDeps) -> ConsolidationStrategy:
+    config = deps.policy.condense
+    op = CondensingOp(keep_share=config.keep_share, vocabulary=deps.vocabulary)
+    return _composite(deps, op, target_tokens=config.target_tokens)
+
+
+def _dual_mode(deps: ConsolidationDeps) -> ConsolidationStrategy:
+    mode = deps.policy.archival.dual_mode
+    if not mode.enabled or mode.summarization_model is None:
+        raise MemoryConfigError(
+            "consolidation.strategy: dual_mode needs archival.dual_mode.enabled and its summarization_model"
+        )
+    summarizer = AbstractiveSummarizer(
+        _answers(deps), model=mode.summarization_model, max_summary_tokens=mode.max_summary_tokens
+    )
+    op = DensityRoutingOp(
+        DensityClassifier(dense_threshold=mode.dense_threshold),
+        dense=ExtractivePreservationOp(ExtractivePreserver(max_facts=mode.max_facts, anchor_length=mode.anchor_length)),
+        sparse=AbstractiveSummarizationOp(summarizer),
+    )
+    return _composite(deps, op)
+
+
+def _llm(deps: ConsolidationDeps) -> ConsolidationStrategy:
+    config = deps.policy.llm or LLMConsolidationConfig()
+    op = LLMSynthesisOp(_answers(deps), config=config, trajectories=deps.trajectories)
+    # So that no group is longer than the prompt may be: what does not fit goes into the next one.
+    return _composite(deps, op, max_tokens=config.max_total_user_content_chars // BYTES_PER_TOKEN)
+
+
+def _answers(deps: ConsolidationDeps) -> Answers:
+    if deps.answers is None:
+        raise MemoryConfigError(
+            f"consolidation.strategy: {deps.policy.strategy} needs a language model; set MEMTEND_LLM_URL, "
+            "or choose a strategy without one"
+        )
+    return deps.answers
+
+
+def _composite(
+    deps: ConsolidationDeps, op: ConsolidationOp, *, max_tokens: int | None = None, target_tokens: int | None = None
+) -> CompositeConsolidationStrategy:
+    policy = deps.policy
+    longest = policy.group_max_tokens if max_tokens is None else min(policy.group_max_tokens, max_tokens)
+    return CompositeConsolidationStrategy(
+        HighestRelevanceSelector(group_threshold=policy.selection_threshold),
+        op,
+        name=str(policy.strategy),
+        limits=ChunkLimits(max_entries=policy.group_max_entries, max_tokens=longest, target_tokens=target_tokens),
+    )
+
+
+_BUILDERS: dict[str, StrategyBuilder] = {
+    ConsolidationStrategyType.NONE: _none,
+    ConsolidationStrategyType.CONDENSE: _condense,
+    ConsolidationStrategyType.SIMPLE: _simple,
+    ConsolidationStrategyType.DUAL_MODE: _dual_mode,
+    ConsolidationStrategyType.LLM: _llm,
+}

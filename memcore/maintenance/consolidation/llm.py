@@ -1,0 +1,209 @@
+"""A summary by a language model, and what stands in for it when the model cannot."""
+
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from memcore.backends.protocol import MemoryBackend
+from memcore.config.maintenance import LLMConsolidationConfig
+from memcore.errors import (
+    MemoryConfigError,
+    MemoryError,  # noqa: A004  # the reference fixes the name
+)
+from memcore.llm.protocol import CompletionRequest
+from memcore.maintenance.consolidation.strategy import Answers, Draft, Question
+from memcore.maintenance.consolidation.summary import ConcatenationOp
+from memcore.maintenance.events import MaintenanceEvent
+from memcore.models.archival import ArchivalMode
+from memcore.models.execution import ChatMessage, MessageRole
+from memcore.models.memory import DISTILLATION, FALLBACK_TAG, SYNTHESIZED_TAG, MemoryQuery
+from memcore.records import MemoryRecord
+from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
+
+#: The fence around one memory.
+ENTRY_TAG = "entry"
+
+#: The fence around one trajectory.
+TRAJECTORY_TAG = "trajectory"
+
+#: Words that an answer may have, for each token of its limit: three quarters, for most languages need more tokens.
+_WORDS_PER_TOKEN = 0.6
+
+_MERGE = (
+    "You merge the memories of an AI agent into one. Write one text that keeps every name, number, date, decision, "
+    "reason, preference and open question, each once. Where two memories contradict each other, keep both and say "
+    "which is newer. Add nothing that they do not say. Write in their language, without a heading or a remark of your "
+    "own, in at most {words} words."
+)
+
+_SHORTEN = (
+    "You shorten one memory of an AI agent. Keep every name, number, date, decision and reason; leave out what says "
+    "nothing. Add nothing. Write in its language, without a heading or a remark of your own, in at most {words} words."
+)
+
+_CONTEXT = "What the agent was doing when these memories were made:"
+
+
+def merge_messages(
+    sources: Sequence[MemoryRecord], *, trajectories: Sequence[str], max_tokens: int, max_entry_chars: int
+) -> tuple[ChatMessage, ...]:
+    """Return the prompt that merges memories, oldest first.
+
+    Args:
+        sources: the memories; each is cut to ``max_entry_chars``.
+        trajectories: recent ones, already cut; data as well.
+        max_tokens: longest answer.
+        max_entry_chars: characters of each memory that the model sees.
+    """
+    system = [_MERGE.format(words=int(max_tokens * _WORDS_PER_TOKEN)), untrusted_content_directive(ENTRY_TAG)]
+    if trajectories:
+        system += [untrusted_content_directive(TRAJECTORY_TAG), _CONTEXT]
+        system += [wrap_untrusted(TRAJECTORY_TAG, text) for text in trajectories]
+    entries = (_entry(source, max_entry_chars) for source in sources)
+    return _messages("\n\n".join(system), "\n".join(entries))
+
+
+def shorten_messages(source: MemoryRecord, *, max_tokens: int, max_entry_chars: int) -> tuple[ChatMessage, ...]:
+    """Return the prompt that shortens one memory."""
+    words = int(max_tokens * _WORDS_PER_TOKEN)
+    system = f"{_SHORTEN.format(words=words)}\n\n{untrusted_content_directive(ENTRY_TAG)}"
+    return _messages(system, _entry(source, max_entry_chars))
+
+
+def _entry(source: MemoryRecord, max_chars: int) -> str:
+    entry = source.entry
+    return wrap_untrusted(ENTRY_TAG, f"{entry.created_at:%Y-%m-%d}: {entry.content[:max_chars]}")
+
+
+def _messages(system: str, user: str) -> tuple[ChatMessage, ...]:
+    return (
+        ChatMessage(role=MessageRole.SYSTEM, content=system),
+        ChatMessage(role=MessageRole.USER, content=user),
+    )
+
+
+#: Part of a question's id: a changed prompt is another question.
+_PROMPT_VERSION = "merge-1"
+
+#: Recent trajectories of an agent, already cut.
+Trajectories = Callable[[str], Awaitable[tuple[str, ...]]]
+
+_log = logging.getLogger(__name__)
+
+
+async def no_trajectories(_agent_id: str) -> tuple[str, ...]:
+    """Return none: a model is asked without context."""
+    return ()
+
+
+class LLMSynthesisOp:
+    """Let a model merge the memories; one that cannot costs only the beauty of the summary.
+
+    Args:
+        answers: where the answer comes from.
+        config: the caps.
+        model: whose answer; None takes the provider's default.
+        trajectories: recent trajectories for the prompt.
+    """
+
+    def __init__(
+        self,
+        answers: Answers,
+        *,
+        config: LLMConsolidationConfig | None = None,
+        model: str | None = None,
+        trajectories: Trajectories = no_trajectories,
+    ) -> None:
+        self._answers = answers
+        self._config = config or LLMConsolidationConfig()
+        self._model = model
+        self._trajectories = trajectories
+        self._fallback = ConcatenationOp(max_entry_chars=self._config.fallback_truncate_length)
+
+    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> Draft:
+        """Return the model's text, or the beginnings of the memories where it gave none.
+
+        The memory that is kept is not shown to the model.
+
+        Raises:
+            MemoryConfigError: the sources are longer than the total cap; a part that is not shown must not be removed.
+            AnswerMissingError, ProviderError, BudgetExceededError: there is no answer yet.
+        """
+        total = sum(min(len(source.entry.content), self._config.max_entry_input_chars) for source in sources)
+        if total > self._config.max_total_user_content_chars:
+            raise MemoryConfigError(
+                f"consolidation.llm.max_total_user_content_chars: {total} in one group; lower group_max_tokens"
+            )
+        found = await self._answers.ask(self._question(sources))
+        if found.text is None:
+            draft = await self._fallback.write(sources, kept=kept)
+            return Draft(content=draft.content, tags=(FALLBACK_TAG,))
+        return Draft(content=found.text, tags=(SYNTHESIZED_TAG,), mode=ArchivalMode.ABSTRACTIVE)
+
+    def _question(self, sources: Sequence[MemoryRecord]) -> Question:
+        config = self._config
+
+        async def request() -> CompletionRequest:
+            trajectories: tuple[str, ...] = ()
+            if config.include_distillation_context:
+                trajectories = await self._trajectories(sources[0].entry.agent_id)
+            _warn_of_cuts(sources, config.max_entry_input_chars)
+            return CompletionRequest(
+                messages=merge_messages(
+                    sources,
+                    trajectories=trajectories,
+                    max_tokens=config.max_summary_tokens,
+                    max_entry_chars=config.max_entry_input_chars,
+                ),
+                model=self._model,
+                temperature=config.temperature,
+                max_tokens=config.max_summary_tokens,
+            )
+
+        return Question(
+            purpose=f"system:memory:consolidate:{sources[0].entry.category}",
+            model=self._model,
+            about=(_PROMPT_VERSION, str(config.max_summary_tokens), *digests(sources)),
+            max_tokens=config.max_summary_tokens,
+            request=request,
+        )
+
+
+def digests(sources: Sequence[MemoryRecord]) -> tuple[str, ...]:
+    """Return id and digest of each text, sorted: another order is the same question, another text another one."""
+    found = []
+    for source in sources:
+        text = source.entry.content.encode("utf-8", "surrogatepass")
+        found.append(f"{source.entry.id}:{hashlib.blake2b(text, digest_size=16).hexdigest()}")
+    return tuple(sorted(found))
+
+
+def _warn_of_cuts(sources: Sequence[MemoryRecord], max_chars: int) -> None:
+    cut = [source.entry.id for source in sources if len(source.entry.content) > max_chars]
+    if cut:
+        _log.warning(MaintenanceEvent.PROMPT_CUT, extra={"memory_ids": cut, "max_chars": max_chars})
+
+
+class RecentTrajectories:
+    """Read an agent's newest distillations.
+
+    Args:
+        backend: where they are.
+        config: how many, and how much of each.
+    """
+
+    def __init__(self, backend: MemoryBackend, config: LLMConsolidationConfig) -> None:
+        self._backend = backend
+        self._config = config
+
+    async def __call__(self, agent_id: str) -> tuple[str, ...]:
+        """Return the newest first, each cut; none, with a warning, when they cannot be read."""
+        query = MemoryQuery(tags=(DISTILLATION,), limit=self._config.max_trajectory_context_entries)
+        try:
+            found = await self._backend.retrieve(agent_id, query)
+        except MemoryError as error:
+            _log.warning(
+                MaintenanceEvent.CONTEXT_MISSING, extra={"agent_id": agent_id, "error_type": type(error).__name__}
+            )
+            return ()
+        return tuple(entry.content[: self._config.max_trajectory_chars_per_entry] for entry in found)

@@ -1,0 +1,359 @@
+"""Why a memory is there, or is not: from any summary to its originals and back, through any depth, undo and expiry."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from memcore.backends.protocol import BatchBackend
+from memcore.clock import BoundedTime
+from memcore.errors import MemoryNotFoundError
+from memcore.ledger.journal_entries import BookingReason, RecordKind
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.lineage import Exchange, Move
+from memcore.ledger.runs import RunKind, RunOrigin
+from memcore.models.base import Frozen
+
+if TYPE_CHECKING:
+    from memcore.ledger.runs import Run
+    from memcore.records import MemoryRecord
+
+
+class MemoryState(StrEnum):
+    """What a memory is now: in the store, replaced by a summary that stands for it, removed by a run, or missing.
+
+    One that is missing is not in the store although no run removed it: something outside of memtend deleted it.
+    """
+
+    LIVE = "live"
+    REPLACED = "replaced"
+    REMOVED = "removed"
+    MISSING = "missing"
+
+
+class TextPlace(StrEnum):
+    """Where the full text of a memory is."""
+
+    STORE = "store"
+    ARCHIVE = "archive"
+    JOURNAL = "journal"
+    GONE = "gone"
+
+
+class Chapter(Frozen):
+    """One thing that a run did to a memory.
+
+    Attributes:
+        kind: created, restored or removed.
+        reason: why.
+        at: when it was decided.
+        is_open: whether it is decided and not yet carried out.
+        run_id: which run.
+        run_kind: what kind of run; None, as the next two, when the ledger no longer knows it.
+        origin: whether the schedule asked for it, a person, or an engine that deleted the memory.
+        undo_of: the run that it took back, if it did.
+    """
+
+    kind: RecordKind
+    reason: BookingReason
+    at: BoundedTime
+    is_open: bool
+    run_id: str
+    run_kind: RunKind | None = None
+    origin: RunOrigin | None = None
+    undo_of: str | None = None
+
+
+class StoryMemory(Frozen):
+    """One memory of a story.
+
+    Attributes:
+        state: what it is now.
+        replaced_by: the summary that stands for it, where its state says so.
+        text_in: where its full text is.
+        text_until: until when it is there; None for as long as nothing removes it.
+        text: the full text, where it was asked for; it stays out of the repr, and so out of logs.
+        made_of: ids of the memories that it replaced, oldest first; for what an agent stored, none.
+        made_into: ids of the summaries that replaced it, the first one first; also those that an undo took back.
+        chapters: what runs did to it, oldest first.
+    """
+
+    memory_id: str
+    state: MemoryState
+    replaced_by: tuple[str, ...] = ()
+    text_in: TextPlace
+    text_until: BoundedTime | None = None
+    text: str | None = Field(default=None, repr=False)
+    made_of: tuple[str, ...] = ()
+    made_into: tuple[str, ...] = ()
+    chapters: tuple[Chapter, ...] = ()
+
+
+class StoryModel(Frozen):
+    """What a model was asked for in the run that made a summary.
+
+    Attributes:
+        run_id: the run; it may have asked for other summaries too.
+        purpose: what for.
+        model: who was asked.
+        calls: how often.
+        tokens: read and written together.
+        cost: in the currency of the price list.
+    """
+
+    run_id: str
+    purpose: str
+    model: str
+    calls: int
+    tokens: int
+    cost: float
+
+
+class Story(Frozen):
+    """A memory, all that it was made of and all that was made of it, through any depth; each memory stands once.
+
+    Attributes:
+        memory_id: whose story this is.
+        agent_id: whose memory.
+        memories: that one first, then what it was made of, then what was made of it, level by level.
+        models: what models were asked for in the runs that made it.
+    """
+
+    memory_id: str
+    agent_id: str
+    memories: tuple[StoryMemory, ...] = Field(min_length=1)
+    models: tuple[StoryModel, ...] = ()
+
+    @property
+    def memory(self) -> StoryMemory:
+        """The memory whose story this is."""
+        return self.memories[0]
+
+    def find(self, memory_id: str) -> StoryMemory | None:
+        """Return a memory of the story."""
+        return next((each for each in self.memories if each.memory_id == memory_id), None)
+
+    def originals(self) -> tuple[str, ...]:
+        """Return the ids of what agents stored and this memory stands for; for such a memory none."""
+        below = self._follow("made_of")
+        return tuple(each.memory_id for each in below if not each.made_of)
+
+    def summaries(self) -> tuple[str, ...]:
+        """Return the ids of all summaries that this memory went into, whether they still stand or not."""
+        return tuple(each.memory_id for each in self._follow("made_into"))
+
+    def _follow(self, edge: str) -> Iterator[StoryMemory]:
+        by_id = {each.memory_id: each for each in self.memories}
+        seen = {self.memory_id}
+        level = [self.memory]
+        while level:
+            ids = [memory_id for each in level for memory_id in getattr(each, edge)]
+            level = [by_id[memory_id] for memory_id in dict.fromkeys(ids) if memory_id not in seen]
+            seen.update(each.memory_id for each in level)
+            yield from level
+
+
+async def tell_story(
+    memory_id: str,
+    *,
+    backend: BatchBackend,
+    ledger: Ledger,
+    company: str,
+    journal_days: int,
+    agent_id: str | None = None,
+    with_text: bool = False,
+) -> Story:
+    """Return the story of a memory; nothing is written.
+
+    Args:
+        memory_id: any memory of the company: live, merged, removed, or a summary of others.
+        backend: where the memories live.
+        ledger: what runs did.
+        company: whose.
+        journal_days: how long the journal keeps full texts.
+        agent_id: whose memory; left out, the journal says, as far as a run has moved it.
+        with_text: whether texts are looked up too.
+
+    Raises:
+        MemoryNotFoundError: the agent has and had no such memory; or none is named, and no run has moved it.
+    """
+    owner = agent_id or ledger.lineage.agent_of(company, memory_id)
+    if owner is None:
+        raise MemoryNotFoundError(
+            "memory_id: names no memory that a run has moved; name its agent, to look for it in the store"
+        )
+    family = _Family(backend, ledger, company=company, agent_id=owner, keep=timedelta(days=journal_days))
+    below = await family.walk(memory_id, family.made_of)
+    above = await family.walk(memory_id, family.made_into)
+    if not family.is_known(memory_id):
+        raise MemoryNotFoundError("memory_id: names no memory of this agent, now or before")
+    return Story(
+        memory_id=memory_id,
+        agent_id=owner,
+        memories=tuple(family.tell(each, with_text=with_text) for each in dict.fromkeys([*below, *above])),
+        models=family.models(memory_id),
+    )
+
+
+class _Family:
+    """What is known of the memories met so far; each level of the walk costs a few queries, however wide it is."""
+
+    def __init__(self, backend: BatchBackend, ledger: Ledger, *, company: str, agent_id: str, keep: timedelta) -> None:
+        self._backend = backend
+        self._ledger = ledger
+        self._company = company
+        self._agent_id = agent_id
+        self._keep = keep
+        self._met: set[str] = set()
+        self._live: dict[str, MemoryRecord] = {}
+        self._archived: set[str] = set()
+        self._moves: dict[str, tuple[Move, ...]] = {}
+        self._exchanges: dict[str, Exchange] = {}
+        self._runs: dict[str, Run | None] = {}
+
+    async def walk(self, memory_id: str, onward: Callable[[str], tuple[str, ...]]) -> list[str]:
+        """Return the memory and all that can be reached from it, level by level, each once."""
+        reached: dict[str, None] = {}
+        level = [memory_id]
+        while level:
+            await self._meet(level)
+            reached.update(dict.fromkeys(level))
+            further = dict.fromkeys(next_id for each in level for next_id in onward(each))
+            level = [each for each in further if each not in reached]
+        return list(reached)
+
+    def is_known(self, memory_id: str) -> bool:
+        """Return whether the agent has or had this memory."""
+        return memory_id in self._live or memory_id in self._moves or memory_id in self._archived
+
+    def made_of(self, memory_id: str) -> tuple[str, ...]:
+        """Return what a summary replaced, by the journal, or by its own word where that never saw it made."""
+        made = self._ids_of(memory_id, lambda move: move.kind == "created", lambda each: each.outgoing)
+        live = self._live.get(memory_id)
+        return made if made or live is None else live.lineage.summary_of
+
+    def made_into(self, memory_id: str) -> tuple[str, ...]:
+        """Return the summaries that replaced a memory, the first one first."""
+        return self._ids_of(memory_id, _was_merged, lambda each: each.incoming)
+
+    def tell(self, memory_id: str, *, with_text: bool) -> StoryMemory:
+        """Return what is known of one memory."""
+        replaced_by = self._replaced_by(memory_id)
+        place, until = self._text_in(memory_id)
+        return StoryMemory(
+            memory_id=memory_id,
+            state=self._state(memory_id, replaced_by),
+            replaced_by=replaced_by,
+            text_in=place,
+            text_until=until,
+            text=self._text(memory_id) if with_text else None,
+            made_of=self.made_of(memory_id),
+            made_into=self.made_into(memory_id),
+            chapters=tuple(self._chapter(move) for move in self._moves_of(memory_id)),
+        )
+
+    def models(self, memory_id: str) -> tuple[StoryModel, ...]:
+        """Return what models were asked for in the runs that made a summary."""
+        made_in = [move.run_id for move in self._moves_of(memory_id) if move.kind == "created"]
+        return tuple(
+            StoryModel(
+                run_id=run_id,
+                purpose=use.purpose,
+                model=use.model,
+                calls=use.calls,
+                tokens=use.tokens,
+                cost=use.cost,
+            )
+            for run_id in dict.fromkeys(made_in)
+            for use in self._ledger.lineage.models(self._company, run_id)
+        )
+
+    async def _meet(self, ids: Collection[str]) -> None:
+        new = [each for each in ids if each not in self._met]
+        if not new:
+            return
+        self._met.update(new)
+        found = await self._backend.get_many(self._agent_id, new)
+        self._live.update((record.entry.id, record) for record in found)
+        self._archived |= self._ledger.lineage.archived(self._company, self._agent_id, new)
+        moves = self._ledger.lineage.moves(self._company, self._agent_id, new)
+        self._moves.update(moves)
+        told = {move.booking_id for each in moves.values() for move in each if _tells_of_others(move)}
+        self._exchanges.update(self._ledger.lineage.exchanges(told - self._exchanges.keys()))
+
+    def _moves_of(self, memory_id: str) -> tuple[Move, ...]:
+        return self._moves.get(memory_id, ())
+
+    def _ids_of(
+        self, memory_id: str, which: Callable[[Move], bool], side: Callable[[Exchange], Iterable[str]]
+    ) -> tuple[str, ...]:
+        moved = [self._exchanges[move.booking_id] for move in self._moves_of(memory_id) if which(move)]
+        return tuple(dict.fromkeys(other for each in moved for other in side(each)))
+
+    def _replaced_by(self, memory_id: str) -> tuple[str, ...]:
+        moves = self._moves_of(memory_id)
+        if memory_id in self._live or not moves or moves[-1].kind != "removed":
+            return ()
+        into = self.made_into(memory_id)
+        if not _tells_of_others(moves[-1]):
+            return ()
+        # The undo of an undo removes it again for the summary that comes back.
+        came = tuple(each for each in self._exchanges[moves[-1].booking_id].incoming if each in into)
+        # A memory that was stored anew and merged anew makes no second summary of the same originals.
+        return came or (into if _was_merged(moves[-1]) else ())
+
+    def _state(self, memory_id: str, replaced_by: tuple[str, ...]) -> MemoryState:
+        moves = self._moves_of(memory_id)
+        if memory_id in self._live:
+            return MemoryState.LIVE
+        if not moves or moves[-1].kind != "removed":
+            return MemoryState.MISSING
+        return MemoryState.REPLACED if replaced_by else MemoryState.REMOVED
+
+    def _text_in(self, memory_id: str) -> tuple[TextPlace, datetime | None]:
+        if memory_id in self._live:
+            return TextPlace.STORE, None
+        if memory_id in self._archived:
+            return TextPlace.ARCHIVE, None
+        held = self._last_in_full(memory_id)
+        if held is None:
+            return TextPlace.GONE, None
+        return TextPlace.JOURNAL, None if held.settled_at is None else held.settled_at + self._keep
+
+    def _text(self, memory_id: str) -> str | None:
+        if memory_id in self._live:
+            return self._live[memory_id].entry.content
+        if memory_id in self._archived:
+            archived = self._ledger.archive.find(self._company, self._agent_id, memory_id)
+            return None if archived is None else archived.record.entry.content
+        held = self._last_in_full(memory_id)
+        record = None if held is None else self._ledger.lineage.record(held.booking_id, memory_id)
+        return None if record is None else record.entry.content
+
+    def _last_in_full(self, memory_id: str) -> Move | None:
+        return next((move for move in reversed(self._moves_of(memory_id)) if move.has_content), None)
+
+    def _chapter(self, move: Move) -> Chapter:
+        if move.run_id not in self._runs:
+            self._runs[move.run_id] = self._ledger.runs.get(move.run_id)
+        run = self._runs[move.run_id]
+        return Chapter(
+            kind=move.kind,
+            reason=move.reason,
+            at=move.at,
+            is_open=move.settled_at is None,
+            run_id=move.run_id,
+            run_kind=run.kind if run else None,
+            origin=run.origin if run else None,
+            undo_of=run.undo_of if run else None,
+        )
+
+
+def _was_merged(move: Move) -> bool:
+    return move.kind == "removed" and move.reason == "consolidated"
+
+
+def _tells_of_others(move: Move) -> bool:
+    return move.kind == "created" or _was_merged(move) or (move.kind == "removed" and move.reason == "undone")

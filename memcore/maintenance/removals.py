@@ -1,0 +1,354 @@
+"""The one way in which maintenance changes a store: a booking, written down in full before it is carried out.
+
+Claim the victims in the store with this attempt's token; read exactly what carries it; journal all that goes out and
+comes in, in one transaction; store what comes in and see that it can be read; delete what still carries the token;
+settle. A booking that a crash left open is a decision already made: the next attempt finishes it. Several bookings may
+take each of these steps together: they cost little more than one, and are as safe.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from memcore import ids
+from memcore.backends.protocol import BatchBackend, marked
+from memcore.clock import EARLIEST
+from memcore.errors import LeaseLostError, MemoryInputError, MemoryStoreError
+from memcore.ledger.journal import Journal
+from memcore.ledger.journal_entries import Booking, BookingReason, IncomingKind
+from memcore.ledger.runs import Run
+from memcore.maintenance.events import MaintenanceEvent
+from memcore.maintenance.lease import Guard
+from memcore.models.archival import ArchivalMode
+from memcore.records import MemoryRecord, Where
+
+#: Given the memories that go out, returns the one that replaces them; None leaves them where they are.
+Replace = Callable[[tuple[MemoryRecord, ...]], Awaitable[MemoryRecord | None]]
+
+#: Under which mode a memory that goes out is archived; None for one that is not.
+ArchiveAs = Callable[[MemoryRecord], ArchivalMode | None]
+
+#: Times that victims are marked and deleted before the store counts as unable to: a zombie's mark may cover ours once.
+_DELETE_ATTEMPTS = 3
+
+_log = logging.getLogger(__name__)
+
+
+def _not_at_all(_record: MemoryRecord) -> None:
+    """Archive nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Booked:
+    """What a booking did: how many memories came in and went out."""
+
+    incoming: int = 0
+    outgoing: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaving:
+    """Memories that go out as one booking.
+
+    Attributes:
+        ids: which.
+        replace: makes the summary from exactly what will be removed; None where nothing replaces them.
+        archive_as: asked of each memory after ``replace``; what it gives a mode is in the archive before it goes.
+    """
+
+    ids: frozenset[str]
+    replace: Replace | None = None
+    archive_as: ArchiveAs = _not_at_all
+
+
+class Bookkeeper:
+    """Carry out the bookings of one attempt of one run.
+
+    Args:
+        backend: the store.
+        journal: where bookings are kept.
+        guard: asked before every write.
+        run: whose bookings these are.
+    """
+
+    def __init__(self, backend: BatchBackend, journal: Journal, guard: Guard, run: Run) -> None:
+        self._backend = backend
+        self._journal = journal
+        self._guard = guard
+        self._run = run
+        self._claims = 0
+
+    async def begin(self) -> None:
+        """Take all marks off, so that zombies delete nothing, then carry out what earlier attempts decided."""
+        self._guard.hold()
+        await self._backend.unclaim(self._run.agent_id)
+        await self.resume()
+
+    async def resume(self) -> None:
+        """Carry out the agent's open bookings, also those of a run that failed for good."""
+        for booking in self._journal.open_of(self._run.company, self._run.agent_id):
+            _log.info(
+                MaintenanceEvent.BOOKING_RESUMED,
+                extra={"booking_id": booking.booking_id, "run_id": booking.run_id, "agent_id": booking.agent_id},
+            )
+            await self._carry_out([booking], None)
+
+    async def remove(
+        self,
+        where: Where,
+        *,
+        reason: BookingReason,
+        replace: Replace | None = None,
+        archive_as: ArchiveAs = _not_at_all,
+    ) -> Booked:
+        """Remove what the filter still matches, replaced by a summary if ``replace`` makes one.
+
+        Args:
+            where: names at most 256 ids, and the conditions under which they may go: the store looks at both again,
+                so a memory that was pinned a moment ago stays.
+            reason: why.
+            replace: makes the summary from exactly what will be removed.
+            archive_as: asked of each memory after ``replace``; what it gives a mode is in the archive before it goes.
+
+        Raises:
+            LeaseLostError, MaintenancePausedError: before anything new was decided.
+            MemoryStoreError, MemoryRetrievalError, MemoryConnectionError: the booking, if it was written down, is
+                finished by the next attempt.
+        """
+        leaving = Leaving(ids=where.ids or frozenset(), replace=replace, archive_as=archive_as)
+        (booked,) = await self.remove_parts(where, [leaving], reason=reason)
+        return booked
+
+    async def remove_parts(
+        self, where: Where, parts: Sequence[Leaving], *, reason: BookingReason
+    ) -> tuple[Booked, ...]:
+        """Remove what the filter still matches of each part, a booking each; return what each did.
+
+        Args:
+            where: the conditions under which they may go, looked at again by the store; its ids are the parts'.
+            parts: of at most 256 memories together; none stands in two.
+            reason: why.
+
+        Raises:
+            LeaseLostError, MaintenancePausedError: before anything new was decided.
+            MemoryStoreError, MemoryRetrievalError, MemoryConnectionError: the bookings, if they were written down, are
+                finished by the next attempt.
+        """
+        self._guard.enter()
+        wanted = frozenset[str]().union(*(part.ids for part in parts))
+        known = self._known(wanted)
+        token, victims = await self._claim(where.model_copy(update={"ids": wanted}))
+        decided: dict[int, Booking] = {}
+        for place, part in enumerate(parts):
+            outgoing = tuple(victim for victim in victims if victim.entry.id in part.ids)
+            summary = await part.replace(outgoing) if part.replace is not None and outgoing else None
+            if not outgoing or (part.replace is not None and summary is None):
+                continue
+            decided[place] = self._decision(
+                incoming=() if summary is None else (summary,),
+                kind="created",
+                outgoing=outgoing,
+                reason=reason,
+                archived={each.entry.id: mode for each in outgoing if (mode := part.archive_as(each)) is not None},
+            )
+        booked = await self._book(token, await self._unless_there(list(decided.values())), known=known)
+        done = dict(zip(decided, booked, strict=True))
+        return tuple(done.get(place, Booked()) for place in range(len(parts)))
+
+    async def exchange(
+        self,
+        *,
+        incoming: tuple[MemoryRecord, ...],
+        outgoing_ids: frozenset[str],
+        may_go: Callable[[MemoryRecord], bool],
+        seq: int,
+        reverses: str,
+        known: frozenset[str],
+    ) -> Booked:
+        """Bring memories back as they were, and take out those of the ids that ``may_go`` allows.
+
+        Args:
+            incoming: whole, with their vectors.
+            outgoing_ids: what goes in exchange.
+            may_go: looked up on the store's present record.
+            seq: the booking's place in its run.
+            reverses: the booking that this one undoes.
+            known: the bookings that removed any of the outgoing ids before all this was decided.
+        """
+        self._guard.enter()
+        token, found = "", tuple[MemoryRecord, ...]()
+        if outgoing_ids:
+            token, found = await self._claim(Where(agent_id=self._run.agent_id, ids=outgoing_ids))
+        outgoing = tuple(record for record in found if may_go(record))
+        if not incoming and not outgoing:
+            return Booked()
+        decision = self._decision(
+            incoming=incoming, kind="restored", outgoing=outgoing, reason="undone", reverses=reverses
+        )
+        return (await self._book(token, [decision], seq=seq, known=known, watched=outgoing_ids))[0]
+
+    async def bring_back(self, record: MemoryRecord) -> Booked:
+        """Bring a memory back into the store as it was; the run's one booking, so that two attempts never make two."""
+        self._guard.enter()
+        decision = self._decision(incoming=(record,), kind="restored", outgoing=(), reason="restored")
+        return (await self._book("", [decision], seq=0))[0]
+
+    def _known(self, wanted: frozenset[str]) -> frozenset[str]:
+        # Asked before the memories are read: what an engine deletes after this must not live on in a summary.
+        return frozenset(each.booking_id for each in self._journal.removals(wanted))
+
+    async def _claim(self, where: Where) -> tuple[str, tuple[MemoryRecord, ...]]:
+        token = self._next_token()
+        await self._backend.claim(where, token)
+        return token, await marked(self._backend, where.agent_id, token)
+
+    def _next_token(self) -> str:
+        # One mark a booking: what an earlier booking of this attempt claimed and then left must not be taken for ours.
+        self._claims += 1
+        return f"{self._guard.token}.{self._claims}"
+
+    def _decision(
+        self,
+        *,
+        incoming: tuple[MemoryRecord, ...],
+        kind: IncomingKind,
+        outgoing: tuple[MemoryRecord, ...],
+        reason: BookingReason,
+        reverses: str | None = None,
+        archived: Mapping[str, ArchivalMode] = MappingProxyType({}),
+    ) -> Booking:
+        return Booking(
+            booking_id=ids.new_id(),
+            run_id=self._run.run_id,
+            company=self._run.company,
+            agent_id=self._run.agent_id,
+            seq=0,
+            reason=reason,
+            incoming=incoming,
+            incoming_kind=kind,
+            outgoing=outgoing,
+            reverses=reverses,
+            archived=archived,
+            vector_space=self._backend.vector_space,
+        )
+
+    async def _unless_there(self, decided: Sequence[Booking]) -> list[Booking]:
+        # Sources that were stored anew after their summary was made: it stands for them already.
+        coming = [summary_id for booking in decided for summary_id in sorted(booking.incoming_ids)]
+        found = await self._backend.get_many(self._run.agent_id, coming) if coming else ()
+        there = {record.entry.id for record in found}
+        return [replace(booking, incoming=()) if booking.incoming_ids & there else booking for booking in decided]
+
+    async def _book(
+        self,
+        token: str,
+        decided: Sequence[Booking],
+        *,
+        seq: int | None = None,
+        known: frozenset[str] | None = None,
+        watched: frozenset[str] = frozenset(),
+    ) -> tuple[Booked, ...]:
+        if not decided:
+            return ()
+        first = self._journal.next_seq(self._run.run_id) if seq is None else seq
+        bookings = [replace(booking, seq=first + place) for place, booking in enumerate(decided)]
+        self._guard.hold()
+        try:
+            self._journal.prepare(*bookings, known=known, watched=watched)
+        except MemoryInputError as error:
+            if error.field != "seq":
+                raise
+            # A zombie wrote its booking down in our place. Only the run's owner gets past this line.
+            self._guard.confirm()
+            raise MemoryStoreError("another attempt's booking must be carried out first; try again") from error
+        if archived := sum(len(booking.archived) for booking in bookings):
+            _log.info(
+                MaintenanceEvent.ARCHIVED,
+                extra={"agent_id": self._run.agent_id, "run_id": self._run.run_id, "archived": archived},
+            )
+        return await self._carry_out(bookings, token)
+
+    async def _carry_out(self, bookings: Sequence[Booking], token: str | None) -> tuple[Booked, ...]:
+        """Carry out bookings of one run; without a token one that an earlier attempt wrote down."""
+        agent_id, run_id = bookings[0].agent_id, bookings[0].run_id
+        foreign_in = await self._store(agent_id, _by_id(record for each in bookings for record in each.incoming))
+        outgoing = _by_id(record for each in bookings for record in each.outgoing)
+        foreign_out = await self._delete(agent_id, run_id, outgoing, token)
+        self._guard.hold()
+        self._journal.settle(*(each.booking_id for each in bookings), missing_in=foreign_in, missing_out=foreign_out)
+        return tuple(
+            Booked(
+                incoming=len(each.incoming_ids - foreign_in),
+                outgoing=len(each.outgoing_ids - foreign_out),
+            )
+            for each in bookings
+        )
+
+    async def _store(self, agent_id: str, incoming: Mapping[str, MemoryRecord]) -> frozenset[str]:
+        """Store what comes in; return the ids that these bookings did not bring: removed since, or someone else's."""
+        if not incoming:
+            return frozenset()
+        # A booking takes the tombstones of what it brings away: one that stands now was set by a later removal.
+        buried = self._buried(incoming)
+        wanted = {key: record for key, record in incoming.items() if key not in buried}
+        self._guard.hold()
+        await self._backend.store_many(list(wanted.values()))
+        if risen := self._buried(incoming) - buried:
+            # While we slept, another attempt did all this and removed these again. The journal has them in full.
+            await self._backend.delete_many(agent_id, sorted(risen))
+            raise LeaseLostError(f"run {self._run.run_id}: another worker has done this booking's work")
+        found = {record.entry.id: record for record in await self._backend.get_many(agent_id, list(wanted))}
+        if len(found) < len(wanted):
+            raise MemoryStoreError(
+                f"{len(wanted) - len(found)} of {len(wanted)} memories cannot be read back after they were stored"
+            )
+        return buried | {key for key, record in wanted.items() if not is_same(record, found[key])}
+
+    def _buried(self, incoming: Iterable[str]) -> frozenset[str]:
+        # The earliest time lies before any tombstone was set: asks whether one stands at all.
+        return self._journal.buried(dict.fromkeys(incoming, EARLIEST))
+
+    async def _delete(
+        self, agent_id: str, run_id: str, wanted: Mapping[str, MemoryRecord], token: str | None
+    ) -> frozenset[str]:
+        """Delete what goes out; return the ids that these bookings did not remove."""
+        if not wanted:
+            return frozenset()
+        not_ours = frozenset[str]()
+        if token is None:
+            left = await self._left(agent_id, wanted)
+            # A zombie may have written down the same removal: a memory goes out of a run once.
+            not_ours = self._journal.removed_by_run(run_id, frozenset(wanted) - left)
+            token = await self._mark(agent_id, left)
+        for _ in range(_DELETE_ATTEMPTS):
+            self._guard.confirm()
+            where = Where(agent_id=agent_id, ids=frozenset(wanted), token=token)
+            if await self._backend.delete_where(where) == len(wanted):
+                return not_ours
+            left = await self._left(agent_id, wanted)
+            if not left:
+                return not_ours
+            token = await self._mark(agent_id, left)
+        raise MemoryStoreError(f"{len(wanted)} memories were deleted, and some of them are still there")
+
+    async def _left(self, agent_id: str, wanted: Mapping[str, MemoryRecord]) -> frozenset[str]:
+        # A memory that was stored anew since has the id of the one that went, and stays.
+        found = await self._backend.get_many(agent_id, list(wanted))
+        return frozenset(record.entry.id for record in found if is_same(record, wanted[record.entry.id]))
+
+    async def _mark(self, agent_id: str, left: frozenset[str]) -> str:
+        token = self._next_token()
+        if left:
+            self._guard.hold()
+            await self._backend.claim(Where(agent_id=agent_id, ids=left), token)
+        return token
+
+
+def _by_id(records: Iterable[MemoryRecord]) -> dict[str, MemoryRecord]:
+    return {record.entry.id: record for record in records}
+
+
+def is_same(record: MemoryRecord, other: MemoryRecord) -> bool:
+    """Return whether both are one memory, and not one that was stored anew under the same id."""
+    return record.entry.created_at == other.entry.created_at

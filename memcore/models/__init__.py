@@ -1,0 +1,1 @@
+"""The value objects of memtend; import them from ``memcore``."""

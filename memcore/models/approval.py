@@ -1,0 +1,151 @@
+"""What waits for a person's word: proposals, and what became of them."""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints
+
+from memcore.clock import BoundedTime
+from memcore.models.base import Frozen, NoNul, NotBlankStr, NotBlankText, OneLine, ValidatedModel
+from memcore.models.memory import Key, StoredKey
+
+#: Longest title of a proposal, in characters: it is one line of a list.
+MAX_TITLE_CHARS = 200
+
+#: Longest name of who proposes or decides, in characters; with what stands before it, it is still a tag.
+MAX_NAME_CHARS = 128
+
+#: Longest reason for a decision, in characters.
+MAX_REASON_CHARS = 2_000
+
+#: Most things that one proposal may take the place of: a person reads each of them.
+MAX_SUPERSEDED = 32
+
+#: Most figures of a proposal.
+MAX_FIGURES = 64
+
+#: Who proposes or decides.
+Name = Annotated[NotBlankStr, StringConstraints(max_length=MAX_NAME_CHARS), OneLine]
+
+#: Why somebody decides so.
+Reason = Annotated[NotBlankStr, StringConstraints(max_length=MAX_REASON_CHARS), NoNul]
+
+
+class ApprovalState(StrEnum):
+    """What became of a proposal; ``approved`` becomes ``undone`` when a person takes it back, the rest is final."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    UNDONE = "undone"
+
+
+class ApprovalRisk(StrEnum):
+    """How much a wrong approval would cost."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+class ApprovalNeed(StrEnum):
+    """What an approval still waits for.
+
+    ``word``: a person's. ``effect``: what was approved is still to be carried out. ``taking_back``: what was undone is
+    still to be taken back.
+    """
+
+    WORD = "word"
+    EFFECT = "effect"
+    TAKING_BACK = "taking_back"
+
+
+class Superseded(Frozen):
+    """What a proposal would take the place of.
+
+    Attributes:
+        id: its id.
+        content: its text when the proposal was made; never shown in a repr.
+        owner: who published it; None where nobody in particular did.
+    """
+
+    id: StoredKey
+    content: NotBlankText = Field(repr=False)
+    owner: StoredKey | None = None
+
+
+class Proposal(ValidatedModel):
+    """What a person is to decide on.
+
+    Attributes:
+        action: what approving does, such as ``shared:publish``.
+        risk: how much a wrong approval would cost.
+        title: one line, which lists, logs of others and the webhook may show: no text of a memory.
+        content: what is proposed, in full; never shown in a repr.
+        proposed_by: who proposes it, a person or a part of memtend.
+        supersedes: what it would take the place of.
+        figures: what speaks for it, by name, such as ``{"agents": 4, "precision": 0.92}``.
+        details: what the action needs beside the content; JSON values alone.
+
+    Raises:
+        MemoryInputError: a value breaks its limit; the message names the field.
+    """
+
+    action: Key
+    risk: ApprovalRisk = ApprovalRisk.MEDIUM
+    title: Annotated[NotBlankStr, StringConstraints(max_length=MAX_TITLE_CHARS), OneLine]
+    content: NotBlankText = Field(repr=False)
+    proposed_by: Name
+    supersedes: Annotated[tuple[Superseded, ...], Field(max_length=MAX_SUPERSEDED)] = ()
+    figures: Annotated[dict[str, int | float | str], Field(max_length=MAX_FIGURES)] = Field(default_factory=dict)
+    details: dict[str, Any] = Field(default_factory=dict, repr=False)
+
+
+class Word(ValidatedModel):
+    """A person's word on a proposal.
+
+    Attributes:
+        by: the person's name, kept with the decision.
+        reason: why; kept too.
+
+    Raises:
+        MemoryInputError: a value breaks its limit; the message names the field.
+    """
+
+    by: Name
+    reason: Reason | None = None
+
+
+class Approval(Frozen):
+    """A proposal and what became of it.
+
+    Attributes:
+        approval_id: its id.
+        proposal: what was proposed, as it was.
+        state: what became of it.
+        needs: what it still waits for; None when it is settled.
+        created_at: when it was filed.
+        expires_at: from then on nobody can approve it.
+        decided_at: when a person approved or rejected it.
+        decided_by: who did.
+        reason: why.
+        effect: what the approval left, an id; None until it is carried out.
+        undone_at: when a person took the approval back.
+        undone_by: who did.
+        undo_reason: why.
+    """
+
+    approval_id: str
+    proposal: Proposal
+    state: ApprovalState
+    needs: ApprovalNeed | None
+    created_at: BoundedTime
+    expires_at: BoundedTime
+    decided_at: BoundedTime | None = None
+    decided_by: str | None = None
+    reason: str | None = None
+    effect: str | None = None
+    undone_at: BoundedTime | None = None
+    undone_by: str | None = None
+    undo_reason: str | None = None

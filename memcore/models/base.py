@@ -1,0 +1,161 @@
+"""The base class of every value object: frozen, closed to unknown keys, and silent about its input when it fails."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import Annotated, Generic, Self, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+
+from memcore.errors import MemoryInputError
+
+
+class Frozen(BaseModel):
+    """Base of memtend's value objects: immutable, no unknown fields, no NaN.
+
+    ``hide_input_in_errors`` keeps the text of a memory out of error messages and so out of logs.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
+
+
+#: Characters that act on a terminal or a line instead of being seen: control characters (C0, DEL, C1), separators of
+#: lines and paragraphs, marks that turn the direction of writing (Unicode's Bidi_Control), and lone surrogates. White
+#: space and joiners stay: names of people need them.
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def escaped(text: str, *, keep: str = "") -> str:
+    """Return the text with an escape sequence for each character that acts instead of being seen.
+
+    Args:
+        text: whatever was stored.
+        keep: characters that stay as they are, such as line breaks.
+    """
+    return _UNSEEN.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
+
+
+def escaped_json(text: str) -> str:
+    """Return JSON text of the same value in which nothing acts instead of being seen, but line breaks and tabs."""
+    return _UNSEEN.sub(lambda found: found[0] if found[0] in "\n\t" else f"\\u{ord(found[0]):04x}", text)
+
+
+def one_line(value: str) -> str:
+    """Return a name that is safe in a line of a terminal or a log; ValueError for a character that is not."""
+    found = _UNSEEN.search(value)
+    if found:
+        raise ValueError(f"must not contain the control character U+{ord(found[0]):04X}")
+    return value
+
+
+def _not_blank(value: str) -> str:
+    if not value.strip():
+        raise ValueError("must not be blank")
+    return value
+
+
+def _without_nul(value: str) -> str:
+    if "\0" in value:
+        raise ValueError("must not contain the character NUL")
+    return value
+
+
+def _unique(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(values))
+
+
+#: Text that still says something once its outer white space is gone.
+NotBlankStr = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+#: Text kept exactly as it was given, but refused when it is blank.
+NotBlankText = Annotated[str, AfterValidator(_not_blank)]
+
+#: Beside a key's type: PostgreSQL keeps no NUL in a text, and would refuse it long after it was sent.
+NoNul = AfterValidator(_without_nul)
+
+#: Beside the type of a name or id that a caller gives: it is printed, logged and compared.
+OneLine = AfterValidator(one_line)
+
+#: Tags in the order they were given, each once.
+Tags = Annotated[tuple[NotBlankStr, ...], AfterValidator(_unique)]
+
+
+def _contained(value: str) -> str:
+    # Both parsers: "a\\..\\b" is one harmless name to POSIX and an escape to Windows.
+    if ".." in PurePosixPath(value).parts or ".." in PureWindowsPath(value).parts:
+        raise ValueError("must not contain '..', which would lead out of the data folder")
+    if "\\" in value or PureWindowsPath(value).drive:
+        raise ValueError("must be a POSIX path: no drive letter and no backslash")
+    if "\0" in value:
+        raise ValueError("must not contain a NUL character")
+    return value
+
+
+#: A POSIX path without "..", drive letter, backslash or NUL.
+DataPath = Annotated[NotBlankStr, AfterValidator(_contained)]
+
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+class ReadOnlyMap(Mapping[_K, _V], Generic[_K, _V]):
+    """Hold a copy of a mapping, to read only.
+
+    A policy travels to worker processes by pickle, and pydantic copies defaults that it cannot hash.
+    """
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Mapping[_K, _V]) -> None:
+        self._items = dict(items)
+
+    def __getitem__(self, key: _K) -> _V:
+        return self._items[key]
+
+    def __iter__(self) -> Iterator[_K]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._items.items()))
+
+    def __repr__(self) -> str:
+        return repr(self._items)
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """Marks a field, in its ``Annotated`` type, as a key of memtend's own; a marked section marks all its keys.
+
+    Args:
+        reason: why the key exists, one clause.
+    """
+
+    reason: str
+
+
+class ValidatedModel(Frozen):
+    """Raise MemoryInputError, which names the field and the limit, instead of pydantic's ValidationError.
+
+    A validator over several fields (``mode="after"``) raises MemoryInputError itself: it runs outside of this one.
+    """
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_one_sentence(cls, value: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return handler(value)
+        except ValidationError as error:
+            raise MemoryInputError.of(error) from None

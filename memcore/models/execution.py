@@ -1,0 +1,156 @@
+"""How one task of an agent went, as any engine can tell it: what was asked, what was done, how it ended."""
+
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from memcore.clock import BoundedTime
+from memcore.models.base import Frozen, NotBlankStr, NotBlankText
+from memcore.models.memory import Key
+
+#: Most turns of a trace; an agent that takes more is reported in parts.
+MAX_TURNS = 10_000
+
+#: Longest title of a task, in characters.
+MAX_TITLE_CHARS = 512
+
+#: Longest description of a task and longest error message, in characters; a log belongs into the steps.
+MAX_NOTE_CHARS = 16_384
+
+#: A text that trajectories keep too, and that evolvers read by the ten thousand.
+Note = Annotated[NotBlankText, StringConstraints(max_length=MAX_NOTE_CHARS)]
+
+
+class TerminationReason(StrEnum):
+    """Why a task ended."""
+
+    COMPLETED = "completed"
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    BUDGET_EXHAUSTED = "budget_exhausted"
+    MAX_TURNS = "max_turns"
+    STAGNATION = "stagnation"
+    CANCELLED = "cancelled"
+    SHUTDOWN = "shutdown"
+    PARKED = "parked"
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the task did what it was to do."""
+        return self is TerminationReason.COMPLETED
+
+
+class Turn(Frozen):
+    """One turn: a question to the model, and the tools that its answer called.
+
+    Attributes:
+        tokens: read and written.
+        tools: names of the tools called, in order, one for each call.
+    """
+
+    tokens: int = Field(default=0, ge=0, le=2**53)
+    tools: tuple[Key, ...] = ()
+
+
+class Recovery(Frozen):
+    """What the engine did about a failure.
+
+    Attributes:
+        strategy: the engine's own word for it, such as ``retry`` or ``reassign``.
+        is_recovered: whether the task went on well after it.
+        can_reassign: whether another agent may be given the task.
+        max_retries: how often the engine would have tried in all; None when it has no such limit.
+        missing_capability: what the agent would have needed, if the engine knows.
+    """
+
+    strategy: Key
+    is_recovered: bool = False
+    can_reassign: bool = False
+    max_retries: int | None = Field(default=None, ge=0, le=2**31 - 1)
+    missing_capability: Key | None = None
+
+
+class ExecutionTrace(Frozen):
+    """One execution of a task; hand it to ``MemoryClient.distill``. As JSON it has at most 1 MiB.
+
+    Attributes:
+        task_id: the task.
+        task_title: in a few words, what it was.
+        task_description: the same in full.
+        task_type: the engine's own kind of task.
+        turns: what happened, turn by turn.
+        termination_reason: why it ended.
+        error_message: what was reported, of a failure.
+        error_category: the engine's own kind of failure; traces of one category are compared with each other.
+        recovery: what was done about a failure; None when nothing was.
+        retries: attempts before this one.
+        quality: what a check thought of the result, 0 to 10; None when nobody looked.
+        prompt: what the agent was asked, exactly; the title and the description stand for it when left out.
+        output: what it answered, exactly; how the task ended stands for it when left out.
+        feedback: what a check said of the answer.
+        steps: the reasoning between, in order.
+        started_at: when the execution began.
+        ended_at: when it ended; not before ``started_at``.
+    """
+
+    task_id: Key
+    task_title: Annotated[NotBlankStr, StringConstraints(max_length=MAX_TITLE_CHARS)]
+    task_description: Note | None = None
+    task_type: Key | None = None
+    turns: tuple[Turn, ...] = Field(default=(), max_length=MAX_TURNS)
+    termination_reason: TerminationReason
+    error_message: Note | None = None
+    error_category: Key | None = None
+    recovery: Recovery | None = None
+    retries: int = Field(default=0, ge=0, le=2**31 - 1)
+    quality: float | None = Field(default=None, ge=0.0, le=10.0)
+    prompt: NotBlankText | None = None
+    output: NotBlankText | None = None
+    feedback: NotBlankText | None = None
+    steps: tuple[NotBlankText, ...] = ()
+    started_at: BoundedTime | None = None
+    ended_at: BoundedTime
+
+    @model_validator(mode="after")
+    def _ordered_times(self) -> Self:
+        if self.started_at is not None and self.ended_at < self.started_at:
+            raise ValueError("ended_at: lies before started_at")
+        return self
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """Every tool called, in order, one name for each call."""
+        return tuple(tool for turn in self.turns for tool in turn.tools)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all turns."""
+        return sum(turn.tokens for turn in self.turns)
+
+    @property
+    def failure(self) -> str | None:
+        """The failure's category: the engine's own, or else the reason, ``unknown`` for errors; None of a success."""
+        if self.termination_reason.is_success:
+            return None
+        unnamed = "unknown" if self.termination_reason is TerminationReason.ERROR else str(self.termination_reason)
+        return self.error_category or unnamed
+
+
+class MessageRole(StrEnum):
+    """Who speaks."""
+
+    SYSTEM = "system"
+    USER = "user"
+
+
+class ChatMessage(Frozen):
+    """A message to put between the system prompt and the task.
+
+    Attributes:
+        role: who speaks.
+        content: the text.
+    """
+
+    role: MessageRole
+    content: NotBlankText

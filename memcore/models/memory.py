@@ -1,0 +1,277 @@
+"""What a memory is: the enums and value objects that every room shares.
+
+Names, fields, defaults and bounds are those of the reference (memory-api-reference, Models).
+"""
+
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
+
+from memcore.clock import BoundedTime
+from memcore.models.base import Frozen, NoNul, NotBlankStr, NotBlankText, OneLine, Tags, one_line
+
+#: The tag of every tier 1 experience.
+DETAILED_TAG = "detailed_experience"
+
+
+#: The tag of every tier 2 experience.
+COMPRESSED_TAG = "compressed_experience"
+
+
+#: The source of a distillation, and its only tag.
+DISTILLATION = "distillation"
+
+
+#: The tag of memories whose content an agent cannot find out by looking at its code or environment.
+NON_INFERABLE_TAG = "non-inferable"
+
+
+#: Tag of the summaries.
+CONDENSED_TAG = "condensed"
+
+
+#: Tag of a summary that a model wrote.
+SYNTHESIZED_TAG = "llm-synthesized"
+
+
+#: Tag of a summary that was to be a model's and could not.
+FALLBACK_TAG = "concat-fallback"
+
+
+#: Tag that every summary carries.
+CONSOLIDATED_TAG = "consolidated"
+
+
+#: Tags that keep a memory as it is. A summary of summaries would lose most of each (``consolidated``); distillations
+#: are read whole by later steps; compressed experience is JSON, and would be torn; superseded entries are evidence;
+#: core and pinned ones were chosen by someone.
+PROTECTED_FROM_CONSOLIDATION = ("distillation", COMPRESSED_TAG, CONSOLIDATED_TAG, "superseded", "core", "pinned")
+
+
+#: Longest agent id, namespace, source or tag, in characters; they are index keys, not prose.
+MAX_KEY_CHARS = 256
+
+#: Longest memory, in UTF-8 bytes (64 KiB); a longer text is a document, not a memory.
+MAX_CONTENT_BYTES = 65_536
+
+#: Most tags on one memory.
+MAX_TAGS = 64
+
+#: Agent ids that begin so are refused: spaces that belong to no agent (shared knowledge) are kept under such ids.
+RESERVED_PREFIX = "__"
+
+#: A key as a row or a job of memtend's own holds it; an older release took control characters.
+StoredKey = Annotated[NotBlankStr, StringConstraints(max_length=MAX_KEY_CHARS), NoNul]
+
+#: A name by which things are found, as a caller gives it: a company, a session, a task.
+Key = Annotated[StoredKey, OneLine]
+
+
+def not_reserved(agent_id: str) -> str:
+    """Return an agent's id; ValueError for one that belongs to no agent."""
+    if agent_id.startswith(RESERVED_PREFIX):
+        raise ValueError(f"must not begin with {RESERVED_PREFIX!r}; such ids are reserved")
+    return agent_id
+
+
+#: An agent's id as a caller gives it.
+AgentId = Annotated[Key, AfterValidator(not_reserved)]
+
+
+def _one_line_each(tags: tuple[str, ...]) -> tuple[str, ...]:
+    for tag in tags:
+        one_line(tag)
+    return tags
+
+
+def _bounded(text: str) -> str:
+    # Bytes, not characters: the broker and the store pay per byte.
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise ValueError("must be valid Unicode text") from None
+    if size > MAX_CONTENT_BYTES:
+        raise ValueError(f"has {size} bytes; the limit is {MAX_CONTENT_BYTES}")
+    return text
+
+
+def _short(tags: tuple[str, ...]) -> tuple[str, ...]:
+    for tag in tags:
+        if len(tag) > MAX_KEY_CHARS:
+            raise ValueError(f"a tag has {len(tag)} characters; the limit is {MAX_KEY_CHARS}")
+    return tags
+
+
+#: The text of a memory or fact, kept exactly as it was given.
+Content = Annotated[NotBlankText, AfterValidator(_bounded)]
+
+#: Labels that memories and facts are filtered by, each once.
+Labels = Annotated[Tags, AfterValidator(_short), Field(max_length=MAX_TAGS)]
+
+#: The same as a caller gives them.
+NewLabels = Annotated[Labels, AfterValidator(_one_line_each)]
+
+
+class MemoryCategory(StrEnum):
+    """What kind of memory it is."""
+
+    WORKING = "working"
+    EPISODIC = "episodic"
+    SEMANTIC = "semantic"
+    PROCEDURAL = "procedural"
+    SOCIAL = "social"
+
+
+class MemoryLevel(StrEnum):
+    """How long an agent's memories live."""
+
+    PERSISTENT = "persistent"
+    PROJECT = "project"
+    SESSION = "session"
+    NONE = "none"
+
+
+class ConsolidationInterval(StrEnum):
+    """How often an agent's maintenance is due."""
+
+    HOURLY = "hourly"
+    DAILY = "daily"
+    WEEKLY = "weekly"
+    NEVER = "never"
+
+
+class MemoryMetadata(Frozen):
+    """What is known about a memory beside its text.
+
+    Attributes:
+        source: where it comes from (a task, a conversation, "consolidation"); None when unknown.
+        confidence: 0.0 to 1.0.
+        tags: labels to filter by, each once.
+    """
+
+    source: NotBlankStr | None = Field(default=None, max_length=MAX_KEY_CHARS)
+    confidence: float = Field(default=1.0, ge=0.0, le=1.0)
+    tags: Labels = ()
+
+
+def _one_line_labels(metadata: MemoryMetadata) -> MemoryMetadata:
+    for field, names in (("source", (metadata.source or "",)), ("tags", metadata.tags)):
+        try:
+            _one_line_each(names)
+        except ValueError as error:
+            raise ValueError(f"{field} {error}") from None
+    return metadata
+
+
+#: What is known about a memory, as a caller gives it.
+NewMetadata = Annotated[MemoryMetadata, AfterValidator(_one_line_labels)]
+
+
+class MemoryStoreRequest(Frozen):
+    """A memory to store; the backend's arm, the client, gives it its id and its time.
+
+    Attributes:
+        category: what kind of memory it is.
+        namespace: routing key inside an agent.
+        content: the text, kept exactly as given.
+        metadata: source, confidence, tags.
+        expires_at: when retention may remove it whatever its age; None for never.
+    """
+
+    category: MemoryCategory
+    namespace: Key = "default"
+    content: Content
+    metadata: NewMetadata = MemoryMetadata()
+    expires_at: BoundedTime | None = None
+
+
+class MemoryEntry(Frozen):
+    """A memory as a backend returns it.
+
+    Attributes:
+        relevance_score: 0.0 to 1.0 when the entry answers a text query, else None.
+    """
+
+    id: NotBlankStr
+    agent_id: NotBlankStr
+    namespace: NotBlankStr = "default"
+    category: MemoryCategory
+    content: NotBlankText
+    metadata: MemoryMetadata = MemoryMetadata()
+    created_at: BoundedTime
+    updated_at: BoundedTime | None = None
+    expires_at: BoundedTime | None = None
+    relevance_score: float | None = Field(default=None, ge=0.0, le=1.0)
+
+    @model_validator(mode="after")
+    def _ordered_times(self) -> Self:
+        for name in ("updated_at", "expires_at"):
+            at = getattr(self, name)
+            if at is not None and at < self.created_at:
+                raise ValueError(f"{name}: lies before created_at")
+        return self
+
+
+class MemoryQuery(Frozen):
+    """What to look for; without ``text`` the filters alone decide and the newest come first.
+
+    Attributes:
+        tags: all of them must be present.
+        since: inclusive.
+        until: exclusive; must lie after since.
+        limit: 1 to 1000.
+    """
+
+    text: NotBlankStr | None = None
+    namespaces: frozenset[NotBlankStr] | None = None
+    categories: frozenset[MemoryCategory] | None = None
+    tags: Tags = ()
+    min_relevance: float = Field(default=0.0, ge=0.0, le=1.0)
+    limit: int = Field(default=10, ge=1, le=1000)
+    since: BoundedTime | None = None
+    until: BoundedTime | None = None
+
+    @model_validator(mode="after")
+    def _ordered_range(self) -> Self:
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise ValueError("since: must lie before until")
+        return self
+
+
+# Working memories end with their task whatever the level, so they need no other id.
+
+
+def missing_id(
+    level: MemoryLevel, *, category: MemoryCategory, session_id: str | None, project_id: str | None
+) -> str | None:
+    """Return the name of the id without which the memory would never end, or None when nothing is missing."""
+    if category is MemoryCategory.WORKING:
+        return None
+    if level is MemoryLevel.SESSION and session_id is None:
+        return "session_id"
+    if level is MemoryLevel.PROJECT and project_id is None:
+        return "project_id"
+    return None
+
+
+def refusal(field: str) -> str:
+    """Return why a memory without this id is refused, and what to do."""
+    scope = field.removesuffix("_id")
+    return (
+        f"is missing, and memories of an agent of level {scope} end with their {scope}; "
+        f"send Scope({field}=...), or give the agent another level with `memtend agents set --level`"
+    )
+
+
+def experience_refusal(level: MemoryLevel) -> str | None:
+    """Return why an agent of this level has its experience refused, and what to do; None when it is kept.
+
+    What is learned from an experience is there to outlive its session and its project.
+    """
+    if level in {MemoryLevel.SESSION, MemoryLevel.PROJECT}:
+        return (
+            f"agent_id: is of level {level}, and experience outlives its {level}; "
+            "give the agent the level persistent with `memtend agents set --level`"
+        )
+    return None

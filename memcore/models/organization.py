@@ -1,0 +1,185 @@
+"""What an organisation knows: facts, who wrote them, and the log of what was published and retracted.
+
+Names, fields and validators are those of the reference (memory-api-reference, Org Memory).
+"""
+
+from enum import StrEnum
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from memcore.clock import BoundedTime
+from memcore.models.base import Frozen, NotBlankStr, NotBlankText
+from memcore.models.memory import Content, Key, Labels, NewLabels
+
+
+class OrgFactCategory(StrEnum):
+    """What kind of fact of the organisation it is."""
+
+    CORE_POLICY = "core_policy"
+    ADR = "adr"
+    PROCEDURE = "procedure"
+    CONVENTION = "convention"
+
+
+class SeniorityLevel(StrEnum):
+    """An agent's standing, lowest first; compare with ``at_least``, for ``<`` compares the letters."""
+
+    JUNIOR = "junior"
+    MID = "mid"
+    SENIOR = "senior"
+    LEAD = "lead"
+    PRINCIPAL = "principal"
+    DIRECTOR = "director"
+    VP = "vp"
+    C_SUITE = "c_suite"
+
+    def at_least(self, other: "SeniorityLevel") -> bool:
+        """Tell whether this standing is the other's or a higher one."""
+        order = list(SeniorityLevel)
+        return order.index(self) >= order.index(other)
+
+
+OperationType = Literal["PUBLISH", "RETRACT"]
+
+
+class AutonomyLevel(StrEnum):
+    """How much an agent may do by itself."""
+
+    FULL = "full"
+    SEMI = "semi"
+    SUPERVISED = "supervised"
+    LOCKED = "locked"
+
+
+class OrgFactAuthor(Frozen):
+    """Who writes a fact: an agent with its standing, or a person.
+
+    Attributes:
+        agent_id: of an agent; a person has none.
+        seniority: of an agent; a person has none.
+        autonomy_level: of an agent, at this moment, if it is known; a person has none.
+        is_human: whether it is a person.
+        name: of a person, as the log is to show it; an agent has none. The reference has no such field, and so no
+            record of which person it was.
+    """
+
+    agent_id: Key | None = None
+    seniority: SeniorityLevel | None = None
+    autonomy_level: AutonomyLevel | None = None
+    is_human: bool = False
+    name: Key | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if self.is_human:
+            for field in ("agent_id", "seniority", "autonomy_level"):
+                if getattr(self, field) is not None:
+                    raise ValueError(f"{field}: a person has none")
+            return self
+        for field in ("agent_id", "seniority"):
+            if getattr(self, field) is None:
+                raise ValueError(f"{field}: is missing; an agent has one")
+        if self.name is not None:
+            raise ValueError("name: an agent has none; its agent_id names it")
+        return self
+
+
+class OrgFact(Frozen):
+    """A fact that stands for the whole organisation.
+
+    Attributes:
+        author: who wrote the text that stands now.
+        created_at: when it was first published.
+    """
+
+    id: NotBlankStr
+    content: NotBlankText
+    category: OrgFactCategory
+    tags: Labels = ()
+    author: OrgFactAuthor
+    created_at: BoundedTime
+
+
+class OrgFactWriteRequest(Frozen):
+    """A fact to write.
+
+    Attributes:
+        content: the text, kept exactly as given; at most 65,536 bytes.
+        tags: at most 64, each at most 256 characters.
+    """
+
+    content: Content
+    category: OrgFactCategory
+    tags: NewLabels = ()
+
+
+class OrgMemoryQuery(Frozen):
+    """What to look for; without ``context`` the newest facts come first.
+
+    Attributes:
+        context: a text whose words the facts are found by.
+        categories: only these; None for all.
+        limit: 1 to 100; the policy's ``max_retrieved_per_query`` may be less.
+    """
+
+    context: NotBlankStr | None = None
+    categories: frozenset[OrgFactCategory] | None = None
+    limit: int = Field(default=5, ge=1, le=100)
+
+
+class OperationLogEntry(Frozen):
+    """One line of the log, never changed.
+
+    Attributes:
+        operation_id: unique everywhere.
+        content: what was published; None exactly for a retraction.
+        author_name: of a person, where the author gave one.
+        timestamp: never before that of the version before.
+        version: 1 for the fact's first line, and one more for each that follows.
+    """
+
+    operation_id: NotBlankStr
+    fact_id: NotBlankStr
+    operation_type: OperationType
+    content: NotBlankText | None = None
+    category: OrgFactCategory | None = None
+    tags: Labels = ()
+    author_agent_id: NotBlankStr | None = None
+    author_seniority: SeniorityLevel | None = None
+    author_is_human: bool = False
+    author_autonomy_level: AutonomyLevel | None = None
+    author_name: NotBlankStr | None = None
+    timestamp: BoundedTime
+    version: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _content_of_publications(self) -> Self:
+        if (self.content is None) != (self.operation_type == "RETRACT"):
+            raise ValueError("content: a publication has one, and a retraction has none")
+        return self
+
+
+class OperationLogSnapshot(Frozen):
+    """A fact as its log left it at a time.
+
+    Attributes:
+        content: what was published last.
+        created_at: when it was first published.
+        retracted_at: None while it stands.
+        version: of its last line.
+    """
+
+    fact_id: NotBlankStr
+    content: NotBlankText
+    category: OrgFactCategory
+    tags: Labels = ()
+    created_at: BoundedTime
+    retracted_at: BoundedTime | None = None
+    version: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _ordered_times(self) -> Self:
+        if self.retracted_at is not None and self.retracted_at < self.created_at:
+            raise ValueError("retracted_at: lies before created_at")
+        return self

@@ -1,0 +1,278 @@
+"""Organisation memory over the ledger: the policy's core policies, and the facts that people and agents write."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeVar
+
+from memcore import ids
+from memcore.backends.protocol import facts_of
+from memcore.config.organization import OrgMemoryConfig
+from memcore.errors import (
+    MemoryConnectionError,
+    MemoryInputError,
+    MemoryRetrievalError,
+    MemoryStoreError,
+    OrgMemoryAccessDeniedError,
+    OrgMemoryConnectionError,
+    OrgMemoryQueryError,
+    OrgMemoryWriteError,
+)
+from memcore.ledger.organization.facts import MAX_PAGE
+from memcore.models.organization import (
+    OperationLogEntry,
+    OperationLogSnapshot,
+    OrgFact,
+    OrgFactAuthor,
+    OrgFactCategory,
+    OrgFactWriteRequest,
+    OrgMemoryQuery,
+)
+from memcore.org.protocol import OrgEvent, author_facts, require_write_access
+from memcore.org.search import ID_PREFIX, OrgSearch, StaticPolicies, nearness
+from memcore.org.sync import OrgFollower
+
+if TYPE_CHECKING:
+    from memcore.backends.protocol import MemoryBackend
+    from memcore.ledger.organization.facts import OrgLog
+
+#: How long a write waits for the vector store to show it, in seconds; after that the sweep sees to it.
+_FOLLOW_SECONDS = 5.0
+
+_POLICIES = frozenset({OrgFactCategory.CORE_POLICY})
+
+_log = logging.getLogger(__name__)
+
+_Answer = TypeVar("_Answer")
+
+
+class LedgerOrgMemory:
+    """What one company knows; safe in several threads and processes at once.
+
+    Args:
+        log: the ledger's ``org``; whoever opened the ledger closes it.
+        config: core policies, the most facts for a query, and who may write.
+        company: whose facts.
+        backend: the memory backend, connected, whose store facts are found in by meaning; None finds by words alone.
+    """
+
+    def __init__(
+        self, log: "OrgLog", config: OrgMemoryConfig, *, company: str, backend: "MemoryBackend | None" = None
+    ) -> None:
+        self._facts = log
+        self._config = config
+        self._company = company
+        self._backend = backend
+        self._static = StaticPolicies(config.core_policies)
+        self._search = OrgSearch(log, self._static, company=company)
+        self._is_connected = False
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether connect has succeeded and disconnect has not been called since."""
+        return self._is_connected
+
+    @property
+    def backend_name(self) -> str:
+        """``hybrid_prompt_retrieval``, as in the policy file."""
+        return self._config.backend
+
+    async def connect(self) -> None:
+        """Ask the ledger once; raises OrgMemoryConnectionError when it does not answer."""
+        if self._is_connected:
+            return
+        try:
+            await asyncio.to_thread(self._facts.count, self._company)
+        except (MemoryConnectionError, MemoryRetrievalError) as error:
+            _log.warning(OrgEvent.CONNECT_FAILED, extra={"error": type(error).__name__})
+            raise OrgMemoryConnectionError(str(error)) from error
+        self._is_connected = True
+
+    async def disconnect(self) -> None:
+        """Take no more calls; the ledger stays open."""
+        self._is_connected = False
+
+    async def health_check(self) -> bool:
+        """Return whether it is connected and the ledger answers."""
+        if not self._is_connected:
+            return False
+        try:
+            await asyncio.to_thread(self._facts.count, self._company)
+        except (MemoryConnectionError, MemoryRetrievalError) as error:
+            _log.warning(OrgEvent.CONNECT_FAILED, extra={"error": type(error).__name__})
+            return False
+        return True
+
+    async def query(self, query: OrgMemoryQuery) -> tuple[OrgFact, ...]:
+        """Return the facts that match, those of the configuration among them.
+
+        With a context they are ranked by meaning and by its words (BM25, memcore.embedding.bm25), rare ones counting
+        more; where no vector store answers, by words alone, and a fact without any of them is no match. Without a
+        context the newest come first. Never more than the policy allows.
+        """
+        limit = min(query.limit, self._config.extended_store.max_retrieved_per_query)
+        context = query.context
+        if context is None:
+            return await self._do(lambda: self._search.newest(query.categories, limit=limit))
+        self._require_connection()
+        near = await nearness(facts_of(self._backend), context, query.categories)
+        return await self._do(lambda: self._search.ranked(context, query.categories, limit=limit, near=near))
+
+    async def newest(
+        self, *, categories: frozenset[OrgFactCategory] | None = None, limit: int = MAX_PAGE, offset: int = 0
+    ) -> tuple[OrgFact, ...]:
+        """Return a page of all facts, newest first, those of the configuration last; for people, without a cap."""
+        return await self._do(lambda: self._search.newest(categories, limit=min(limit, MAX_PAGE), offset=offset))
+
+    async def write(self, request: OrgFactWriteRequest, *, author: OrgFactAuthor, fact_id: str | None = None) -> str:
+        """Write a fact and return its id.
+
+        Args:
+            request: text, category and tags.
+            author: who writes.
+            fact_id: the fact whose next version this is; None for a new one. To name one oneself makes a second try
+                safe: it is another version of the same fact.
+
+        Raises:
+            OrgMemoryAccessDeniedError: the policy does not let this author write; nothing was written.
+            MemoryInputError: the fact has another category.
+        """
+        self._require_connection()
+        await self._admit(request.category, author, action="org.write", fact_id=fact_id)
+        key = fact_id or ids.new_id()
+        if key.startswith(ID_PREFIX):
+            raise MemoryInputError(
+                "fact_id", f"begins with {ID_PREFIX}: policies of the configuration are changed there"
+            )
+        line = await self._do(lambda: self._facts.publish(self._company, key, request, author=author))
+        self._tell(line, author)
+        await self._follow(line.fact_id)
+        return line.fact_id
+
+    async def retract(self, fact_id: str, *, author: OrgFactAuthor) -> bool:
+        """Take a fact back; False when none stands under this id.
+
+        Whoever may write facts of its category may retract it, whoever wrote it. Raises OrgMemoryAccessDeniedError.
+        """
+        head = await self._do(lambda: self._facts.head(self._company, fact_id))
+        if head is None:
+            return False
+        # A fact keeps its category, so nobody can change it between the check and the retraction.
+        await self._admit(head.category, author, action="org.retract", fact_id=fact_id)
+        line = await self._do(lambda: self._facts.retract(self._company, fact_id, author=author))
+        if line is None:
+            return False
+        self._tell(line, author)
+        await self._follow(fact_id)
+        return True
+
+    async def list_policies(self, *, limit: int | None = None, offset: int = 0) -> tuple[OrgFact, ...]:
+        """Return core policies: those of the configuration, then those written, oldest first.
+
+        Raises MemoryInputError for a limit below 1 or an offset below 0.
+        """
+        if limit is not None and limit < 1:
+            raise MemoryInputError("limit", "must be 1 or higher")
+        if offset < 0:
+            raise MemoryInputError("offset", "must be 0 or higher")
+        given = self._static.facts[offset:][:limit]
+        wanted = None if limit is None else limit - len(given)
+        skipped = max(0, offset - len(self._static.facts))
+        return given + await self._do(lambda: self._stored_policies(skipped, wanted))
+
+    async def count_policies(self) -> int:
+        """Return how many core policies there are."""
+        return len(self._static.facts) + await self._do(lambda: self._facts.count(self._company, categories=_POLICIES))
+
+    async def snapshot_at(self, at: datetime) -> tuple[OperationLogSnapshot, ...]:
+        """Return how all facts stood at a time, also those retracted by then; those of the configuration have no past.
+
+        A time that lies in the past by more than a few seconds always has the same answer.
+        """
+        return await self._do(lambda: tuple(self._states(at)))
+
+    async def operation_log(self, fact_id: str) -> tuple[OperationLogEntry, ...]:
+        """Return all lines of a fact, by version."""
+        return await self._do(lambda: tuple(self._lines(fact_id)))
+
+    async def _admit(
+        self, category: OrgFactCategory, author: OrgFactAuthor, *, action: str, fact_id: str | None
+    ) -> None:
+        try:
+            require_write_access(self._config.write_access, category, author)
+        except OrgMemoryAccessDeniedError as refusal:
+            reason = str(refusal)
+            await self._note_refusal(action, author, fact_id, reason)
+            raise
+
+    async def _note_refusal(self, action: str, author: OrgFactAuthor, fact_id: str | None, reason: str) -> None:
+        def note() -> None:
+            self._facts.deny(self._company, action, author=author, fact_id=fact_id, reason=reason)
+
+        try:
+            await asyncio.to_thread(note)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the refusal stands
+            _log.warning(OrgEvent.AUDIT_FAILED, extra={"error": type(error).__name__, **author_facts(author)})
+
+    async def _follow(self, fact_id: str) -> None:
+        facts = facts_of(self._backend)
+        if facts is None:
+            return
+        follower = OrgFollower(self._facts.outbox, facts, company=self._company)
+        try:
+            async with asyncio.timeout(_FOLLOW_SECONDS):
+                await follower.follow(fact_id=fact_id)
+        except Exception as error:  # noqa: BLE001  # the line is committed; the sweep brings it to the store
+            _log.warning(OrgEvent.SHOW_DEFERRED, extra={"fact_id": fact_id, "error": type(error).__name__})
+
+    def _stored_policies(self, offset: int, limit: int | None) -> tuple[OrgFact, ...]:
+        found: list[OrgFact] = []
+        while limit is None or len(found) < limit:
+            size = MAX_PAGE if limit is None else min(MAX_PAGE, limit - len(found))
+            page = self._facts.facts(self._company, categories=_POLICIES, offset=offset + len(found), limit=size)
+            found += page
+            if len(page) < size:
+                break
+        return tuple(found)
+
+    def _states(self, at: datetime) -> Iterator[OperationLogSnapshot]:
+        after = ""
+        while page := self._facts.snapshot_at(self._company, at, after=after):
+            yield from page
+            after = page[-1].fact_id
+
+    def _lines(self, fact_id: str) -> Iterator[OperationLogEntry]:
+        after = 0
+        while page := self._facts.operations(self._company, fact_id, after=after):
+            yield from page
+            after = page[-1].version
+
+    async def _do(self, call: Callable[[], _Answer]) -> _Answer:
+        self._require_connection()
+        with _org_errors():
+            return await asyncio.to_thread(call)
+
+    def _require_connection(self) -> None:
+        if not self._is_connected:
+            raise OrgMemoryConnectionError("organisation memory is not connected; call connect first")
+
+    def _tell(self, line: OperationLogEntry, author: OrgFactAuthor) -> None:
+        facts = {"fact_id": line.fact_id, "operation": line.operation_type, "version": line.version}
+        _log.info(OrgEvent.WRITE_COMPLETE, extra={**facts, "category": line.category, **author_facts(author)})
+
+
+@contextmanager
+def _org_errors() -> Iterator[None]:
+    try:
+        yield
+    except MemoryConnectionError as error:
+        _log.warning(OrgEvent.CONNECT_FAILED, extra={"error": type(error).__name__})
+        raise OrgMemoryConnectionError(str(error)) from error
+    except MemoryRetrievalError as error:
+        _log.warning(OrgEvent.QUERY_FAILED, extra={"error": type(error).__name__})
+        raise OrgMemoryQueryError(str(error)) from error
+    except MemoryStoreError as error:
+        _log.warning(OrgEvent.WRITE_FAILED, extra={"error": type(error).__name__})
+        raise OrgMemoryWriteError(str(error)) from error

@@ -1,0 +1,95 @@
+"""The store follows the log: each line is shown there in its turn, however often a process dies over it."""
+
+import asyncio
+import logging
+
+from memcore import errors
+from memcore.backends.protocol import FactStore
+from memcore.ledger.organization.facts import OrgOutbox
+from memcore.models.organization import OperationLogEntry
+from memcore.org.protocol import OrgEvent
+from memcore.org.search import record_of, shown_id
+
+#: Facts that a call passes over before it gives up: whatever stops so many stops all.
+_MOST_STUCK = 5
+
+#: Lines that one call brings to the store at most: the sweep has other things to do.
+AT_A_TIME = 200
+
+_log = logging.getLogger(__name__)
+
+
+class OrgFollower:
+    """Bring the lines that the store does not show yet there, those of one fact in their order.
+
+    A line stays in the outbox until the store shows it and hides the version before it. Both do nothing the second
+    time, and a version that was hidden never comes back, so processes may follow at once, and slow ones late.
+
+    Args:
+        outbox: what the store does not show yet.
+        facts: the store.
+        company: whose facts.
+    """
+
+    def __init__(self, outbox: OrgOutbox, facts: FactStore, *, company: str) -> None:
+        self._outbox = outbox
+        self._facts = facts
+        self._company = company
+
+    async def follow(self, *, fact_id: str | None = None, limit: int = AT_A_TIME) -> int:
+        """Show what waits, of all facts or of one, and return how many lines were shown.
+
+        A line that fails keeps its place, and the lines of its fact behind it. A text that can never be shown counts as
+        shown: words find it. An event tells of either. Raises MemoryConnectionError when the store or the ledger is
+        away.
+        """
+        stuck: set[str] = set()
+        after: OperationLogEntry | None = None
+        shown = seen = 0
+        while seen < limit and len(stuck) < _MOST_STUCK and (lines := await self._pending(fact_id, after)):
+            for line in lines:
+                if line.fact_id not in stuck:
+                    if await self._shows(line):
+                        shown += 1
+                    else:
+                        stuck.add(line.fact_id)
+            seen, after = seen + len(lines), lines[-1]
+        return shown
+
+    async def tend(self) -> None:
+        """Show what waits, as a sweep does: when the store or the ledger is away, an event says so."""
+        try:
+            await self.follow()
+        except errors.MemoryError as error:
+            _log.warning(OrgEvent.SHOW_DEFERRED, extra={"fact_id": None, "error": type(error).__name__})
+
+    async def _shows(self, line: OperationLogEntry) -> bool:
+        try:
+            if line.content is not None:
+                await self._show(line)
+            if line.version > 1:
+                await self._facts.hide(shown_id(self._company, line.fact_id, line.version - 1))
+        except errors.MemoryConnectionError:
+            raise
+        except errors.MemoryError as error:
+            _failed(line, error)
+            return False
+        await asyncio.to_thread(lambda: self._outbox.shown(self._company, line.fact_id, line.version))
+        return True
+
+    async def _show(self, line: OperationLogEntry) -> None:
+        try:
+            await self._facts.show(record_of(self._company, line))
+        except errors.MemoryError as error:
+            if error.is_retryable:
+                raise
+            # The version before it must go all the same.
+            _failed(line, error)
+
+    async def _pending(self, fact_id: str | None, after: OperationLogEntry | None) -> tuple[OperationLogEntry, ...]:
+        return await asyncio.to_thread(lambda: self._outbox.pending(self._company, fact_id=fact_id, after=after))
+
+
+def _failed(line: OperationLogEntry, error: errors.MemoryError) -> None:
+    told = {"fact_id": line.fact_id, "version": line.version, "error": type(error).__name__}
+    _log.warning(OrgEvent.SHOW_FAILED, extra=told)

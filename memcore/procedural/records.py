@@ -1,0 +1,437 @@
+"""A lesson as a memory, and back.
+
+Its texts stand in the memory's text, its confidence and its tags in the metadata, and what was decided about it
+beside them, in the payload: so an agent finds it like any other memory, and nothing of it is lost on the way.
+"""
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, Self, cast
+
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from memcore import ids
+from memcore.clock import BoundedTime
+from memcore.models.base import Frozen, NoNul, NotBlankStr
+from memcore.models.memory import (
+    COMPRESSED_TAG,
+    CONDENSED_TAG,
+    DETAILED_TAG,
+    FALLBACK_TAG,
+    MAX_KEY_CHARS,
+    NON_INFERABLE_TAG,
+    PROTECTED_FROM_CONSOLIDATION,
+    SYNTHESIZED_TAG,
+    Key,
+    MemoryCategory,
+    MemoryEntry,
+    MemoryMetadata,
+)
+from memcore.records import LESSON_KEY, Lineage, MemoryRecord
+
+#: The tag of a lesson that comes from a success.
+SUCCESS_TAG = "success-derived"
+
+#: Most labels of one lesson, and the longest, in characters.
+MAX_LABELS = 20
+MAX_LABEL_CHARS = 64
+
+#: Tags by which code decides something; whoever could set one would decide it.
+RESERVED = frozenset(
+    {
+        *(NON_INFERABLE_TAG, SUCCESS_TAG, COMPRESSED_TAG, DETAILED_TAG, CONDENSED_TAG, SYNTHESIZED_TAG, FALLBACK_TAG),
+        *(*PROTECTED_FROM_CONSOLIDATION, "self_edited"),
+    }
+)
+
+# No colon: "propagated:ada" and "speaker:ada" mean something to code.
+_LABEL = re.compile(r"\w[\w .+#/-]*")
+
+
+def is_label(tag: str) -> bool:
+    """Tell whether a lesson's writer, a model most of all, may give this tag."""
+    return (
+        len(tag) <= MAX_LABEL_CHARS
+        and _LABEL.fullmatch(tag) is not None
+        and tag.casefold().strip() not in RESERVED
+        and tag == tag.strip()
+    )
+
+
+def _checked(tag: str) -> str:
+    if not is_label(tag):
+        raise ValueError(f"must be no tag of memtend's own, without colons, of at most {MAX_LABEL_CHARS} characters")
+    return tag
+
+
+#: A tag that says what a lesson is about.
+Label = Annotated[str, AfterValidator(_checked)]
+
+
+#: Longest discovery, in characters: about 100 tokens.
+DISCOVERY_CHARS = 600
+
+#: Longest condition, action or rationale, in characters.
+ACTIVATION_CHARS = 2_000
+
+#: Most steps, and the longest, in characters.
+MAX_STEPS = 50
+STEP_CHARS = 500
+
+#: Longest lesson, in bytes of UTF-8; with the names of its sections it stays below a memory's limit of 65,536.
+MAX_LESSON_BYTES = 60_000
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    if not line:
+        raise ValueError("must not be blank")
+    return line
+
+
+def _unique(labels: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(labels))
+
+
+# White space of a line becomes single spaces: a list of steps has one line for each.
+_Discovery = Annotated[NotBlankStr, StringConstraints(max_length=DISCOVERY_CHARS), NoNul, AfterValidator(_one_line)]
+_Step = Annotated[NotBlankStr, StringConstraints(max_length=STEP_CHARS), NoNul, AfterValidator(_one_line)]
+
+_Paragraph = Annotated[NotBlankStr, StringConstraints(max_length=ACTIVATION_CHARS), NoNul]
+
+
+class LessonText(Frozen):
+    """A lesson in three tiers, of which an agent reads as much as it needs (see memcore.procedural.records).
+
+    Attributes:
+        discovery: one line by which it is found; at most 600 characters.
+        condition: when it applies; at most 2000 characters.
+        action: what to do then; at most 2000 characters.
+        rationale: why; at most 2000 characters.
+        execution_steps: how, in order, a line each; at most 50 of at most 500 characters.
+        confidence: 0.0 to 1.0.
+        tags: what it is about; at most 20, each once.
+    """
+
+    discovery: _Discovery
+    condition: _Paragraph
+    action: _Paragraph
+    rationale: _Paragraph
+    execution_steps: tuple[_Step, ...] = Field(default=(), max_length=MAX_STEPS)
+    confidence: float = Field(ge=0.0, le=1.0)
+    tags: Annotated[tuple[Label, ...], Field(max_length=MAX_LABELS), AfterValidator(_unique)] = ()
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        texts = (self.discovery, self.condition, self.action, self.rationale, *self.execution_steps)
+        size = sum(len(text.encode("utf-8")) for text in texts)
+        if size > MAX_LESSON_BYTES:
+            raise ValueError(f"execution_steps: the lesson has {size} bytes; the limit is {MAX_LESSON_BYTES}")
+        return self
+
+
+class ProceduralMemoryScope(StrEnum):
+    """How far a lesson reaches; only code and people widen it, a language model never does."""
+
+    AGENT = "agent"
+    ROLE = "role"
+    DEPARTMENT = "department"
+    ORG = "org"
+
+
+class ProceduralMemoryProposal(LessonText):
+    """A lesson as it is kept.
+
+    Attributes:
+        scope: whom it is for.
+        supersedes: ids of the lessons in whose place it stands.
+        superseded_by: the lesson that stands in its place; agents are not shown one that has it.
+        application_count: how often it was applied.
+        last_applied_at: when it was applied last.
+    """
+
+    scope: ProceduralMemoryScope = ProceduralMemoryScope.AGENT
+    supersedes: tuple[Key, ...] = ()
+    superseded_by: Key | None = None
+    application_count: int = Field(default=0, ge=0)
+    last_applied_at: BoundedTime | None = None
+
+    @model_validator(mode="after")
+    def _no_circle(self) -> Self:
+        if self.superseded_by is not None and self.superseded_by in self.supersedes:
+            raise ValueError("superseded_by: stands in supersedes too")
+        return self
+
+
+class DisclosureTier(StrEnum):
+    """How much of a lesson is shown."""
+
+    DISCOVERY = "discovery"
+    ACTIVATION = "activation"
+    EXECUTION = "execution"
+
+
+def disclosed(lesson: LessonText, tier: DisclosureTier) -> str:
+    """Return the text of one tier: a line to choose by, the reasons once it is chosen, the steps once it is applied.
+
+    Args:
+        lesson: the lesson.
+        tier: which part; none contains another.
+
+    Returns:
+        The text; empty for the steps of a lesson that has none.
+    """
+    match tier:
+        case DisclosureTier.DISCOVERY:
+            return lesson.discovery
+        case DisclosureTier.ACTIVATION:
+            return f"When: {lesson.condition}\nDo: {lesson.action}\nBecause: {lesson.rationale}"
+        case DisclosureTier.EXECUTION:
+            return numbered(lesson.execution_steps)
+
+
+def numbered(steps: tuple[str, ...]) -> str:
+    """Return the steps as a numbered list, a line each."""
+    return "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
+
+
+#: The names of the sections, in order, and the fields that they hold; the last is left out when there are no steps.
+_FIELDS = {"DISCOVERY": "discovery", "CONDITION": "condition", "ACTION": "action", "RATIONALE": "rationale"}
+_STEPS = "EXECUTION"
+
+_NAME = re.compile(rf"\[({'|'.join((*_FIELDS, _STEPS))})\]")
+
+#: A line of a text that would be taken for a section's name gets one backslash more, and loses it when it is read.
+_ESCAPED = re.compile(rf"\\+{_NAME.pattern}")
+
+_STEP = re.compile(r"\d+\. (.+)")
+
+
+def written(lesson: LessonText) -> str:
+    """Return the text of the memory; confidence and tags stand in its metadata."""
+    sections = [(name, _escaped(getattr(lesson, field))) for name, field in _FIELDS.items()]
+    if lesson.execution_steps:
+        sections.append((_STEPS, numbered(lesson.execution_steps)))
+    return "\n\n".join(f"[{name}]\n{text}" for name, text in sections)
+
+
+def read(content: str) -> dict[str, str | tuple[str, ...]] | None:
+    """Return the fields of a lesson that the text holds, unchecked; None when it is no such text."""
+    sections = _split(content.split("\n"))
+    if [name for name, _ in sections] not in ([*_FIELDS], [*_FIELDS, _STEPS]):
+        return None
+    steps: list[str] = []
+    fields: dict[str, str | tuple[str, ...]] = {}
+    for name, lines in sections:
+        if name != _STEPS:
+            fields[_FIELDS[name]] = "\n".join(line[1:] if _ESCAPED.fullmatch(line) else line for line in lines)
+            continue
+        found = [_STEP.fullmatch(line) for line in lines]
+        if not all(found):
+            return None
+        steps = [step[1] for step in found if step is not None]
+    return {**fields, "execution_steps": tuple(steps)}
+
+
+def _escaped(text: str) -> str:
+    return "\n".join(
+        f"\\{line}" if _NAME.fullmatch(line) or _ESCAPED.fullmatch(line) else line for line in text.split("\n")
+    )
+
+
+def _split(lines: Sequence[str]) -> list[tuple[str, list[str]]]:
+    sections: list[tuple[str, list[str]]] = []
+    for line in lines:
+        name = _NAME.fullmatch(line)
+        if name is not None:
+            if sections and sections[-1][1][-1:] == [""]:
+                sections[-1][1].pop()
+            sections.append((name[1], []))
+        elif sections:
+            sections[-1][1].append(line)
+        else:
+            return []
+    return sections
+
+
+#: The payload's key for what was decided about a lesson; only workers write it, so a lesson without it is none of ours.
+DECIDED = LESSON_KEY
+
+_DECIDED_FIELDS = frozenset(ProceduralMemoryProposal.model_fields) - frozenset(LessonText.model_fields)
+
+
+def record_of(
+    proposal: ProceduralMemoryProposal,
+    *,
+    company: str,
+    agent_id: str,
+    task_id: str,
+    is_success: bool,
+    created_at: datetime,
+) -> MemoryRecord:
+    """Return the memory that agents find; the same lesson of the same task has the same id.
+
+    Args:
+        proposal: the lesson.
+        company: whose agent.
+        agent_id: whose memory.
+        task_id: the task that taught it.
+        is_success: whether that task went well.
+        created_at: now.
+    """
+    source = f"{'success' if is_success else 'failure'}:{task_id}"[:MAX_KEY_CHARS]
+    content = written(proposal)
+    entry = MemoryEntry(
+        id=ids.memory_id(
+            company=company,
+            agent_id=agent_id,
+            category=MemoryCategory.PROCEDURAL,
+            namespace="default",
+            content=content,
+            source=source,
+        ),
+        agent_id=agent_id,
+        category=MemoryCategory.PROCEDURAL,
+        content=content,
+        metadata=MemoryMetadata(
+            source=source,
+            confidence=proposal.confidence,
+            tags=(NON_INFERABLE_TAG, *((SUCCESS_TAG,) if is_success else ()), *proposal.tags),
+        ),
+        created_at=created_at,
+    )
+    decided = proposal.model_dump(mode="json", include=set(_DECIDED_FIELDS))
+    return MemoryRecord(entry=entry, lineage=Lineage(task_id=task_id), extra={DECIDED: decided})
+
+
+def proposal_of(record: MemoryRecord) -> ProceduralMemoryProposal | None:
+    """Return the lesson that a memory holds, or None when it holds something else."""
+    decided: object = record.extra.get(DECIDED)
+    texts = read(record.entry.content)
+    if not isinstance(decided, Mapping) or texts is None:
+        return None
+    metadata = record.entry.metadata
+    try:
+        return ProceduralMemoryProposal.model_validate(
+            {
+                **{name: decided[name] for name in _DECIDED_FIELDS if name in decided},
+                **texts,
+                "confidence": metadata.confidence,
+                # Those that code gave, and what a later tag would be too many, are no part of the lesson.
+                "tags": [tag for tag in metadata.tags if is_label(tag)][:MAX_LABELS],
+            }
+        )
+    except ValidationError:
+        return None
+
+
+#: Longest message, in characters.
+MAX_ERROR_CHARS = 200
+
+#: What is read at all, so that a message of megabytes costs no more than any other.
+_READ_CHARS = 2_000
+
+_HIDDEN = "***"
+
+_SECRETS = (
+    # A password in a URL.
+    (re.compile(r"://[^\s/@]+@"), f"://{_HIDDEN}@"),
+    # "Authorization: Bearer x", "Basic x".
+    (re.compile(r"\b(bearer|basic)\s+\S+", re.IGNORECASE), rf"\1 {_HIDDEN}"),
+    # "api_key=x", "password: x", also as JSON writes it.
+    (
+        re.compile(
+            r"([\w-]*(?:password|passwd|pwd|secret|token|api[_-]?key|credential|authorization)s?[\"']?\s*[:=]\s*)"
+            r"(\"[^\"]*\"?|'[^']*'?|[^\s,;&]+)",
+            re.IGNORECASE,
+        ),
+        rf"\1{_HIDDEN}",
+    ),
+    # A mail address.
+    (re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+"), _HIDDEN),
+    # A key that stands alone: 32 or more letters and digits without a break, a digit among them. Paths are no keys.
+    (re.compile(r"(?=[A-Za-z+_=-]*\d)[A-Za-z0-9+_=-]{32,}"), _HIDDEN),
+)
+
+
+def sanitised(message: str) -> str:
+    """Return the message as one line of at most 200 characters, control characters and what looks secret taken out."""
+    line = " ".join(message[:_READ_CHARS].split())
+    line = "".join(letter for letter in line if unicodedata.category(letter) not in {"Cc", "Cf", "Cs"})
+    for secret, shown in _SECRETS:
+        line = secret.sub(shown, line)
+    return line if len(line) <= MAX_ERROR_CHARS else f"{line[: MAX_ERROR_CHARS - 1]}…"
+
+
+#: Fields of a kept lesson and of its memory that are not the model's to set: they are dropped by name, and the rest
+#: of the answer is read as if they were not there.
+NOT_THE_MODELS = frozenset(
+    {
+        *(*ProceduralMemoryProposal.model_fields, *MemoryEntry.model_fields, *MemoryMetadata.model_fields),
+        *("memory_id", "task_id", "company", "refused"),
+    }
+) - frozenset(LessonText.model_fields)
+
+
+class ProposalDraft(LessonText):
+    """A lesson as a model proposes it.
+
+    A field that is not the model's to set, and a tag that only code gives, are dropped, and named in ``refused``; a
+    field that nobody knows makes the answer malformed, as does one that breaks a bound.
+
+    Attributes:
+        refused: the names of the fields that were dropped, in alphabetical order; "tags" if some of them were.
+    """
+
+    refused: SkipJsonSchema[tuple[str, ...]] = Field(default=(), exclude=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse(cls, told: object) -> object:
+        if not isinstance(told, Mapping):
+            return told
+        answer = cast("Mapping[str, Any]", told)
+        kept = {name: value for name, value in answer.items() if name not in NOT_THE_MODELS}
+        refused = answer.keys() - kept.keys()
+        tags = kept.get("tags")
+        if isinstance(tags, list | tuple):
+            every = cast("list[object]", tags)
+            kept["tags"] = [tag for tag in every if not isinstance(tag, str) or is_label(tag)]
+            refused |= {"tags"} if len(kept["tags"]) < len(every) else set()
+        return {**kept, "refused": tuple(sorted(refused))}
+
+    def proposal(self) -> ProceduralMemoryProposal:
+        """Return the lesson, private to its agent and never applied."""
+        return ProceduralMemoryProposal.model_validate(self.model_dump())
+
+
+class ProceduralEvent(StrEnum):
+    """A log event of a lesson's way from an execution to a memory."""
+
+    PROPOSED = "procedural_memory.proposal.complete"
+    #: The model did not answer, or not in a form that can be read.
+    SKIPPED = "procedural_memory.proposal.skipped"
+    #: The model's server refuses, and will again.
+    PROPOSER_FAILED = "procedural_memory.proposer.error"
+    #: The answer tried to say what a model may not; those fields were dropped.
+    FIELDS_REFUSED = "procedural_memory.proposal.fields_refused"
+    LOW_CONFIDENCE = "procedural_memory.proposal.low_confidence"
+    LOW_QUALITY = "procedural_capture.quality_below_threshold"
+    STORED = "procedural_memory.entry.stored"
+    STORE_FAILED = "procedural_memory.entry.store_failed"
+    #: A run has removed the memory since the execution was told; it stays removed.
+    BURIED = "procedural_memory.entry.buried"
+    #: What became of a task's lesson is written down.
+    DRAWN = "procedural_memory.lesson.drawn"
+    #: The model is away: the lesson waits.
+    PUT_OFF = "procedural_memory.lesson.put_off"
+    #: An agent's lessons were passed on to its like.
+    PROPAGATED = "procedural_propagation.complete"
+    #: One agent could not be given them; the others were.
+    TARGET_FAILED = "procedural_propagation.target_failed"
+    SKILL_WRITTEN = "procedural_memory.skill_md.written"
+    SKILL_FAILED = "procedural_memory.skill_md.failed"

@@ -1,0 +1,189 @@
+"""The lesson of one task: drawn once, paid for once, and written down whatever became of it."""
+
+import logging
+from datetime import timedelta
+
+from memcore.backends.protocol import BatchBackend
+from memcore.clock import Clock, utc_now
+from memcore.config.learning import ProceduralMemoryConfig
+from memcore.errors import AnswerMissingError, BudgetExceededError, MaintenancePausedError
+from memcore.jobs.outcomes import Done, Outcome, Parked, Skipped
+from memcore.kill_switch import KillSwitch
+from memcore.ledger.learning.lessons import Lesson
+from memcore.ledger.learning.trajectories import Trajectory
+from memcore.ledger.ledger import Ledger
+from memcore.llm.answer_cache import KeptModel
+from memcore.llm.protocol import Model
+from memcore.models.memory import MemoryLevel, experience_refusal
+from memcore.procedural.capture import (
+    Captured,
+    CaptureOutcome,
+    ProceduralCapture,
+    failure_of,
+    is_among_the_best,
+    is_failure,
+    success_of,
+)
+from memcore.procedural.records import LessonText, ProceduralEvent
+from memcore.procedural.skill_files import SkillFolders
+
+#: The wait after the first time in vain; it doubles with each further one.
+FIRST_PAUSE = timedelta(minutes=1)
+
+LONGEST_PAUSE = timedelta(hours=6)
+
+#: Times in vain after which a lesson is given up: more than three days.
+MAX_TRIES = 21
+
+
+def pause_after(tries: int) -> timedelta | None:
+    """Return the wait after so many times in vain, 1 or more; None when that were enough."""
+    return None if tries >= MAX_TRIES else min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (tries - 1))
+
+
+#: What another time may mend: a server that is away, and one that refuses while a person sets its key right.
+_PASSING = frozenset({CaptureOutcome.UNAVAILABLE, CaptureOutcome.REFUSED})
+
+_log = logging.getLogger(__name__)
+
+
+class LearningService:
+    """Draw the lessons that wait in the ledger.
+
+    A lesson's row says what is to be done and what became of it; messages only ring for it. So a row that must wait
+    sleeps, its message ends, and the sweep rings when the time has come.
+
+    Args:
+        backend: where lessons are kept, as memories.
+        ledger: lessons, trajectories, answers, switches.
+        config: the policy.
+        company: whose lessons.
+        level: the level of agents that have none of their own.
+        model: who is asked; None when none is connected.
+        skills: where lessons are written as skill folders too; None writes none.
+        clock: the time.
+    """
+
+    def __init__(
+        self,
+        backend: BatchBackend,
+        ledger: Ledger,
+        config: ProceduralMemoryConfig,
+        *,
+        company: str,
+        level: MemoryLevel,
+        model: Model | None,
+        skills: SkillFolders | None = None,
+        clock: Clock = utc_now,
+    ) -> None:
+        self._backend = backend
+        self._ledger = ledger
+        self._config = config
+        self._company = company
+        self._level = level
+        self._model = model
+        self._skills = skills
+        self._clock = clock
+
+    async def draw(self, lesson_id: str) -> Outcome:
+        """Draw a lesson that waits; doing it again draws nothing twice.
+
+        Returns:
+            Done: its row has an outcome, which is the one fact.
+            Parked: it sleeps, for a budget that is spent, or a model that does not answer or refuses.
+            Skipped: nothing to draw now; the sweep rings again where it must.
+
+        Raises:
+            MemoryError: the store or the ledger is in passing trouble; an answer that came is kept.
+        """
+        lesson = self._ledger.lessons.get(self._company, lesson_id)
+        if lesson is None or lesson.outcome is not None:
+            return Skipped(reason="this lesson was drawn before, or is forgotten")
+        if self._model is None:
+            return Skipped(reason="no language model is connected to this worker: set MEMTEND_LLM_URL")
+        try:
+            self._switch(lesson.agent_id).check()
+            captured = await self._captured(lesson, self._model)
+        except (MaintenancePausedError, AnswerMissingError) as error:
+            return Skipped(reason=str(error))
+        except BudgetExceededError as error:
+            self._ledger.lessons.put_off(self._company, lesson_id, until=error.until)
+            return Parked(reason=str(error))
+        pause = pause_after(lesson.tries + 1) if captured.outcome in _PASSING else None
+        if pause is not None:
+            return self._slept(lesson, pause, because=captured.outcome)
+        return await self._ended(lesson, captured)
+
+    async def _captured(self, lesson: Lesson, model: Model) -> Captured:
+        trajectory = self._ledger.trajectories.get(self._company, lesson.lesson_id)
+        if trajectory is None:
+            return Captured(outcome=CaptureOutcome.GONE)
+        refusal = self._refusal(trajectory)
+        if refusal is not None:
+            return Captured(outcome=refusal)
+        capture = ProceduralCapture(
+            self._backend,
+            KeptModel(model, self._ledger.answers),
+            self._config,
+            company=self._company,
+            graves=self._ledger.journal,
+            skills=self._skills,
+            clock=self._clock,
+        )
+        failed = is_failure(trajectory)
+        return await capture.run(
+            lesson.agent_id,
+            failure=failure_of(trajectory) if failed else None,
+            success=None if failed else success_of(trajectory),
+            told_at=lesson.created_at,
+        )
+
+    def _refusal(self, trajectory: Trajectory) -> CaptureOutcome | None:
+        """Return why no model is asked about an execution, or None when one is."""
+        agent_id, quality = trajectory.agent_id, trajectory.quality
+        level = self._ledger.agents.levels(self._company, [agent_id]).get(agent_id, self._level)
+        if level is MemoryLevel.NONE or experience_refusal(level) is not None:
+            return CaptureOutcome.LEVEL
+        if quality is None or is_failure(trajectory):
+            return None
+        if quality < self._config.capture.min_quality_score:
+            return CaptureOutcome.LOW_QUALITY
+        since = self._clock() - timedelta(days=self._config.evolver.keep_days)
+        reached, successes = self._ledger.trajectories.quality_rank(self._company, agent_id, quality, since=since)
+        if is_among_the_best(self._config.capture, reached=reached, successes=successes):
+            return None
+        return CaptureOutcome.BELOW_PERCENTILE
+
+    def _slept(self, lesson: Lesson, pause: timedelta, *, because: CaptureOutcome) -> Outcome:
+        until = self._clock() + pause
+        self._ledger.lessons.put_off(self._company, lesson.lesson_id, until=until, is_in_vain=True)
+        facts = {"agent_id": lesson.agent_id, "lesson_id": lesson.lesson_id, "tries": lesson.tries + 1}
+        _log.info(ProceduralEvent.PUT_OFF, extra=facts)
+        return Parked(reason=f"the language model: {because.value}; try {lesson.tries + 1}, the next at {until:%H:%M}")
+
+    async def _ended(self, lesson: Lesson, captured: Captured) -> Outcome:
+        proposal, is_stored = captured.proposal, captured.memory_id is not None
+        # First the memory, then the row: a crash between the two leaves one more look at an answer that is kept.
+        is_ours = self._ledger.lessons.drawn(
+            self._company,
+            lesson.lesson_id,
+            captured.outcome,
+            memory_id=captured.memory_id,
+            confidence=None if proposal is None else proposal.confidence,
+            text=proposal.model_dump_json(include=set(LessonText.model_fields)) if proposal and is_stored else None,
+        )
+        if not is_ours:
+            await self._forget(lesson, captured)
+            return Skipped(reason="this lesson was drawn elsewhere meanwhile, or is forgotten")
+        facts = {"agent_id": lesson.agent_id, "lesson_id": lesson.lesson_id, "outcome": captured.outcome.value}
+        _log.info(ProceduralEvent.DRAWN, extra={**facts, "skill_failures": captured.skill_failures})
+        return Done(facts={captured.outcome.value: 1})
+
+    async def _forget(self, lesson: Lesson, captured: Captured) -> None:
+        if captured.memory_id is not None and self._ledger.lessons.get(self._company, lesson.lesson_id) is None:
+            # Its agent was erased meanwhile: what was learned goes with it.
+            await self._backend.delete_many(lesson.agent_id, [captured.memory_id])
+
+    def _switch(self, agent_id: str) -> KillSwitch:
+        # Lessons have a switch of their own in the policy, and are drawn also where nights are off.
+        return KillSwitch(self._ledger, company=self._company, agent_id=agent_id)

@@ -1,0 +1,210 @@
+"""A lesson as the SKILL.md of the Agent Skills format (agentskills.io, Specification)."""
+
+import errno
+import hashlib
+import os
+import re
+import secrets
+import sys
+import unicodedata
+from contextlib import suppress
+from pathlib import Path
+
+import yaml
+
+from memcore.procedural.records import LessonText
+
+#: Longest description, in characters (Agent Skills).
+MAX_DESCRIPTION_CHARS = 1_024
+
+#: What gives the beginning of a line a meaning in Markdown: headings, quotes, lists, rules, fences.
+_BEGINNING = re.compile(r"^(?:(\d{1,9})(?=[.)])|(?=[#>+*-]|```|~~~))")
+
+#: Where links and images get their address, and where HTML begins: what a viewer of Markdown loads or hides.
+_ADDRESS = re.compile(r"\](?=[(:])")
+_HTML = re.compile(r"<(?=[A-Za-z/!?])")
+
+#: Characters that YAML and Markdown readers stumble over.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+
+#: Readers put the description into a prompt, where it may look like no tag.
+_ANGLES = str.maketrans("<>", "\u2039\u203a")
+
+
+def skill_file(lesson: LessonText, *, name: str, source: str) -> bytes:
+    """Return the file: front matter that any YAML reader reads as text, then the lesson in four sections.
+
+    Args:
+        lesson: what it says.
+        name: the skill's name, which is its folder's.
+        source: where the lesson comes from.
+    """
+    head = [
+        f"name: {name}",
+        f"description: {_quoted(_description(lesson))}",
+        # The format knows no other fields: what is memtend's own stands under metadata, as text.
+        "metadata:",
+        f"  trigger: {_quoted(_line(lesson.condition))}",
+        f"  confidence: {_quoted(format(lesson.confidence, 'g'))}",
+        f"  tags: {_quoted(', '.join(lesson.tags))}",
+        f"  source: {_quoted(_line(source))}",
+    ]
+    body = [
+        f"# {_plain(lesson.discovery)}",
+        f"## Condition\n\n{_plain(lesson.condition)}",
+        f"## Action\n\n{_plain(lesson.action)}",
+        f"## Rationale\n\n{_plain(lesson.rationale)}",
+        f"## Execution Steps\n\n{_steps(lesson)}",
+    ]
+    return "\n".join(["---", *head, "---", "", "\n\n".join(body), ""]).encode("utf-8", "backslashreplace")
+
+
+def _description(lesson: LessonText) -> str:
+    """Return what it does and when to use it, which is what agents choose by."""
+    told = f"{_line(lesson.discovery)} Use when: {_line(lesson.condition)}".translate(_ANGLES).strip()
+    return told if len(told) <= MAX_DESCRIPTION_CHARS else f"{told[: MAX_DESCRIPTION_CHARS - 1]}…"
+
+
+def _steps(lesson: LessonText) -> str:
+    if not lesson.execution_steps:
+        return "None."
+    return "\n".join(f"{number}. {_plain(step)}" for number, step in enumerate(lesson.execution_steps, start=1))
+
+
+def _line(text: str) -> str:
+    return " ".join(_CONTROL.sub(" ", text).split())
+
+
+def _plain(text: str) -> str:
+    """Return one line that is no heading, list, link, image or HTML; commands in it stay as they are."""
+    return _BEGINNING.sub(r"\1\\", _HTML.sub("&lt;", _ADDRESS.sub(r"]\\", _line(text))))
+
+
+def _quoted(text: str) -> str:
+    # Always quoted: no reader takes "no", "1e3" or "2026-03-01" for anything but text.
+    return yaml.dump(text, default_style='"', allow_unicode=True, width=sys.maxsize).rstrip("\n")
+
+
+#: Longest name, in characters (Agent Skills).
+MAX_NAME_CHARS = 64
+
+#: Characters of the hash that ends a name: two lessons of the same words are two skills.
+_HASH_CHARS = 12
+
+_OTHER = re.compile(r"[^a-z0-9]+")
+
+
+def skill_name(discovery: str, *, memory_id: str) -> str:
+    """Return the name: words of the discovery for people, then a hash of the memory's id, parted by single hyphens.
+
+    It has lower-case letters a to z, digits and hyphens alone, so it is one folder and never leads elsewhere. A
+    discovery without such letters gives ``lesson`` and the hash.
+    """
+    digest = hashlib.sha256(memory_id.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARS]
+    plain = unicodedata.normalize("NFKD", discovery).encode("ascii", "ignore").decode("ascii").lower()
+    words = _OTHER.sub("-", plain).strip("-")[: MAX_NAME_CHARS - _HASH_CHARS - 1].strip("-")
+    return f"{words or 'lesson'}-{digest}"
+
+
+#: The file's name (Agent Skills).
+SKILL_FILE = "SKILL.md"
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class SkillFolders:
+    """Write lessons as skills that agents and people find without memtend.
+
+    Args:
+        root: the directory of all skills; made when it is not there. It may be a link, nothing in it is followed.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def write(self, lesson: LessonText, *, memory_id: str, source: str) -> str:
+        """Write the skill, or write it anew, and return its name; readers see the old file, the new one, or none.
+
+        Args:
+            lesson: what it says.
+            memory_id: its memory; the same memory is the same folder.
+            source: where it comes from.
+
+        Raises:
+            OSError: it could not be written, or something else stands where its folder belongs.
+        """
+        name = skill_name(lesson.discovery, memory_id=memory_id)
+        content = skill_file(lesson, name=name, source=source)
+        self._root.mkdir(parents=True, exist_ok=True)
+        # From here on every name is relative to an open folder, which no link can move.
+        root = os.open(self._root, _FOLDER & ~os.O_NOFOLLOW)
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=root)
+            folder = os.open(name, _FOLDER, dir_fd=root)
+            try:
+                _replace(folder, content)
+            finally:
+                os.close(folder)
+            os.fsync(root)
+        finally:
+            os.close(root)
+        return name
+
+    def remove(self, lesson: LessonText, *, memory_id: str) -> bool:
+        """Take a skill's file away, and its folder once nothing else is in it; return whether the file was there.
+
+        Args:
+            lesson: what was written.
+            memory_id: under which.
+
+        Raises:
+            OSError: it could not be removed, or something else stands where its folder belongs.
+        """
+        name = skill_name(lesson.discovery, memory_id=memory_id)
+        try:
+            root = os.open(self._root, _FOLDER & ~os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return False
+        try:
+            return _remove(root, name)
+        finally:
+            os.close(root)
+
+
+def _remove(root: int, name: str) -> bool:
+    try:
+        folder = os.open(name, _FOLDER, dir_fd=root)
+    except FileNotFoundError:
+        return False
+    try:
+        os.unlink(SKILL_FILE, dir_fd=folder)
+        was_there = True
+    except FileNotFoundError:
+        was_there = False
+    finally:
+        os.close(folder)
+    try:
+        os.rmdir(name, dir_fd=root)
+    except OSError as error:
+        # What somebody else put there stays, and so does its folder.
+        if error.errno not in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT}:
+            raise
+    os.fsync(root)
+    return was_there
+
+
+def _replace(folder: int, content: bytes) -> None:
+    beside = f".{SKILL_FILE}.{secrets.token_hex(8)}"
+    try:
+        with os.fdopen(os.open(beside, _NEW, 0o666, dir_fd=folder), "wb") as target:
+            target.write(content)
+            target.flush()
+            os.fsync(target.fileno())
+        os.replace(beside, SKILL_FILE, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(beside, dir_fd=folder)
+        raise
+    os.fsync(folder)

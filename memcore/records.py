@@ -1,0 +1,130 @@
+"""A memory with everything a backend keeps of it, so that writing it back gives the same memory again."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import model_validator
+
+from memcore.clock import BoundedTime
+from memcore.embedding.vectors import SparseVector
+from memcore.models.base import Frozen, NotBlankStr
+from memcore.models.memory import MemoryCategory, MemoryEntry
+
+#: The key of a lesson's ``extra`` under which stands what was decided about it (memcore.procedural), and the field in
+#: there that no lesson lacks; only workers write it.
+LESSON_KEY, LESSON_FIELD = "procedure", "scope"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vectors:
+    """What the memory was indexed as: a dense float32 vector and, where the backend has one, a sparse one.
+
+    Attributes:
+        space: what they mean (``BatchBackend.vector_space``); None when nobody said, as in records of older releases.
+    """
+
+    dense: NDArray[np.float32]
+    sparse: SparseVector | None = None
+    space: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lineage:
+    """Where a memory belongs and what it was made of.
+
+    Attributes:
+        session_id: the session it was stored in, if it was.
+        project_id: the project it was stored in, if it was.
+        task_id: the task it was stored in, if it was.
+        summary_of: ids of the memories that this summary replaced.
+        depth: 0 for what an agent stored, 1 for a summary of those, and so on.
+    """
+
+    session_id: str | None = None
+    project_id: str | None = None
+    task_id: str | None = None
+    summary_of: tuple[str, ...] = ()
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRecord:
+    """An entry, its lineage, its vectors, and whatever other keys stood in its payload.
+
+    Attributes:
+        vectors: None when they were not asked for, or for the backend to make.
+        extra: payload keys that memtend does not know (stock mem0 may have written them); kept as they are.
+    """
+
+    entry: MemoryEntry
+    lineage: Lineage = Lineage()
+    vectors: Vectors | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_lesson(self) -> bool:
+        """Whether it carries what was decided about a lesson; a text in a lesson's form alone does not make one."""
+        decided = self.extra.get(LESSON_KEY)
+        return isinstance(decided, Mapping) and decided.get(LESSON_FIELD) not in (None, [])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One page of a scan; ask again with ``cursor`` until it is None."""
+
+    records: tuple[MemoryRecord, ...]
+    cursor: str | None
+
+
+#: What a memory may have been stored in: a field of its lineage, and of a filter.
+Scope = Literal["session_id", "project_id", "task_id"]
+
+
+class Where(Frozen):
+    """A filter over one agent's memories; every condition given must hold.
+
+    Attributes:
+        agent_id: the owner; there is no way to leave it out.
+        categories: any of them; None for all.
+        namespaces: any of them; None for all.
+        tags: all of them present.
+        without_tags: none of them present.
+        created_since: created at or after.
+        created_before: created before.
+        expires_by: has an expiry, and it is at or before this time.
+        ids: any of them; None for all.
+        without_ids: none of them.
+        session_id: stored in this session.
+        project_id: stored in this project.
+        task_id: stored in this task.
+        lessons: only lessons that memtend drew (memcore.procedural), or none of them; None for all.
+        outside: stored in no session, in no project or in no task, whichever is named.
+        token: carries exactly this claim mark.
+    """
+
+    agent_id: NotBlankStr
+    categories: frozenset[MemoryCategory] | None = None
+    namespaces: frozenset[NotBlankStr] | None = None
+    tags: tuple[NotBlankStr, ...] = ()
+    without_tags: tuple[NotBlankStr, ...] = ()
+    created_since: BoundedTime | None = None
+    created_before: BoundedTime | None = None
+    expires_by: BoundedTime | None = None
+    ids: frozenset[NotBlankStr] | None = None
+    without_ids: frozenset[NotBlankStr] = frozenset()
+    session_id: NotBlankStr | None = None
+    project_id: NotBlankStr | None = None
+    task_id: NotBlankStr | None = None
+    lessons: bool | None = None
+    outside: Scope | None = None
+    token: NotBlankStr | None = None
+
+    @model_validator(mode="after")
+    def _ordered_range(self) -> Self:
+        if self.created_since and self.created_before and self.created_since >= self.created_before:
+            msg = "created_since must lie before created_before"
+            raise ValueError(msg)
+        return self

@@ -1,0 +1,218 @@
+"""What every way of handing memories to an agent has in common."""
+
+import builtins
+import logging
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, Protocol, runtime_checkable
+
+from pydantic import Field
+
+from memcore.backends.protocol import ORGANISATION
+from memcore.config.retrieval import FusionStrategy
+from memcore.errors import MemoryRetrievalError
+from memcore.models.base import Frozen, NotBlankStr
+from memcore.models.execution import ChatMessage
+from memcore.models.memory import MemoryCategory, MemoryEntry
+from memcore.models.organization import OrgFactAuthor
+
+
+class ToolDefinition(Frozen):
+    """A tool that an agent may call.
+
+    Attributes:
+        name: letters, digits, underscores and hyphens, as models' interfaces take it.
+        description: tells the model when to call it.
+        parameters: JSON schema of its arguments.
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    description: NotBlankStr
+    parameters: dict[str, Any]
+
+
+@runtime_checkable
+class MemoryInjectionStrategy(Protocol):
+    """Make memories available to an agent: as messages before its turn, as tools during it, or both."""
+
+    @property
+    def strategy_name(self) -> str:
+        """The name that the configuration uses."""
+        ...
+
+    async def prepare_messages(self, agent_id: str, query_text: str, token_budget: int) -> tuple[ChatMessage, ...]:
+        """Return the messages to inject.
+
+        Args:
+            agent_id: who asks.
+            query_text: what the coming turn is about.
+            token_budget: most tokens of memories and policies together.
+        """
+        ...
+
+    def get_tool_definitions(self) -> tuple[ToolDefinition, ...]:
+        """Return the tools that this strategy gives the agent."""
+        ...
+
+
+class ScoredMemory(Frozen):
+    """A memory on its way into a prompt; all scores are 0.0 to 1.0.
+
+    Attributes:
+        entry: the memory as the backend returned it.
+        relevance_score: ``linear`` and ``weighted``: with the personal boost; ``rrf``: the similarity, or 0.0.
+        recency_score: decay by age; 0.0 under ``rrf``, which knows ranks alone.
+        combined_score: what the order follows.
+        is_shared: whether it is shared knowledge, and not the agent's own.
+        author: of a fact of the organisation, who wrote the text that stands now.
+        scoring_strategy: which fusion made the scores; None when none did.
+    """
+
+    entry: MemoryEntry
+    relevance_score: float = Field(ge=0.0, le=1.0)
+    recency_score: float = Field(ge=0.0, le=1.0)
+    combined_score: float = Field(ge=0.0, le=1.0)
+    is_shared: bool = False
+    author: OrgFactAuthor | None = None
+    scoring_strategy: FusionStrategy | None = None
+
+    @property
+    def is_fact(self) -> bool:
+        """Whether it is a fact of the organisation: what agents publish is never in its name."""
+        return self.is_shared and self.entry.agent_id == ORGANISATION
+
+    @property
+    def publisher(self) -> str | None:
+        """The agent that published it; None for the agent's own memories, and for what a person wrote."""
+        if self.is_fact:
+            return None if self.author is None else self.author.agent_id
+        return self.entry.agent_id if self.is_shared else None
+
+
+def best_first(memory: ScoredMemory) -> tuple[float, float, str]:
+    """Return a sort key: best combined score, then newest, then by id, so that equal scores always come out alike."""
+    return -memory.combined_score, -memory.entry.created_at.timestamp(), memory.entry.id
+
+
+@runtime_checkable
+class QuerySpecificReranker(Protocol):
+    """Put memories in the order in which they answer a question; used when query_specific_rerank_enabled is true."""
+
+    async def rerank(self, query_text: str, memories: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
+        """Return the same memories in a new order; anything else, and any error, keeps the old one."""
+        ...
+
+
+def reordered(given: Sequence[ScoredMemory], reranked: Sequence[ScoredMemory]) -> tuple[ScoredMemory, ...]:
+    """Return the memories given in the order of the re-ranked ones, each place with its score.
+
+    The best combined score goes to the first place, the next to the second, and so on: what comes after, re-ranking
+    for diversity above all, follows combined scores, and with the old ones it would undo the new order.
+
+    Raises:
+        MemoryRetrievalError: the re-ranked are not the same memories.
+    """
+    by_id = {each.entry.id: each for each in given}
+    order = [each.entry.id for each in reranked]
+    if sorted(order) != sorted(by_id):
+        raise MemoryRetrievalError("the re-ranker returned other memories than it was given")
+    scores = sorted((each.combined_score for each in given), reverse=True)
+    return tuple(
+        by_id[key].model_copy(update={"combined_score": score}) for key, score in zip(order, scores, strict=True)
+    )
+
+
+@runtime_checkable
+class HierarchicalRetriever(Protocol):
+    """Find and rank memories by routing a question; used when ``retriever`` is ``hierarchical``."""
+
+    async def retrieve(
+        self, agent_id: str, query_text: str, *, limit: int, categories: frozenset[MemoryCategory] | None = None
+    ) -> tuple[ScoredMemory, ...]:
+        """Return at most ``limit`` memories, best first."""
+        ...
+
+
+#: Characters of a token, roughly, in English text.
+_CHARS_PER_TOKEN = 4
+
+
+@runtime_checkable
+class TokenEstimator(Protocol):
+    """Estimate tokens; hand in the tokenizer of the engine's own model for an exact budget."""
+
+    def estimate_tokens(self, text: str) -> int:
+        """Return the number of tokens, 0 or more."""
+        ...
+
+
+class DefaultTokenEstimator:
+    """Take four characters for a token."""
+
+    def estimate_tokens(self, text: str) -> int:
+        """Return 0 for the empty text, else a quarter of its characters, 1 at least."""
+        return max(1, len(text) // _CHARS_PER_TOKEN) if text else 0
+
+
+class RetrievalEvent(StrEnum):
+    """A log event on the way from a question to a prompt."""
+
+    COMPLETED = "memory.retrieval.complete"
+    #: A part failed and the prompt does without it; its name and the error's type stand beside.
+    DEGRADED = "memory.retrieval.degraded"
+    #: Nothing was asked for: the token budget was zero or less.
+    SKIPPED = "memory.retrieval.skipped"
+    FILTER_APPLIED = "memory.filter.applied"
+    #: Only non-inferable memories are injected, and one was stored without the tag: no prompt will show it.
+    STORE_MISSING_TAG = "memory.filter.store_missing_tag"
+    #: A core policy is longer than the tokens that are left; the prompt does without it.
+    BUDGET_EXCEEDED = "memory.token_budget.exceeded"
+    #: The record of uses could not be handed on; it is kept and tried again.
+    USE_DEFERRED = "memory.use.deferred"
+    #: More uses waited than the recorder holds; the oldest record stays, this one was not counted.
+    USE_DROPPED = "memory.use.dropped"
+
+
+_log = logging.getLogger(__name__)
+
+
+class Source(StrEnum):
+    """A part that a prompt can do without."""
+
+    BACKEND = "backend"
+    KEYWORDS = "keywords"
+    SHARED_STORE = "shared_store"
+    #: What the organisation wrote: its policies, or which facts still stand.
+    ORGANISATION = "organisation"
+    HIERARCHICAL = "hierarchical"
+    RERANKER = "reranker"
+    FILTER = "filter"
+    DIVERSITY = "diversity"
+    USE_RECORDER = "use_recorder"
+    #: What belongs to none of these: a question or an estimator that breaks its contract.
+    PIPELINE = "pipeline"
+
+
+def degrade(error: Exception, *, source: Source, agent_id: str) -> None:
+    """Log that a part failed: its name and the error's type, never the error's text.
+
+    Raises:
+        MemoryError: Python's own, when the error is one or, as an exception group, holds one; the process is out of
+            memory then, and no result should hide it.
+        RecursionError: likewise.
+    """
+    fatal = _fatal_in(error)
+    if fatal is not None:
+        raise fatal
+    _log.warning(
+        RetrievalEvent.DEGRADED,
+        extra={"source": str(source), "agent_id": agent_id, "error": type(error).__name__},
+    )
+
+
+def _fatal_in(error: BaseException) -> BaseException | None:
+    if isinstance(error, builtins.MemoryError | RecursionError):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        return next((fatal for each in error.exceptions if (fatal := _fatal_in(each)) is not None), None)
+    return None

@@ -1,0 +1,277 @@
+"""One ranked list: relevance and recency, added by weight."""
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from memcore.backends.fusion import Legs, weighted_legs
+from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
+from memcore.models.memory import MemoryEntry
+from memcore.retrieval.protocol import ScoredMemory, best_first
+
+_HOUR = timedelta(hours=1)
+
+
+def compute_recency_score(created_at: datetime, now: datetime, decay_rate: float) -> float:
+    """Return ``exp(-decay_rate * age in hours)``: 1.0 for a memory made now or later, towards 0.0 with age.
+
+    Args:
+        created_at: when the memory was made; both times are aware of their zones.
+        now: the time at which it is looked at.
+        decay_rate: per hour, 0 or more; 0.01 halves the score in about three days.
+    """
+    age = max(0.0, (now - created_at) / _HOUR)
+    return math.exp(-decay_rate * age)
+
+
+def compute_combined_score(relevance: float, recency: float, relevance_weight: float, recency_weight: float) -> float:
+    """Return the weighted sum, held to 0.0 to 1.0 against what floating point adds.
+
+    Args:
+        relevance: 0.0 to 1.0.
+        recency: 0.0 to 1.0.
+        relevance_weight: with recency_weight it makes 1.0.
+        recency_weight: see relevance_weight.
+    """
+    return min(1.0, max(0.0, relevance_weight * relevance + recency_weight * recency))
+
+
+def rank_memories(
+    entries: Sequence[MemoryEntry],
+    *,
+    config: MemoryRetrievalConfig,
+    now: datetime,
+    shared_entries: Sequence[MemoryEntry] = (),
+    limit: int | None = None,
+) -> tuple[ScoredMemory, ...]:
+    """Return the memories that reach ``config.min_relevance``, best first.
+
+    Args:
+        entries: the agent's own; each is raised by ``config.personal_boost``, up to 1.0.
+        config: weights, decay, threshold.
+        now: the time from which ages count.
+        shared_entries: shared knowledge, not raised.
+        limit: most memories returned; ``config.max_memories`` when left out. A pool for re-ranking needs more.
+    """
+    boosts = ((False, config.personal_boost, entries), (True, 0.0, shared_entries))
+    scored = [
+        with_recency(entry, min(1.0, _relevance(entry, config) + boost), config=config, now=now, is_shared=is_shared)
+        for is_shared, boost, found in boosts
+        for entry in found
+    ]
+    return best_of(scored, config=config, limit=limit)
+
+
+def with_recency(
+    entry: MemoryEntry,
+    relevance: float,
+    *,
+    config: MemoryRetrievalConfig,
+    now: datetime,
+    is_shared: bool,
+    strategy: FusionStrategy = FusionStrategy.LINEAR,
+) -> ScoredMemory:
+    """Return the memory with its recency, and the weighted sum of both."""
+    recency = compute_recency_score(entry.created_at, now, config.recency_decay_rate)
+    return ScoredMemory(
+        entry=entry,
+        relevance_score=relevance,
+        recency_score=recency,
+        combined_score=compute_combined_score(relevance, recency, config.relevance_weight, config.recency_weight),
+        is_shared=is_shared,
+        scoring_strategy=strategy,
+    )
+
+
+def best_of(
+    scored: Sequence[ScoredMemory], *, config: MemoryRetrievalConfig, limit: int | None
+) -> tuple[ScoredMemory, ...]:
+    """Return those that reach the threshold, best first, as many as wanted."""
+    kept = sorted((each for each in scored if each.combined_score >= config.min_relevance), key=best_first)
+    return tuple(kept[: config.max_memories if limit is None else limit])
+
+
+def _relevance(entry: MemoryEntry, config: MemoryRetrievalConfig) -> float:
+    return config.default_relevance if entry.relevance_score is None else entry.relevance_score
+
+
+# Cormack, Clarke and Buettcher: Reciprocal Rank Fusion outperforms Condorcet and individual rank learning methods,
+# 2009.
+
+#: The reference's smoothing constant: the tenth place of a list is still worth 87 % of the first.
+DEFAULT_K = 60
+
+#: The reference's length of the result.
+DEFAULT_MAX_RESULTS = 20
+
+
+def fuse_ranked_lists(
+    ranked_lists: Sequence[Sequence[MemoryEntry]],
+    *,
+    k: int = DEFAULT_K,
+    max_results: int = DEFAULT_MAX_RESULTS,
+    shared_ids: Collection[str] = frozenset(),
+    min_relevance: float = 0.0,
+) -> tuple[ScoredMemory, ...]:
+    """Return the memories by the sum of ``1 / (k + rank)`` over the lists they stand in, best first.
+
+    Ranks count from 1, and a memory counts once in a list, at its best place. ``combined_score`` is the sum, spread
+    over 0.0 to 1.0 between the worst and the best (all 1.0 when they are equal).
+
+    Args:
+        ranked_lists: each best first; of a memory in several lists the first object is kept.
+        k: smoothing constant; a smaller one makes more of the difference between places.
+        max_results: most memories returned.
+        shared_ids: which of them are shared knowledge.
+        min_relevance: drop those whose sum is less than this share of the best one's, 0.0 to 1.0. The share is of the
+            sum itself: on the spread scale the worst is always 0.0 and would always go, however good it is.
+
+    Raises:
+        ValueError: k or max_results is below 1.
+    """
+    if k < 1:
+        raise ValueError(f"k must be 1 or more, not {k}")
+    if max_results < 1:
+        raise ValueError(f"max_results must be 1 or more, not {max_results}")
+    entries: dict[str, MemoryEntry] = {}
+    sums: dict[str, float] = {}
+    for ranked in ranked_lists:
+        seen: set[str] = set()
+        for rank, entry in enumerate(ranked, start=1):
+            if entry.id in seen:
+                continue
+            seen.add(entry.id)
+            entries.setdefault(entry.id, entry)
+            sums[entry.id] = sums.get(entry.id, 0.0) + 1.0 / (k + rank)
+    if not sums:
+        return ()
+    low, high = min(sums.values()), max(sums.values())
+    kept = [key for key, total in sums.items() if total >= min_relevance * high]
+    kept.sort(key=lambda key: (-sums[key], -entries[key].created_at.timestamp(), key))
+    return tuple(
+        ScoredMemory(
+            entry=entries[key],
+            relevance_score=entries[key].relevance_score or 0.0,
+            recency_score=0.0,
+            combined_score=1.0 if high == low else (sums[key] - low) / (high - low),
+            is_shared=key in shared_ids,
+            scoring_strategy=FusionStrategy.RRF,
+        )
+        for key in kept[:max_results]
+    )
+
+
+def fuse_weighted(
+    legs: Legs, *, config: MemoryRetrievalConfig, dense_weight: float, now: datetime, limit: int | None = None
+) -> tuple[ScoredMemory, ...]:
+    """Return the memories that reach ``config.min_relevance``, best first.
+
+    Personal and shared memories are brought to one scale together, so that the best of either can be the best of all;
+    then the agent's own are raised by ``personal_boost`` and all are scaled back to 0 to 1, and recency counts with its
+    weight. A cap at 1, as ``linear`` has it, would make one of all that come near the best, which has 1 here.
+
+    Args:
+        legs: raw scores: cosine similarities and BM25, neither cut off.
+        config: weights, decay, threshold.
+        dense_weight: share of the vectors.
+        now: the time from which ages count.
+        limit: most memories returned; ``config.max_memories`` when left out.
+    """
+    shared = {hit.entry.id for hit in (*legs.shared_dense, *legs.shared_sparse)}
+    entries = {hit.entry.id: hit.entry for hit in (*legs.shared_sparse, *legs.shared_dense, *legs.sparse, *legs.dense)}
+    relevance = weighted_legs(legs, dense_weight=dense_weight)
+    boost = config.personal_boost
+    scored = [
+        with_recency(
+            entries[key],
+            (score if key in shared else score + boost) / (1.0 + boost),
+            config=config,
+            now=now,
+            is_shared=key in shared,
+            strategy=FusionStrategy.WEIGHTED,
+        )
+        for key, score in relevance.items()
+    ]
+    return best_of(scored, config=config, limit=limit)
+
+
+# Carbonell and Goldstein: The use of MMR, diversity-based reranking for reordering documents, 1998.
+
+#: The reference's trade-off: mostly relevance.
+DEFAULT_DIVERSITY_LAMBDA = 0.7
+
+#: How alike two texts are, 0.0 to 1.0.
+Similarity = Callable[[str, str], float]
+
+_Bigrams = frozenset[tuple[str, str]]
+
+
+def bigram_jaccard(text_a: str, text_b: str) -> float:
+    """Return the share of word pairs that two texts have in common, 0.0 to 1.0, whatever the case of their letters.
+
+    A text of fewer than two words has no pairs and is like nothing.
+    """
+    return _jaccard(_bigrams(text_a), _bigrams(text_b))
+
+
+def apply_diversity_penalty(
+    scored: Sequence[ScoredMemory],
+    *,
+    diversity_lambda: float = DEFAULT_DIVERSITY_LAMBDA,
+    similarity_fn: Similarity | None = None,
+    limit: int | None = None,
+    beside: Sequence[ScoredMemory] = (),
+) -> tuple[ScoredMemory, ...]:
+    """Return the same memories in another order: each next one is relevant and unlike those before it.
+
+    Picks the highest of ``lambda * combined_score - (1 - lambda) * greatest similarity to one picked before``; of
+    equals the one that stood first.
+
+    Args:
+        scored: best first.
+        diversity_lambda: 1.0 is relevance alone, 0.0 difference alone.
+        similarity_fn: compares two contents; word pairs in common when left out.
+        limit: stop after this many; all when left out.
+        beside: picked before, and not returned.
+
+    Raises:
+        ValueError: diversity_lambda is not a number from 0.0 to 1.0.
+    """
+    # Written so that NaN fails too.
+    if not 0.0 <= diversity_lambda <= 1.0:
+        raise ValueError(f"diversity_lambda must be 0.0 to 1.0, not {diversity_lambda}")
+    every = [*scored, *beside]
+    alike = _by_content(every, similarity_fn)
+    left = list(range(len(scored)))
+    nearest = [max((alike(i, j) for j in range(len(scored), len(every))), default=0.0) for i in left]
+    picked: list[int] = []
+    while left and (limit is None or len(picked) < limit):
+        best = max(
+            left,
+            key=lambda i: diversity_lambda * scored[i].combined_score - (1.0 - diversity_lambda) * nearest[i],
+        )
+        left.remove(best)
+        picked.append(best)
+        for i in left:
+            nearest[i] = max(nearest[i], alike(i, best))
+    return tuple(scored[i] for i in picked)
+
+
+def _by_content(scored: Sequence[ScoredMemory], similarity_fn: Similarity | None) -> Callable[[int, int], float]:
+    texts = [each.entry.content for each in scored]
+    if similarity_fn is not None:
+        return lambda i, j: similarity_fn(texts[i], texts[j])
+    # Once for each text and not for each comparison.
+    pairs = [_bigrams(text) for text in texts]
+    return lambda i, j: _jaccard(pairs[i], pairs[j])
+
+
+def _bigrams(text: str) -> _Bigrams:
+    words = text.lower().split()
+    return frozenset(pairwise(words))
+
+
+def _jaccard(a: _Bigrams, b: _Bigrams) -> float:
+    common = len(a & b)
+    return common / (len(a) + len(b) - common) if common else 0.0

@@ -1,0 +1,182 @@
+"""Which memories agents are shown, and when: counted in the engine, handed on in batches, off the hot path."""
+
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from types import TracebackType
+from typing import Protocol, Self, runtime_checkable
+
+from memcore import ids
+from memcore.errors import MemoryInputError
+from memcore.jobs.payloads import MAX_USES, Use
+from memcore.retrieval.protocol import RetrievalEvent
+
+#: Memories that wait before they are handed on, unless the time comes first: a job of 70 KB.
+FLUSH_COUNT = 512
+
+#: Longest time that a use waits, in seconds: what reads it, the nights, looks once an hour at most.
+FLUSH_SECONDS = 30.0
+
+#: Most memories that wait while the broker is away, about 2 MB.
+MAX_WAITING = 8_192
+
+#: Longest wait for the last batch when the recorder is closed, in seconds.
+CLOSE_SECONDS = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+@runtime_checkable
+class UseRecorder(Protocol):
+    """Be told of every use of a memory; it must return at once and never block."""
+
+    def record(self, agent_id: str, memory_ids: Sequence[str], *, at: datetime) -> None:
+        """Count one use of each of these memories.
+
+        Args:
+            agent_id: who was shown them.
+            memory_ids: what was shown.
+            at: when.
+        """
+        ...
+
+
+class SendUses(Protocol):
+    """Hands a batch on, as ``MemoryClient.record_use`` does; sending a batch again under its id must do no harm."""
+
+    def __call__(self, uses: Sequence[Use], /, *, batch_id: str) -> object:
+        """Send the batch, or raise."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    batch_id: str
+    uses: tuple[Use, ...]
+
+
+class BufferedUseRecorder:
+    """Sum up uses and hand them on from a thread of its own; close it, so that the last ones are not lost.
+
+    A batch that cannot be sent is kept under its id and sent again later; what comes meanwhile is summed up, as far as
+    there is room. Thread-safe. The thread starts with the first use; make the recorder after a fork, not before.
+
+    Args:
+        send: hands a batch on.
+        flush_count: hand on as soon as this many memories wait, 1 to 1,024.
+        flush_seconds: hand on at the latest after this time, above 0.
+        max_waiting: most memories that wait; further ones are not counted, and an event says how many.
+
+    Raises:
+        MemoryInputError: one of the limits is out of its range.
+    """
+
+    def __init__(
+        self,
+        send: SendUses,
+        *,
+        flush_count: int = FLUSH_COUNT,
+        flush_seconds: float = FLUSH_SECONDS,
+        max_waiting: int = MAX_WAITING,
+    ) -> None:
+        if not 1 <= flush_count <= MAX_USES:
+            raise MemoryInputError("flush_count", f"must be from 1 to {MAX_USES}, not {flush_count}")
+        if not 0.0 < flush_seconds < threading.TIMEOUT_MAX:
+            raise MemoryInputError("flush_seconds", f"must be above 0, not {flush_seconds}")
+        if max_waiting < flush_count:
+            raise MemoryInputError("max_waiting", f"must be flush_count, {flush_count}, at least, not {max_waiting}")
+        self._send = send
+        self._flush_count = flush_count
+        self._flush_seconds = flush_seconds
+        self._max_waiting = max_waiting
+        self._lock = threading.Lock()
+        self._waiting: dict[tuple[str, str], tuple[int, datetime]] = {}
+        self._dropped = 0
+        self._unsent: _Batch | None = None
+        self._wake = threading.Event()
+        self._closing = False
+        self._thread: threading.Thread | None = None
+
+    def record(self, agent_id: str, memory_ids: Sequence[str], *, at: datetime) -> None:
+        """Count one use of each of these memories; returns at once. After close nothing more is counted."""
+        with self._lock:
+            if self._closing:
+                return
+            for memory_id in memory_ids:
+                self._add((agent_id, memory_id), at)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="memtend-uses", daemon=True)
+                self._thread.start()
+            if len(self._waiting) >= self._flush_count:
+                self._wake.set()
+
+    def close(self, *, timeout_seconds: float = CLOSE_SECONDS) -> None:
+        """Hand on what waits, once, and stop; what cannot be handed on in time is lost, and an event says how much."""
+        with self._lock:
+            self._closing = True
+            thread = self._thread
+        self._wake.set()
+        if thread is not None:
+            thread.join(timeout_seconds)
+        with self._lock:
+            left = len(self._waiting) + (len(self._unsent.uses) if self._unsent else 0)
+        if left:
+            _log.warning(RetrievalEvent.USE_DROPPED, extra={"memories": left})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _add(self, key: tuple[str, str], at: datetime) -> None:
+        known = self._waiting.get(key)
+        if known is not None:
+            self._waiting[key] = known[0] + 1, max(known[1], at)
+        elif len(self._waiting) < self._max_waiting:
+            self._waiting[key] = 1, at
+        else:
+            self._dropped += 1
+
+    def _run(self) -> None:
+        is_last = False
+        while not is_last:
+            self._wake.wait(self._flush_seconds)
+            self._wake.clear()
+            # Read before the last look at what waits: nothing is counted once it is set.
+            is_last = self._closing
+            self._hand_on()
+
+    def _hand_on(self) -> None:
+        with self._lock:
+            dropped, self._dropped = self._dropped, 0
+        if dropped:
+            _log.warning(RetrievalEvent.USE_DROPPED, extra={"memories": dropped})
+        while (batch := self._next()) is not None:
+            try:
+                self._send(batch.uses, batch_id=batch.batch_id)
+            except Exception as error:  # noqa: BLE001  # nobody waits for this thread, and the next round tries again
+                extra = {"memories": len(batch.uses), "error": type(error).__name__}
+                _log.warning(RetrievalEvent.USE_DEFERRED, extra=extra)
+                return
+            with self._lock:
+                self._unsent = None
+
+    def _next(self) -> _Batch | None:
+        """Return the batch to send: the one that failed, under its id, or else the next."""
+        with self._lock:
+            if self._unsent is None and self._waiting:
+                keys = list(islice(self._waiting, self._flush_count))
+                uses = tuple(_use(*key, *self._waiting.pop(key)) for key in keys)
+                self._unsent = _Batch(ids.new_id(), uses)
+            return self._unsent
+
+
+def _use(agent_id: str, memory_id: str, uses: int, last_used_at: datetime) -> Use:
+    # Not checked here: who and what are known to the store already, and whoever reads the batch checks it.
+    return Use.model_construct(agent_id=agent_id, memory_id=memory_id, uses=uses, last_used_at=last_used_at)

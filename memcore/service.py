@@ -1,0 +1,323 @@
+"""``MemoryService``: fine-tune runs, checkpoints, the removal of a memory; HTTP, MCP and the command line call it."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from memcore.backends.factory import create_worker_backend
+from memcore.clock import Clock, utc_now
+from memcore.config.finetune import FineTuneExecutionConfig
+from memcore.errors import (
+    CheckpointNotFoundError,
+    FineTuneRunNotFoundError,
+    MemoryConnectionError,
+    MemoryInputError,
+    MemoryNotFoundError,
+    MemoryStoreError,
+)
+from memcore.finetune.dataset import Gathering
+from memcore.finetune.deployment import ActiveEmbedderSnapshot, active_embedder, create_deployment
+from memcore.finetune.execution.factory import execution_of
+from memcore.finetune.markers import FineTuneEvent
+from memcore.finetune.preflight import PreflightResult, preflight
+from memcore.finetune.run_folder import RUNS
+from memcore.ledger.embedders.collections import Checkpoint, Serving
+from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.organization.audit import Guardrail
+from memcore.ledger.runs import NewRun, Run
+from memcore.models.finetune import FineTunePlan, FineTuneStatus
+from memcore.reindex.planning import create_mirror
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from memcore.backends.factory import WorkerBackend
+    from memcore.config.policy import Policy
+    from memcore.config.settings import Settings
+    from memcore.finetune.deployment import CheckpointDeployment
+
+
+class Bell(Protocol):
+    """Tells workers that rows wait for them; a message that is lost is sent again by the sweep."""
+
+    def ring_many(self, runs: Iterable[Run]) -> None:
+        """Send the messages of runs. Raises MemoryConnectionError."""
+        ...
+
+    def ring_reindex(self, company: str) -> None:
+        """Send the message of the company's reindex. Raises MemoryConnectionError."""
+        ...
+
+    def ring_finetune(self, company: str, run_id: str) -> None:
+        """Send the message of a fine-tune run's next stage. Raises MemoryConnectionError."""
+        ...
+
+
+class Rooms(Protocol):
+    """Opens what few calls need, and closes it behind them."""
+
+    def backend(self) -> AbstractAsyncContextManager["WorkerBackend"]:
+        """Open the memories. Raises MemoryConfigError, MemoryConnectionError."""
+        ...
+
+    def deployment(self) -> AbstractAsyncContextManager["CheckpointDeployment"]:
+        """Open what deploys checkpoints. Raises MemoryBackendUnsupportedError where no backend embeds anything."""
+        ...
+
+
+#: Most rows of a page.
+MAX_PAGE = 200
+
+_log = logging.getLogger(__name__)
+
+
+class MemoryService:
+    """Do what a person or a program asks of a company's embedder, each call with the ledger's row as the truth.
+
+    Args:
+        ledger: runs, checkpoints, what serves, the audit.
+        company: whose.
+        bell: rings for rows; what it cannot send, the sweep does.
+        rooms: opens the store for the calls that need it.
+        runs: the folder of this machine's runs, which a preflight looks at.
+        execution: where stages run.
+        clock: the time.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        company: str,
+        bell: Bell,
+        rooms: Rooms,
+        runs: Path,
+        execution: FineTuneExecutionConfig | None = None,
+        clock: Clock = utc_now,
+    ) -> None:
+        self._ledger = ledger
+        self._company = company
+        self._bell = bell
+        self._rooms = rooms
+        self._runs = runs
+        self._execution = execution
+        self._clock = clock
+
+    async def start_fine_tune(self, plan: FineTunePlan | Mapping[str, Any]) -> FineTuneRun:
+        """Queue a run, and ring for it. Raises MemoryInputError naming a field, FineTuneRunActiveError."""
+        checked = plan if isinstance(plan, FineTunePlan) else FineTunePlan.model_validate(dict(plan))
+        rows = self._ledger.finetune_runs
+        run = await asyncio.to_thread(rows.start, self._company, checked.model_dump(mode="json"))
+        await self._ring(partial(self._bell.ring_finetune, self._company, run.run_id))
+        return run
+
+    async def resume_fine_tune(self, run_id: str) -> FineTuneRun:
+        """Let a failed or cancelled run go on behind the stages that it has finished.
+
+        Raises FineTuneRunNotFoundError, FineTuneRunNotResumableError, FineTuneRunActiveError.
+        """
+        run = await asyncio.to_thread(self._ledger.finetune_runs.resume, self._company, run_id)
+        await self._ring(partial(self._bell.ring_finetune, self._company, run.run_id))
+        return run
+
+    async def get_fine_tune_status(self, run_id: str | None = None) -> FineTuneStatus:
+        """Return how far a run is; without an id the active one, or idle. Raises FineTuneRunNotFoundError."""
+        if run_id is not None:
+            run = await self.get_run(run_id)
+        else:
+            active = await asyncio.to_thread(self._ledger.finetune_runs.active, self._company)
+            if active is None:
+                return FineTuneStatus()
+            run = active
+        return FineTuneStatus(run_id=run.run_id, stage=run.stage, progress=run.progress, error=run.error)
+
+    async def cancel_fine_tune(self, guardrail: Guardrail) -> str | None:
+        """End the active run, and return its id; None when none is active, and nothing is noted then.
+
+        One that runs is stopped by its worker within seconds: its status tells.
+        """
+        rows = self._ledger.finetune_runs
+        note = partial(guardrail.note, "finetune.cancel")
+        run = await asyncio.to_thread(partial(rows.cancel, self._company, note=note))
+        if run is None:
+            return None
+        if not run.stage.is_end:
+            # Its worker may be dead: whoever hears it first ends it.
+            await self._ring(partial(self._bell.ring_finetune, self._company, run.run_id))
+        return run.run_id
+
+    async def run_preflight(self, plan: FineTunePlan | Mapping[str, Any]) -> PreflightResult:
+        """Look whether a run of a plan could go well on this machine; a field out of bounds is a failed check."""
+        loop = asyncio.get_running_loop()
+
+        def memories(enough: int) -> int:
+            # Asked by the thread that looks, and only where documents are few.
+            return asyncio.run_coroutine_threadsafe(self._memories(enough), loop).result()
+
+        look = partial(preflight, plan, runs=self._runs, memories=memories, execution=self._execution)
+        return await asyncio.to_thread(look)
+
+    async def get_run(self, run_id: str) -> FineTuneRun:
+        """Return a run. Raises FineTuneRunNotFoundError."""
+        run = await asyncio.to_thread(self._ledger.finetune_runs.get, self._company, run_id)
+        if run is None:
+            raise FineTuneRunNotFoundError
+        return run
+
+    async def list_runs(self, *, limit: int, offset: int) -> tuple[tuple[FineTuneRun, ...], int]:
+        """Return 1 to 200 runs, newest first, and how many there are in all. Raises MemoryInputError."""
+        _check_page(limit, offset)
+        page = partial(self._ledger.finetune_runs.page, self._company, limit=limit, offset=offset)
+        return await asyncio.to_thread(page)
+
+    async def get_active_embedder(self) -> ActiveEmbedderSnapshot:
+        """Return what serves now. Raises MemoryNotFoundError before anybody has connected to the store."""
+        return await asyncio.to_thread(active_embedder, self._ledger, self._company)
+
+    async def list_checkpoints(self, *, limit: int, offset: int) -> tuple[tuple[Checkpoint, ...], int]:
+        """Return 1 to 200 checkpoints, newest first, and how many there are in all. Raises MemoryInputError."""
+        _check_page(limit, offset)
+        rows = self._ledger.checkpoints
+        found = await asyncio.to_thread(partial(rows.page, self._company, limit=limit, offset=offset))
+        return found, await asyncio.to_thread(rows.count, self._company)
+
+    async def get_checkpoint(self, checkpoint_id: str) -> Checkpoint:
+        """Return a checkpoint. Raises CheckpointNotFoundError."""
+        found = await asyncio.to_thread(self._ledger.checkpoints.get, self._company, checkpoint_id)
+        if found is None:
+            raise CheckpointNotFoundError
+        return found
+
+    async def deploy_checkpoint(self, checkpoint_id: str, guardrail: Guardrail, *, is_forced: bool = False) -> Serving:
+        """Begin to fill a collection with a checkpoint, which serves once it has caught up; agents go on meanwhile.
+
+        Raises:
+            MemoryBackendUnsupportedError: no backend of this policy embeds anything.
+            CheckpointNotFoundError, CheckpointConflictError, CheckpointCorruptError: as CheckpointDeployment.deploy.
+        """
+        async with self._rooms.deployment() as deployment:
+            # Whoever connects first writes down what serves.
+            async with self._rooms.backend():
+                pass
+            serving = await deployment.deploy(checkpoint_id, guardrail, is_forced=is_forced)
+        await self._ring(partial(self._bell.ring_reindex, self._company))
+        return serving
+
+    async def rollback_checkpoint(self, checkpoint_id: str | None, guardrail: Guardrail) -> Serving:
+        """Begin to let serve again what served before: this checkpoint, or whatever did where the id is None.
+
+        Raises:
+            MemoryBackendUnsupportedError: no backend of this policy embeds anything.
+            CheckpointNotFoundError, CheckpointRollbackUnavailableError, CheckpointRollbackCorruptError: as
+                CheckpointDeployment.rollback; what serves goes on.
+        """
+        async with self._rooms.deployment() as deployment:
+            serving = await deployment.rollback(checkpoint_id, guardrail)
+        await self._ring(partial(self._bell.ring_reindex, self._company))
+        return serving
+
+    async def delete_checkpoint(self, checkpoint_id: str, guardrail: Guardrail) -> Checkpoint:
+        """Delete a checkpoint and its files, and return what it was.
+
+        Raises CheckpointNotFoundError; CheckpointConflictError for one that serves, is being filled, or is kept;
+        MemoryBackendUnsupportedError.
+        """
+        async with self._rooms.deployment() as deployment:
+            return await deployment.delete(checkpoint_id, guardrail)
+
+    async def delete_memory_entry(self, agent_id: str, memory_id: str, guardrail: Guardrail) -> Run:
+        """Queue the removal of one memory, and return its run, which can be undone while the journal keeps it.
+
+        Raises:
+            MemoryNotFoundError: the agent has no such memory.
+            MemoryStoreError: another run of the agent is under way: try again.
+        """
+        async with self._rooms.backend() as backend:
+            found = await backend.get_many(agent_id, [memory_id])
+        if not found:
+            raise MemoryNotFoundError("memory_id: names no memory of this agent")
+        removal = NewRun(
+            company=self._company,
+            agent_id=agent_id,
+            kind="remove",
+            origin="manual",
+            # An engine's clock may be ahead of this one; what is stored anew behind this stays.
+            planned_at=max(self._clock(), found[0].entry.created_at),
+            scope_id=memory_id,
+        )
+        note = guardrail.note("memory.remove", memory_id)
+        run = await asyncio.to_thread(partial(self._ledger.runs.create, removal, note=note))
+        if run is None:
+            raise MemoryStoreError("another run of this agent is under way; nothing was removed, try again")
+        await self._ring(partial(self._bell.ring_many, [run]))
+        return run
+
+    async def _memories(self, enough: int) -> int:
+        async with self._rooms.backend() as backend:
+            gathering = Gathering(backend, self._ledger, company=self._company, alive=lambda: None)
+            return await gathering.count(enough=enough)
+
+    async def _ring(self, ring: Callable[[], None]) -> None:
+        try:
+            await asyncio.to_thread(ring)
+        except MemoryConnectionError:
+            # What was asked for stands in its row, and the sweep rings when the broker is back.
+            _log.warning(FineTuneEvent.BELL_UNHEARD, extra={"company": self._company})
+
+
+def _check_page(limit: int, offset: int) -> None:
+    if not 1 <= limit <= MAX_PAGE:
+        raise MemoryInputError("limit", f"must be 1 to {MAX_PAGE}")
+    if offset < 0:
+        raise MemoryInputError("offset", "must be 0 or more")
+
+
+def create_memory_service(
+    settings: "Settings", policy: "Policy", ledger: Ledger, bell: Bell, *, clock: Clock = utc_now
+) -> MemoryService:
+    """Return the service of an installation; the caller closes the ledger, the service what else it opens."""
+    return MemoryService(
+        ledger,
+        company=settings.company,
+        bell=bell,
+        rooms=InstalledRooms(settings, policy, ledger),
+        runs=settings.home / RUNS,
+        execution=execution_of(settings, policy),
+        clock=clock,
+    )
+
+
+class InstalledRooms:
+    """Opens an installation's store, anew for each call that needs it.
+
+    Args:
+        settings: where it runs.
+        policy: what is decided.
+        ledger: beside it.
+    """
+
+    def __init__(self, settings: "Settings", policy: "Policy", ledger: Ledger) -> None:
+        self._settings = settings
+        self._policy = policy
+        self._ledger = ledger
+
+    @asynccontextmanager
+    async def backend(self) -> "AsyncIterator[WorkerBackend]":
+        """Open the memories."""
+        backend = create_worker_backend(self._settings, self._policy)
+        await backend.connect()
+        try:
+            yield backend
+        finally:
+            await backend.disconnect()
+
+    @asynccontextmanager
+    async def deployment(self) -> "AsyncIterator[CheckpointDeployment]":
+        """Open what deploys checkpoints."""
+        async with create_mirror(self._settings, self._policy) as mirror:
+            yield create_deployment(self._settings, self._policy, self._ledger, mirror)

@@ -1,0 +1,247 @@
+"""The action ``skill_evolver:org_promotion``: what the evolver proposes, and a person approves, for all agents."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+
+from pydantic import ValidationError
+
+from memcore.approvals.effects import PUBLISHER, PublicationLog, request_of
+from memcore.clock import Clock
+from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.ids import require_memory_id
+from memcore.jobs.payloads import AppliedPayload
+from memcore.ledger.learning.skills import Skill, SkillRoom, Skills, SkillState
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.organization.approvals import Room
+from memcore.models.approval import Approval, ApprovalRisk, Proposal, Superseded
+from memcore.models.memory import NON_INFERABLE_TAG, MemoryCategory
+from memcore.procedural.records import LessonText, ProceduralEvent, ProceduralMemoryScope, written
+from memcore.procedural.skill_files import SkillFolders
+
+#: The action's name.
+ORG_PROMOTION = "skill_evolver:org_promotion"
+
+#: Who proposes, unless somebody else does.
+EVOLVER = "skill-evolver"
+
+#: The tag of every skill of the organisation.
+SKILL_TAG = "skill"
+
+_LESSON_FIELDS = frozenset(LessonText.model_fields)
+
+
+def promotion(
+    lesson: LessonText,
+    *,
+    title: str,
+    pattern_id: str,
+    cycle_id: str,
+    figures: Mapping[str, int | float | str],
+    supersedes: Sequence[Superseded] = (),
+    proposed_by: str = EVOLVER,
+) -> Proposal:
+    """Return the proposal to make a lesson a skill of all agents.
+
+    Args:
+        lesson: what it says.
+        title: one line for lists and the webhook, with no word of the lesson.
+        pattern_id: what it was learned from.
+        cycle_id: the evolver's cycle.
+        figures: what speaks for it.
+        supersedes: the skills whose place it takes (see :func:`superseded_skill`).
+        proposed_by: who proposes it.
+
+    Raises MemoryInputError when a value breaks its limit, or the lesson could not be published once approved.
+    """
+    proposal = Proposal(
+        action=ORG_PROMOTION,
+        risk=ApprovalRisk.MEDIUM,
+        title=title,
+        content=written(lesson),
+        proposed_by=proposed_by,
+        supersedes=tuple(supersedes),
+        figures=dict(figures),
+        details={
+            "cycle_id": cycle_id,
+            "pattern_id": pattern_id,
+            "scope": str(ProceduralMemoryScope.ORG),
+            # What code and people decide about it is none of the lesson's text.
+            "lesson": lesson.model_dump(mode="json", include=set(_LESSON_FIELDS)),
+            "category": str(MemoryCategory.PROCEDURAL),
+            "namespace": "default",
+            "tags": list(dict.fromkeys((NON_INFERABLE_TAG, SKILL_TAG, *lesson.tags))),
+            "confidence": lesson.confidence,
+        },
+    )
+    # Better refused here than when somebody has approved it.
+    request_of(proposal, source="approval", by=proposed_by)
+    return proposal
+
+
+def lesson_of(approval: Approval) -> LessonText:
+    """Return the lesson that a promotion is about; MemoryInputError when it holds none."""
+    try:
+        return LessonText.model_validate(approval.proposal.details.get("lesson"))
+    except ValidationError as error:
+        raise MemoryInputError.of(error, prefix="details.lesson") from None
+
+
+def superseded_skill(log: PublicationLog, company: str, skill_id: str) -> Superseded:
+    """Return a skill, as it is published at this moment, as something to be superseded.
+
+    Raises MemoryNotFoundError when it is not published.
+    """
+    lines = log.history(company, skill_id)
+    if not lines or lines[-1].record is None:
+        raise MemoryNotFoundError(f"supersedes: {skill_id!r} is no skill that stands; see `memtend skills list`")
+    return Superseded(id=lines[-1].memory_id, content=lines[-1].record.entry.content, owner=PUBLISHER)
+
+
+_log = logging.getLogger(__name__)
+
+
+class SkillShelf:
+    """Write and take away the folders of the organisation's skills; trouble with the disk is logged, and stops nothing.
+
+    Args:
+        folders: the folders.
+        skills: the rows.
+        company: whose.
+    """
+
+    def __init__(self, folders: SkillFolders, skills: Skills, *, company: str) -> None:
+        self._folders = folders
+        self._skills = skills
+        self._company = company
+
+    async def follow(self, skill_id: str) -> None:
+        """Let the folder be what the row says, also when another process changes the row meanwhile."""
+        found = self._skills.get(self._company, skill_id)
+        while found is not None:
+            try:
+                await asyncio.to_thread(self._put, found)
+            except OSError as error:
+                # Its class alone: the message names a path.
+                _log.warning(ProceduralEvent.SKILL_FAILED, extra={"memory_id": skill_id, "error": type(error).__name__})
+                return
+            shown, found = found, self._skills.get(self._company, skill_id)
+            if found is None or found.state is shown.state:
+                return
+
+    def _put(self, skill: Skill) -> None:
+        lesson = LessonText.model_validate_json(skill.text)
+        if skill.state is not SkillState.ACTIVE:
+            self._folders.remove(lesson, memory_id=skill.skill_id)
+            return
+        name = self._folders.write(lesson, memory_id=skill.skill_id, source=f"approval:{skill.approval_id}")
+        _log.info(ProceduralEvent.SKILL_WRITTEN, extra={"memory_id": skill.skill_id, "skill": name})
+
+
+class SkillRows:
+    """Keep the rows of skills beside their publications (see memcore.approvals.effects.Notes).
+
+    A row changes only from the state that it must be in: whoever comes late finds another one, and changes nothing.
+
+    Args:
+        skills: the rows.
+        log: the log of shared knowledge.
+        company: whose.
+        limit: most skills that may stand.
+        clock: the time.
+        shelf: where skills lie as folders too; None where they do not.
+    """
+
+    def __init__(
+        self,
+        skills: Skills,
+        log: PublicationLog,
+        *,
+        company: str,
+        limit: int,
+        clock: Clock,
+        shelf: SkillShelf | None = None,
+    ) -> None:
+        self._skills = skills
+        self._log = log
+        self._company = company
+        self._limit = limit
+        self._clock = clock
+        self._shelf = shelf
+
+    def room(self, approval: Approval) -> Room | None:
+        """Return the limit on skills that stand; raises MemoryInputError when this one could not be kept."""
+        lesson_of(approval)
+        _pattern_of(approval)
+        frees = (self._skill_id(each.id) for each in approval.proposal.supersedes)
+        return SkillRoom(limit=self._limit, action=ORG_PROMOTION, frees=[each for each in frees if each is not None])
+
+    async def published(self, approval: Approval, fact_id: str) -> None:
+        """Keep the skill; one that is there already stays as it is, retired or not."""
+        lesson, now = lesson_of(approval), self._clock()
+        self._skills.put(
+            self._company,
+            Skill(
+                skill_id=fact_id,
+                approval_id=approval.approval_id,
+                pattern_id=_pattern_of(approval),
+                state=SkillState.ACTIVE,
+                confidence=lesson.confidence,
+                text=lesson.model_dump_json(),
+                published_at=now,
+                changed_at=now,
+            ),
+        )
+        await self._show(fact_id)
+
+    async def superseded(self, fact_id: str, old: Superseded) -> None:
+        """Note what was retracted of the skills: another publication of the same skill may stand since."""
+        lines = self._log.history(self._company, old.id)
+        if lines and lines[-1].kind == "retract" and lines[-1].memory_id == old.id:
+            self._skills.supersede(self._company, lines[0].memory_id, by=fact_id)
+            await self._show(lines[0].memory_id)
+
+    async def withdrawn(self, fact_id: str) -> None:
+        """Retire the skill, so that it supersedes nothing any more."""
+        self._skills.retire(self._company, fact_id)
+        await self._show(fact_id)
+
+    def ended(self, fact_id: str, old: Superseded) -> bool | None:
+        """Tell whether the old skill's row names this one; None where it is no skill."""
+        skill_id = self._skill_id(old.id)
+        found = None if skill_id is None else self._skills.get(self._company, skill_id)
+        return None if found is None else found.state is SkillState.SUPERSEDED and found.superseded_by == fact_id
+
+    async def returned(self, fact_id: str, old: Superseded) -> None:
+        """Note that the old skill stands again, where it is published."""
+        lines = self._log.history(self._company, old.id)
+        if lines and lines[-1].kind == "publish":
+            self._skills.restore(self._company, lines[0].memory_id, by=fact_id)
+            await self._show(lines[0].memory_id)
+
+    def _skill_id(self, memory_id: str) -> str | None:
+        lines = self._log.history(self._company, memory_id)
+        return lines[0].memory_id if lines else None
+
+    async def _show(self, skill_id: str) -> None:
+        if self._shelf is not None:
+            await self._shelf.follow(skill_id)
+
+
+def _pattern_of(approval: Approval) -> str:
+    pattern_id = approval.proposal.details.get("pattern_id")
+    if not isinstance(pattern_id, str) or not pattern_id:
+        raise MemoryInputError("details.pattern_id", "must be the id of a pattern")
+    return pattern_id
+
+
+def count_application(ledger: Ledger, payload: AppliedPayload) -> bool:
+    """Count it and return True; False when it was counted before.
+
+    A skill that came back under another id counts under its first one. Nobody asks whether a memory with the id is
+    there: a lesson may have been forgotten since it was applied.
+
+    Raises MemoryInputError for an id that no memory can have.
+    """
+    lines = ledger.shared_log.history(payload.company, require_memory_id(payload.skill_id))
+    return ledger.skills.apply(payload, skill_id=lines[0].memory_id if lines else payload.skill_id)

@@ -1,0 +1,233 @@
+"""An agent's folder of the wiki, written anew beside the one that people read, then put in its place at one stroke."""
+
+import asyncio
+import ctypes
+import errno
+import fcntl
+import hashlib
+import os
+import shutil
+import stat
+import string
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+#: "These paths are absolute or relative to the working folder", and "let the two change places" (Linux, renameat2(2)).
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+#: Answers of a system or a file system that knows no exchange.
+_UNKNOWN = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV})
+
+
+def swap(new: Path, old: Path, *, aside: Path) -> None:
+    """Put ``new`` in the place of ``old``, which may not exist yet and then stands in the place of ``new``.
+
+    One step where the system can exchange two names (Linux). Elsewhere the old one is moved ``aside`` for a moment; a
+    crash in this moment leaves it there, and :func:`restore` brings it back.
+
+    Raises OSError.
+    """
+    if not os.path.lexists(old):
+        new.rename(old)
+    elif not _exchanged(new, old):
+        old.rename(aside)
+        new.rename(old)
+        aside.rename(new)
+
+
+def restore(old: Path, *, aside: Path) -> None:
+    """Bring back what a crash left aside. Raises OSError."""
+    if os.path.lexists(aside) and not os.path.lexists(old):
+        aside.rename(old)
+
+
+def _exchanged(new: Path, old: Path) -> bool:
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    # The result stays 0 on success; anything else leaves the reason in errno.
+    if rename(_AT_FDCWD, os.fsencode(new), _AT_FDCWD, os.fsencode(old), _RENAME_EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _UNKNOWN:
+        return False
+    raise OSError(code, os.strerror(code), str(old))
+
+
+#: Kept as they are. Capitals are not: "Ada" and "ada" are one name to some file systems. Dots are not, so that no id
+#: is "..", hidden, or looks like ``index.md``.
+_PLAIN = frozenset(string.ascii_lowercase + string.digits + "_-")
+
+#: Longest name, in characters; file systems end at 255 bytes, and an ending and a dot come on top.
+MAX_CHARS = 200
+
+#: Characters of a name that is too long which are kept for people to read; its hash follows.
+_READABLE_CHARS = 120
+
+
+def place_name(key: str) -> str:
+    """Return the name: lower-case letters, digits, ``_`` and ``-`` as they are, every other byte as ``=`` and its hex.
+
+    A name that becomes too long keeps its beginning and ends in ``=-`` and a hash of the whole; no other name has
+    ``=-`` in it.
+    """
+    plain = "".join(letter if letter in _PLAIN else _escaped(letter) for letter in key)
+    if len(plain) <= MAX_CHARS:
+        return plain
+    digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return f"{plain[:_READABLE_CHARS]}=-{digest}"
+
+
+def _escaped(letter: str) -> str:
+    return "".join(f"={byte:02x}" for byte in letter.encode("utf-8", "surrogatepass"))
+
+
+class WikiBusyError(OSError):
+    """Another export of this agent is under way."""
+
+
+class AgentFolder:
+    """Write an agent's files; until :meth:`publish` nobody sees any of them, and without it they are dropped.
+
+    Names in the root that begin with a dot belong to exports that are under way, or were: the lock of each agent, what
+    is being written, and on some systems what stands aside for a moment. Whoever holds the lock clears away what a
+    crash has left. No link is ever followed: one that stands where a file of ours belongs is replaced.
+
+    Args:
+        root: the export's root; made when it is not there.
+        agent_id: whose folder.
+
+    Raises:
+        WikiBusyError: on entering, when another export of this agent is under way.
+        OSError: on entering, when the root cannot be written.
+    """
+
+    def __init__(self, root: Path, agent_id: str) -> None:
+        name = place_name(agent_id)
+        self._root = root
+        self._path = root / name
+        self._new = root / f".{name}.new"
+        self._aside = root / f".{name}.aside"
+        self._lock_path = root / f".{name}.lock"
+        self._lock = -1
+        self._made: set[str] = set()
+        self.cleaned = 0
+
+    def add(self, place: str, content: bytes) -> None:
+        """Write a file and wait until it is on the disk; several threads may write at a time.
+
+        Args:
+            place: its name, or its folder's and its own with a slash between, made of :func:`place_name`'s.
+            content: what it holds.
+
+        Raises OSError.
+        """
+        folder, _, name = place.rpartition("/")
+        if folder and folder not in self._made:
+            (self._new / folder).mkdir(exist_ok=True)
+            self._made.add(folder)
+        write_durably(self._new / folder / name, content)
+
+    def publish(self) -> None:
+        """Put what was written in the place of the agent's folder. Raises OSError; then the old one stays."""
+        for folder in (*sorted(self._made), ""):
+            sync_folder(self._new / folder)
+        swap(self._new, self._path, aside=self._aside)
+        sync_folder(self._root)
+
+    def remove(self) -> None:
+        """Remove the agent's folder and its lock, for good. Raises OSError."""
+        if os.path.lexists(self._path):
+            # At one stroke too: a crash must not leave a part of it to readers.
+            drop(self._new)
+            self._path.rename(self._new)
+        drop(self._lock_path)
+        sync_folder(self._root)
+
+    def open(self) -> None:
+        """Lock, clear away what a crash left, and begin. Raises WikiBusyError, OSError."""
+        self._root.mkdir(parents=True, exist_ok=True)
+        self._lock = lock_file(self._lock_path)
+        try:
+            restore(self._path, aside=self._aside)
+            self.cleaned = drop(self._new) + drop(self._aside)
+            self._new.mkdir()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def close(self) -> None:
+        """Drop what was not published, or what was replaced, and unlock."""
+        # What cannot be removed now is removed by the next export.
+        with suppress(OSError):
+            drop(self._new)
+        os.close(self._lock)
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        # In threads: removing thousands of old files takes the disk a while.
+        await asyncio.to_thread(self.open)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close)
+
+
+def lock_file(path: Path, *, wait: bool = False) -> int:
+    """Open and lock a file, and return its descriptor: closing it gives the lock back, and so does death.
+
+    Raises WikiBusyError, unless it may wait; OSError.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise WikiBusyError("another export of this agent is under way") from None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a new file and wait until it is on the disk; raises OSError, also when the name is taken, if by a link."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), "wb") as target:
+        target.write(content)
+        target.flush()
+        os.fsync(target.fileno())
+
+
+def sync_folder(path: Path) -> None:
+    """Wait until the folder's names are on the disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def drop(path: Path) -> int:
+    """Remove a folder, a file or a link, whatever stands there, and return whether there was one, as 0 or 1."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return 0
+    if stat.S_ISDIR(mode):
+        shutil.rmtree(path)  # removes links and never follows one
+    else:
+        path.unlink()
+    return 1

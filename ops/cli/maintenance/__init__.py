@@ -1,0 +1,1 @@
+"""Commands over maintenance runs, reindexes and fine-tuning."""

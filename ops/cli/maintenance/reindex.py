@@ -1,0 +1,156 @@
+"""``memtend reindex``: another embedder, while agents go on reading and writing."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from time import sleep
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import Progress
+
+from memcore.backends.factory import create_configured_embedder, embedder_choice
+from memcore.config.settings import Settings
+from memcore.errors import MemoryConfigError, MemoryInputError
+from memcore.ledger.embedders.collections import ServedCollection, Serving
+from memcore.ledger.embedders.reindexes import Reindex
+from memcore.ledger.ledger import Ledger
+from memcore.reindex.planning import ReindexPlanning, create_mirror
+from ops.cli.console import AsJson, say, show_facts
+from ops.cli.session import HomeOption, backend_of, ledger_of, policy_of, ring_reindex, settings_of
+
+if TYPE_CHECKING:
+    from memcore.config.policy import Policy
+
+#: Pause between two looks at a reindex that is waited for, in seconds.
+_LOOK_SECONDS = 0.5
+
+
+def awaited(settings: Settings, *, as_json: bool) -> Reindex | None:
+    """Draw a bar until the company's reindex has ended, and return it; None where there was none."""
+    with ledger_of(settings) as ledger, Progress(disable=as_json or not sys.stderr.isatty()) as progress:
+        bar = progress.add_task("reindexing", total=1.0)
+        while (found := ledger.reindexes.get(settings.company)) is not None and found.finished_at is None:
+            held_up = f", {found.trouble}" if found.trouble else ""
+            seen = f"{found.stage}, {found.looked_at} looked at{held_up}"
+            progress.update(bar, completed=found.fraction, description=seen)
+            sleep(_LOOK_SECONDS)
+        progress.update(bar, completed=1.0)
+    if not as_json:
+        say("see `memtend reindex --status`; what served before is kept until `memtend reindex --drop-old`")
+    return found
+
+
+def reindex_facts(ledger: Ledger, company: str) -> dict[str, Any]:
+    """Return what serves, what is kept, what is filled, and how far that is."""
+    serving, found = ledger.servings.get(company), ledger.reindexes.get(company)
+    facts: dict[str, Any] = {
+        "serves": None if serving is None else _named(serving.current),
+        "kept": None if serving is None or serving.previous is None else _named(serving.previous),
+        "fills": None if serving is None or serving.target is None else _named(serving.target),
+    }
+    if found is not None:
+        facts |= {
+            "kind": found.kind,
+            "stage": found.stage,
+            "fraction": found.fraction,
+            "looked_at": found.looked_at,
+            "total": found.total,
+            "written": found.written,
+            "passed_over": found.passed_over,
+            "marked": ledger.reindex_marks.count(company),
+            "freezes": found.freezes,
+            "started_at": found.started_at,
+            "finished_at": found.finished_at,
+            "trouble": found.trouble,
+        }
+    return facts
+
+
+def _named(collection: ServedCollection) -> dict[str, Any]:
+    return {
+        "collection": collection.name,
+        "embedder": collection.identity.name,
+        "checkpoint_id": collection.checkpoint_id,
+        "dims": collection.identity.dims,
+        "dense_weight": collection.dense_weight,
+    }
+
+
+def reindex(  # a command's options
+    *,
+    status: Annotated[bool, typer.Option("--status", help="Only tell how far it has come, and what serves.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="End it before the switch; what serves goes on.")] = False,
+    rollback: Annotated[
+        bool, typer.Option("--rollback", help="Bring the old collection up to date and let it serve again.")
+    ] = False,
+    drop_old: Annotated[
+        bool, typer.Option("--drop-old", help="Delete the collection that is kept for a rollback.")
+    ] = False,
+    dense_weight: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="Share of the vectors in the weighted fusion, switched with the embedder."),
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the switch, with a bar.")] = True,
+    home: HomeOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fill a new collection with the configured embedder, then switch to it; reads and writes go on meanwhile."""
+    asked = [name for name, wanted in _asked(status, cancel, rollback, drop_old) if wanted]
+    if len(asked) > 1:
+        raise MemoryInputError("reindex", f"{' and '.join(asked)} are two things: ask for one")
+    settings = settings_of(home)
+    policy = policy_of(settings)
+    if cancel or drop_old:
+        _planned(settings, policy, lambda planning: planning.cancel() if cancel else planning.drop_old())
+    elif not status:
+        if rollback:
+            _planned(settings, policy, lambda planning: planning.go_back())
+        else:
+            _begin(settings, policy, dense_weight)
+        ring_reindex(settings)
+        if wait:
+            awaited(settings, as_json=as_json)
+    with ledger_of(settings) as ledger:
+        show_facts(reindex_facts(ledger, settings.company), as_json=as_json)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the command on the command line."""
+    app.command("reindex")(reindex)
+
+
+def _asked(status: bool, cancel: bool, rollback: bool, drop_old: bool) -> list[tuple[str, bool]]:
+    return [("--status", status), ("--cancel", cancel), ("--rollback", rollback), ("--drop-old", drop_old)]
+
+
+def _begin(settings: Settings, policy: "Policy", dense_weight: float | None) -> None:
+    # The encoder's module brings the store's client.
+    from memcore.backends.mem0.factory import encoder_of  # noqa: PLC0415  # see above
+
+    # Whoever connects first writes down what serves.
+    with backend_of(settings):
+        pass
+    embedder = create_configured_embedder(settings, policy)
+    if embedder is None:
+        raise MemoryConfigError("reindex: no backend of this policy embeds anything")
+    _planned(
+        settings,
+        policy,
+        lambda planning: planning.begin(
+            embedder,
+            choice=embedder_choice(settings, policy),
+            encoder=encoder_of(policy.memory),
+            text_template=policy.memory.storage.text_template,
+            dense_weight=dense_weight,
+        ),
+    )
+
+
+def _planned(settings: Settings, policy: "Policy", plan: Callable[[ReindexPlanning], Awaitable[Serving]]) -> None:
+    async def run(ledger: Ledger) -> None:
+        async with create_mirror(settings, policy) as mirror:
+            await plan(ReindexPlanning(mirror, ledger, company=settings.company))
+
+    with ledger_of(settings) as ledger:
+        asyncio.run(run(ledger))

@@ -1,0 +1,1 @@
+"""Commands over memories, agents and shared knowledge."""

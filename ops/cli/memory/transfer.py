@@ -1,0 +1,138 @@
+"""``memtend import`` and ``memtend export``: memories as JSON lines, in through the queue, out from the store."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Annotated
+
+import typer
+from pydantic import ValidationError
+from rich.progress import Progress
+
+from memcore.client.envelopes import ImportRecord
+from memcore.clock import utc_now
+from memcore.errors import MemoryInputError
+from memcore.models.base import escaped_json
+from memcore.records import MemoryRecord, Where
+from ops.cli.console import AsJson, show_facts
+from ops.cli.session import HomeOption, await_stored, backend_of, client_of, ledger_of, settings_of
+
+#: What a line says of where a memory was made, if anything.
+_SCOPE = ("session_id", "project_id", "task_id")
+
+#: Lines sent before their jobs are awaited; bounds what an import keeps in memory.
+LINES_PER_ROUND = 2_048
+
+
+def import_memories(
+    file: Annotated[Path, typer.Argument(help="JSON lines; - reads standard input.")],
+    home: HomeOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Store every line of a JSONL file through the queue; all lines are checked before the first is sent."""
+    records = list(parse(_lines(file), now=utc_now()))
+    sent, ids = 0, set[str]()
+    with client_of(home) as client, Progress(disable=as_json or not sys.stderr.isatty()) as progress:
+        bar = progress.add_task("importing", total=len(records))
+        for part in _rounds(records):
+            receipt = client.import_many(part)
+            await_stored(client, receipt)
+            ids.update(receipt.memory_ids)
+            sent += len(part)
+            progress.update(bar, completed=sent)
+    show_facts({"lines": sent, "memories": len(ids)}, as_json=as_json)
+
+
+def export_memories(
+    file: Annotated[Path, typer.Argument(help="Where to write; - writes to standard output.")] = Path("-"),
+    agent: Annotated[list[str] | None, typer.Option(help="Only these agents; may be given several times.")] = None,
+    home: HomeOption = None,
+) -> None:
+    """Write memories as JSON lines that `memtend import` reads, oldest first, agent by agent."""
+    settings = settings_of(home)
+    if agent:
+        agents = list(agent)
+    else:
+        with ledger_of(settings) as ledger:
+            agents = [each.agent_id for each in ledger.agents.list(settings.company, limit=1_000_000)]
+    with backend_of(settings) as (backend, runner):
+
+        def write(target: IO[str]) -> None:
+            for agent_id in agents:
+                cursor: str | None = None
+                while True:
+                    page = runner.run(backend.scan(Where(agent_id=agent_id), cursor=cursor))
+                    target.writelines(line(record) for record in page.records)
+                    cursor = page.cursor
+                    if cursor is None:
+                        break
+
+        if str(file) == "-":
+            write(sys.stdout)
+            return
+        draft = file.with_name(f".{file.name}.part")
+        with draft.open("w", encoding="utf-8") as target:
+            write(target)
+        draft.replace(file)
+
+
+def parse(lines: Iterable[bytes], *, now: datetime) -> Iterator[ImportRecord]:
+    """Yield each line's record, dated now where it has no date of its own.
+
+    Raises:
+        MemoryInputError: naming the line, the field and the limit.
+    """
+    for number, text in enumerate(lines, start=1):
+        if not text.strip():
+            continue
+        try:
+            yield ImportRecord.model_validate_json(text).dated(now)
+        except ValidationError as error:
+            raise MemoryInputError.of(error, prefix=f"line {number}") from None
+        except MemoryInputError as error:
+            raise MemoryInputError(f"line {number}.{error.field}", error.problem) from None
+
+
+def line(record: MemoryRecord) -> str:
+    """Return a memory as one line of an import file."""
+    entry = record.entry
+    return (
+        escaped_json(
+            json.dumps(
+                {
+                    "agent_id": entry.agent_id,
+                    "category": str(entry.category),
+                    "namespace": entry.namespace,
+                    "content": entry.content,
+                    "metadata": entry.metadata.model_dump(mode="json"),
+                    "expires_at": entry.expires_at.isoformat() if entry.expires_at else None,
+                    "created_at": entry.created_at.isoformat(),
+                    **{name: found for name in _SCOPE if (found := getattr(record.lineage, name)) is not None},
+                },
+                ensure_ascii=False,
+            )
+        )
+        + "\n"
+    )
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the commands on the command line."""
+    app.command("import")(import_memories)
+    app.command("export")(export_memories)
+
+
+def _rounds(records: list[ImportRecord]) -> Iterator[list[ImportRecord]]:
+    for start in range(0, len(records), LINES_PER_ROUND):
+        yield records[start : start + LINES_PER_ROUND]
+
+
+def _lines(file: Path) -> list[bytes]:
+    try:
+        content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    except OSError as error:
+        raise MemoryInputError("file", f"cannot be read ({error.strerror or type(error).__name__})") from None
+    # Not splitlines: a text may hold other characters that end a line, such as U+2028, and JSON leaves them alone.
+    return content.split(b"\n")

@@ -1,0 +1,171 @@
+"""``memtend dead``: the jobs that were given up, kept whole until a person sends them again or drops them."""
+
+import json
+from datetime import timedelta
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+
+from memcore.clock import utc_now
+from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.jobs.payloads import StorePayload
+from memcore.jobs.queues import TaskName
+from memcore.ledger.dead_letters import UNREADABLE, DeadLetter
+from memcore.ledger.ledger import Ledger
+from ops.cli.console import AsJson, say, show_facts, show_rows
+from ops.cli.session import HomeOption, ledger_of, settings_of
+
+app = typer.Typer(help="Dead letters: list, show, replay, purge.", no_args_is_help=True)
+
+JobsArgument = Annotated[list[str] | None, typer.Argument(help="The jobs' ids.", metavar="[JOB_IDS]...")]
+
+#: Longest age that `--older-than` may name, in days (a century): more overflows a date.
+MOST_DAYS = 36_500
+
+
+@app.command("list")
+def list_letters(
+    limit: Annotated[int, typer.Option(help="Most rows, newest first.")] = 20,
+    home: HomeOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the jobs that were given up, newest first, and why."""
+    settings = settings_of(home)
+    with ledger_of(settings) as ledger:
+        found = ledger.dead_letters.list(settings.company, limit=limit)
+    show_rows(
+        (facts_of(letter) for letter in found),
+        columns=("job_id", "job", "queue", "attempts", "died_at", "reason"),
+        as_json=as_json,
+    )
+
+
+@app.command("show")
+def show(
+    job_id: Annotated[str, typer.Argument(help="The job's id.")],
+    content: Annotated[bool, typer.Option("--content", help="Show the payload too, memories and all.")] = False,
+    home: HomeOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show one letter: why it died, and whose memories it holds; their text only when asked for."""
+    settings = settings_of(home)
+    with ledger_of(settings) as ledger:
+        letter = _found(ledger, settings.company, job_id)
+    facts = {**facts_of(letter), **_holds(letter)}
+    if content:
+        facts["payload"] = _readable(letter.payload) if as_json else letter.payload
+    show_facts(facts, as_json=as_json)
+
+
+@app.command("replay")
+def replay(
+    job_ids: JobsArgument = None,
+    every: Annotated[bool, typer.Option("--all", help="All of them, oldest first.")] = False,
+    home: HomeOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send jobs again, under their ids, once the cause is gone; a letter goes when the broker holds its job.
+
+    A message that could not be read cannot be sent again; --all leaves it where it is.
+    """
+    # Whoever speaks to the broker loads Celery, and no other of these commands does.
+    from memcore.client.publisher import Sender  # noqa: PLC0415  # see above
+
+    settings = settings_of(home)
+    with ledger_of(settings) as ledger:
+        if bool(job_ids) == every:
+            raise MemoryInputError("job_ids", "name the jobs, or say --all")
+        wanted = ledger.dead_letters.ids(settings.company) if every else tuple(dict.fromkeys(job_ids or ()))
+        if not every:
+            for job_id in wanted:
+                if _found(ledger, settings.company, job_id).job == UNREADABLE:
+                    raise MemoryInputError("job_ids", f"{job_id} could not be read, and cannot be sent again")
+        sender, sent = Sender(settings.broker_url, settings.result_url), 0
+        try:
+            for job_id in wanted:
+                letter = ledger.dead_letters.get(job_id)
+                # Another person may have sent or dropped it just now.
+                if letter is not None and letter.job != UNREADABLE:
+                    _send(sender, letter)
+                    ledger.dead_letters.remove(letter)
+                    sent += 1
+        finally:
+            sender.close()
+    show_facts({"replayed": sent}, as_json=as_json)
+
+
+@app.command("purge")
+def purge(
+    job_ids: JobsArgument = None,
+    older_than: Annotated[int | None, typer.Option(help="Those that died more than this many days ago.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Drop them; without it they are only counted.")] = False,
+    home: HomeOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Drop letters for good, with the memories in them."""
+    settings = settings_of(home)
+    if bool(job_ids) == (older_than is not None):
+        raise MemoryInputError("job_ids", "name the jobs, or say --older-than DAYS")
+    if older_than is not None and not 0 <= older_than <= MOST_DAYS:
+        raise MemoryInputError("older_than", f"must be from 0 to {MOST_DAYS} days")
+    with ledger_of(settings) as ledger:
+        letters = ledger.dead_letters
+        if older_than is not None:
+            before = utc_now() - timedelta(days=older_than)
+            count = letters.older(settings.company, before=before)
+            gone = letters.purge_older(settings.company, before=before) if yes else 0
+        else:
+            wanted = [_found(ledger, settings.company, job_id).job_id for job_id in dict.fromkeys(job_ids or ())]
+            count = len(wanted)
+            gone = letters.purge(settings.company, wanted) if yes else 0
+    if not yes:
+        raise MemoryInputError("yes", f"would drop {count} for good; say --yes")
+    if as_json:
+        show_facts({"purged": gone}, as_json=True)
+        return
+    say(f"dropped: {gone}")
+
+
+def add_to(parent: typer.Typer) -> None:
+    """Put the commands on the command line."""
+    parent.add_typer(app, name="dead")
+
+
+def facts_of(letter: DeadLetter) -> dict[str, Any]:
+    """Return what may be printed of a letter without being asked for: everything but the memories."""
+    return {**letter.model_dump(exclude={"payload"}), "payload_bytes": len(letter.payload.encode())}
+
+
+def _holds(letter: DeadLetter) -> dict[str, Any]:
+    if letter.job == UNREADABLE:
+        message = json.loads(letter.payload)
+        return {"message_bytes": message["bytes"], "message_sha256": message["sha256"]}
+    try:
+        items = StorePayload.model_validate_json(letter.payload).items
+    except ValidationError:
+        return {"agents": [], "memory_ids": []}
+    return {"agents": sorted({item.agent_id for item in items}), "memory_ids": [item.id for item in items]}
+
+
+def _readable(payload: str) -> Any:
+    try:
+        return json.loads(payload)
+    except ValueError:
+        return payload
+
+
+def _send(sender: Any, letter: DeadLetter) -> None:
+    # Its outcome says that it died, and an outcome that is final is never written over.
+    sender.forget(letter.job_id)
+    sender.send(
+        TaskName(letter.job), letter.payload, queue=letter.queue, job_id=letter.job_id, summary="replayed", track=True
+    )
+
+
+def _found(ledger: Ledger, company: str, job_id: str) -> DeadLetter:
+    letter = ledger.dead_letters.get(job_id)
+    if letter is None or letter.company != company:
+        msg = f"job_id: {job_id!r} names no dead letter; see `memtend dead list`"
+        raise MemoryNotFoundError(msg)
+    return letter

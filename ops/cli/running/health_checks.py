@@ -1,0 +1,326 @@
+"""What the doctor looks at around language models."""
+
+import asyncio
+import http.client
+import json
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from sqlalchemy import text
+
+from memcore.backends.factory import create_configured_embedder, embedder_choice, followed_row, require_shared_backends
+from memcore.client.celery_app import OwnCelery
+from memcore.config.policy import model_steps
+from memcore.config.settings import Settings
+from memcore.embedding.protocol import Embedder
+from memcore.errors import (
+    MemoryConnectionError,
+    MemoryError,  # noqa: A004  # the reference fixes the name
+    ProviderError,
+)
+from memcore.finetune.execution.docker_engine import docker_engine
+from memcore.finetune.execution.factory import execution_of, require_executor
+from memcore.ledger.database import Database, parse_url
+from memcore.ledger.embedders.collections import ServedCollection
+from memcore.llm.factory import create_provider
+from memcore.llm.openai_compatible import OpenAICompatibleProvider
+from ops.cli.console import ANSWER_SECONDS, Finding, require_answer, require_listener
+from ops.cli.session import ledger_of, policy_of
+from workers.broker import broker_conf, look_at_queues, person_options
+from workers.groups import GROUPS, STORE
+
+#: Agents that are named; more are counted.
+_NAMED = 5
+
+
+def language_model(settings: Settings) -> Iterator[Finding]:
+    """Look whether every step that asks a model names one, and whether its server answers; the question is free."""
+    policy = policy_of(settings)
+    steps = model_steps(policy.memory)
+    provider = create_provider(settings, policy)
+    if provider is None:
+        yield Finding(
+            check="language model",
+            ok=not steps,
+            seen=f"no address, and {', '.join(steps)} needs one" if steps else "none needed",
+            mend="set MEMTEND_LLM_URL, or turn the step off; until then it waits",
+        )
+        return
+    for step, model in steps.items():
+        yield Finding(
+            check=f"model of {step.removeprefix('memory.')}",
+            ok=model is not None,
+            seen=model or "none is named",
+            mend="name one: memory.llm.model",
+        )
+    try:
+        require_answer(settings.llm_url or "")
+        offered = asyncio.run(_offered(provider))
+    except (ProviderError, MemoryConnectionError) as error:
+        yield Finding(check="language model", ok=False, seen=str(error), mend="until it answers, its steps wait")
+        return
+    # Gateways answer under names that they do not list, so a name that is missing is told and is no defect.
+    missing = sorted({model for model in steps.values() if model is not None} - set(offered))
+    seen = f"answers, {len(offered)} models" + (f"; not on its list: {', '.join(missing)}" if missing else "")
+    yield Finding(check="language model", ok=True, seen=seen)
+
+
+def model_budget(settings: Settings) -> Iterator[Finding]:
+    """Look whose budget is spent today."""
+    policy = policy_of(settings)
+    if not model_steps(policy.memory):
+        return
+    with ledger_of(settings) as ledger:
+        waiting = ledger.spending.waiting(settings.company, datetime.now(UTC).date())
+    cap = policy.memory.budgets.tokens_per_agent_per_day
+    more = f" and {len(waiting) - _NAMED} more" if len(waiting) > _NAMED else ""
+    if cap == 0:
+        seen = "0 tokens: every step that asks a model waits"
+    elif waiting:
+        seen = f"spent today, waiting for tomorrow: {', '.join(waiting[:_NAMED])}{more}"
+    else:
+        seen = "nobody waits"
+    yield Finding(
+        check="model budget",
+        ok=cap != 0 and not waiting,
+        seen=seen,
+        mend="raise memory.budgets, or let them wait; `memtend usage` says what it went for",
+    )
+
+
+async def _offered(provider: OpenAICompatibleProvider) -> tuple[str, ...]:
+    try:
+        return await provider.models()
+    finally:
+        await provider.close()
+
+
+#: How long nobody may have had a run in hand that has not ended: a dead worker's lease, and the sweep's patience.
+_STUCK_FINETUNE = timedelta(minutes=10)
+
+
+def finetune(settings: Settings) -> Iterator[Finding]:
+    """Say how far the active run is, and whether a worker has it in hand."""
+    with ledger_of(settings) as ledger:
+        run = ledger.finetune_runs.active(settings.company)
+    if run is not None:
+        is_stuck = datetime.now(UTC) - max(run.updated_at, run.lease_until or run.updated_at) > _STUCK_FINETUNE
+        yield Finding(
+            check="fine-tune",
+            ok=not is_stuck,
+            seen=f"{run.stage}, {run.fraction:.0%} done" + (", and nobody has it in hand" if is_stuck else ""),
+            mend="start a worker: `memtend worker --group finetune`; or `memtend finetune cancel --by YOU`",
+        )
+
+
+def stage_containers(settings: Settings) -> Iterator[Finding]:
+    """Say whether an engine answers, where the policy wants stages in containers."""
+    execution = execution_of(settings, policy_of(settings))
+    if execution.backend == "docker":
+        require_executor(execution)
+        with docker_engine(os.environ):
+            yield Finding(
+                check="stage containers", ok=True, seen=f"an engine answers; stages run in {execution.image}", mend=""
+            )
+
+
+#: How long nobody may have had a reindex in hand that has not ended: a dead worker's lease and two sweeps.
+_STUCK_REINDEX = timedelta(minutes=3)
+
+
+def embedder(settings: Settings) -> Iterator[Finding]:
+    """Say which embedder is configured, and whether it is the one that serves; a deployed checkpoint always may."""
+    policy = policy_of(settings)
+    with ledger_of(settings) as ledger:
+        serving = ledger.servings.get(settings.company)
+    now = None if serving is None else serving.current
+    if now is not None and now.checkpoint_id is not None:
+        yield _deployed(now, followed_row(settings, policy).load(now.choice))
+        return
+    if (server := embedder_choice(settings, policy).url) is not None:
+        require_answer(server)
+    configured = create_configured_embedder(settings, policy)
+    if configured is None:
+        return  # the backend embeds nothing
+    configured.embed_query("is anybody there")
+    seen = f"{configured.name}, {configured.dims} dimensions ({configured.kind})"
+    wanted = (configured.name, configured.dims, policy.memory.storage.text_template)
+    same = now is None or (now.identity.name, now.identity.dims, now.text_template) == wanted
+    yield Finding(
+        check="embedder",
+        ok=same,
+        seen=seen if same or now is None else f"{seen} is configured, and {now.identity.label} serves",
+        mend="`memtend reindex` changes over to what is configured; or configure what serves",
+    )
+
+
+def reindex(settings: Settings) -> Iterator[Finding]:
+    """Say how far a reindex has come, and whether it gets on."""
+    with ledger_of(settings) as ledger:
+        found, serving = ledger.reindexes.get(settings.company), ledger.servings.get(settings.company)
+    if found is not None and found.finished_at is None:
+        held = found.lease_until or found.rung_at
+        is_stuck = found.trouble is not None or datetime.now(UTC) - held > _STUCK_REINDEX
+        yield Finding(
+            check="reindex",
+            ok=not is_stuck,
+            seen=f"{found.stage}, {found.fraction:.0%}" + (f", {found.trouble}" if found.trouble else ""),
+            mend="does a worker take memory.reindex, is maintenance paused? `memtend reindex --cancel` ends it",
+        )
+    elif serving is not None and serving.previous is not None:
+        yield Finding(
+            check="reindex",
+            ok=True,
+            seen=f"{serving.previous.name} is kept for `memtend reindex --rollback`; `--drop-old` frees its space",
+        )
+
+
+def _deployed(now: ServedCollection, here: Embedder) -> Finding:
+    here.embed_query("is anybody there")
+    same = (here.name, here.dims) == (now.identity.name, now.identity.dims)
+    return Finding(
+        check="embedder",
+        ok=same,
+        seen=f"checkpoint {now.checkpoint_id} serves, {now.identity.label}"
+        + ("" if same else f"; here is {here.name}"),
+        mend=f"put {now.choice.model} back as it was, or `memtend finetune rollback`",
+    )
+
+
+#: PostgreSQL's port where a URL names none.
+_POSTGRES_PORT = 5432
+
+#: How a server says that it answers, and that it wants another key.
+_OK, _REFUSED = 200, (401, 403)
+
+#: Bytes of an answer of the store that are read; a longer one is none of ours.
+_LARGEST_ANSWER = 1_048_576
+
+
+def broker(settings: Settings) -> Iterator[Finding]:
+    """Look whether the broker answers, what waits on it, and what it holds that no worker can read."""
+    try:
+        look = look_at_queues(settings)
+    except MemoryConnectionError as error:
+        yield Finding(
+            check="broker", ok=False, seen=str(error), mend="start it, or see its log; workers come back alone"
+        )
+        return
+    yield Finding(check="broker", ok=True, seen="answers")
+    yield Finding(
+        check="unreadable messages",
+        ok=not look.unreadable,
+        seen=f"{look.unreadable} wait to become dead letters" if look.unreadable else "none",
+        mend="a worker writes the letters within seconds: does one run, and does the ledger answer?",
+    )
+    for queue, count in look.waiting.items():
+        yield Finding(check=f"queue {queue}", ok=True, seen=f"{count} waiting", group="queues")
+
+
+def workers(settings: Settings) -> Iterator[Finding]:
+    """Ask the workers of each group whether they take jobs."""
+    with closing(OwnCelery("memtend-doctor")) as app:
+        asking = broker_conf(settings, STORE) | {"broker_transport_options": person_options(settings)}
+        app.conf.update(**asking, accept_content=["json"], task_serializer="json")
+        wanted = {name for name, group in GROUPS.items() if not group.on_demand}
+        # So many answers usually are all; with several workers of a group they may not be.
+        present = _answering(app, limit=len(wanted))
+        if not wanted <= present:
+            present |= _answering(app, limit=None)
+    for name, group in GROUPS.items():
+        if group.on_demand and name not in present:
+            continue  # `memtend finetune status` says when a run waits for it
+        yield Finding(
+            check=f"worker {name}",
+            ok=name in present,
+            seen="answers" if name in present else "does not answer",
+            mend=f"start it: `memtend worker --group {name}`, or see its log",
+        )
+
+
+def store(settings: Settings) -> Iterator[Finding]:
+    """Look whether the vector store answers, and to our key; a policy that workers cannot share is told here too."""
+    policy = policy_of(settings)
+    require_shared_backends(policy)
+    if "mem0" not in policy.memory.backends.values():
+        return
+    try:
+        status, _ = _asked_of_store(settings, "/collections")
+    except MemoryConnectionError as error:
+        status, seen = 0, str(error)
+    else:
+        seen = "answers" if status == _OK else f"answers {status}"
+    mend = "set MEMTEND_QDRANT_API_KEY" if status in _REFUSED else "start it, or see its log"
+    yield Finding(check="store", ok=status == _OK, seen=seen, mend=mend)
+
+
+def collections(settings: Settings) -> Iterator[Finding]:
+    """Yield a finding for each collection that the embedded store refuses because it is damaged."""
+    try:
+        status, body = _asked_of_store(settings, "/issues")
+        issues = json.loads(body)["result"]["issues"] if status == _OK else []
+    except (MemoryConnectionError, ValueError, KeyError, TypeError):
+        return  # the look before this one says that nobody answers; and other stores have no such page
+    for issue in issues:
+        yield Finding(
+            check=f"collection {issue.get('related_collection')}",
+            ok=False,
+            seen=str(issue.get("description")),
+            mend="see docs/how-to/operate.md#a-collection-is-refused",
+        )
+
+
+def databases(settings: Settings) -> Iterator[Finding]:
+    """Look whether ledger, journal and history can be opened, read and written."""
+    urls = {"ledger": settings.database_url, "journal": settings.journal_url, "history": settings.history_url}
+    for name, url in urls.items():
+        yield _database(name, url)
+
+
+def _asked_of_store(settings: Settings, path: str) -> tuple[int, bytes]:
+    url, key = urlsplit(settings.qdrant_url), settings.qdrant_api_key
+    kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
+    with closing(kind(url.hostname or "", url.port, timeout=ANSWER_SECONDS)) as line:
+        try:
+            line.request("GET", f"{url.path}{path}", headers={"api-key": key.get_secret_value()} if key else {})
+            answer = line.getresponse()
+            return answer.status, answer.read(_LARGEST_ANSWER)
+        except (OSError, http.client.HTTPException) as error:
+            raise MemoryConnectionError(f"does not answer ({error or type(error).__name__})") from None
+
+
+def _answering(app: OwnCelery, *, limit: int | None) -> set[str]:
+    answers = app.control.ping(timeout=ANSWER_SECONDS, limit=limit)
+    return {name.partition("@")[0] for answer in answers for name in answer}
+
+
+def _database(name: str, url: str) -> Finding:
+    parsed = parse_url(url, name=name)
+    if parsed.get_backend_name() == "sqlite":
+        seen = _file_trouble(Path(parsed.database or ""))
+        mend = "put it back from a backup (docs/how-to/operate.md#restore), or give it to the user who runs memtend"
+        if seen:
+            return Finding(check=name, ok=False, seen=seen, mend=mend)
+    else:
+        mend = "start it, or see its log; `memtend migrate` makes its tables"
+    try:
+        if parsed.host:
+            require_listener(parsed.host, parsed.port or _POSTGRES_PORT)
+        with closing(Database(url, name=name)) as database, database.read() as connection:
+            connection.execute(text(f"SELECT version_num FROM alembic_version_{name}"))  # noqa: S608  # our own names
+    except MemoryError as error:
+        return Finding(check=name, ok=False, seen=str(error), mend=mend)
+    return Finding(check=name, ok=True, seen="answers")
+
+
+def _file_trouble(file: Path) -> str:
+    # Opening a SQLite file that is missing would make an empty one.
+    if not file.is_file():
+        return f"{file} is not there" if not file.exists() else f"{file} is not a regular file"
+    if not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)):
+        return f"{file} cannot be written"
+    return ""

@@ -1,0 +1,93 @@
+"""``memtend up``: start everything on this machine, watch it, stop it in order on Ctrl-C."""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from memcore.config.home_folder import home_folder
+from memcore.errors import MemoryInputError
+from ops.cli.console import say
+from workers.groups import GROUPS
+from workers.logs import set_up_plain_logs
+from workers.stack.stack import start_stack
+from workers.stack.supervisor import Supervisor
+
+#: Workers that a person asks for.
+ON_DEMAND = tuple(name for name, group in GROUPS.items() if group.on_demand)
+
+
+def up(
+    home: Annotated[Path | None, typer.Option(help="Data folder; else MEMTEND_HOME, else ~/.memtend.")] = None,
+    also: Annotated[
+        list[str] | None, typer.Option("--with", help=f"Start this worker too: {', '.join(ON_DEMAND)}.")
+    ] = None,
+) -> None:
+    """Start the embedded stack (broker, store, workers, beat, Flower) and keep it alive until Ctrl-C."""
+    wrong = sorted(set(also or ()) - set(ON_DEMAND))
+    if wrong:
+        raise MemoryInputError("with", f"{wrong[0]!r} is not one of {', '.join(ON_DEMAND)}")
+    set_up_plain_logs()
+    # Databases, logs and what else this process writes hold memories, names of agents and passwords.
+    before = os.umask(0o077)
+    try:
+        _run(home_folder(os.environ, home), also or ())
+    finally:
+        os.umask(before)
+
+
+def _run(path: Path, also: Sequence[str]) -> None:
+    stack = start_stack(path, os.environ, prepare=_catch_signals, also=also)
+    url, doors = urlsplit(stack.settings.flower_url or ""), path / "run" / "doors.json"
+    try:
+        _say(f"memtend is up in {path}; stop with Ctrl-C")
+        # The address can be clicked on; a password in it would stay in the terminal, in its log and in the browser.
+        _say(f"Flower: http://{url.hostname}:{url.port}/ (user {url.username}, password: flower_password in {doors})")
+        stack.supervisor.watch()
+    finally:
+        _say("stopping ...")
+        stack.stop()
+    _say(f"stopped; the most memory in use together was {stack.supervisor.peak_resident_bytes / 2**20:.0f} MiB")
+
+
+def _say(sentence: str) -> None:
+    # Into a file on a full disk, say: nobody hears it, and the stack is watched and stopped all the same.
+    with suppress(OSError):
+        say(sentence)
+
+
+def _catch_signals(supervisor: Supervisor) -> None:
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, supervisor.ask_to_stop)
+
+
+def worker(
+    group: Annotated[str, typer.Option(help=f"Which group of queues: {', '.join(GROUPS)}.")],
+) -> None:
+    """Run one worker with the settings of the environment, until it is told to stop."""
+    if group in GROUPS and GROUPS[group].pool == "prefork":
+        # As in the embedded stack, SIGTERM then means: finish what runs, give back the rest. Celery reads it once.
+        os.environ.setdefault("REMAP_SIGTERM", "SIGQUIT")
+    from workers import run  # noqa: PLC0415  # see above
+
+    sys.exit(run.main(["--group", group]))
+
+
+def beat() -> None:
+    """Run beat with the settings of the environment; any number may run."""
+    from workers import beat as part  # noqa: PLC0415  # `memtend worker` must not import Celery before its variable
+
+    sys.exit(part.main())
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the commands on the command line."""
+    app.command("up")(up)
+    app.command("worker")(worker)
+    app.command("beat")(beat)

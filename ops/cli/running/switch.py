@@ -1,0 +1,40 @@
+"""``memtend pause`` and ``memtend resume``: the kill switch of all maintenance."""
+
+from datetime import timedelta
+
+import typer
+
+from memcore.ledger.runs import RunState
+from ops.cli.console import say
+from ops.cli.session import HomeOption, ledger_of, ring, settings_of
+
+#: Waiting runs that are rung for at once; the sweep finds the others within minutes.
+RUNS_RUNG = 1_000
+
+#: The same of the skill evolver's cycles.
+CYCLES_RUNG = 3
+
+
+def pause(home: HomeOption = None) -> None:
+    """Stop all maintenance now: nothing more is removed until it is resumed. Storing and searching go on."""
+    settings = settings_of(home)
+    with ledger_of(settings) as ledger:
+        ledger.switches.pause(settings.company)
+    say("maintenance is paused for all agents; `memtend resume` lets it go on")
+
+
+def resume(home: HomeOption = None) -> None:
+    """Let maintenance go on."""
+    settings = settings_of(home)
+    with ledger_of(settings) as ledger:
+        ledger.switches.resume(settings.company)
+        waiting = ledger.runs.list(settings.company, state=RunState.QUEUED, limit=RUNS_RUNG)
+        cycles = ledger.skill_cycles.waiting(settings.company, rung_before=timedelta(0), limit=CYCLES_RUNG)
+    ring(settings, waiting, cycles=cycles)
+    say("maintenance goes on")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the commands on the command line."""
+    app.command("pause")(pause)
+    app.command("resume")(resume)

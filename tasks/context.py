@@ -1,0 +1,144 @@
+"""What a job finds in the process it runs in; workers provide it, tests hand in their own."""
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Protocol
+
+from memcore.clock import Clock
+from memcore.config.policy import Policy
+from memcore.ingest import Written
+from memcore.jobs.outcomes import Outcome
+from memcore.jobs.payloads import LessonPayload, StoreItem
+from memcore.ledger.learning.skill_cycles import Cycle
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.llm_answers import Synthesis
+from memcore.ledger.runs import Run
+from memcore.llm.protocol import Model
+
+if TYPE_CHECKING:
+    from memcore.finetune.service import Step
+    from memcore.maintenance.consolidation.answers import Asked
+    from memcore.reindex.service import Slice
+
+
+class WriteDesk(Protocol):
+    """Takes memories from many jobs and writes them together."""
+
+    def submit(self, items: Sequence[StoreItem]) -> Future[Written]:
+        """Return a future of what became of the items; it fails alone with the job's own error."""
+        ...
+
+
+class Bell(Protocol):
+    """Tells workers that run rows wait for them."""
+
+    def ring_many(self, runs: Iterable[Run]) -> None:
+        """Send the runs' messages; a lost one is found by the sweep and rung again. Raises MemoryConnectionError."""
+        ...
+
+    def ring_parts(self, parts: Iterable[Synthesis]) -> None:
+        """Send the jobs that ask a model about parts of nights. Raises MemoryConnectionError."""
+        ...
+
+    def ring_experience(self, company: str, agent_ids: Iterable[str]) -> None:
+        """Send the jobs that compress agents' experience. Raises MemoryConnectionError."""
+        ...
+
+    def ring_lessons(self, lessons: Iterable[LessonPayload]) -> None:
+        """Send the jobs that draw lessons. Raises MemoryConnectionError."""
+        ...
+
+    def ring_cycles(self, company: str, cycles: Iterable[Cycle]) -> None:
+        """Send the jobs that carry out cycles of the skill evolver. Raises MemoryConnectionError."""
+        ...
+
+    def ring_reindex(self, company: str) -> None:
+        """Send the job that carries the company's reindex on. Raises MemoryConnectionError."""
+        ...
+
+    def ring_finetune(self, company: str, run_id: str) -> None:
+        """Send the job that carries a fine-tune run on. Raises MemoryConnectionError."""
+        ...
+
+
+class Crew(Protocol):
+    """The process's one set of connections, opened after the fork."""
+
+    @property
+    def company(self) -> str:
+        """The company this process serves."""
+        ...
+
+    @property
+    def policy(self) -> Policy:
+        """The memory policy in force."""
+        ...
+
+    @property
+    def ledger(self) -> Ledger:
+        """Agents, runs, journal, switches."""
+        ...
+
+    @property
+    def desk(self) -> WriteDesk:
+        """The write batcher."""
+        ...
+
+    @property
+    def bell(self) -> Bell:
+        """Sends run messages."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """Tells the time."""
+        ...
+
+    @property
+    def model(self) -> Model | None:
+        """The language model, or None when none is connected."""
+        ...
+
+    def maintain(self, run_id: str) -> Outcome:
+        """Carry out a run of maintenance or undo to its next stop."""
+        ...
+
+    def synthesize(self, run_id: str, place: int) -> "Asked":
+        """Ask the model about one part of a night."""
+        ...
+
+    def compress(self, agent_id: str) -> Outcome:
+        """Compress what is raw of an agent's experience, for one slice of time."""
+        ...
+
+    def draw_lesson(self, lesson_id: str) -> Outcome:
+        """Ask a model what a finished task teaches, and keep it."""
+        ...
+
+    def evolve(self, cycle_id: str) -> Outcome:
+        """Carry out a cycle of the skill evolver."""
+        ...
+
+    def pass_on(self, agent_id: str) -> int:
+        """Give an agent's lessons to its like, if the policy says so, and return how many copies were written."""
+        ...
+
+    def reindex(self) -> "Slice":
+        """Carry the company's reindex on for one slice of time."""
+        ...
+
+    def finetune(self, run_id: str) -> "Step":
+        """Carry out a fine-tune run's next stage."""
+        ...
+
+    def tend_approvals(self) -> None:
+        """Let go of proposals that waited too long, and carry on with decisions that dead processes left open."""
+        ...
+
+    def tend_org(self) -> None:
+        """Bring facts of the organisation to the store that wait for it."""
+        ...
+
+    def export_wiki(self, agent_id: str) -> None:
+        """Export an agent's experience as files, if the policy says so after nights; it raises no memory error."""
+        ...

@@ -1,0 +1,61 @@
+"""Reindex job: one slice of filling a collection, and the switch to it when it has caught up."""
+
+from datetime import timedelta
+
+from memcore.errors import FineTuneRunActiveError
+from memcore.jobs.outcomes import Outcome, Skipped
+from memcore.jobs.payloads import FineTunePayload, ReindexPayload
+from memcore.jobs.queues import Queue, TaskName
+from memcore.models.finetune import FineTunePlan
+from tasks.context import Crew
+from tasks.job import Job, Limits, opens
+
+#: Wait before the store or the ledger is tried again.
+_RETRY_DELAY = timedelta(seconds=10)
+
+
+@opens(ReindexPayload, retry_after=_RETRY_DELAY)
+def reindex(_job: ReindexPayload, crew: Crew) -> Outcome:
+    """Work for a slice of time, and ring for the next one behind whatever else waits."""
+    done = crew.reindex()
+    if done.goes_on:
+        crew.bell.ring_reindex(crew.company)
+    return done.outcome
+
+
+REINDEX = Job(
+    name=TaskName.REINDEX,
+    queue=Queue.REINDEX,
+    limits=Limits(soft=timedelta(minutes=10), hard=timedelta(minutes=11), attempts=5),
+    is_repeated=True,
+    run=reindex,
+)
+
+
+#: Wait before the store or the ledger is tried again.
+_RETRY_DELAY = timedelta(seconds=10)
+
+
+@opens(FineTunePayload, retry_after=_RETRY_DELAY)
+def finetune(job: FineTunePayload, crew: Crew) -> Outcome:
+    """Make sure that the run has its row, carry out its next stage, and ring for the one behind it."""
+    if job.plan is not None:
+        plan = FineTunePlan.model_validate(job.plan).model_dump(mode="json")
+        try:
+            crew.ledger.finetune_runs.start(job.company, plan, run_id=job.run_id)
+        except FineTuneRunActiveError as error:
+            return Skipped(reason=str(error))
+    step = crew.finetune(job.run_id)
+    if step.goes_on:
+        crew.bell.ring_finetune(crew.company, job.run_id)
+    return step.outcome
+
+
+FINETUNE = Job(
+    name=TaskName.FINETUNE,
+    queue=Queue.FINETUNE,
+    # A stage bounds itself by a time of its own, which is shorter.
+    limits=Limits(soft=timedelta(hours=12), hard=timedelta(hours=12, minutes=5), attempts=5),
+    is_repeated=True,
+    run=finetune,
+)

@@ -1,0 +1,70 @@
+"""Lesson job: a model is asked what a finished task teaches, and the answer becomes a memory."""
+
+from datetime import timedelta
+
+from memcore.jobs.outcomes import Done, Outcome, Parked, Snooze
+from memcore.jobs.payloads import AppliedPayload, EvolvePayload, LessonPayload
+from memcore.jobs.queues import Queue, TaskName
+from memcore.skills.publication import count_application
+from tasks.context import Crew
+from tasks.job import Job, Limits, opens
+
+#: Wait before the store or the ledger is tried again.
+_RETRY_DELAY = timedelta(seconds=10)
+
+
+@opens(LessonPayload, retry_after=_RETRY_DELAY)
+def draw(job: LessonPayload, crew: Crew) -> Outcome:
+    """Draw the lesson; its row in the ledger says whether that is still to be done."""
+    return crew.draw_lesson(job.lesson_id)
+
+
+DRAW = Job(
+    name=TaskName.DRAW,
+    queue=Queue.SYNTHESIS,
+    limits=Limits(soft=timedelta(minutes=50), hard=timedelta(minutes=55), attempts=5),
+    is_repeated=True,
+    run=draw,
+)
+
+
+#: Wait before the store or the ledger is tried again.
+_RETRY_DELAY = timedelta(seconds=10)
+
+
+@opens(EvolvePayload, retry_after=_RETRY_DELAY)
+def evolve(job: EvolvePayload, crew: Crew) -> Outcome:
+    """Make sure the cycle's row exists, then carry it out; the row is the truth, the message only the bell."""
+    window = timedelta(days=crew.policy.memory.procedural.evolver.window_days)
+    crew.ledger.skill_cycles.plan(job.company, origin=job.origin, planned_at=job.planned_at, window=window)
+    outcome = crew.evolve(job.cycle_id)
+    # The sweep rings for the row once maintenance goes on.
+    return Parked(reason=outcome.reason) if isinstance(outcome, Snooze) else outcome
+
+
+EVOLVE = Job(
+    name=TaskName.EVOLVE,
+    queue=Queue.SKILLS,
+    limits=Limits(soft=timedelta(minutes=50), hard=timedelta(minutes=55), attempts=5),
+    is_repeated=True,
+    run=evolve,
+)
+
+
+#: Wait before it is counted again: nobody waits for it, and a database that was away is back by then.
+_APPLIED_RETRY_DELAY = timedelta(seconds=30)
+
+
+@opens(AppliedPayload, retry_after=_APPLIED_RETRY_DELAY)
+def count(job: AppliedPayload, crew: Crew) -> Outcome:
+    """Count the application once, however often its message comes."""
+    is_new = count_application(crew.ledger, job)
+    return Done(facts={"counted": int(is_new), "passed_over": int(not is_new)})
+
+
+APPLIED = Job(
+    name=TaskName.APPLIED,
+    queue=Queue.CONTROL,
+    limits=Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempts=20),
+    run=count,
+)

@@ -1,0 +1,1 @@
+"""Servers, builders and checks that tests share."""

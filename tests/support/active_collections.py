@@ -1,0 +1,17 @@
+"""A collection that serves, as the ledger describes it."""
+
+from memcore.embedding.protocol import EmbedderIdentity, EmbedderKind
+from memcore.embedding.selection import EmbedderChoice
+from memcore.ledger.embedders.collections import ServedCollection
+
+
+def served(name: str, *, embedder: str = "static", generation: int = 1) -> ServedCollection:
+    """A collection of this name."""
+    return ServedCollection(
+        name=name,
+        generation=generation,
+        identity=EmbedderIdentity(name=embedder, kind=EmbedderKind.STATIC, dims=64, text_form="{content}"),
+        choice=EmbedderChoice(provider=embedder),
+        text_template="{content}",
+        term_weighting="saturated",
+    )

@@ -1,0 +1,106 @@
+"""What a company does with its fine-tune runs, and sees of them; see test_companies."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from memcore import ids
+from memcore.errors import (
+    CheckpointNotFoundError,
+    FineTuneRunActiveError,
+    FineTuneRunNotResumableError,
+    LeaseLostError,
+    MemoryNotFoundError,
+)
+from memcore.ledger import Ledger
+from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.ledger.organization.audit import AuditNote, AuditVerdict
+from memcore.models.finetune import FineTuneStage
+from support.checkpoint_rows import checkpoint_row
+from support.ledger_records import COMPANY, StoppedClock
+
+DAY = timedelta(days=1)
+
+Call = Callable[[Ledger, StoppedClock, str], object]
+
+
+def _theirs(ledger: Ledger) -> FineTuneRun:
+    """The first company's run: its id, and the token of its worker, are what the other one aims with."""
+    runs, _ = ledger.finetune_runs.page(COMPANY)
+    return runs[0]
+
+
+def _aimed(ledger: Ledger, call: Callable[[str, str], object]) -> object:
+    run = _theirs(ledger)
+    try:
+        return call(run.run_id, run.token or "nobody's")
+    except (LeaseLostError, MemoryNotFoundError, FineTuneRunNotResumableError, FineTuneRunActiveError) as refused:
+        return str(refused)
+
+
+def _started(ledger: Ledger, company: str) -> object:
+    try:
+        return ledger.finetune_runs.start(company, {"uses_memories": True})
+    except FineTuneRunActiveError as refused:
+        return str(refused)
+
+
+def _removed(ledger: Ledger, company: str) -> object:
+    note = AuditNote(actor="person:ada", action="finetune.delete", verdict=AuditVerdict.DONE)
+    checkpoint_id = ids.checkpoint_id(company=COMPANY, run_id=_theirs(ledger).run_id)
+    try:
+        return ledger.checkpoints.remove(company, checkpoint_id, note=note)
+    except CheckpointNotFoundError as refused:
+        return str(refused)
+
+
+#: What it does.
+WRITES: dict[str, Call] = {
+    "finetune_runs.start": lambda ledger, _, c: _started(ledger, c),
+    "finetune_runs.claim": lambda ledger, _, c: ledger.finetune_runs.claim(c, _theirs(ledger).run_id, lease=DAY),
+    "finetune_runs.beat": lambda ledger, _, c: _aimed(
+        ledger, lambda run_id, token: ledger.finetune_runs.beat(c, run_id, token, lease=DAY, progress=0.5)
+    ),
+    "finetune_runs.hold": lambda ledger, _, c: _aimed(
+        ledger, lambda run_id, token: ledger.finetune_runs.hold(c, run_id, token, holder="process:1:1", host="h")
+    ),
+    "finetune_runs.rewind": lambda ledger, _, c: _aimed(
+        ledger, lambda run_id, token: ledger.finetune_runs.rewind(c, run_id, token, finished={})
+    ),
+    "finetune_runs.finish_stage": lambda ledger, _, c: _aimed(
+        ledger,
+        lambda run_id, token: ledger.finetune_runs.finish_stage(
+            c, run_id, token, stage=FineTuneStage.GENERATING_DATA, files={"a": "b"}
+        ),
+    ),
+    "finetune_runs.give_back": lambda ledger, _, c: _aimed(
+        ledger, lambda run_id, token: ledger.finetune_runs.give_back(c, run_id, token)
+    ),
+    "finetune_runs.end": lambda ledger, _, c: _aimed(
+        ledger,
+        lambda run_id, token: ledger.finetune_runs.end(c, run_id, token, stage=FineTuneStage.FAILED, error="no"),
+    ),
+    "finetune_runs.complete": lambda ledger, clock, c: _aimed(
+        ledger,
+        lambda run_id, token: ledger.finetune_runs.complete(
+            c, run_id, token, checkpoint=checkpoint_row(run_id, company=COMPANY, at=clock())
+        ),
+    ),
+    "finetune_runs.cancel": lambda ledger, _, c: ledger.finetune_runs.cancel(c),
+    "finetune_runs.resume": lambda ledger, _, c: _aimed(
+        ledger, lambda run_id, _token: ledger.finetune_runs.resume(c, run_id)
+    ),
+    "checkpoints.remove": lambda ledger, _, c: _removed(ledger, c),
+    "finetune_runs.waiting": lambda ledger, _, c: ledger.finetune_runs.waiting(c, rung_before=-DAY),
+}
+
+#: What it sees.
+VIEWS: dict[str, Call] = {
+    "finetune_runs.get": lambda ledger, _, c: ledger.finetune_runs.get(c, _theirs(ledger).run_id),
+    "finetune_runs.active": lambda ledger, _, c: ledger.finetune_runs.active(c),
+    "finetune_runs.page": lambda ledger, _, c: ledger.finetune_runs.page(c),
+    "checkpoints.get": lambda ledger, _, c: ledger.checkpoints.get(
+        c, ids.checkpoint_id(company=COMPANY, run_id=_theirs(ledger).run_id)
+    ),
+    "checkpoints.page": lambda ledger, _, c: ledger.checkpoints.page(c),
+    "checkpoints.count": lambda ledger, _, c: ledger.checkpoints.count(c),
+}

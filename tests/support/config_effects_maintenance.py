@@ -1,0 +1,330 @@
+"""What the keys of maintenance change in a night, in what follows it, and in what is forgotten later."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import timedelta
+
+from memcore import ids
+from memcore.client.envelopes import Scope, seal
+from memcore.config.policy import Policy
+from memcore.errors import RetryExhaustedError
+from memcore.jobs.outcomes import Outcome, Retry, Snooze
+from memcore.ledger import NewRun
+from memcore.ledger.llm_answers import SynthesisState
+from memcore.ledger.runs import RunKind
+from memcore.maintenance.consolidation.step import RING_AGAIN
+from memcore.models.memory import DISTILLATION, MemoryCategory, MemoryQuery, MemoryStoreRequest
+from memcore.records import Lineage, MemoryRecord, Where
+from scheduler.sweep import sweep
+from support.config_effects import AGENT, COMPANY, Effect, Place, Workshop, workshop
+from support.experiences import experience
+from support.fake_summarizer import Oracle
+from support.fake_teacher import Tutor
+from support.lesson_memories import lesson_memory
+from support.maintenance_fixture import START, memory
+
+#: More than any night needs.
+MOST_CALLS = 12
+
+DENSE = (
+    "ERR_4711 at 10.0.0.{n}:5432; retry={n}; see https://example.com/run/{n} and /var/log/import-{n}.log. "
+    "CPU 9{n}%, p99 = 12{n} ms, build 1.4.{n}, commit 9f3c2a{n}, queue=orders, limit=500, MAX_RETRIES=3."
+)
+CHATTY = (
+    "We talked for a while about how the team feels after the {n}th sprint, and it was a good talk. "
+    "Mara said that she would rather have fewer meetings, and nobody had anything against that. "
+    "In the end we agreed to try it for a month and to see how everyone likes it then. "
+    "Tom was away that week, so somebody has to tell him before he plans the next one without us."
+)
+
+
+class Asked(Oracle):
+    """An oracle that a crew can close."""
+
+    async def close(self) -> None:
+        pass
+
+    def told(self) -> object:
+        """Every question, as it was put."""
+        return sorted(
+            (str(each.model), each.temperature, each.max_tokens, str([one.content for one in each.messages]))
+            for each in self.asked
+        )
+
+
+class Silent(Asked):
+    """A model that is away."""
+
+    async def ask(self, *_args: object, **_given: object) -> "object":  # type: ignore[override]  # it never answers
+        raise RetryExhaustedError("no")
+
+
+class Teacher(Tutor):
+    """A tutor that a crew can close."""
+
+    async def close(self) -> None:
+        pass
+
+
+def month() -> Iterator[MemoryRecord]:
+    """What an agent has after some months: old talk and old data, lessons, a task and a session that nobody ended."""
+    for number in range(1, 5):
+        yield memory(number, category=MemoryCategory.EPISODIC, content=CHATTY.format(n=number), days_old=60 + number)
+        yield memory(
+            10 + number,
+            category=MemoryCategory.EPISODIC,
+            namespace="data",
+            content=DENSE.format(n=number),
+            days_old=60 + number,
+        )
+    for number in range(20, 24):
+        yield lesson_memory(number, days_old=20.0 * (number - 19))
+    yield memory(30, category=MemoryCategory.WORKING, days_old=3, lineage=Lineage(task_id="t"))
+    yield memory(31, category=MemoryCategory.SOCIAL, days_old=3, lineage=Lineage(session_id="s", project_id="p"))
+    for number in range(40, 48):
+        yield memory(number, category=MemoryCategory.SEMANTIC, days_old=1 + number / 100)
+    yield memory(50, category=MemoryCategory.EPISODIC, days_old=2, tags=(DISTILLATION,), content="went well " * 20)
+    yield memory(51, category=MemoryCategory.EPISODIC, days_old=1, tags=(DISTILLATION,), content="went badly " * 20)
+
+
+def _run(made: Workshop, *, kind: RunKind = "maintenance", undo_of: str | None = None) -> tuple[str, Outcome]:
+    run = made.ledger.runs.create(
+        NewRun(
+            run_id=ids.new_id(),
+            company=COMPANY,
+            agent_id=AGENT,
+            kind=kind,
+            origin="manual",
+            planned_at=made.clock(),
+            undo_of=undo_of,
+        )
+    )
+    assert run is not None
+    for _ in range(MOST_CALLS):
+        seen = made.ledger.runs.get(run.run_id)
+        assert seen is not None
+        if seen.lease_until is not None and seen.lease_until > made.clock.at:
+            made.clock.at = seen.lease_until
+        outcome = made.crew.maintain(run.run_id)
+        if isinstance(outcome, Snooze) and _ask(made, run.run_id):
+            continue
+        if not isinstance(outcome, Retry):
+            return run.run_id, outcome
+    raise AssertionError("the run goes in circles")
+
+
+def _ask(made: Workshop, run_id: str) -> int:
+    parts = made.ledger.syntheses.to_ring(run_id)
+    made.ledger.syntheses.rung(run_id, [part.place for part in parts], again_at=made.clock() + RING_AGAIN)
+    return len([made.crew.synthesize(run_id, part.place) for part in parts if part.state is SynthesisState.WANTED])
+
+
+def _told(made: Workshop, outcome: Outcome) -> object:
+    live = asyncio.run(made.backend.scan(Where(agent_id=AGENT), limit=256)).records
+    archived = made.ledger.archive.search(COMPANY, AGENT, MemoryQuery(limit=1000))
+    return (
+        type(outcome).__name__,
+        getattr(outcome, "reason", None),
+        dict(getattr(outcome, "facts", {})),
+        sorted((str(each.entry.category), each.entry.content) for each in live),
+        sorted(each.original_id for each in archived),
+    )
+
+
+def night(place: Place, policy: Policy) -> object:
+    """What a night leaves, and what a model was asked."""
+    model = Asked()
+    with workshop(place, policy, model=model) as made:
+        asyncio.run(made.keep(*month()))
+        _, outcome = _run(made)
+        return _told(made, outcome), model.told()
+
+
+def night_without_answers(place: Place, policy: Policy) -> object:
+    """What a night leaves whose model is away."""
+    with workshop(place, policy, model=Silent()) as made:
+        asyncio.run(made.keep(*month()))
+        _, outcome = _run(made)
+        return _told(made, outcome)
+
+
+def night_after_an_undo(place: Place, policy: Policy) -> object:
+    """What the night after an undo leaves."""
+    with workshop(place, policy, model=Asked()) as made:
+        asyncio.run(made.keep(*month()))
+        run_id, _ = _run(made)
+        _run(made, kind="undo", undo_of=run_id)
+        made.clock.turn(timedelta(hours=1))
+        _, outcome = _run(made)
+        return _told(made, outcome)
+
+
+def first_memory(place: Place, policy: Policy) -> object:
+    """What becomes of a memory that names no session, and when its agent is maintained."""
+    request = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="x")
+    with workshop(place, policy) as made:
+        item = seal(AGENT, request, company=COMPANY, sent_at=START, scope=Scope())
+        written = made.crew.desk.submit([item]).result(20)
+        agent = made.ledger.agents.get(COMPANY, AGENT)
+        due = agent and agent.next_due_at
+        return len(written.stored), sorted(written.refused.values()), due and due.replace(microsecond=0)
+
+
+def later(place: Place, policy: Policy) -> object:
+    """What a sweep lets go of after some weeks: what nights removed, and what the archive holds."""
+    with workshop(place, policy, model=Asked()) as made:
+        asyncio.run(made.keep(*month()))
+        _run(made)
+        made.clock.turn(timedelta(days=20))
+        swept = sweep("", made.crew)
+        return getattr(swept, "facts", None), made.ledger.archive.count(COMPANY, AGENT)
+
+
+def compression(place: Place, policy: Policy) -> object:
+    """What a model makes of raw experience."""
+    model = Teacher()
+    with workshop(place, policy, model=model) as made:
+        made.ledger.experiences.append(COMPANY, experience("e", output="The disk was full. " * 40))
+        outcome = made.crew.compress(AGENT)
+        asked = [(str(each.model), each.temperature, each.max_tokens) for each in model.asked]
+        return _told(made, outcome), asked
+
+
+def wiki(place: Place, policy: Policy) -> object:
+    """Which files the end of a night leaves, by their place in the data folder."""
+    with workshop(place, policy, model=Teacher()) as made:
+        made.ledger.agents.register(COMPANY, [AGENT], interval=policy.memory.consolidation.interval)
+        for number in range(3):
+            made.ledger.experiences.append(COMPANY, experience(f"e{number}", younger=timedelta(seconds=number)))
+        asyncio.run(made.keep(*(lesson_of_experience(number) for number in range(3))))
+        made.crew.export_wiki(AGENT)
+    files = (path.relative_to(place.folder) for path in place.folder.rglob("*.md"))
+    return sorted(map(str, files))
+
+
+def lesson_of_experience(number: int) -> MemoryRecord:
+    from support.wiki_fixture import compressed  # noqa: PLC0415  # it imports the wiki
+
+    return compressed(number)
+
+
+_CONSOLIDATION = "memory.consolidation."
+_DUAL = {
+    "memory.consolidation.strategy": "dual_mode",
+    "memory.consolidation.archival.age_threshold_days": 20,
+    "memory.consolidation.archival.dual_mode.enabled": True,
+    "memory.consolidation.archival.dual_mode.summarization_model": "small",
+}
+_LLM = {"memory.consolidation.strategy": "llm"}
+_ARCHIVE = {"memory.consolidation.archival.enabled": True, "memory.consolidation.archival.age_threshold_days": 20}
+_FEW = {"memory.consolidation.max_memories_per_agent": 9}
+_CAP = {"memory.consolidation.max_memories_per_agent": 20}
+_WIKI = {
+    "memory.consolidation.wiki_export.enabled": True,
+    "memory.consolidation.wiki_export.trigger": "on_consolidation",
+    "memory.consolidation.wiki_export.export_root": "wiki",
+}
+_COMPRESSOR = {"memory.consolidation.experience_compressor.enabled": True}
+_RULES = "memory.consolidation.retention.rules"
+_RULE = {_RULES: [{"category": "episodic", "retention_days": 30}]}
+
+
+def _under(section: str, **effects: Effect) -> dict[str, Effect]:
+    return {f"{section}.{name}": effect for name, effect in effects.items()}
+
+
+EFFECTS = {
+    "memory.level": Effect(first_memory, "session"),
+    **_under(
+        "memory.options",
+        retention_days=Effect(night, 30),
+        max_memories_per_agent=Effect(night, 9),
+        consolidation_interval=Effect(first_memory, "never"),
+        session_timeout_hours=Effect(night, None, {"memory.level": "session"}),
+        project_timeout_hours=Effect(night, 24, {"memory.level": "project"}),
+        task_timeout_hours=Effect(night, None),
+    ),
+    **_under(
+        "memory.consolidation",
+        enabled=Effect(night, value=False),
+        interval=Effect(first_memory, "weekly"),
+        max_memories_per_agent=Effect(night, 9),
+        strategy=Effect(night, "none"),
+        categories=Effect(night, ["social"]),
+        min_age_days=Effect(night, 365),
+        group_threshold=Effect(night, 50),
+        group_max_entries=Effect(night, 2),
+        group_max_tokens=Effect(night, 100),
+        max_removed_fraction=Effect(night, 0.01, {"memory.consolidation.max_removed_floor": 0}),
+        max_removed_floor=Effect(night, 0, {"memory.consolidation.max_removed_fraction": 0.01}),
+        journal_days=Effect(later, 100),
+        restored_hold_days=Effect(night_after_an_undo, 0),
+    ),
+    **_under("memory.consolidation.condense", keep_share=Effect(night, 0.2), target_tokens=Effect(night, 50)),
+    **_under(
+        "memory.consolidation.retention",
+        default_retention_days=Effect(night, 30),
+        rules=Effect(night, [{"category": "episodic", "retention_days": 30}]),
+    ),
+    f"{_RULES}[].category": Effect(night, [{"category": "social", "retention_days": 30}], _RULE, at=_RULES),
+    f"{_RULES}[].retention_days": Effect(night, [{"category": "episodic", "retention_days": 62}], _RULE, at=_RULES),
+    **_under(
+        "memory.consolidation.archival",
+        enabled=Effect(night, value=False, given={**_ARCHIVE, **_FEW}),
+        age_threshold_days=Effect(night, 300, {**_ARCHIVE, **_FEW}),
+        keep_days=Effect(later, 1, _ARCHIVE),
+    ),
+    **_under(
+        "memory.consolidation.archival.dual_mode",
+        enabled=Effect(
+            night,
+            value=True,
+            given={
+                "memory.consolidation.archival.dual_mode.summarization_model": "small",
+                "memory.consolidation.archival.age_threshold_days": 20,
+            },
+        ),
+        dense_threshold=Effect(night, 1.0, _DUAL),
+        summarization_model=Effect(night, "other", _DUAL),
+        max_summary_tokens=Effect(night, 60, _DUAL),
+        max_facts=Effect(night, 1, _DUAL),
+        anchor_length=Effect(night, 50, _DUAL),
+    ),
+    **_under(
+        "memory.consolidation.llm",
+        group_threshold=Effect(night, 50, _LLM),
+        temperature=Effect(night, 1.0, _LLM),
+        max_summary_tokens=Effect(night, 60, _LLM),
+        include_distillation_context=Effect(night, value=False, given=_LLM),
+        max_trajectory_context_entries=Effect(night, 1, _LLM),
+        max_trajectory_chars_per_entry=Effect(night, 50, _LLM),
+        max_entry_input_chars=Effect(night, 100, _LLM),
+        max_total_user_content_chars=Effect(
+            night, 1000, {**_LLM, "memory.consolidation.llm.max_entry_input_chars": 900}
+        ),
+        fallback_truncate_length=Effect(night_without_answers, 50, _LLM),
+    ),
+    **_under(
+        "memory.consolidation.experience_compressor",
+        enabled=Effect(compression, value=True),
+        model=Effect(compression, "other", _COMPRESSOR),
+        temperature=Effect(compression, 0.9, _COMPRESSOR),
+        max_tokens=Effect(compression, 100, _COMPRESSOR),
+        min_compression_ratio=Effect(compression, 0.99, _COMPRESSOR),
+    ),
+    **_under(
+        "memory.consolidation.wiki_export",
+        enabled=Effect(wiki, value=False, given=_WIKI),
+        export_root=Effect(wiki, "elsewhere", _WIKI),
+        trigger=Effect(wiki, "manual", _WIKI),
+        include_raw_tier=Effect(wiki, value=False, given=_WIKI),
+        include_compressed_tier=Effect(wiki, value=False, given=_WIKI),
+        max_entries_per_view=Effect(wiki, 1, _WIKI),
+    ),
+    **_under(
+        "memory.procedural.pruning",
+        type=Effect(night, "pareto", {"memory.procedural.pruning.max_entries": 2}),
+        max_age_days=Effect(night, 50),
+        max_entries=Effect(night, 1, {"memory.procedural.pruning.type": "pareto"}),
+    ),
+}

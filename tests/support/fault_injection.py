@@ -1,0 +1,151 @@
+"""Crashes and stalls at any call that a night makes, to see what is left behind."""
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from memcore.backends.factory import WorkerBackend
+from memcore.ledger.ledger import Ledger
+from support.thorough import THOROUGH
+
+#: Calls that only read; a name that is missing here costs a crash point more, and hides none.
+_READS = frozenset(
+    (
+        "agents.get", "backend.count_where", "backend.get_many", "backend.retrieve", "backend.scan", "journal.bookings",
+        "journal.buried", "journal.gone", "journal.held", "journal.next_seq", "journal.open_of", "journal.overtaken",
+        "journal.removals", "journal.totals", "journal.undoable", "lineage.exchanges", "runs.get", "switches.paused",
+        "syntheses.of_run", "uses.of",
+    )
+)  # fmt: skip
+
+
+def crash_points(calls: Sequence[str]) -> list[int]:
+    """Return the calls before which a crash leaves something else behind than a crash one call earlier.
+
+    Nothing outlives a crash but what was written: of several reads in a row the first one is enough. `make
+    test-thorough` crashes before every call.
+    """
+    return [point for point in range(1, len(calls)) if THOROUGH or point == 1 or calls[point - 1] not in _READS]
+
+
+class Crash(BaseException):
+    """The process is gone: no handler in the code under test may catch it."""
+
+
+class Faults:
+    """Count calls, and do something at one of them.
+
+    Args:
+        at: which call, from 0; None only counts.
+        strike: what happens there; raises, or stalls.
+        is_after: whether the call itself takes effect first.
+    """
+
+    def __init__(
+        self, at: int | None = None, *, strike: Callable[[], Any] | None = None, is_after: bool = False
+    ) -> None:
+        self.calls: list[str] = []
+        self._at = at
+        self._strike = strike or _crash
+        self._is_after = is_after
+
+    def backend(self, backend: WorkerBackend) -> WorkerBackend:
+        return cast("WorkerBackend", _Watched(backend, "backend", self))
+
+    def ledger(self, ledger: Ledger) -> Ledger:
+        return cast("Ledger", _WatchedLedger(ledger, self))
+
+    def watched(self, thing: object, name: str) -> Any:
+        """Return a stand-in that calls the thing and is counted here."""
+        return _Watched(thing, name, self)
+
+    def counted(self, name: str) -> bool:
+        self.calls.append(name)
+        return len(self.calls) - 1 == self._at
+
+    async def acall(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        strikes = self.counted(name)
+        if strikes and not self._is_after:
+            await self._happen()
+        result = await function(*args, **kwargs)
+        if strikes and self._is_after:
+            await self._happen()
+        return result
+
+    def call(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        strikes = self.counted(name)
+        if strikes and not self._is_after:
+            self._happen_now()
+        result = function(*args, **kwargs)
+        if strikes and self._is_after:
+            self._happen_now()
+        return result
+
+    async def _happen(self) -> None:
+        done = self._strike()
+        if inspect.isawaitable(done):
+            await done
+
+    def _happen_now(self) -> None:
+        done = self._strike()
+        if inspect.iscoroutine(done):
+            # The ledger is called from inside a running loop: what happens meanwhile happens in a thread of its own.
+            failures: list[BaseException] = []
+
+            def go() -> None:
+                try:
+                    asyncio.run(done)
+                except BaseException as error:  # noqa: BLE001  # handed to the test below
+                    failures.append(error)
+
+            thread = threading.Thread(target=go)
+            thread.start()
+            thread.join()
+            if failures:
+                raise failures[0]
+
+
+def _crash() -> None:
+    raise Crash
+
+
+class _Watched:
+    def __init__(self, inner: object, name: str, faults: Faults) -> None:
+        self._inner = inner
+        self._name = name
+        self._faults = faults
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._inner, name)
+        label = f"{self._name}.{name}"
+        if inspect.iscoroutinefunction(attribute):
+            return lambda *args, **kwargs: self._faults.acall(label, attribute, args, kwargs)
+        if callable(attribute):
+            return lambda *args, **kwargs: self._faults.call(label, attribute, args, kwargs)
+        return attribute
+
+
+class _WatchedLedger:
+    def __init__(self, inner: Ledger, faults: Faults) -> None:
+        self.agents = _Watched(inner.agents, "agents", faults)
+        self.runs = _Watched(inner.runs, "runs", faults)
+        self.journal = _Watched(inner.journal, "journal", faults)
+        self.lineage = _Watched(inner.lineage, "lineage", faults)
+        self.archive = _Watched(inner.archive, "archive", faults)
+        self.uses = _Watched(inner.uses, "uses", faults)
+        self.switches = _Watched(inner.switches, "switches", faults)
+        self.syntheses = _Watched(inner.syntheses, "syntheses", faults)
+        self.answers = _Watched(inner.answers, "answers", faults)
+        self.experiences = _Watched(inner.experiences, "experiences", faults)
+        self.trajectories = _Watched(inner.trajectories, "trajectories", faults)
+        self.lessons = _Watched(inner.lessons, "lessons", faults)
+        self.lessons = _Watched(inner.lessons, "lessons", faults)
+        self.patterns = _Watched(inner.patterns, "patterns", faults)
+        self.approvals = _Watched(inner.approvals, "approvals", faults)
+        self.skills = _Watched(inner.skills, "skills", faults)
+        self.skill_cycles = _Watched(inner.skill_cycles, "skill_cycles", faults)
+        self.shared_log = _Watched(inner.shared_log, "shared_log", faults)
+        self.finetune_runs = _Watched(inner.finetune_runs, "finetune_runs", faults)
+        self.checkpoints = _Watched(inner.checkpoints, "checkpoints", faults)

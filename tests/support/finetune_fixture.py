@@ -1,0 +1,158 @@
+"""A fine-tune run in a test: stages that leave real files and take no time, and workers that carry them out."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memcore.embedding.static import TABLE_FILE
+from memcore.finetune.checkpoint import CHECKPOINT, MANIFEST_FILE, Manifest, folder_hash
+from memcore.finetune.documents import Passage, read_lines, write_lines
+from memcore.finetune.evaluate import REPORT_FILE, EvalMetrics, EvalReport, Lead
+from memcore.finetune.execution.protocol import StageEnd, StageExecutor, StageJob, StageOutcome
+from memcore.finetune.generate import TRAINING_FILE, VALIDATION_FILE
+from memcore.finetune.markers import Progress, Said
+from memcore.finetune.mine import TRIPLES_FILE
+from memcore.finetune.runner_config import (
+    EvaluatingConfig,
+    GeneratingConfig,
+    MiningConfig,
+    RunnerConfig,
+    TrainingConfig,
+)
+from memcore.finetune.service import LEASE, FineTuneService, Place, Pulse, Step
+from memcore.ledger import Ledger
+from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.models.finetune import FineTunePlan
+from support.fault_injection import Faults
+from support.ledger_records import COMPANY, StoppedClock
+
+if TYPE_CHECKING:
+    from memcore.models.finetune import FineTuneStage
+
+PLAN = FineTunePlan(kind="static", epochs=2)
+HOST = "here"
+
+
+def report(dense: float = 0.05, fused: float = 0.02) -> EvalReport:
+    return EvalReport(
+        metrics=EvalMetrics(ndcg_at_10=0.6, recall_at_10=0.7, base_ndcg_at_10=0.5, base_recall_at_10=0.6),
+        fused_ndcg_at_10=0.7,
+        base_fused_ndcg_at_10=0.6,
+        fusion_weight=0.5,
+        dense_lead=Lead(mean=dense, low=0.0, high=0.1),
+        fused_lead=Lead(mean=fused, low=0.0, high=0.1),
+        questions=3,
+        passages=12,
+    )
+
+
+class Stages:
+    """An executor whose stages leave their files at once.
+
+    Attributes:
+        performed: the stages that were begun, in order.
+        within: called within each stage, when it is born and has told its progress.
+        ends: how a stage ends, where not well.
+    """
+
+    def __init__(self) -> None:
+        self.performed: list[FineTuneStage] = []
+        self.within: Callable[[StageJob], None] = lambda _job: None
+        self.ends: dict[FineTuneStage, StageOutcome] = {}
+        self.report = report()
+
+    def run(
+        self, job: StageJob, *, told: Callable[[Said], None], cancelled: Callable[[], bool], born: Callable[[str], None]
+    ) -> StageOutcome:
+        self.performed.append(job.config.stage)
+        born(f"process:{len(self.performed)}:7")
+        told(Progress(0.5))
+        self.within(job)
+        if cancelled():
+            return StageOutcome(end=StageEnd.CANCELLED, reason=f"{job.config.stage} was cancelled")
+        self._leave(job.config)
+        return self.ends.get(job.config.stage, StageOutcome(end=StageEnd.COMPLETE, exit_code=0))
+
+    def _leave(self, config: RunnerConfig) -> None:
+        match config:
+            case GeneratingConfig(output_dir=output):
+                _write(output, TRAINING_FILE, config.model_dump_json())
+                _write(output, VALIDATION_FILE, "questions")
+            case MiningConfig(output_dir=output):
+                _write(output, TRIPLES_FILE, Path(config.training_data_path).read_text("utf-8"))
+            case TrainingConfig(output_dir=output):
+                folder = Path(output, CHECKPOINT)
+                folder.mkdir()
+                _write(str(folder), TABLE_FILE, Path(config.training_data_path).read_text("utf-8"))
+                manifest = Manifest(kind="static", base_model="words", dims=64, sha256=folder_hash(folder))
+                _write(str(folder), MANIFEST_FILE, manifest.model_dump_json())
+            case EvaluatingConfig(output_dir=output):
+                _write(output, REPORT_FILE, self.report.model_dump_json())
+            case _:
+                pass
+
+
+class Fleet:
+    """The workers of one company: any number of them, which come and go."""
+
+    def __init__(self, ledger: Ledger, clock: StoppedClock, folder: Path) -> None:
+        self.ledger = ledger
+        self.clock = clock
+        self.runs = folder / "runs"
+        self.stages = Stages()
+        self.reaped: list[str] = []
+        self.gathered = 0
+        #: What gathering meets, once each.
+        self.troubles: list[Exception] = []
+
+    def start(self, plan: FineTunePlan = PLAN) -> str:
+        return self.ledger.finetune_runs.start(COMPANY, plan.model_dump(mode="json")).run_id
+
+    def worker(
+        self, *, faults: Faults | None = None, executor: StageExecutor | None = None, host: str = HOST
+    ) -> FineTuneService:
+        executor = executor or self.stages
+        ledger: Any = self.ledger if faults is None else faults.ledger(self.ledger)
+        return FineTuneService(
+            ledger,
+            executor if faults is None else faults.watched(executor, "executor"),
+            gather=self._gather,
+            reap=self.reaped.append,
+            company=COMPANY,
+            place=Place(runs=self.runs, host=host, timeout_seconds=60.0),
+            clock=self.clock,
+        )
+
+    def to_the_end(self, run_id: str, worker: FineTuneService | None = None) -> FineTuneRun:
+        """Let a worker take each job of the run, as they are rung for."""
+        worker = worker or self.worker()
+        for step in self._steps(run_id, worker):
+            if not step.goes_on:
+                break
+        return self.row(run_id)
+
+    def row(self, run_id: str) -> FineTuneRun:
+        found = self.ledger.finetune_runs.get(COMPANY, run_id)
+        assert found is not None
+        return found
+
+    def later(self) -> None:
+        """Wait until the lease of a dead worker has ended."""
+        self.clock.advance(LEASE + LEASE)
+
+    def _steps(self, run_id: str, worker: FineTuneService) -> Iterator[Step]:
+        while True:
+            yield worker.run(run_id)
+
+    def _gather(self, plan: FineTunePlan, path: Path, pulse: Pulse) -> None:
+        pulse.check()
+        if self.troubles:
+            raise self.troubles.pop()
+        assert plan.uses_memories
+        self.gathered += 1
+        write_lines(path, [Passage(text="the pump failed", source="memory")])
+        assert list(read_lines(path, Passage))
+
+
+def _write(folder: str, name: str, text: str) -> None:
+    Path(folder, name).write_text(text, "utf-8")

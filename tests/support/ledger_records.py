@@ -1,0 +1,131 @@
+"""What the ledger's tests share: a clock that stands still, records and bookings, databases that are thrown away."""
+
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+from sqlalchemy import create_engine, make_url, text
+from sqlalchemy.pool import NullPool
+
+from memcore import ids
+from memcore.embedding.vectors import SparseVector
+from memcore.ledger import Booking, LedgerUrls
+from memcore.ledger.journal_entries import BookingReason, IncomingKind
+from memcore.models.memory import MemoryCategory, MemoryEntry
+from memcore.records import Lineage, MemoryRecord, Vectors
+
+#: Every test's company.
+COMPANY = "acme"
+
+
+class StoppedClock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def advance(self, by: timedelta) -> datetime:
+        self.now += by
+        return self.now
+
+
+def sqlite_urls(folder: Path) -> LedgerUrls:
+    return LedgerUrls(ledger=f"sqlite:///{folder / 'ledger.db'}", journal=f"sqlite:///{folder / 'journal.db'}")
+
+
+def copied_urls(template: Path, folder: Path) -> LedgerUrls:
+    """Copy migrated, empty ledger files into a folder: migrating anew takes as long as many tests."""
+    shutil.copytree(template, folder, dirs_exist_ok=True)
+    return sqlite_urls(folder)
+
+
+@contextmanager
+def postgres_database(server_url: str) -> Iterator[str]:
+    """Create a database of one's own on the server, yield its URL, drop it."""
+    server = make_url(server_url).set(drivername="postgresql+psycopg")
+    name = f"memtend_test_{uuid.uuid4().hex}"
+    # No connection is kept: the server may be crashed meanwhile.
+    admin = create_engine(server, isolation_level="AUTOCOMMIT", poolclass=NullPool)
+    with admin.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    try:
+        yield server.set(database=name).render_as_string(hide_password=False)
+    finally:
+        with admin.connect() as connection:
+            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+        admin.dispose()
+
+
+def make_record(memory_id: str, *, agent_id: str = "ada", at: datetime | None = None) -> MemoryRecord:
+    entry = MemoryEntry(
+        id=memory_id,
+        agent_id=agent_id,
+        category=MemoryCategory.SEMANTIC,
+        content=f"About {memory_id}: naïve café, 日本\x00",
+        created_at=at or StoppedClock().now,
+    )
+    sparse = SparseVector(indices=(3, 4_294_967_295), values=(0.1, 1 / 3))
+    return MemoryRecord(
+        entry=entry,
+        lineage=Lineage(session_id="s", summary_of=("x", "y"), depth=1),
+        vectors=Vectors(dense=np.linspace(-1, 1, 8, dtype=np.float32), sparse=sparse),
+        extra={"stock": {"a": [1, None]}},
+    )
+
+
+def make_fact(content: str, *, agent_id: str = "ada", company: str = COMPANY) -> MemoryRecord:
+    """Return what an agent publishes for all."""
+    memory_id = ids.fact_id(
+        company=company, agent_id=agent_id, category="semantic", namespace="default", content=content, source=None
+    )
+    entry = MemoryEntry(
+        id=memory_id,
+        agent_id=agent_id,
+        category=MemoryCategory.SEMANTIC,
+        content=content,
+        created_at=StoppedClock().now,
+    )
+    return MemoryRecord(entry=entry)
+
+
+def make_booking(
+    booking_id: str,
+    *,
+    run_id: str = "run",
+    agent_id: str = "ada",
+    seq: int = 0,
+    incoming: tuple[str, ...] = (),
+    outgoing: tuple[str, ...] = (),
+    incoming_kind: IncomingKind = "created",
+    reason: BookingReason = "consolidated",
+) -> Booking:
+    return Booking(
+        booking_id=booking_id,
+        run_id=run_id,
+        company=COMPANY,
+        agent_id=agent_id,
+        seq=seq,
+        reason=reason,
+        incoming=tuple(make_record(memory_id, agent_id=agent_id) for memory_id in incoming),
+        incoming_kind=incoming_kind,
+        outgoing=tuple(make_record(memory_id, agent_id=agent_id) for memory_id in outgoing),
+    )
+
+
+def same_record(left: MemoryRecord, right: MemoryRecord) -> bool:
+    """Compare every bit, which == does not do for arrays."""
+    if (left.entry, left.lineage, left.extra) != (right.entry, right.lineage, right.extra):
+        return False
+    if left.vectors is None or right.vectors is None:
+        return left.vectors is right.vectors
+    dense = left.vectors.dense.tobytes() == right.vectors.dense.tobytes()
+    return (
+        dense and left.vectors.dense.dtype == right.vectors.dense.dtype and left.vectors.sparse == right.vectors.sparse
+    )

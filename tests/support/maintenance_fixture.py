@@ -1,0 +1,303 @@
+"""A small company for tests of the night: an in-memory store, a ledger on SQLite, and a clock that can be turned."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import numpy as np
+
+from memcore import ids
+from memcore.backends.factory import WorkerBackend
+from memcore.backends.inmemory import InMemoryBackend
+from memcore.backends.protocol import pages
+from memcore.config.maintenance import ConsolidationConfig, PruningConfig
+from memcore.jobs.outcomes import Done, Outcome, Retry, Snooze
+from memcore.ledger import Ledger, LedgerUrls, NewRun, Run
+from memcore.ledger.journal_tables import metadata as journal_metadata
+from memcore.ledger.llm_answers import SynthesisState
+from memcore.ledger.runs import EndKind, RunKind
+from memcore.ledger.tables import metadata as ledger_metadata
+from memcore.maintenance.consolidation.answers import SynthesisService
+from memcore.maintenance.consolidation.step import RING_AGAIN
+from memcore.maintenance.rules import Timeouts
+from memcore.maintenance.service import MaintenanceService
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryLevel, MemoryMetadata
+from memcore.records import Lineage, MemoryRecord, Vectors, Where
+
+if TYPE_CHECKING:
+    from memcore.llm.protocol import Model
+
+COMPANY = "acme"
+AGENT = "ada"
+START = datetime(2026, 3, 1, 2, tzinfo=UTC)
+#: Linux's file system in memory.
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  # a private folder is made inside it
+#: All that a policy may have merged; by itself it names episodic memories alone.
+SUMMARISED = tuple(category for category in MemoryCategory if category is not MemoryCategory.WORKING)
+#: Enough attempts for any test; a run that needs more goes in circles.
+MAX_CALLS = 12
+
+
+class TurnedClock:
+    """Goes on by a millisecond at each look, and by more when told to."""
+
+    def __init__(self, at: datetime = START) -> None:
+        self.at = at
+
+    def __call__(self) -> datetime:
+        self.at += timedelta(milliseconds=1)
+        return self.at
+
+    def turn(self, by: timedelta) -> None:
+        self.at += by
+
+
+def uid(number: int) -> str:
+    """The id of a test's n-th memory."""
+    return str(UUID(int=number))
+
+
+def memory(
+    number: int,
+    *,
+    days_old: float = 30.0,
+    category: MemoryCategory = MemoryCategory.EPISODIC,
+    namespace: str = "default",
+    content: str | None = None,
+    tags: Sequence[str] = (),
+    confidence: float = 1.0,
+    expires_in_days: float | None = None,
+    lineage: Lineage | None = None,
+    with_vectors: bool = False,
+    agent_id: str = AGENT,
+) -> MemoryRecord:
+    """A memory of a given age, of the category that a night merges by default; numbers order the ids."""
+    vectors = Vectors(dense=np.array([number, 0.25, -1.5], dtype=np.float32)) if with_vectors else None
+    return MemoryRecord(
+        entry=MemoryEntry(
+            id=uid(number),
+            agent_id=agent_id,
+            namespace=namespace,
+            category=category,
+            content=content or f"memory number {number}",
+            metadata=MemoryMetadata(source="test", confidence=confidence, tags=tuple(tags)),
+            created_at=START - timedelta(days=days_old),
+            expires_at=None if expires_in_days is None else START + timedelta(days=expires_in_days),
+        ),
+        lineage=lineage or Lineage(),
+        vectors=vectors,
+        extra={"kept": number},
+    )
+
+
+class World:
+    """Everything a night needs, and the questions that tests ask afterwards."""
+
+    def __init__(self, urls: LedgerUrls, policy: ConsolidationConfig | None = None) -> None:
+        self.clock = TurnedClock()
+        self.backend = InMemoryBackend(company=COMPANY, clock=self.clock)
+        self.ledger = Ledger.open(urls, clock=self.clock)
+        self._files = [Path(url.removeprefix("sqlite:///")) for url in (urls.ledger, urls.journal) if "sqlite:" in url]
+        self.policy = policy or ConsolidationConfig(max_removed_fraction=1.0)
+        self.level = MemoryLevel.PERSISTENT
+        self.timeouts = Timeouts()
+        self.pruning: PruningConfig | None = PruningConfig()
+        self.model: Model | None = None
+        self.stored: Counter[str] = Counter()
+        self.originals: dict[str, MemoryRecord] = {}
+
+    def keep(self) -> Callable[[], None]:
+        """Write down all that is so now; the function that comes back makes it so again, faster than a new world.
+
+        A ledger on PostgreSQL is emptied instead: call this before any run is planned.
+        """
+        # No connection outlives its transaction, so the files are whole and may be replaced.
+        files = {path: path.read_bytes() for path in self._files}
+        backend = self.backend
+        records = {agent_id: dict(held) for agent_id, held in backend._agents.items()}
+        owners, marks = dict(backend._owners), dict(backend._marks)
+        at, stored, originals = self.clock.at, Counter(self.stored), dict(self.originals)
+
+        def go_back() -> None:
+            for path, content in files.items():
+                for suffix in ("-wal", "-shm"):
+                    path.with_name(path.name + suffix).unlink(missing_ok=True)
+                path.write_bytes(content)
+            if not self._files:
+                empty(self.ledger)
+            backend._agents = {agent_id: dict(held) for agent_id, held in records.items()}
+            backend._owners, backend._marks = dict(owners), dict(marks)
+            self.clock.at, self.stored, self.originals = at, Counter(stored), dict(originals)
+
+        return go_back
+
+    async def store(self, records: Iterable[MemoryRecord]) -> None:
+        records = list(records)
+        await self.backend.connect()
+        await self.backend.store_many(records)
+        self.stored.update(record.entry.id for record in records)
+        self.originals |= {record.entry.id: record for record in records}
+
+    def service(
+        self, backend: WorkerBackend | None = None, ledger: Ledger | None = None, **more: Any
+    ) -> MaintenanceService:
+        return MaintenanceService(
+            backend or self.backend,
+            ledger or self.ledger,
+            self.policy,
+            company=COMPANY,
+            level=self.level,
+            timeouts=self.timeouts,
+            pruning=self.pruning,
+            has_model=self.model is not None,
+            clock=self.clock,
+            **more,
+        )
+
+    def synthesis(
+        self, backend: Any = None, ledger: Ledger | None = None, model: Any = None, **more: Any
+    ) -> SynthesisService:
+        return SynthesisService(
+            backend or self.backend,
+            ledger or self.ledger,
+            self.policy,
+            company=COMPANY,
+            model=model or self.model,
+            clock=self.clock,
+            **more,
+        )
+
+    def plan_run(
+        self,
+        *,
+        undo_of: str | None = None,
+        allow_large: bool = False,
+        agent_id: str = AGENT,
+        kind: RunKind | None = None,
+        scope_id: str | None = None,
+    ) -> Run:
+        run = self.ledger.runs.create(
+            NewRun(
+                run_id=ids.new_id(),
+                company=COMPANY,
+                agent_id=agent_id,
+                kind=kind or ("maintenance" if undo_of is None else "undo"),
+                origin="manual",
+                planned_at=self.clock(),
+                undo_of=undo_of,
+                allow_large=allow_large,
+                scope_id=scope_id,
+            )
+        )
+        assert run is not None
+        return run
+
+    async def to_the_end(self, run_id: str) -> Outcome:
+        """Call until the run rests, as redeliveries would; leases of earlier attempts end in between."""
+        for _ in range(MAX_CALLS):
+            leased = self.run(run_id).lease_until
+            if leased is not None and leased > self.clock.at:
+                self.clock.at = leased
+            outcome = await self.service().run(run_id)
+            if isinstance(outcome, Snooze) and await self.ask_model(run_id):
+                continue
+            if not isinstance(outcome, Retry):
+                return outcome
+        raise AssertionError("the run goes in circles")
+
+    async def ask_model(self, run_id: str) -> list[Outcome]:
+        """Do what the jobs do that a snoozed night sends for."""
+        self.ledger.syntheses.revive(COMPANY)
+        waiting = [part for part in self.ledger.syntheses.of_run(run_id) if part.state is SynthesisState.WANTED]
+        if waiting and all(part.ring_at and part.reason is None for part in waiting):
+            # Their jobs were sent and lost: the night sends them again when their time has come.
+            self.clock.at = max(self.clock.at, *(part.ring_at for part in waiting if part.ring_at))
+        parts = self.ledger.syntheses.to_ring(run_id)
+        self.ledger.syntheses.rung(run_id, [part.place for part in parts], again_at=self.clock() + RING_AGAIN)
+        return [(await self.synthesis().ask(run_id, part.place)).outcome for part in parts]
+
+    async def night(self, *, allow_large: bool = False) -> Run:
+        return await self._finished(self.plan_run(allow_large=allow_large))
+
+    async def undo(self, run_id: str) -> Run:
+        return await self._finished(self.plan_run(undo_of=run_id))
+
+    async def end(self, kind: EndKind, scope_id: str) -> Run:
+        return await self._finished(self.plan_run(kind=kind, scope_id=scope_id))
+
+    async def _finished(self, planned: Run) -> Run:
+        outcome = await self.to_the_end(planned.run_id)
+        assert isinstance(outcome, Done), outcome
+        return self.run(planned.run_id)
+
+    def run(self, run_id: str) -> Run:
+        run = self.ledger.runs.get(run_id)
+        assert run is not None
+        return run
+
+    async def live(self, agent_id: str = AGENT) -> dict[str, MemoryRecord]:
+        found: dict[str, MemoryRecord] = {}
+        async for page in pages(self.backend, Where(agent_id=agent_id)):
+            for record in await self.backend.get_many(
+                agent_id, [record.entry.id for record in page], with_vectors=True
+            ):
+                found[record.entry.id] = record
+        return found
+
+    async def snapshot(self) -> dict[str, object]:
+        """All that is kept of each live memory, in a form that compares."""
+        return {key: comparable(record) for key, record in (await self.live()).items()}
+
+    async def summaries(self) -> list[MemoryRecord]:
+        return [record for record in (await self.live()).values() if record.lineage.summary_of]
+
+    async def check_balance(self) -> None:
+        """stored + created + restored = live + removed, as multisets of ids; and nothing has been lost."""
+        tally = self.ledger.journal.tally(COMPANY, AGENT)
+        live = await self.live()
+        assert self.ledger.journal.open_of(COMPANY, AGENT) == ()
+        assert self.stored + tally.created + tally.restored == Counter(live.keys()) + tally.removed
+        gone = self.all_journaled()
+        for memory_id, original in self.originals.items():
+            if memory_id in live:
+                assert comparable(live[memory_id]) == comparable(original)
+            else:
+                assert comparable(gone[memory_id]) == comparable(original)
+
+    def journaled(self, memory_id: str) -> MemoryRecord:
+        """The memory as the last booking that removed it wrote it down."""
+        return self.all_journaled()[memory_id]
+
+    def all_journaled(self) -> dict[str, MemoryRecord]:
+        return {
+            record.entry.id: record
+            for run in reversed(self.ledger.runs.list(COMPANY, agent_id=AGENT, limit=1000))
+            for booking in self.ledger.journal.bookings(run.run_id)
+            for record in booking.outgoing
+        }
+
+
+def empty(ledger: Ledger) -> None:
+    """Take every row out of a ledger."""
+    for database, tables in zip(ledger._databases, (ledger_metadata, journal_metadata), strict=True):
+        with database.write() as connection:
+            for table in reversed(tables.sorted_tables):
+                connection.execute(table.delete())
+
+
+def comparable(record: MemoryRecord) -> object:
+    """A record's whole content, vectors bit for bit."""
+    vectors = record.vectors
+    return (
+        record.entry,
+        record.lineage,
+        None if vectors is None else (vectors.dense.tobytes(), vectors.sparse),
+        sorted(record.extra.items()),
+    )
+
+
+#: Makes worlds that the test need not close.
+MakeWorld = Callable[..., World]

@@ -1,0 +1,53 @@
+"""A memory service for tests: real rows and a real backend, and a bell that writes down whom it rings for."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from memcore.backends.factory import WorkerBackend
+from memcore.clock import Clock
+from memcore.errors import MemoryBackendUnsupportedError
+from memcore.finetune.deployment import CheckpointDeployment
+from memcore.ledger import Ledger
+from memcore.ledger.organization.audit import Guardrail
+from memcore.service import MemoryService
+from support.job_contexts import RecordingBell
+from support.ledger_records import COMPANY
+
+WORD = Guardrail(actor="grace", confirm=True, reason="it finds the wrong hall")
+
+
+class TestRooms:
+    """Hands out what the test has opened; whatever it has not is unsupported."""
+
+    __test__ = False
+
+    def __init__(self, backend: WorkerBackend | None, deployment: CheckpointDeployment | None) -> None:
+        self._backend = backend
+        self._deployment = deployment
+
+    @asynccontextmanager
+    async def backend(self) -> AsyncIterator[WorkerBackend]:
+        if self._backend is None:
+            raise MemoryBackendUnsupportedError("no memories here")
+        yield self._backend
+
+    @asynccontextmanager
+    async def deployment(self) -> AsyncIterator[CheckpointDeployment]:
+        if self._deployment is None:
+            raise MemoryBackendUnsupportedError("nothing here embeds anything")
+        yield self._deployment
+
+
+def memory_service(
+    ledger: Ledger,
+    bell: RecordingBell,
+    clock: Clock,
+    folder: Path,
+    *,
+    company: str = COMPANY,
+    backend: WorkerBackend | None = None,
+    deployment: CheckpointDeployment | None = None,
+) -> MemoryService:
+    rooms = TestRooms(backend, deployment)
+    return MemoryService(ledger, company=company, bell=bell, rooms=rooms, runs=folder / "runs", clock=clock)

@@ -1,0 +1,29 @@
+"""Nights that ask a model: their policies, and a world whose model is a stand-in."""
+
+from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig
+from memcore.jobs.outcomes import Done
+from memcore.ledger import Run
+from support.fake_summarizer import Oracle
+from support.maintenance_fixture import SUMMARISED, MakeWorld, World
+
+LLM = ConsolidationConfig(strategy="llm", categories=SUMMARISED, group_max_entries=3, max_removed_fraction=1.0)
+
+DUAL = ConsolidationConfig(
+    strategy="dual_mode",
+    categories=SUMMARISED,
+    group_max_entries=3,
+    max_removed_fraction=1.0,
+    archival=ArchivalConfig(age_threshold_days=20, dual_mode=DualModeConfig(enabled=True, summarization_model="small")),
+)
+
+
+def with_model(make_world: MakeWorld, oracle: Oracle, policy: ConsolidationConfig = LLM) -> World:
+    world = make_world(policy)
+    world.model = oracle
+    return world
+
+
+async def finish(world: World, run_id: str) -> Run:
+    """The run after every question was answered."""
+    assert isinstance(await world.to_the_end(run_id), Done)
+    return world.run(run_id)

@@ -1,0 +1,148 @@
+"""A running embedded stack: `memtend up` as a person starts it, in a process of its own, on a folder of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+
+import psutil
+
+from memcore.config.settings import Settings
+from workers.stack.home import StackState, read_state, same_process
+from workers.stack.stack import start_stack as supervised
+
+#: The script that `make setup` leaves.
+MEMTEND = Path(sys.executable).parent / "memtend"
+
+#: Seconds until a stack is up: five times what it takes on two busy cores.
+UP_SECONDS = 120.0
+
+#: Seconds until a stack is down: a worker alone may take 40 to give back what it holds.
+DOWN_SECONDS = 150.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackAddress:
+    """A running stack, and the power to end it."""
+
+    home: Path
+    settings: Settings
+    process: subprocess.Popen[bytes]
+
+    @property
+    def state(self) -> StackState:
+        """What the supervisor last wrote."""
+        state = read_state(self.home)
+        assert state is not None
+        return state
+
+    def pid(self, part: str) -> int | None:
+        """The pid of a part that runs, as the supervisor last saw it."""
+        return next(each.pid for each in self.state.parts if each.name == part)
+
+    def restarts(self, part: str) -> int:
+        return next(each.restarts for each in self.state.parts if each.name == part)
+
+    def is_ready(self, part: str) -> bool:
+        return next(each.ready for each in self.state.parts if each.name == part)
+
+    def family(self) -> list[psutil.Process]:
+        """The supervisor and every process below it."""
+        supervisor = psutil.Process(self.process.pid)
+        return [supervisor, *supervisor.children(recursive=True)]
+
+    def log(self, part: str) -> str:
+        return (self.home / "logs" / f"{part}.log").read_text(errors="replace")
+
+    def interrupt(self) -> int:
+        """Press Ctrl-C, wait for the end, return the exit code."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(DOWN_SECONDS)
+
+
+def clean_environ() -> dict[str, str]:
+    """The environment without memtend's own variables: a test says itself which stack it means."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("MEMTEND_")}
+
+
+def wait_until(condition: Callable[[], bool], *, seconds: float = 60.0, what: str = "") -> None:
+    """Look until it is true; fail after a time that is far more than it takes."""
+    deadline = monotonic() + seconds
+    while not condition():
+        assert monotonic() < deadline, f"waited {seconds:g} seconds in vain: {what or condition}"
+        sleep(0.05)
+
+
+def start_stack(home: Path, command: Path = MEMTEND, cwd: Path | None = None, /, **environ: str) -> StackAddress:
+    """Start `memtend up` and return once it says that it is up; the caller ends it."""
+    home.parent.mkdir(parents=True, exist_ok=True)
+    output = home.parent / f"{home.name}.up.log"
+    output.unlink(missing_ok=True)
+    with output.open("wb") as log:
+        process = subprocess.Popen(
+            [command, "up", "--home", str(home)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=cwd,
+            env={**clean_environ(), **environ},
+            start_new_session=True,
+        )
+    try:
+        wait_until(
+            lambda: b"memtend is up" in output.read_bytes() or process.poll() is not None,
+            seconds=UP_SECONDS,
+            what="memtend up",
+        )
+        assert process.poll() is None, output.read_text()
+        return StackAddress(home=home, settings=Settings.load({}, home), process=process)
+    except BaseException:
+        end_stack(home, process)
+        raise
+
+
+def end_stack(home: Path, process: subprocess.Popen[bytes]) -> None:
+    """End a stack politely, then by force: supervisor first, then whatever it names as its parts."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(DOWN_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    left = read_state(home)
+    for part in left.parts if left else ():
+        if part.pid is not None and same_process(part.pid, part.born):
+            os.killpg(part.pid, signal.SIGKILL)
+
+
+@contextmanager
+def running_stack(
+    home: Path, command: Path = MEMTEND, cwd: Path | None = None, /, **environ: str
+) -> Generator[StackAddress]:
+    """Run a stack for as long as the context is open; the same home finds the same data again."""
+    stack = start_stack(home, command, cwd, **environ)
+    try:
+        yield stack
+    finally:
+        end_stack(home, stack.process)
+
+
+@contextmanager
+def quick_stack(home: Path, *, tick_seconds: float, sweep_seconds: float) -> Generator[Settings]:
+    """Run a stack supervised by this process, whose beat looks more often than `memtend up` lets it."""
+    stack = supervised(home, clean_environ(), tick_seconds=tick_seconds, sweep_seconds=sweep_seconds)
+    watcher = threading.Thread(target=stack.supervisor.watch, name="watch")
+    watcher.start()
+    try:
+        yield stack.settings
+    finally:
+        stack.supervisor.ask_to_stop()
+        watcher.join()
+        stack.stop()

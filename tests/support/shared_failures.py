@@ -1,0 +1,93 @@
+"""Failures that many agents share, with the lesson that each of them drew: what the evolver proposes a skill from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from memcore.ledger.learning.trajectories import Trajectory
+from memcore.ledger.ledger import Ledger
+from memcore.models.execution import ExecutionTrace, TerminationReason, Turn
+from support.lessons import lesson
+
+#: Agents that show each of them.
+AGENTS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedFailure:
+    """One pattern: its category, its error message, when its lesson applies, and what to do then."""
+
+    category: str
+    message: str
+    condition: str
+    action: str
+
+
+#: What fails, unlike each other.
+FAILURES = (
+    SharedFailure(
+        category="disk",
+        message="no space left on volume",
+        condition="No space is left on a volume.",
+        action="Move old exports away.",
+    ),
+    SharedFailure(
+        category="certificate",
+        message="peer certificate expired",
+        condition="A peer's certificate has expired.",
+        action="Renew it with the registrar.",
+    ),
+    SharedFailure(
+        category="quota",
+        message="too many requests today",
+        condition="Too many requests were made today.",
+        action="Wait until midnight; batch them.",
+    ),
+)
+
+
+def many_failures(name: str, number: int) -> tuple[SharedFailure, ...]:
+    """Return that many failures, unlike each other and those of another name."""
+    return tuple(
+        SharedFailure(
+            category=f"{word}fault",
+            message=f"{word}vent {word}seal {word}lamp",
+            condition=f"The {word}vent, the {word}seal and the {word}lamp are out.",
+            action=f"Turn {word}dial, then {word}knob.",
+        )
+        for word in (f"{name}{each}" for each in range(number))
+    )
+
+
+def share_failures(ledger: Ledger, company: str, *, at: datetime, failures: Sequence[SharedFailure] = FAILURES) -> None:
+    """Put the failures and their lessons into the ledger, a second apart, the last one a second before that time."""
+    for failure in failures:
+        drawn = lesson(
+            discovery=f"How to mend a {failure.category}.", condition=failure.condition, action=failure.action
+        )
+        for number in range(AGENTS):
+            agent_id, trajectory_id = f"agent-{number}", f"{failure.category}-{number}-{at.isoformat()}"
+            trace = _failed(failure, number, at=at - timedelta(seconds=number + 1))
+            ledger.trajectories.append(company, Trajectory.of(trace, trace_id=trajectory_id, agent_id=agent_id))
+            ledger.lessons.open(company, agent_id, trajectory_id)
+            ledger.lessons.drawn(
+                company,
+                trajectory_id,
+                "stored",
+                memory_id=f"lesson-{trajectory_id}",
+                confidence=drawn.confidence,
+                text=drawn.model_dump_json(),
+            )
+
+
+def _failed(failure: SharedFailure, number: int, *, at: datetime) -> ExecutionTrace:
+    return ExecutionTrace(
+        task_id=f"{failure.category}-{number}",
+        task_title=f"Task {number}",
+        task_type=f"{failure.category} duty",
+        turns=(Turn(tokens=3, tools=("shell", "read_file")),),
+        termination_reason=TerminationReason.ERROR,
+        error_message=failure.message,
+        error_category=failure.category,
+        ended_at=at,
+    )

@@ -1,0 +1,147 @@
+"""The places in which a stage can run, for tests that hold in all of them, with runners that misbehave."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from memcore.finetune.execution.docker import COMPONENT, FINE_TUNE, DockerExecutor
+from memcore.finetune.execution.docker_engine import docker_engine
+from memcore.finetune.execution.process import ProcessExecutor
+from memcore.finetune.execution.protocol import StageExecutor, StageJob, StageOutcome
+from memcore.finetune.markers import LogLine, Said
+from memcore.finetune.runner_config import RunnerConfig, TrainingConfig
+from memcore.models.finetune import FineTuneStage
+from support import docker_engine_stub as docker_engines
+from support.docker_engine_stub import StubEngine, stub_engine
+from support.fake_runners import BODIES, fake_image, fake_python
+
+#: The image of the stub engine that is the real runner.
+REAL = "memtend-finetune:real"
+
+
+class Place(Protocol):
+    """Where a runner of a name runs."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What names its engine, where it has one."""
+        ...
+
+    def executor(self, runner: str, *, grace: float) -> StageExecutor: ...
+
+    def is_clean(self, stage: "Stage") -> bool:
+        """Whether nothing of an ended stage runs."""
+        ...
+
+
+@dataclass
+class Stage:
+    """One run of a runner."""
+
+    place: Place
+    folder: Path
+    runner: str
+    seconds: float = 60.0
+    grace: float = 10.0
+    config: RunnerConfig | None = None
+    said: list[Said] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+
+    def run(self, cancelled: Callable[[], bool] = lambda: False) -> StageOutcome:
+        job = StageJob(run_id="run-1", config=self.config or self.training(), timeout_seconds=self.seconds)
+        executor = self.place.executor(self.runner, grace=self.grace)
+        return executor.run(job, told=self.said.append, cancelled=cancelled, born=self.names.append)
+
+    def training(self) -> TrainingConfig:
+        triples = self.folder / "triples.jsonl"
+        triples.touch()
+        return TrainingConfig(
+            stage=FineTuneStage.TRAINING, output_dir=str(self.folder / "out"), training_data_path=str(triples)
+        )
+
+    @property
+    def children(self) -> list[int]:
+        """The processes that the runner has started."""
+        lines = [said.text for said in self.said if isinstance(said, LogLine)]
+        return [int(line.split()[1]) for line in lines if line.startswith("CHILD ")]
+
+
+@dataclass
+class OnThisMachine:
+    """Stages as processes."""
+
+    folder: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def executor(self, runner: str, *, grace: float) -> StageExecutor:
+        if runner == REAL:
+            return ProcessExecutor(self.folder / "scratch", grace=grace)
+        return ProcessExecutor(self.folder / "scratch", python=fake_python(self.folder, runner), grace=grace)
+
+    def is_clean(self, stage: Stage) -> bool:
+        groups = [int(name.split(":")[1]) for name in stage.names]
+        return all(is_gone(pid) for pid in (*stage.children, *groups))
+
+
+@dataclass
+class InStubEngine:
+    """Stages as what the stub engine takes for containers."""
+
+    folder: Path
+    engine: StubEngine
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return self.engine.environment
+
+    def executor(self, runner: str, *, grace: float) -> StageExecutor:
+        return DockerExecutor(self.folder / "scratch", image=runner, grace=grace, environment=self.environment)
+
+    def is_clean(self, stage: Stage) -> bool:
+        return not self.engine.containers and all(is_gone(pid) for pid in stage.children)
+
+
+@dataclass
+class InEngine:
+    """Stages as containers of a real engine."""
+
+    folder: Path
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    def executor(self, runner: str, *, grace: float) -> StageExecutor:
+        image = os.environ[FINE_TUNE_IMAGE] if runner == REAL else fake_image(self.folder, runner)
+        return DockerExecutor(self.folder / "scratch", image=image, grace=grace)
+
+    def is_clean(self, stage: Stage) -> bool:
+        with docker_engine(self.environment) as engine:
+            label = f"{COMPONENT}={FINE_TUNE}"
+            left = {each.id for each in engine.containers.list(all=True, filters={"label": label})}
+        return not left & {name.partition(":")[2] for name in stage.names}
+
+
+#: Names the image of the fine-tune runner for the tests with a real engine.
+FINE_TUNE_IMAGE = "MEMTEND_TEST_FINE_TUNE_IMAGE"
+
+
+@contextmanager
+def stub_place(folder: Path) -> Iterator[InStubEngine]:
+    images = {name: [fake_python(folder, name)] for name in BODIES}
+    with stub_engine({**images, REAL: docker_engines.RUNNER}) as engine:
+        yield InStubEngine(folder, engine)
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended, or waits to be buried by a parent that is not ours."""
+    for _ in range(200):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
+        except OSError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.02)
+    return False

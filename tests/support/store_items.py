@@ -1,0 +1,28 @@
+"""Store items as a client seals them."""
+
+from datetime import datetime, timedelta
+
+from memcore.client.envelopes import seal
+from memcore.jobs.payloads import StoreItem
+from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryStoreRequest
+from support.memories import NOW
+
+
+def item(
+    content: str = "a note",
+    *,
+    agent_id: str = "ada",
+    company: str = "acme",
+    sent_at: datetime = NOW,
+    created_at: datetime | None = None,
+    tags: tuple[str, ...] = (),
+    expires_in: timedelta | None = None,
+) -> StoreItem:
+    """Return a sealed memory."""
+    request = MemoryStoreRequest(
+        category=MemoryCategory.SEMANTIC,
+        content=content,
+        metadata=MemoryMetadata(tags=tags),
+        expires_at=sent_at + expires_in if expires_in else None,
+    )
+    return seal(agent_id, request, company=company, sent_at=sent_at, created_at=created_at)

@@ -1,0 +1,93 @@
+"""What an undo must have done, reckoned from the store before and after each run and not from the undo's own code."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memcore.ledger import Run
+from memcore.maintenance.undo import UndoPlan, plan_undo, undo_report
+from support.maintenance_fixture import AGENT, COMPANY, World
+from support.random_histories import Step, live_through
+
+Snapshot = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lived:
+    """A run and the store around it."""
+
+    run: Run
+    before: Snapshot
+    after: Snapshot
+
+
+async def live_and_remember(world: World, steps: Sequence[Step]) -> list[Lived]:
+    """Let it all happen, and remember the store before and after each run."""
+    lived: list[Lived] = []
+    for number, step in enumerate(steps):
+        before = await world.snapshot()
+        runs = await live_through(world, [step], first=number)
+        after = await world.snapshot()
+        lived.extend(Lived(run=run, before=before, after=after) for run in runs)
+    return lived
+
+
+async def undo_and_check(world: World, lived: Lived) -> None:
+    """Undo a run, whatever came after it, and check all that is promised of that; then undo the undo."""
+    run = lived.run
+    plan = await plan_undo(run.run_id, backend=world.backend, ledger=world.ledger, company=COMPANY)
+    before = await world.snapshot()
+    moved, overtaken = _moved(world, run)
+
+    undo = await world.undo(run.run_id)
+
+    after = await world.snapshot()
+    assert after == _expected(lived, before, moved - overtaken)
+    _check_report(world, run, undo, plan)
+    again = await world.undo(undo.run_id)
+    assert await world.snapshot() == before
+    assert again.counts["skipped"] == 0
+    third = await world.undo(again.run_id)
+    assert third.counts["skipped"] == 0
+    assert await world.snapshot() == after
+    restored = {each for each in plan.restored if each in after}
+    night = await world.night()
+    touched = {each for exchange in world.ledger.lineage.of_run(night.run_id) for each in exchange.outgoing}
+    assert not restored & touched, "what came back is held from the next night"
+
+
+def _moved(world: World, run: Run) -> tuple[set[str], set[str]]:
+    """What a run moved, and what another run has moved after it."""
+    moved = {
+        memory_id
+        for exchange in world.ledger.lineage.of_run(run.run_id)
+        for memory_id in (*exchange.incoming, *exchange.outgoing)
+    }
+    moves = world.ledger.lineage.moves(COMPANY, AGENT, moved)
+    overtaken = set[str]()
+    for memory_id, its in moves.items():
+        places = [place for place, move in enumerate(its) if move.run_id == run.run_id]
+        if any(move.run_id != run.run_id for move in its[places[-1] :]):
+            overtaken.add(memory_id)
+    return moved, overtaken
+
+
+def _expected(lived: Lived, now: Snapshot, free: set[str]) -> Snapshot:
+    expected = dict(now)
+    for memory_id in free:
+        was, became, found = (each.get(memory_id) for each in (lived.before, lived.after, now))
+        if was is not None and became is None and found is None:
+            expected[memory_id] = was
+        elif was is None and became is not None and found == became:
+            del expected[memory_id]
+    return expected
+
+
+def _check_report(world: World, run: Run, undo: Run, plan: UndoPlan) -> None:
+    exchanges = world.ledger.lineage.of_run(undo.run_id)
+    assert sorted(each for exchange in exchanges for each in exchange.incoming) == sorted(plan.restored)
+    assert sorted(each for exchange in exchanges for each in exchange.outgoing) == sorted(plan.removed)
+    counts = {"restored": len(plan.restored), "removed": len(plan.removed), "skipped": len(plan.skipped)}
+    assert undo.counts == counts
+    report = undo_report(world.ledger.journal, undo)
+    assert sorted(report.not_restored + report.not_removed) == sorted(each.memory_id for each in plan.skipped)
+    assert plan.run_id == run.run_id

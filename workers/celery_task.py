@@ -1,0 +1,184 @@
+"""From a job to a Celery task: outcomes become results, retries and put-backs; nothing else happens here."""
+
+import logging
+from collections.abc import Iterable
+from datetime import timedelta
+from traceback import extract_tb
+from typing import Any, Never
+
+from celery import Celery, Task
+from celery.exceptions import Ignore, Reject
+from celery.exceptions import Retry as PutBack
+from celery.result import denied_join_result
+
+from memcore import errors
+from memcore.client.publisher import SNOOZED
+from memcore.free_space import is_disk_full
+from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Skipped, Snooze
+from memcore.ledger.dead_letters import NewDeadLetter
+from tasks.context import Crew
+from tasks.job import Job, wait_for_room
+from workers.context import CrewOnDuty
+from workers.redelivery import Trial
+
+#: Longest wait that a message spends in the broker; longer waits belong in the ledger (STACK, Settings).
+MAX_COUNTDOWN = timedelta(seconds=60)
+
+#: Wait after an error that nobody foresaw.
+FAILED_DELAY = timedelta(seconds=5)
+
+#: Errors that the payload or the code is to blame for, so that another try would end the same: the job is dead at once.
+#: Whatever else nobody foresaw may be the trouble of a machine or a library, and costs an attempt.
+NOT_RETRYABLE = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError)
+
+log = logging.getLogger("memtend.jobs")
+
+
+def build_tasks(app: Celery, jobs: Iterable[Job], crew: CrewOnDuty) -> None:
+    """Register the jobs with the app under their names and limits."""
+    trial = Trial()
+    for job in jobs:
+        _build_task(app, job, crew, trial)
+
+
+def _build_task(app: Celery, job: Job, crew: CrewOnDuty, trial: Trial) -> None:
+    def run(self: Task, payload: str = "{}") -> dict[str, Any]:
+        try:
+            on_duty = crew.get()
+        except errors.MemoryError as error:
+            # Store or ledger did not answer when the process opened its connections: this job is not to blame.
+            log.warning("crew.absent", extra={"job_id": self.request.id, "error": type(error).__name__})
+            _put_back(self, FAILED_DELAY, attempt=self.request.retries)
+        if job.is_repeated or not came_back(self):
+            return settle(self, job, carry_out(job, payload, on_duty), payload=payload, crew=on_duty)
+        return judge(self, job, trial, payload=payload, crew=on_duty)
+
+    app.conf.task_routes = {**(app.conf.task_routes or {}), str(job.name): {"queue": str(job.queue)}}
+    app.task(
+        run,
+        name=str(job.name),
+        bind=True,
+        # Celery otherwise lends the task to every other app of this process, which then runs it with this app's crew.
+        shared=False,
+        # Read at delivery: only such a job may be let go of unread, when it expires.
+        is_repeated=job.is_repeated,
+        max_retries=job.limits.attempts - 1,
+        soft_time_limit=job.limits.soft.total_seconds(),
+        time_limit=job.limits.hard.total_seconds(),
+    )
+
+
+def came_back(task: Task) -> bool:
+    """Tell whether the broker hands this message out again, because a worker died or gave it back."""
+    return bool((task.request.delivery_info or {}).get("redelivered"))
+
+
+def judge(task: Task, job: Job, trial: Trial, *, payload: str, crew: Crew) -> dict[str, Any]:
+    """Run a job that came back, unless it has come back too often; its count goes once it is settled."""
+    job_id, attempts = task.request.id, crew.ledger.attempts
+
+    def run(died: int) -> dict[str, Any]:
+        if died >= job.limits.deaths:
+            outcome: Outcome = Dead(reason=f"{died} workers died while they ran it")
+        else:
+            # Outside the try below: a child that is ended at its hard limit leaves through here, and must stay counted.
+            outcome = carry_out(job, payload, crew)
+        try:
+            return settle(task, job, outcome, payload=payload, crew=crew)
+        finally:
+            try:
+                attempts.end(job_id)
+            except errors.MemoryError as error:
+                # The row that stays costs a place in a table, and this job's next return one of its lives.
+                log.warning("job.count_stays", extra={"job_id": job_id, "error": type(error).__name__})
+
+    try:
+        return trial.carry_out(job_id, run, attempts)
+    except errors.MemoryError as error:
+        # Uncounted it must not run: it might kill this worker too, again and again.
+        log.warning("job.uncounted", extra={"job_id": job_id, "error": type(error).__name__})
+        _put_back(task, FAILED_DELAY, attempt=task.request.retries)
+
+
+def carry_out(job: Job, payload: str, crew: Crew) -> Outcome:
+    """Run the job; an error that it does not know becomes an outcome, because Celery would drop the message with it."""
+    try:
+        return job.run(payload, crew)
+    except Exception as error:  # noqa: BLE001  # see above; the error's text may quote a memory, its place does not
+        if is_disk_full(error):
+            log.warning("job.disk_full", extra={"job": str(job.name)})
+            return wait_for_room(error)
+        places = " < ".join(f"{at.name}:{at.lineno}" for at in reversed(extract_tb(error.__traceback__)))
+        log.error("job.failed", extra={"job": str(job.name), "error": type(error).__name__, "at": places})  # noqa: TRY400  # see above
+        if isinstance(error, NOT_RETRYABLE):
+            return Dead(reason=f"failed with {type(error).__name__}; another try would too")
+        return Retry(reason=f"failed with {type(error).__name__}", delay=FAILED_DELAY)
+
+
+def settle(  # noqa: RET503  # the cases are all there are
+    task: Task, job: Job, outcome: Outcome, *, payload: str, crew: Crew
+) -> dict[str, Any]:
+    """Return the outcome as the job's result, put the job back, or keep it as a dead letter."""
+    about = {"job": str(job.name), "job_id": task.request.id}
+    match outcome:
+        case Done(facts=facts):
+            return {"outcome": "done", "facts": facts}
+        case Skipped(reason=reason):
+            return {"outcome": "skipped", "reason": reason}
+        case Parked(reason=reason):
+            log.info("job.parked", extra={**about, "reason": reason})
+            _park(task, reason)
+        case Snooze(reason=reason, delay=delay):
+            log.info("job.snoozed", extra={**about, "reason": reason})
+            _put_back(task, delay, attempt=task.request.retries)
+        case Retry(reason=reason, delay=delay):
+            attempt = task.request.retries + 1
+            if attempt < job.limits.attempts:
+                log.warning("job.retry", extra={**about, "reason": reason, "attempt": attempt})
+                _put_back(task, delay, attempt=attempt)
+            return _give_up(task, job, f"gave up after {attempt} attempts: {reason}", payload=payload, crew=crew)
+        case Dead(reason=reason):
+            return _give_up(task, job, reason, payload=payload, crew=crew)
+
+
+def _give_up(task: Task, job: Job, reason: str, *, payload: str, crew: Crew) -> dict[str, Any]:
+    log.error("job.dead", extra={"job": str(job.name), "job_id": task.request.id, "reason": reason})
+    if not job.is_repeated:
+        letter = NewDeadLetter(
+            job_id=task.request.id,
+            company=crew.company,
+            job=str(job.name),
+            # Where it came from: a bulk load that is replayed must not stand before the engines.
+            queue=(task.request.delivery_info or {}).get("routing_key") or str(job.queue),
+            payload=payload,
+            reason=reason,
+            attempts=task.request.retries + 1,
+        )
+        try:
+            crew.ledger.dead_letters.put(letter)
+        except errors.MemoryError:
+            # Nobody keeps it but the broker: giving it up now would lose it.
+            _put_back(task, FAILED_DELAY, attempt=task.request.retries)
+    return {"outcome": "dead", "reason": reason}
+
+
+def _put_back(task: Task, delay: timedelta, *, attempt: int) -> Never:
+    # Not task.retry: it counts every put-back as an attempt, and quotes the arguments to monitoring anew.
+    request, seconds = task.request, min(delay, MAX_COUNTDOWN).total_seconds()
+    again: Any = task.signature_from_request(
+        request, countdown=seconds, retries=attempt, argsrepr=request.argsrepr, kwargsrepr=request.kwargsrepr
+    )
+    with denied_join_result():  # nobody waits for it here: without this the app subscribes to its result
+        try:
+            again.apply_async()
+        except Exception as error:
+            # The broker did not take it: as a failure the message would be acknowledged, and the job be gone.
+            raise Reject(type(error).__name__, requeue=True) from error
+    raise PutBack(when=seconds)
+
+
+def _park(task: Task, reason: str) -> Never:
+    # In a state of its own: a success is final, and what the row's next message reports would never be seen.
+    if not task.request.ignore_result:
+        task.backend.store_result(task.request.id, {"reason": reason}, SNOOZED, request=task.request)
+    raise Ignore

@@ -1,0 +1,276 @@
+"""Messages that this worker cannot do: those of a newer release wait for it, and what cannot be read is kept aside.
+
+Celery's own consumer drops both, and writes their bodies, memories and all, into the log; or it ends over them.
+"""
+
+import logging
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal, Never
+
+from celery.app.task import Context
+from celery.utils.time import maybe_iso8601, maybe_make_aware
+from celery.worker import state
+from celery.worker.consumer import Consumer
+from kombu import compression
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from memcore.errors import MemoryInputError
+from memcore.jobs.payloads import MAX_MESSAGE_BYTES
+from memcore.models.base import NoNul
+from memcore.models.memory import MAX_KEY_CHARS
+from tasks.job import NEWER_DELAY
+from workers.transport.unreadable import broker_errors
+
+# Celery trusts the messages that it is sent: a time limit that is text, or a body with two elements, raises where the
+# whole worker ends with it. So a message is read here first, against what a client of ours writes; whoever reads it
+# later
+# finds nothing that could raise.
+
+#: Longest time limit that a message may bring, in seconds (30 days): no job of ours has one near it.
+_LONGEST_SECONDS = 2_592_000
+
+#: How far ahead a message may be planned: a worker holds it until then, and ours come back after at most a minute.
+_FURTHEST_AHEAD = timedelta(days=1)
+
+#: Names that headers must not have: Celery makes attributes of all of them, and these are methods.
+_METHODS = frozenset(name for name in dir(Context) if callable(getattr(Context, name)))
+
+
+def _planned(text: str) -> str:
+    try:
+        # Read as Celery reads it, and then converted, which overflows at both ends of the calendar.
+        read: Any = maybe_iso8601(text)
+        at: datetime = maybe_make_aware(read, UTC).astimezone(UTC)
+    except (AttributeError, OverflowError, TypeError, ValueError):
+        # The parser's own words quote what it could not read.
+        raise ValueError("must be a time with a time zone") from None
+    if at - datetime.now(UTC) > _FURTHEST_AHEAD:
+        raise ValueError("lies more than a day ahead")
+    return text
+
+
+def _storable(text: str) -> str:
+    # Half a surrogate pair comes through JSON, and fails where a database would keep it: the job would be lost.
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("must be valid Unicode text") from None
+    return text
+
+
+def _empty(value: Any) -> Any:
+    if value:
+        raise ValueError("must be empty")
+    return value
+
+
+Text = Annotated[str, NoNul, AfterValidator(_storable)]
+Name = Annotated[Text, StringConstraints(min_length=1, max_length=MAX_KEY_CHARS, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Seconds = Annotated[float, Field(ge=0, le=_LONGEST_SECONDS)]
+Planned = Annotated[Text, AfterValidator(_planned)]
+Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Nothing = Annotated[Any, AfterValidator(_empty)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False, hide_input_in_errors=True)
+
+
+class _Headers(_Part):
+    """The headers that Celery, or a job of ours, reads; those of tracing libraries may stand beside them."""
+
+    task: Name
+    id: Name
+    retries: Count = 0
+    timelimit: Annotated[list[Seconds | None], Field(min_length=2, max_length=2)] | None = None
+    eta: Planned | None = None
+    expires: Planned | None = None
+    root_id: Text | None = None
+    parent_id: Text | None = None
+    group: Text | None = None
+    group_index: Count | None = None
+    shadow: Text | None = None
+    lang: Text | None = None
+    origin: Text | None = None
+    argsrepr: Text | None = None
+    kwargsrepr: Text | None = None
+    ignore_result: bool | None = None
+    replaced_task_nesting: Count = 0
+    stamped_headers: Nothing = None
+    stamps: Nothing = None
+    headers: dict[str, Any] | None = None
+    redelivered: bool = False
+
+
+class _DeliveryInfo(_Part):
+    exchange: Text | None = None
+    routing_key: Text | None = None
+    redelivered: bool | None = False
+
+
+class _Properties(_Part):
+    correlation_id: Text | None = None
+    reply_to: Text | None = None
+    priority: int | None = None
+
+
+class _Body(_Part):
+    """What a job of ours is called with: one payload, and none of Celery's callbacks, chords and chains."""
+
+    arguments: Annotated[list[Text], Field(max_length=1)]
+    named: dict[str, Text]
+    embed: dict[str, Any]
+
+
+class _Envelope(_Part):
+    headers: _Headers
+    properties: _Properties
+    delivery_info: _DeliveryInfo
+    content_type: Literal["application/json"]
+    content_encoding: Literal["utf-8", "UTF-8"]
+
+
+def refuse_compressed() -> None:
+    """Let kombu unpack no message in this process: ours are never packed, and a small one may unpack to gigabytes."""
+    for content_type in compression.encoders():
+        encode, _ = compression.get_encoder(content_type)
+        compression.register(encode, _refuse, content_type)
+
+
+def check_message(message: Any, *, may_expire: bool) -> None:
+    """Read a message as a job; raise where no client of ours could have written it.
+
+    Args:
+        message: kombu's.
+        may_expire: whether its job comes again by itself; of any other, an expiry would lose the only copy.
+
+    Raises:
+        MemoryInputError: naming the field and the limit, without the message's text.
+    """
+    try:
+        _check(message, may_expire=may_expire)
+    except MemoryInputError:
+        raise
+    except ValidationError as error:
+        raise MemoryInputError.of(error) from None
+    except Exception as error:  # noqa: BLE001  # decoders raise whatever they like, and quote what they decode
+        raise MemoryInputError("body", f"cannot be decoded: {type(error).__name__}") from None
+
+
+def _refuse(_body: bytes) -> Never:
+    raise ValueError("compressed")
+
+
+def _check(message: Any, *, may_expire: bool) -> None:
+    size = len(message.body or b"")
+    if size > MAX_MESSAGE_BYTES:
+        raise MemoryInputError("body", f"has {size} bytes; the limit is {MAX_MESSAGE_BYTES}")
+    envelope = _Envelope.model_validate(
+        {
+            "headers": message.headers,
+            "properties": message.properties,
+            "delivery_info": message.delivery_info,
+            "content_type": message.content_type,
+            "content_encoding": message.content_encoding,
+        }
+    )
+    if envelope.headers.expires is not None and not may_expire:
+        raise MemoryInputError("headers.expires", "must not be set: this job comes but once")
+    if _METHODS & message.headers.keys():
+        raise MemoryInputError("headers", "must not have a name of Celery's own")
+    payload = message.payload
+    if not isinstance(payload, list) or len(payload) != len(_Body.model_fields):
+        raise MemoryInputError("body", "must be a list of arguments, named arguments and callbacks")
+    try:
+        body = _Body.model_validate(dict(zip(_Body.model_fields, payload, strict=True)))
+    except ValidationError:
+        # Which one it is would quote a name out of the message.
+        raise MemoryInputError("body", "must call a job with one payload") from None
+    if body.named.keys() - {"payload"} or (body.arguments and body.named):
+        raise MemoryInputError("body", "must call a job with one payload")
+    if any(body.embed.values()) or _METHODS & body.embed.keys():
+        raise MemoryInputError("body", "must bring no callbacks, chords or chains")
+
+
+#: What a job of another release of ours is called.
+_OUR_NAME = re.compile(r"memory(\.[a-z_]+)+")
+
+#: Errors of this process, not of a message: passed on, so that the worker is started again and the message given back.
+_OWN_ERRORS = (MemoryError, RuntimeError, OSError)
+
+log = logging.getLogger("memtend.jobs")
+
+
+class PatientConsumer(Consumer):  # type: ignore[misc]  # Celery is untyped
+    """Celery's consumer, for messages of which none may be lost, and none may end the worker."""
+
+    #: Seconds that a job of an unknown name rests in this worker's hands; given back at once, it would come round
+    #: without end.
+    rest_seconds = NEWER_DELAY.total_seconds()
+
+    #: Takes what cannot be read; set by workers.unreadable.
+    unreadable: Any
+
+    #: What Celery gives every consumer.
+    app: Any
+    task_consumer: Any
+
+    def create_task_handler(self, *args: Any, **kwargs: Any) -> Any:
+        """Return what is called with each message: nothing that a message brings makes it raise."""
+        handle = super().create_task_handler(*args, **kwargs)
+        errors_of_broker = broker_errors(self)
+
+        def on_task_received(message: Any) -> None:
+            try:
+                self._check(message)
+            except MemoryInputError as error:
+                self.unreadable.add(message, str(error))
+                return
+            try:
+                handle(message)
+            except errors_of_broker:
+                raise
+            except Exception as error:
+                is_own = isinstance(error, _OWN_ERRORS) and not isinstance(error, RecursionError)
+                if is_own or state.should_stop is not None or state.should_terminate is not None:
+                    raise
+                self.unreadable.add(message, f"message: cannot be handed to a job: {type(error).__name__}")
+
+        return on_task_received
+
+    def on_decode_error(self, message: Any, exc: Exception) -> None:
+        """Follow Celery's signature; a broadcast that cannot be read is dropped, like one that nobody hears."""
+        if self.task_consumer is not None and message.channel is self.task_consumer.channel:
+            self.unreadable.add(message, f"message: cannot be decoded: {type(exc).__name__}")
+        else:
+            log.warning("broadcast.unreadable", extra={"error": type(exc).__name__})
+
+    def on_invalid_task(self, body: Any, message: Any, exc: Exception) -> None:  # noqa: ARG002  # Celery's names
+        """Follow Celery's signature; the body is not read."""
+        self.unreadable.add(message, f"message: is no job: {type(exc).__name__}")
+
+    def on_unknown_message(self, body: Any, message: Any) -> None:  # noqa: ARG002  # Celery's names
+        """Follow Celery's signature; the body is not read."""
+        self.unreadable.add(message, "message: names no job")
+
+    def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:  # noqa: ARG002  # Celery's names
+        """Let a job that only a newer release knows go back to its queue after a while; the body is not read."""
+        log.warning(
+            "job.unknown",
+            extra={"job": message.headers["task"], "job_id": message.headers["id"], "error": type(exc).__name__},
+        )
+        timer: Any = self.timer
+        timer.call_after(self.rest_seconds, self._give_back, (message,))
+
+    def _check(self, message: Any) -> None:
+        headers = message.headers if isinstance(message.headers, dict) else {}
+        name = headers.get("task")
+        task = self.app.tasks.get(name) if isinstance(name, str) else None
+        check_message(message, may_expire=bool(getattr(task, "is_repeated", False)))
+        if str(name).startswith("celery.") or (task is None and not _OUR_NAME.fullmatch(str(name))):
+            raise MemoryInputError("headers.task", "is no job of ours")
+
+    def _give_back(self, message: Any) -> None:
+        # On a connection that broke meanwhile there is nothing to give back: the broker has it again by itself.
+        message.reject_log_error(log, self.connection_errors, requeue=True)

@@ -1,0 +1,281 @@
+"""The crew of one worker process: one event loop, one set of connections, opened after the fork, closed at the end."""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from memcore.backends.factory import create_worker_backend
+from memcore.backends.protocol import facts_of
+from memcore.clock import Clock, utc_now
+from memcore.config.policy import Policy
+from memcore.config.settings import Settings
+from memcore.embedding.protocol import Embedder
+from memcore.event_loop import LoopThread
+from memcore.experience.service import CompressionService
+from memcore.finetune.dataset import gather
+from memcore.finetune.execution.factory import create_executor, end_by_name, execution_of
+from memcore.finetune.questions import QuestionWriter
+from memcore.finetune.run_folder import RUNS, SCRATCH
+from memcore.finetune.service import FineTuneService, Place, Pulse, Step, this_host
+from memcore.ingest import Intake, Written
+from memcore.jobs.outcomes import Outcome, Tell, untold
+from memcore.jobs.payloads import StoreItem
+from memcore.ledger.ledger import Ledger
+from memcore.llm.factory import create_model
+from memcore.maintenance.consolidation.answers import Asked, SynthesisService
+from memcore.maintenance.service import MaintenanceService
+from memcore.models.finetune import FineTunePlan
+from memcore.org.sync import OrgFollower
+from memcore.procedural.propagation import Propagation
+from memcore.procedural.service import LearningService
+from memcore.procedural.skill_files import SkillFolders
+from memcore.reindex.planning import create_mirror
+from memcore.reindex.service import ReindexService, Slice
+from memcore.retrieval.filters import StoreGuard
+from memcore.skills.approval_setup import create_approvals
+from memcore.skills.evolver import CycleService, SkillEvolver
+from memcore.wiki import export_after_night
+from tasks.context import Bell
+from workers.write_batcher import Desk
+
+if TYPE_CHECKING:
+    from memcore.backends.mem0.reindex_target import Mirror
+
+
+class WorkerCrew:
+    """Everything a job needs, opened once in the process that runs it (see tasks.context.Crew)."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        policy: Policy,
+        bell: Bell,
+        *,
+        embedder: Embedder | None = None,
+        clock: Clock = utc_now,
+        telling: Callable[[], Tell] = lambda: untold,
+    ) -> None:
+        """Open every connection; raises MemoryConfigError or MemoryConnectionError in one sentence."""
+        self.company = settings.company
+        self.policy = policy
+        self.bell = bell
+        self.clock = clock
+        self._telling = telling
+        with ExitStack() as opened:
+            self._loop = LoopThread("crew-loop")
+            opened.callback(self._loop.close)
+            self.ledger = Ledger.open(settings.ledger_urls, clock=clock)
+            opened.callback(self.ledger.close)
+            self._backend = create_worker_backend(settings, policy, embedder=embedder, clock=clock)
+            self._loop.run(self._backend.connect())
+            opened.callback(lambda: self._loop.run(self._backend.disconnect()))
+            self.model = create_model(settings, policy, self.ledger, clock=clock)
+            opened.callback(self._close_model)
+            self._mirror: Mirror | None = None
+            opened.callback(self._close_mirror)
+            self.desk = Desk(self._write)
+            self.desk.start()
+            opened.callback(self.desk.close)
+            self._opened = opened.pop_all()
+        self._intake = Intake(
+            self._backend,
+            self.ledger,
+            company=settings.company,
+            interval=policy.memory.consolidation.interval,
+            level=policy.memory.level,
+            guard=StoreGuard() if policy.memory.retrieval.non_inferable_only else None,
+        )
+        self._maintenance = MaintenanceService.configured(
+            settings, policy, self._backend, self.ledger, has_model=self.model is not None, clock=clock
+        )
+        self._synthesis = SynthesisService(
+            self._backend,
+            self.ledger,
+            policy.memory.consolidation,
+            company=settings.company,
+            model=self.model,
+            clock=clock,
+        )
+        self._compression = CompressionService(
+            self._backend,
+            self.ledger,
+            policy.memory.consolidation,
+            company=settings.company,
+            level=policy.memory.level,
+            model=self.model,
+            clock=clock,
+        )
+        skills = policy.memory.procedural.skill_md_directory
+        self._learning = LearningService(
+            self._backend,
+            self.ledger,
+            policy.memory.procedural,
+            company=settings.company,
+            level=policy.memory.level,
+            model=self.model,
+            skills=None if skills is None else SkillFolders((settings.home / skills).resolve()),
+            clock=clock,
+        )
+        self._propagation = Propagation(
+            self._backend,
+            self.ledger,
+            policy.memory.procedural,
+            company=settings.company,
+            level=policy.memory.level,
+        )
+        self._approvals = create_approvals(settings, policy, self.ledger, backend=self._backend, clock=clock)
+        self._cycles = CycleService(
+            self.ledger,
+            SkillEvolver(
+                self.ledger,
+                self._approvals,
+                policy.memory.procedural.evolver,
+                company=settings.company,
+                clock=clock,
+            ),
+            company=settings.company,
+        )
+        execution = execution_of(settings, policy)
+        self._finetune = FineTuneService(
+            self.ledger,
+            create_executor(execution, settings.home / SCRATCH),
+            gather=self._gather,
+            reap=end_by_name,
+            company=settings.company,
+            place=Place(runs=settings.home / RUNS, host=this_host(), timeout_seconds=execution.timeout_seconds),
+            clock=clock,
+        )
+        self._open_mirror = partial(create_mirror, settings, policy)
+        self._wiki = partial(
+            export_after_night,
+            self._backend,
+            self.ledger,
+            policy.memory.consolidation.wiki_export,
+            home=settings.home,
+            company=settings.company,
+            clock=clock,
+        )
+
+    def maintain(self, run_id: str) -> Outcome:
+        """Carry out a run to its next stop."""
+        return self._loop.run(self._maintenance.run(run_id))
+
+    def synthesize(self, run_id: str, place: int) -> Asked:
+        """Ask the model about one part of a night."""
+        return self._loop.run(self._synthesis.ask(run_id, place))
+
+    def compress(self, agent_id: str) -> Outcome:
+        """Compress what is raw of an agent's experience, for one slice of time."""
+        return self._loop.run(self._compression.run(agent_id))
+
+    def draw_lesson(self, lesson_id: str) -> Outcome:
+        """Ask a model what a finished task teaches, and keep it."""
+        return self._loop.run(self._learning.draw(lesson_id))
+
+    def evolve(self, cycle_id: str) -> Outcome:
+        """Carry out a cycle of the skill evolver."""
+        return self._loop.run(self._cycles.run(cycle_id, tell=self._telling()))
+
+    def pass_on(self, agent_id: str) -> int:
+        """Give an agent's lessons to its like, if the policy says so."""
+        return self._loop.run(self._propagation.run(agent_id))
+
+    def reindex(self) -> Slice:
+        """Carry the company's reindex on for one slice of time."""
+        return self._loop.run(self._reindex(self._telling()))
+
+    def finetune(self, run_id: str) -> Step:
+        """Carry out a fine-tune run's next stage."""
+        return self._finetune.run(run_id, tell=self._telling())
+
+    def tend_approvals(self) -> None:
+        """Let go of proposals that waited too long, and carry on with decisions that dead processes left open."""
+        self._approvals.expire()
+        self._loop.run(self._approvals.finish())
+
+    def tend_org(self) -> None:
+        """Bring facts of the organisation to the store that wait for it."""
+        facts = facts_of(self._backend)
+        if facts is not None:
+            self._loop.run(OrgFollower(self.ledger.org_outbox, facts, company=self.company).tend())
+
+    def export_wiki(self, agent_id: str) -> None:
+        """Export an agent's experience as files, if the policy says so after nights."""
+        self._loop.run(self._wiki(agent_id))
+
+    def close(self) -> None:
+        """Finish what lies on the desk and close every connection."""
+        self._opened.close()
+
+    async def _reindex(self, tell: Tell) -> Slice:
+        # Opened by the first slice: a reindex is rare, and its embedder may take as much room as the rest.
+        self._mirror = self._mirror or self._open_mirror()
+        service = ReindexService(self._mirror, self.ledger, company=self.company, clock=self.clock)
+        return await service.run(tell=tell)
+
+    def _close_mirror(self) -> None:
+        if self._mirror is not None:
+            self._loop.run(self._mirror.close())
+
+    def _close_model(self) -> None:
+        if self.model is not None:
+            self._loop.run(self.model.close())
+
+    def _gather(self, plan: FineTunePlan, path: Path, pulse: Pulse) -> None:
+        writer = QuestionWriter(
+            self.model,
+            self.ledger,
+            company=self.company,
+            run_id=pulse.run_id,
+            model_name=self.policy.memory.llm.model,
+            count=plan.queries_per_passage,
+            alive=pulse.check,
+            clock=self.clock,
+        )
+        self._loop.run(
+            gather(
+                self._backend,
+                self.ledger,
+                path,
+                company=self.company,
+                plan=plan,
+                writer=writer,
+                alive=pulse.check,
+            )
+        )
+
+    def _write(self, items: Sequence[StoreItem]) -> Written:
+        return self._loop.run(self._intake.write(items))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+class CrewOnDuty:
+    """Holds the crew of this process; opened by the pool's start signal, or by the first job."""
+
+    def __init__(self, hire: Callable[[], WorkerCrew]) -> None:
+        """Remember how a crew is opened; nothing is opened yet."""
+        self._hire = hire
+        self._lock = threading.Lock()
+        self._crew: WorkerCrew | None = None
+
+    def get(self) -> WorkerCrew:
+        """Return the crew, opening it when this process has none yet."""
+        with self._lock:
+            if self._crew is None:
+                self._crew = self._hire()
+            return self._crew
+
+    def dismiss(self) -> None:
+        """Close the crew, if there is one."""
+        with self._lock:
+            if self._crew is not None:
+                self._crew.close()
+                self._crew = None

