@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         create_worker_backend,
     )
     from memcore.backends.inmemory import InMemoryBackend
-    from memcore.backends.mem0.config import Mem0Place
+    from memcore.backends.mem0.config import Mem0Config
     from memcore.backends.protocol import BatchBackend, MemoryBackend, MemoryCapabilities, SharedKnowledgeStore
     from memcore.client.async_client import AsyncMemoryClient
     from memcore.client.client import MemoryClient
@@ -128,12 +128,12 @@ if TYPE_CHECKING:
     )
     from memcore.maintenance.consolidation.factory import ConsolidationDeps, build_consolidation_strategy
     from memcore.maintenance.consolidation.llm import LLMSynthesisOp
-    from memcore.maintenance.consolidation.selection import EntrySelector, HighestRelevanceSelector, Member
+    from memcore.maintenance.consolidation.selection import EntrySelector, HighestRelevanceSelector, SummaryCandidate
     from memcore.maintenance.consolidation.strategy import (
         CompositeConsolidationStrategy,
         ConsolidationOp,
         ConsolidationStrategy,
-        Draft,
+        SummaryDraft,
     )
     from memcore.maintenance.consolidation.summary import ConcatenationOp
     from memcore.maintenance.value import Candidate, MemoryValue, usual_value
@@ -260,7 +260,6 @@ __all__ = [
     "DetailedExperience",
     "DistillReceipt",
     "DistillationRequest",
-    "Draft",
     "DualModeConfig",
     "EffectRegistry",
     "Embedder",
@@ -307,8 +306,7 @@ __all__ = [
     "LedgerOrgMemory",
     "MaintenancePausedError",
     "MalformedAnswerError",
-    "Mem0Place",
-    "Member",
+    "Mem0Config",
     "Memory",
     "MemoryBackend",
     "MemoryBackendUnsupportedError",
@@ -381,6 +379,8 @@ __all__ = [
     "SkillLimitError",
     "StoreFields",
     "StoreReceipt",
+    "SummaryCandidate",
+    "SummaryDraft",
     "Superseded",
     "TagBasedMemoryFilter",
     "TerminationReason",
@@ -473,7 +473,7 @@ _MODULE_OF = {
     "DetailedExperience": "memcore.models.experience",
     "DistillReceipt": "memcore.client.results",
     "DistillationRequest": "memcore.distillation",
-    "Draft": "memcore.maintenance.consolidation.strategy",
+    "SummaryDraft": "memcore.maintenance.consolidation.strategy",
     "DualModeConfig": "memcore.config.maintenance",
     "EffectRegistry": "memcore.approvals.effects",
     "Embedder": "memcore.embedding.protocol",
@@ -520,8 +520,8 @@ _MODULE_OF = {
     "LedgerOrgMemory": "memcore.org.service",
     "MaintenancePausedError": "memcore.errors",
     "MalformedAnswerError": "memcore.errors",
-    "Mem0Place": "memcore.backends.mem0.config",
-    "Member": "memcore.maintenance.consolidation.selection",
+    "Mem0Config": "memcore.backends.mem0.config",
+    "SummaryCandidate": "memcore.maintenance.consolidation.selection",
     "Memory": "memcore.memory.memory",
     "MemoryBackend": "memcore.backends.protocol",
     "MemoryBackendUnsupportedError": "memcore.errors",

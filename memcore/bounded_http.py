@@ -33,7 +33,7 @@ class AnswerTooSlowError(AnswerError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class HttpResponse:
     """What a server answered.
 
     Attributes:
@@ -69,7 +69,7 @@ async def ask(
     headers: Mapping[str, str] | None = None,
     max_bytes: int | None,
     within: timedelta,
-) -> Answer:
+) -> HttpResponse:
     """Send a request and return the answer, whatever its status.
 
     Args:
@@ -91,7 +91,7 @@ async def ask(
             client.stream(method, url, content=content, headers=headers) as response,
         ):
             body = b"" if max_bytes is None else await _read(response, max_bytes)
-            return Answer(status=response.status_code, headers=response.headers, content=body)
+            return HttpResponse(status=response.status_code, headers=response.headers, content=body)
     except TimeoutError:
         raise AnswerTooSlowError(f"no whole answer within {within.total_seconds():g} s") from None
 

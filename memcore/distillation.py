@@ -6,7 +6,7 @@ from typing import Self
 
 from memcore.clock import BoundedTime, Clock, utc_now
 from memcore.config.learning import ProceduralMemoryConfig
-from memcore.ingest import Written
+from memcore.ingest import WriteResult
 from memcore.jobs.outcomes import Dead, Done, Outcome, Skipped
 from memcore.jobs.payloads import DistillPayload, StoreItem
 from memcore.ledger.learning.trajectories import Trajectory
@@ -165,7 +165,7 @@ class Capture:
     def __init__(
         self,
         ledger: Ledger,
-        store: Callable[[StoreItem], Written],
+        store: Callable[[StoreItem], WriteResult],
         *,
         level: MemoryLevel,
         procedural: ProceduralMemoryConfig | None = None,

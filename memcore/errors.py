@@ -225,17 +225,17 @@ class SkillLimitError(MemoryError):
     """As many skills stand as may; nothing was decided, and the proposal still waits.
 
     Args:
-        stands: how many there are, those that are approved and on their way among them.
+        published: how many there are, those that are approved and on their way among them.
         limit: ``memory.procedural.evolver.max_org_entries``.
     """
 
-    def __init__(self, stands: int, *, limit: int) -> None:
+    def __init__(self, published: int, *, limit: int) -> None:
         """Name the limit, and what to do."""
         super().__init__(
-            f"memory.procedural.evolver.max_org_entries: is {limit}, and {stands} skills stand beside what this one "
+            f"memory.procedural.evolver.max_org_entries: is {limit}, and {published} skills stand beside what this one "
             "supersedes; undo the approval of one that nobody applies (`memtend skills list`), or raise the limit"
         )
-        self.stands = stands
+        self.published = published
         self.limit = limit
 
 

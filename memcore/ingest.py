@@ -18,22 +18,22 @@ from memcore.records import Lineage, MemoryRecord
 from memcore.retrieval.filters import StoreGuard
 
 
-class Graves(Protocol):
+class Tombstones(Protocol):
     """Knows which ids were removed: memcore.ledger.journal.Journal."""
 
-    def buried(self, sent: Mapping[str, datetime]) -> frozenset[str]:
+    def tombstoned(self, sent: Mapping[str, datetime]) -> frozenset[str]:
         """Return those of the ids that were removed at or after they were sent."""
         ...
 
 
-async def insert(
-    backend: BatchBackend, graves: Graves, records: Sequence[MemoryRecord], *, sent: Mapping[str, datetime]
+async def insert_unless_tombstoned(
+    backend: BatchBackend, tombstones: Tombstones, records: Sequence[MemoryRecord], *, sent: Mapping[str, datetime]
 ) -> frozenset[str]:
     """Write the records that are not there yet and return the ids of those that were removed and stay so.
 
     Args:
         backend: where memories live.
-        graves: which were removed.
+        tombstones: which were removed.
         records: what is written; the same memory comes with the same ``created_at`` each time.
         sent: when each was sent; a removal before then does not count.
 
@@ -41,58 +41,58 @@ async def insert(
         MemoryStoreError, MemoryConnectionError, MemoryEmbeddingError: nothing is known to be written; writing the
             same records again is harmless.
     """
-    buried = graves.buried({each.entry.id: sent[each.entry.id] for each in records})
-    fresh = [each for each in records if each.entry.id not in buried]
+    tombstoned = tombstones.tombstoned({each.entry.id: sent[each.entry.id] for each in records})
+    fresh = [each for each in records if each.entry.id not in tombstoned]
     await backend.store_many(fresh)
-    return buried | await _rebury(backend, graves, fresh, sent=sent)
+    return tombstoned | await _restore_tombstones(backend, tombstones, fresh, sent=sent)
 
 
-async def _rebury(
-    backend: BatchBackend, graves: Graves, records: Sequence[MemoryRecord], *, sent: Mapping[str, datetime]
+async def _restore_tombstones(
+    backend: BatchBackend, tombstones: Tombstones, records: Sequence[MemoryRecord], *, sent: Mapping[str, datetime]
 ) -> frozenset[str]:
     # A run may have removed one of these ids between the look and the write, which then brought it back.
-    buried = graves.buried({each.entry.id: sent[each.entry.id] for each in records})
-    for agent_id in {each.entry.agent_id for each in records if each.entry.id in buried}:
+    tombstoned = tombstones.tombstoned({each.entry.id: sent[each.entry.id] for each in records})
+    for agent_id in {each.entry.agent_id for each in records if each.entry.id in tombstoned}:
         ours = {
             each.entry.id: each.entry.created_at
             for each in records
-            if each.entry.id in buried and each.entry.agent_id == agent_id
+            if each.entry.id in tombstoned and each.entry.agent_id == agent_id
         }
         found = await backend.get_many(agent_id, list(ours))
         # One that was stored anew meanwhile has the same id, and stays.
-        risen = [each.entry.id for each in found if each.entry.created_at == ours[each.entry.id]]
-        await backend.delete_many(agent_id, risen)
-    return buried
+        without_tombstone = [each.entry.id for each in found if each.entry.created_at == ours[each.entry.id]]
+        await backend.delete_many(agent_id, without_tombstone)
+    return tombstoned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WriteResult:
     """What became of a batch.
 
     Attributes:
         stored: ids that are in the store now (new, or there already).
-        buried: ids that a run had removed after they were sent; they stay removed.
+        tombstoned: ids that a run had removed after they were sent; they stay removed.
         skipped: ids of agents whose level is none.
         refused: per id, the name of the id that the agent's level asks for and that is missing.
     """
 
     stored: frozenset[str] = frozenset()
-    buried: frozenset[str] = frozenset()
+    tombstoned: frozenset[str] = frozenset()
     skipped: frozenset[str] = frozenset()
     refused: Mapping[str, str] = field(default_factory=dict)
 
-    def of(self, items: Iterable[StoreItem]) -> "Written":
+    def of(self, items: Iterable[StoreItem]) -> "WriteResult":
         """Return what became of these items alone."""
         ids = frozenset(item.id for item in items)
-        return Written(
+        return WriteResult(
             stored=self.stored & ids,
-            buried=self.buried & ids,
+            tombstoned=self.tombstoned & ids,
             skipped=self.skipped & ids,
             refused={key: missing for key, missing in self.refused.items() if key in ids},
         )
 
 
-class Intake:
+class Ingestor:
     """Write batches of memories for any agents of one company.
 
     Args:
@@ -122,7 +122,7 @@ class Intake:
         self._guard = guard
         self._known: set[str] = set()
 
-    async def write(self, items: Sequence[StoreItem]) -> Written:
+    async def write(self, items: Sequence[StoreItem]) -> WriteResult:
         """Write the items; when this returns, they are durable and can be found.
 
         Raises:
@@ -132,14 +132,16 @@ class Intake:
         skipped, refused = self._unwanted(items)
         wanted = [item for item in items if item.id not in skipped and item.id not in refused]
         if not wanted:
-            return Written(skipped=skipped, refused=refused)
+            return WriteResult(skipped=skipped, refused=refused)
         if self._guard is not None:
             for item in wanted:
-                self._guard.look(item.agent_id, item.request.metadata.tags)
+                self._guard.check_now(item.agent_id, item.request.metadata.tags)
         sent = {item.id: item.sent_at for item in wanted}
-        buried = await insert(self._backend, self._ledger.journal, [_record(item) for item in wanted], sent=sent)
+        tombstoned = await insert_unless_tombstoned(
+            self._backend, self._ledger.journal, [_record(item) for item in wanted], sent=sent
+        )
         self._register({item.agent_id for item in wanted})
-        return Written(stored=frozenset(sent) - buried, buried=buried, skipped=skipped, refused=refused)
+        return WriteResult(stored=frozenset(sent) - tombstoned, tombstoned=tombstoned, skipped=skipped, refused=refused)
 
     def _unwanted(self, items: Sequence[StoreItem]) -> tuple[frozenset[str], dict[str, str]]:
         # Read anew for each batch: a person who changes a level is heard at once, by every worker.
@@ -159,10 +161,10 @@ class Intake:
         return frozenset(skipped), refused
 
     def _register(self, agent_ids: set[str]) -> None:
-        strangers = agent_ids - self._known
-        if strangers:
-            self._ledger.agents.register(self._company, sorted(strangers), interval=self._interval)
-            self._known |= strangers
+        outsiders = agent_ids - self._known
+        if outsiders:
+            self._ledger.agents.register(self._company, sorted(outsiders), interval=self._interval)
+            self._known |= outsiders
 
 
 def _record(item: StoreItem) -> MemoryRecord:

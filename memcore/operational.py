@@ -47,7 +47,7 @@ def sentence_of(error: BaseException) -> str | None:
     return None
 
 
-def tell(error: Exception, *, prefix: str = "") -> int:
+def report_error(error: Exception, *, prefix: str = "") -> int:
     """Write the sentence of an error to standard error and return the exit code; raise a defect again."""
     sentence = sentence_of(error)
     if sentence is None:

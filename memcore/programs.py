@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
         return EXIT_USAGE
     _use_own_folders()
     sys.argv = list(argv)
-    with _telling():
+    with _progress_of():
         runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
     return 0
 
@@ -72,12 +72,12 @@ def main(argv: Sequence[str]) -> int:
 def memtend() -> None:
     """Run the command line; the entry point of the ``memtend`` script."""
     _use_own_folders()
-    with _telling():
+    with _progress_of():
         import_module("ops.cli.main").run()
 
 
 @contextmanager
-def _telling() -> Iterator[None]:
+def _progress_of() -> Iterator[None]:
     try:
         with naming_extras():
             yield

@@ -25,13 +25,13 @@ from memcore.finetune.execution.factory import execution_of
 from memcore.finetune.markers import FineTuneEvent
 from memcore.finetune.preflight import PreflightResult, preflight
 from memcore.finetune.run_folder import RUNS
-from memcore.ledger.embedders.collections import Checkpoint, Serving
+from memcore.ledger.embedders.collections import Checkpoint, CollectionPointer
 from memcore.ledger.embedders.finetune_runs import FineTuneRun
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.organization.audit import Guardrail
+from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.runs import NewRun, Run
 from memcore.models.finetune import FineTunePlan, FineTuneStatus
-from memcore.reindex.planning import create_mirror
+from memcore.reindex.planning import create_reindex_target
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -42,23 +42,23 @@ if TYPE_CHECKING:
     from memcore.finetune.deployment import CheckpointDeployment
 
 
-class Bell(Protocol):
+class JobDispatcher(Protocol):
     """Tells workers that rows wait for them; a message that is lost is sent again by the sweep."""
 
-    def ring_many(self, runs: Iterable[Run]) -> None:
+    def dispatch_runs(self, runs: Iterable[Run]) -> None:
         """Send the messages of runs. Raises MemoryConnectionError."""
         ...
 
-    def ring_reindex(self, company: str) -> None:
+    def dispatch_reindex(self, company: str) -> None:
         """Send the message of the company's reindex. Raises MemoryConnectionError."""
         ...
 
-    def ring_finetune(self, company: str, run_id: str) -> None:
+    def dispatch_finetune(self, company: str, run_id: str) -> None:
         """Send the message of a fine-tune run's next stage. Raises MemoryConnectionError."""
         ...
 
 
-class Rooms(Protocol):
+class ServiceResources(Protocol):
     """Opens what few calls need, and closes it behind them."""
 
     def backend(self) -> AbstractAsyncContextManager["WorkerBackend"]:
@@ -82,8 +82,8 @@ class MemoryService:
     Args:
         ledger: runs, checkpoints, what serves, the audit.
         company: whose.
-        bell: rings for rows; what it cannot send, the sweep does.
-        rooms: opens the store for the calls that need it.
+        dispatcher: dispatches rows; what it cannot send, the sweep does.
+        resources: opens the store for the calls that need it.
         runs: the folder of this machine's runs, which a preflight looks at.
         execution: where stages run.
         clock: the time.
@@ -94,26 +94,26 @@ class MemoryService:
         ledger: Ledger,
         *,
         company: str,
-        bell: Bell,
-        rooms: Rooms,
+        dispatcher: JobDispatcher,
+        resources: ServiceResources,
         runs: Path,
         execution: FineTuneExecutionConfig | None = None,
         clock: Clock = utc_now,
     ) -> None:
         self._ledger = ledger
         self._company = company
-        self._bell = bell
-        self._rooms = rooms
+        self._dispatcher = dispatcher
+        self._resources = resources
         self._runs = runs
         self._execution = execution
         self._clock = clock
 
     async def start_fine_tune(self, plan: FineTunePlan | Mapping[str, Any]) -> FineTuneRun:
-        """Queue a run, and ring for it. Raises MemoryInputError naming a field, FineTuneRunActiveError."""
+        """Queue a run, and dispatch it. Raises MemoryInputError naming a field, FineTuneRunActiveError."""
         checked = plan if isinstance(plan, FineTunePlan) else FineTunePlan.model_validate(dict(plan))
         rows = self._ledger.finetune_runs
         run = await asyncio.to_thread(rows.start, self._company, checked.model_dump(mode="json"))
-        await self._ring(partial(self._bell.ring_finetune, self._company, run.run_id))
+        await self._dispatch(partial(self._dispatcher.dispatch_finetune, self._company, run.run_id))
         return run
 
     async def resume_fine_tune(self, run_id: str) -> FineTuneRun:
@@ -122,7 +122,7 @@ class MemoryService:
         Raises FineTuneRunNotFoundError, FineTuneRunNotResumableError, FineTuneRunActiveError.
         """
         run = await asyncio.to_thread(self._ledger.finetune_runs.resume, self._company, run_id)
-        await self._ring(partial(self._bell.ring_finetune, self._company, run.run_id))
+        await self._dispatch(partial(self._dispatcher.dispatch_finetune, self._company, run.run_id))
         return run
 
     async def get_fine_tune_status(self, run_id: str | None = None) -> FineTuneStatus:
@@ -136,19 +136,19 @@ class MemoryService:
             run = active
         return FineTuneStatus(run_id=run.run_id, stage=run.stage, progress=run.progress, error=run.error)
 
-    async def cancel_fine_tune(self, guardrail: Guardrail) -> str | None:
+    async def cancel_fine_tune(self, confirmation: Confirmation) -> str | None:
         """End the active run, and return its id; None when none is active, and nothing is noted then.
 
         One that runs is stopped by its worker within seconds: its status tells.
         """
         rows = self._ledger.finetune_runs
-        note = partial(guardrail.note, "finetune.cancel")
+        note = partial(confirmation.note, "finetune.cancel")
         run = await asyncio.to_thread(partial(rows.cancel, self._company, note=note))
         if run is None:
             return None
         if not run.stage.is_end:
             # Its worker may be dead: whoever hears it first ends it.
-            await self._ring(partial(self._bell.ring_finetune, self._company, run.run_id))
+            await self._dispatch(partial(self._dispatcher.dispatch_finetune, self._company, run.run_id))
         return run.run_id
 
     async def run_preflight(self, plan: FineTunePlan | Mapping[str, Any]) -> PreflightResult:
@@ -159,8 +159,8 @@ class MemoryService:
             # Asked by the thread that looks, and only where documents are few.
             return asyncio.run_coroutine_threadsafe(self._memories(enough), loop).result()
 
-        look = partial(preflight, plan, runs=self._runs, memories=memories, execution=self._execution)
-        return await asyncio.to_thread(look)
+        health_check = partial(preflight, plan, runs=self._runs, memories=memories, execution=self._execution)
+        return await asyncio.to_thread(health_check)
 
     async def get_run(self, run_id: str) -> FineTuneRun:
         """Return a run. Raises FineTuneRunNotFoundError."""
@@ -193,22 +193,24 @@ class MemoryService:
             raise CheckpointNotFoundError
         return found
 
-    async def deploy_checkpoint(self, checkpoint_id: str, guardrail: Guardrail, *, is_forced: bool = False) -> Serving:
+    async def deploy_checkpoint(
+        self, checkpoint_id: str, confirmation: Confirmation, *, is_forced: bool = False
+    ) -> CollectionPointer:
         """Begin to fill a collection with a checkpoint, which serves once it has caught up; agents go on meanwhile.
 
         Raises:
             MemoryBackendUnsupportedError: no backend of this policy embeds anything.
             CheckpointNotFoundError, CheckpointConflictError, CheckpointCorruptError: as CheckpointDeployment.deploy.
         """
-        async with self._rooms.deployment() as deployment:
+        async with self._resources.deployment() as deployment:
             # Whoever connects first writes down what serves.
-            async with self._rooms.backend():
+            async with self._resources.backend():
                 pass
-            serving = await deployment.deploy(checkpoint_id, guardrail, is_forced=is_forced)
-        await self._ring(partial(self._bell.ring_reindex, self._company))
-        return serving
+            pointer = await deployment.deploy(checkpoint_id, confirmation, is_forced=is_forced)
+        await self._dispatch(partial(self._dispatcher.dispatch_reindex, self._company))
+        return pointer
 
-    async def rollback_checkpoint(self, checkpoint_id: str | None, guardrail: Guardrail) -> Serving:
+    async def rollback_checkpoint(self, checkpoint_id: str | None, confirmation: Confirmation) -> CollectionPointer:
         """Begin to let serve again what served before: this checkpoint, or whatever did where the id is None.
 
         Raises:
@@ -216,28 +218,28 @@ class MemoryService:
             CheckpointNotFoundError, CheckpointRollbackUnavailableError, CheckpointRollbackCorruptError: as
                 CheckpointDeployment.rollback; what serves goes on.
         """
-        async with self._rooms.deployment() as deployment:
-            serving = await deployment.rollback(checkpoint_id, guardrail)
-        await self._ring(partial(self._bell.ring_reindex, self._company))
-        return serving
+        async with self._resources.deployment() as deployment:
+            pointer = await deployment.rollback(checkpoint_id, confirmation)
+        await self._dispatch(partial(self._dispatcher.dispatch_reindex, self._company))
+        return pointer
 
-    async def delete_checkpoint(self, checkpoint_id: str, guardrail: Guardrail) -> Checkpoint:
+    async def delete_checkpoint(self, checkpoint_id: str, confirmation: Confirmation) -> Checkpoint:
         """Delete a checkpoint and its files, and return what it was.
 
         Raises CheckpointNotFoundError; CheckpointConflictError for one that serves, is being filled, or is kept;
         MemoryBackendUnsupportedError.
         """
-        async with self._rooms.deployment() as deployment:
-            return await deployment.delete(checkpoint_id, guardrail)
+        async with self._resources.deployment() as deployment:
+            return await deployment.delete(checkpoint_id, confirmation)
 
-    async def delete_memory_entry(self, agent_id: str, memory_id: str, guardrail: Guardrail) -> Run:
+    async def delete_memory_entry(self, agent_id: str, memory_id: str, confirmation: Confirmation) -> Run:
         """Queue the removal of one memory, and return its run, which can be undone while the journal keeps it.
 
         Raises:
             MemoryNotFoundError: the agent has no such memory.
             MemoryStoreError: another run of the agent is under way: try again.
         """
-        async with self._rooms.backend() as backend:
+        async with self._resources.backend() as backend:
             found = await backend.get_many(agent_id, [memory_id])
         if not found:
             raise MemoryNotFoundError("memory_id: names no memory of this agent")
@@ -250,24 +252,24 @@ class MemoryService:
             planned_at=max(self._clock(), found[0].entry.created_at),
             scope_id=memory_id,
         )
-        note = guardrail.note("memory.remove", memory_id)
+        note = confirmation.note("memory.remove", memory_id)
         run = await asyncio.to_thread(partial(self._ledger.runs.create, removal, note=note))
         if run is None:
             raise MemoryStoreError("another run of this agent is under way; nothing was removed, try again")
-        await self._ring(partial(self._bell.ring_many, [run]))
+        await self._dispatch(partial(self._dispatcher.dispatch_runs, [run]))
         return run
 
     async def _memories(self, enough: int) -> int:
-        async with self._rooms.backend() as backend:
+        async with self._resources.backend() as backend:
             gathering = Gathering(backend, self._ledger, company=self._company, alive=lambda: None)
             return await gathering.count(enough=enough)
 
-    async def _ring(self, ring: Callable[[], None]) -> None:
+    async def _dispatch(self, dispatch: Callable[[], None]) -> None:
         try:
-            await asyncio.to_thread(ring)
+            await asyncio.to_thread(dispatch)
         except MemoryConnectionError:
-            # What was asked for stands in its row, and the sweep rings when the broker is back.
-            _log.warning(FineTuneEvent.BELL_UNHEARD, extra={"company": self._company})
+            # What was asked for stands in its row, and the sweep dispatches when the broker is back.
+            _log.warning(FineTuneEvent.DISPATCH_FAILED, extra={"company": self._company})
 
 
 def _check_page(limit: int, offset: int) -> None:
@@ -278,21 +280,21 @@ def _check_page(limit: int, offset: int) -> None:
 
 
 def create_memory_service(
-    settings: "Settings", policy: "Policy", ledger: Ledger, bell: Bell, *, clock: Clock = utc_now
+    settings: "Settings", policy: "Policy", ledger: Ledger, dispatcher: JobDispatcher, *, clock: Clock = utc_now
 ) -> MemoryService:
     """Return the service of an installation; the caller closes the ledger, the service what else it opens."""
     return MemoryService(
         ledger,
         company=settings.company,
-        bell=bell,
-        rooms=InstalledRooms(settings, policy, ledger),
+        dispatcher=dispatcher,
+        resources=InstalledResources(settings, policy, ledger),
         runs=settings.home / RUNS,
         execution=execution_of(settings, policy),
         clock=clock,
     )
 
 
-class InstalledRooms:
+class InstalledResources:
     """Opens an installation's store, anew for each call that needs it.
 
     Args:
@@ -319,5 +321,5 @@ class InstalledRooms:
     @asynccontextmanager
     async def deployment(self) -> "AsyncIterator[CheckpointDeployment]":
         """Open what deploys checkpoints."""
-        async with create_mirror(self._settings, self._policy) as mirror:
-            yield create_deployment(self._settings, self._policy, self._ledger, mirror)
+        async with create_reindex_target(self._settings, self._policy) as reindex_target:
+            yield create_deployment(self._settings, self._policy, self._ledger, reindex_target)

@@ -11,7 +11,7 @@ from tornado.web import HTTPError
 from memcore.config.settings import Settings
 from memcore.config.urls import Address
 from memcore.errors import MemoryConfigError
-from memcore.operational import tell
+from memcore.operational import report_error
 from workers.app import create_app
 from workers.logs import set_up_logs
 
@@ -62,7 +62,7 @@ def main() -> int:
         # Before Flower's own, which asks for nothing; /healthcheck stays open, for it says OK and no more.
         handlers.insert(0, (r"/metrics", ProtectedMetrics))
     except Exception as error:  # noqa: BLE001  # a defect is raised again
-        return tell(error)
+        return report_error(error)
     # Flower puts its own variables before its command line.
     for name in [name for name in os.environ if name.startswith("FLOWER_")]:
         del os.environ[name]

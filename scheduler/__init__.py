@@ -4,7 +4,7 @@ from scheduler.sweep import SWEEP
 from scheduler.tick import TICK, schedule
 from tasks.job import Job
 
-#: Every job of this room; the app loads them by name.
+#: Every job of this package; the app loads them by name.
 JOBS: tuple[Job, ...] = (TICK, SWEEP)
 
 __all__ = ["JOBS", "schedule"]

@@ -1,4 +1,4 @@
-"""Tick: claim the agents that are due, commit, then ring for each; its cost grows with the due, not with the known.
+"""Tick: claim the agents that are due, commit, then dispatch each; its cost grows with the due, not with the known.
 
 It also plans the skill evolver's cycle, once a slot.
 """
@@ -12,10 +12,10 @@ from memcore.config.settings import Settings
 from memcore.jobs.outcomes import Done, Outcome, Skipped
 from memcore.jobs.queues import Queue, TaskName
 from scheduler.sweep import plan_cycle
-from tasks.context import Crew
+from tasks.context import JobContext
 from tasks.job import Job, Limits
 
-#: Agents claimed in one transaction, and rung for in one round trip; the write lock is held for a tenth of a second.
+#: Agents claimed in one transaction, and dispatched in one round trip; the write lock is held for a tenth of a second.
 CLAIM_BATCH = 1_000
 
 #: Agents claimed in one tick at most, some five seconds of work: after a long downtime the backlog spreads over several
@@ -23,28 +23,28 @@ CLAIM_BATCH = 1_000
 CLAIM_CAP = 20_000
 
 
-def tick(_payload: str, crew: Crew) -> Outcome:
-    """Send the due agents into the night, oldest due first; any number of ticks may run at once."""
-    outcome = _send(crew)
+def tick(_payload: str, job_context: JobContext) -> Outcome:
+    """Send the due agents into the run, oldest due first; any number of ticks may run at once."""
+    outcome = _send(job_context)
     # At the end, and while all is paused too: whoever looks wants to know that ticks come and go.
-    crew.ledger.ticks.note(crew.company, sent=outcome.facts["sent"] if isinstance(outcome, Done) else 0)
+    job_context.ledger.ticks.note(job_context.company, sent=outcome.facts["sent"] if isinstance(outcome, Done) else 0)
     return outcome
 
 
-def _send(crew: Crew) -> Done | Skipped:
-    if crew.ledger.switches.paused(crew.company):
-        # The due stay due: queued now, their runs would only be rung for again and again until somebody resumes.
+def _send(job_context: JobContext) -> Done | Skipped:
+    if job_context.ledger.switches.paused(job_context.company):
+        # The due stay due: queued now, their runs would only be dispatched again and again until somebody resumes.
         return Skipped(reason="maintenance is paused")
-    interval = crew.policy.memory.consolidation.interval
+    interval = job_context.policy.memory.consolidation.interval
     sent = 0
     while sent < CLAIM_CAP:
-        runs = crew.ledger.agents.claim_due(crew.company, interval=interval, limit=CLAIM_BATCH)
+        runs = job_context.ledger.agents.claim_due(job_context.company, interval=interval, limit=CLAIM_BATCH)
         if runs:  # committed by now: a message lost from here on is found by the sweep
-            crew.bell.ring_many(runs)
+            job_context.dispatcher.dispatch_runs(runs)
         sent += len(runs)
         if len(runs) < CLAIM_BATCH:
             break
-    plan_cycle(crew)
+    plan_cycle(job_context)
     return Done(facts={"sent": sent})
 
 

@@ -8,7 +8,7 @@ from tasks.learn import APPLIED, DRAW, EVOLVE
 from tasks.maintain import MAINTAIN, SYNTHESIZE
 from tasks.store import STORE, USE
 
-#: Every job of this room; a worker builds its Celery tasks from them.
+#: Every job of this package; a worker builds its Celery tasks from them.
 JOBS: tuple[Job, ...] = (
     STORE,
     MAINTAIN,

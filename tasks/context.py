@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from memcore.clock import Clock
 from memcore.config.policy import Policy
-from memcore.ingest import Written
+from memcore.ingest import WriteResult
 from memcore.jobs.outcomes import Outcome
 from memcore.jobs.payloads import LessonPayload, StoreItem
 from memcore.ledger.learning.skill_cycles import Cycle
@@ -17,51 +17,51 @@ from memcore.llm.protocol import Model
 
 if TYPE_CHECKING:
     from memcore.finetune.service import Step
-    from memcore.maintenance.consolidation.answers import Asked
+    from memcore.maintenance.consolidation.answers import QuestionOutcome
     from memcore.reindex.service import Slice
 
 
-class WriteDesk(Protocol):
+class BatchWriterProtocol(Protocol):
     """Takes memories from many jobs and writes them together."""
 
-    def submit(self, items: Sequence[StoreItem]) -> Future[Written]:
+    def submit(self, items: Sequence[StoreItem]) -> Future[WriteResult]:
         """Return a future of what became of the items; it fails alone with the job's own error."""
         ...
 
 
-class Bell(Protocol):
+class JobDispatcher(Protocol):
     """Tells workers that run rows wait for them."""
 
-    def ring_many(self, runs: Iterable[Run]) -> None:
-        """Send the runs' messages; a lost one is found by the sweep and rung again. Raises MemoryConnectionError."""
+    def dispatch_runs(self, runs: Iterable[Run]) -> None:
+        """Send the runs' messages; the sweep dispatches lost ones again. Raises MemoryConnectionError."""
         ...
 
-    def ring_parts(self, parts: Iterable[Synthesis]) -> None:
-        """Send the jobs that ask a model about parts of nights. Raises MemoryConnectionError."""
+    def dispatch_syntheses(self, parts: Iterable[Synthesis]) -> None:
+        """Send the jobs that ask a model about parts of runs. Raises MemoryConnectionError."""
         ...
 
-    def ring_experience(self, company: str, agent_ids: Iterable[str]) -> None:
+    def dispatch_compression(self, company: str, agent_ids: Iterable[str]) -> None:
         """Send the jobs that compress agents' experience. Raises MemoryConnectionError."""
         ...
 
-    def ring_lessons(self, lessons: Iterable[LessonPayload]) -> None:
+    def dispatch_lessons(self, lessons: Iterable[LessonPayload]) -> None:
         """Send the jobs that draw lessons. Raises MemoryConnectionError."""
         ...
 
-    def ring_cycles(self, company: str, cycles: Iterable[Cycle]) -> None:
+    def dispatch_skill_cycles(self, company: str, cycles: Iterable[Cycle]) -> None:
         """Send the jobs that carry out cycles of the skill evolver. Raises MemoryConnectionError."""
         ...
 
-    def ring_reindex(self, company: str) -> None:
+    def dispatch_reindex(self, company: str) -> None:
         """Send the job that carries the company's reindex on. Raises MemoryConnectionError."""
         ...
 
-    def ring_finetune(self, company: str, run_id: str) -> None:
+    def dispatch_finetune(self, company: str, run_id: str) -> None:
         """Send the job that carries a fine-tune run on. Raises MemoryConnectionError."""
         ...
 
 
-class Crew(Protocol):
+class JobContext(Protocol):
     """The process's one set of connections, opened after the fork."""
 
     @property
@@ -80,12 +80,12 @@ class Crew(Protocol):
         ...
 
     @property
-    def desk(self) -> WriteDesk:
+    def batch_writer(self) -> BatchWriterProtocol:
         """The write batcher."""
         ...
 
     @property
-    def bell(self) -> Bell:
+    def dispatcher(self) -> JobDispatcher:
         """Sends run messages."""
         ...
 
@@ -103,15 +103,15 @@ class Crew(Protocol):
         """Carry out a run of maintenance or undo to its next stop."""
         ...
 
-    def synthesize(self, run_id: str, place: int) -> "Asked":
-        """Ask the model about one part of a night."""
+    def synthesize(self, run_id: str, place: int) -> "QuestionOutcome":
+        """Ask the model about one part of a run."""
         ...
 
     def compress(self, agent_id: str) -> Outcome:
         """Compress what is raw of an agent's experience, for one slice of time."""
         ...
 
-    def draw_lesson(self, lesson_id: str) -> Outcome:
+    def extract_lesson(self, lesson_id: str) -> Outcome:
         """Ask a model what a finished task teaches, and keep it."""
         ...
 
@@ -119,7 +119,7 @@ class Crew(Protocol):
         """Carry out a cycle of the skill evolver."""
         ...
 
-    def pass_on(self, agent_id: str) -> int:
+    def propagate(self, agent_id: str) -> int:
         """Give an agent's lessons to its like, if the policy says so, and return how many copies were written."""
         ...
 
@@ -131,14 +131,14 @@ class Crew(Protocol):
         """Carry out a fine-tune run's next stage."""
         ...
 
-    def tend_approvals(self) -> None:
+    def sweep_approvals(self) -> None:
         """Let go of proposals that waited too long, and carry on with decisions that dead processes left open."""
         ...
 
-    def tend_org(self) -> None:
+    def sweep_organization(self) -> None:
         """Bring facts of the organisation to the store that wait for it."""
         ...
 
     def export_wiki(self, agent_id: str) -> None:
-        """Export an agent's experience as files, if the policy says so after nights; it raises no memory error."""
+        """Export an agent's experience as files, if the policy says so after runs; it raises no memory error."""
         ...

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 from memcore.distillation import Capture
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
-from memcore.ingest import Written
+from memcore.ingest import WriteResult
 from memcore.jobs.outcomes import Done, Outcome, Retry
 from memcore.jobs.payloads import DistillPayload, LessonPayload, StoreItem
 from memcore.jobs.queues import Queue, TaskName
-from tasks.context import Crew
-from tasks.job import Job, Limits, opens
+from tasks.context import JobContext
+from tasks.job import Job, Limits, job_handler
 
 #: Wait before it is tried again: store and database are back within seconds of a crash.
 _RETRY_DELAY = timedelta(seconds=5)
@@ -21,37 +21,37 @@ _log = logging.getLogger("memtend.jobs")
 _LIMITS = Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempts=200)
 
 
-@opens(DistillPayload, retry_after=_RETRY_DELAY)
-def distill(job: DistillPayload, crew: Crew) -> Outcome:
-    """Capture the trace once, however often its message comes, and ring for its lesson, if it teaches one."""
+@job_handler(DistillPayload, retry_after=_RETRY_DELAY)
+def distill(job: DistillPayload, job_context: JobContext) -> Outcome:
+    """Capture the trace once, however often its message comes, and dispatch its lesson, if it teaches one."""
 
-    def store(item: StoreItem) -> Written:
-        return crew.desk.submit([item]).result(timeout=_LIMITS.soft.total_seconds())
+    def store(item: StoreItem) -> WriteResult:
+        return job_context.batch_writer.submit([item]).result(timeout=_LIMITS.soft.total_seconds())
 
-    memory = crew.policy.memory
+    memory = job_context.policy.memory
     capture = Capture(
-        crew.ledger,
+        job_context.ledger,
         store,
         level=memory.level,
-        procedural=None if crew.model is None else memory.procedural,
-        clock=crew.clock,
+        procedural=None if job_context.model is None else memory.procedural,
+        clock=job_context.clock,
     )
     try:
         outcome = capture.take(job)
     except concurrent.futures.TimeoutError:
-        return Retry(reason="the desk did not answer in time", delay=_RETRY_DELAY)
+        return Retry(reason="the batch writer did not answer in time", delay=_RETRY_DELAY)
     if isinstance(outcome, Done) and outcome.facts.get("lessons"):
-        _ring(job, crew)
+        _dispatch(job, job_context)
     return outcome
 
 
-def _ring(job: DistillPayload, crew: Crew) -> None:
+def _dispatch(job: DistillPayload, job_context: JobContext) -> None:
     try:
-        crew.bell.ring_lessons(
+        job_context.dispatcher.dispatch_lessons(
             [LessonPayload(company=job.company, agent_id=job.agent_id, lesson_id=job.trace_id)],
         )
     except MemoryError as error:
-        # The row is there, and the sweep rings for it.
+        # The row is there, and the sweep dispatches it.
         _log.warning("distill.lesson_waits", extra={"agent_id": job.agent_id, "error": type(error).__name__})
 
 

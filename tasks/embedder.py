@@ -7,19 +7,19 @@ from memcore.jobs.outcomes import Outcome, Skipped
 from memcore.jobs.payloads import FineTunePayload, ReindexPayload
 from memcore.jobs.queues import Queue, TaskName
 from memcore.models.finetune import FineTunePlan
-from tasks.context import Crew
-from tasks.job import Job, Limits, opens
+from tasks.context import JobContext
+from tasks.job import Job, Limits, job_handler
 
 #: Wait before the store or the ledger is tried again.
 _RETRY_DELAY = timedelta(seconds=10)
 
 
-@opens(ReindexPayload, retry_after=_RETRY_DELAY)
-def reindex(_job: ReindexPayload, crew: Crew) -> Outcome:
-    """Work for a slice of time, and ring for the next one behind whatever else waits."""
-    done = crew.reindex()
+@job_handler(ReindexPayload, retry_after=_RETRY_DELAY)
+def reindex(_job: ReindexPayload, job_context: JobContext) -> Outcome:
+    """Work for a slice of time, and dispatch the next one behind whatever else waits."""
+    done = job_context.reindex()
     if done.goes_on:
-        crew.bell.ring_reindex(crew.company)
+        job_context.dispatcher.dispatch_reindex(job_context.company)
     return done.outcome
 
 
@@ -36,18 +36,18 @@ REINDEX = Job(
 _RETRY_DELAY = timedelta(seconds=10)
 
 
-@opens(FineTunePayload, retry_after=_RETRY_DELAY)
-def finetune(job: FineTunePayload, crew: Crew) -> Outcome:
-    """Make sure that the run has its row, carry out its next stage, and ring for the one behind it."""
+@job_handler(FineTunePayload, retry_after=_RETRY_DELAY)
+def finetune(job: FineTunePayload, job_context: JobContext) -> Outcome:
+    """Make sure that the run has its row, carry out its next stage, and dispatch the one behind it."""
     if job.plan is not None:
         plan = FineTunePlan.model_validate(job.plan).model_dump(mode="json")
         try:
-            crew.ledger.finetune_runs.start(job.company, plan, run_id=job.run_id)
+            job_context.ledger.finetune_runs.start(job.company, plan, run_id=job.run_id)
         except FineTuneRunActiveError as error:
             return Skipped(reason=str(error))
-    step = crew.finetune(job.run_id)
+    step = job_context.finetune(job.run_id)
     if step.goes_on:
-        crew.bell.ring_finetune(crew.company, job.run_id)
+        job_context.dispatcher.dispatch_finetune(job_context.company, job.run_id)
     return step.outcome
 
 

@@ -6,27 +6,27 @@ from memcore.jobs.outcomes import Dead, Done, Outcome, Skipped
 from memcore.jobs.payloads import CompressPayload, ExperiencePayload
 from memcore.jobs.queues import Queue, TaskName
 from memcore.models.memory import MemoryLevel, experience_refusal
-from tasks.context import Crew
-from tasks.job import Job, Limits, opens
+from tasks.context import JobContext
+from tasks.job import Job, Limits, job_handler
 
 #: Wait before it is tried again: a database that was away is back by then.
 _RETRY_DELAY = timedelta(seconds=10)
 
 
-@opens(ExperiencePayload, retry_after=_RETRY_DELAY)
-def record(job: ExperiencePayload, crew: Crew) -> Outcome:
+@job_handler(ExperiencePayload, retry_after=_RETRY_DELAY)
+def record(job: ExperiencePayload, job_context: JobContext) -> Outcome:
     """Keep the experience once, however often its message comes."""
-    agent_id, memory = job.experience.agent_id, crew.policy.memory
-    level = crew.ledger.agents.levels(job.company, [agent_id]).get(agent_id, memory.level)
+    agent_id, memory = job.experience.agent_id, job_context.policy.memory
+    level = job_context.ledger.agents.levels(job.company, [agent_id]).get(agent_id, memory.level)
     if level is MemoryLevel.NONE:
         return Skipped(reason="level none: nothing is kept for this agent")
     refused = experience_refusal(level)
     if refused is not None:
         # A dead letter keeps it: once the level is mended, it is replayed.
         return Dead(reason=refused)
-    is_new = crew.ledger.experiences.append(job.company, job.experience)
-    # Known, so that a night comes; its experience is compressed at the end of one.
-    crew.ledger.agents.register(job.company, [agent_id], interval=memory.consolidation.interval)
+    is_new = job_context.ledger.experiences.append(job.company, job.experience)
+    # Known, so that a run comes; its experience is compressed at the end of one.
+    job_context.ledger.agents.register(job.company, [agent_id], interval=memory.consolidation.interval)
     return Done(facts={"recorded": int(is_new), "known": int(not is_new)})
 
 
@@ -42,12 +42,12 @@ RECORD = Job(
 _RETRY_DELAY = timedelta(seconds=10)
 
 
-@opens(CompressPayload, retry_after=_RETRY_DELAY)
-def compress(job: CompressPayload, crew: Crew) -> Outcome:
+@job_handler(CompressPayload, retry_after=_RETRY_DELAY)
+def compress(job: CompressPayload, job_context: JobContext) -> Outcome:
     """Compress what is raw, for one slice of time; the rows in the ledger say what is left."""
-    outcome = crew.compress(job.agent_id)
+    outcome = job_context.compress(job.agent_id)
     if isinstance(outcome, Done) and outcome.facts.get("compressed"):
-        crew.export_wiki(job.agent_id)
+        job_context.export_wiki(job.agent_id)
     return outcome
 
 

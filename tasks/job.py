@@ -1,4 +1,4 @@
-"""What a job is: a name, a queue, limits, and a plain function from payload and crew to an outcome."""
+"""What a job is: a name, a queue, limits, and a plain function from payload and context to an outcome."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from memcore.errors import (
 from memcore.jobs.outcomes import Dead, Outcome, Retry, Snooze
 from memcore.jobs.payloads import Payload, is_newer
 from memcore.jobs.queues import Queue, TaskName
-from tasks.context import Crew
+from tasks.context import JobContext
 
 #: Workers that may die while they run a job. One more than a chain of accidents: a job that dies with another's killer,
 #: then again beside it, then by an operator's hand, is innocent.
@@ -46,21 +46,21 @@ class Job:
 
     Attributes:
         is_repeated: a ledger row or beat brings the job again, so that nothing is lost when its message is given up.
-        run: the work: payload's JSON and the crew of the process in, outcome out.
+        run: the work: payload's JSON and the context of the process in, outcome out.
     """
 
     name: TaskName
     queue: Queue
     limits: Limits
     is_repeated: bool = False
-    run: Callable[[str, Crew], Outcome]
+    run: Callable[[str, JobContext], Outcome]
 
 
 #: Pause between two looks, while workers are being replaced; below every group's visibility timeout.
 NEWER_DELAY = timedelta(seconds=20)
 
 
-def wait_for_newer_worker() -> Snooze:
+def requeue_for_newer_worker() -> Snooze:
     """Return the outcome that puts the job back, as often as it takes: a half-done upgrade must lose nothing."""
     return Snooze(reason="the payload is of a newer version than this worker", delay=NEWER_DELAY)
 
@@ -71,14 +71,14 @@ P = TypeVar("P", bound=Payload)
 FULL_DELAY = timedelta(seconds=30)
 
 
-def wait_for_room(error: BaseException) -> Snooze:
+def refuse_when_full(error: BaseException) -> Snooze:
     """Return what becomes of a job that found the disk full: no attempt is used up, however long it lasts."""
     return Snooze(reason=f"the disk is full ({type(error).__name__})", delay=FULL_DELAY)
 
 
-def opens(
+def job_handler(
     model: type[P], *, retry_after: timedelta
-) -> Callable[[Callable[[P, Crew], Outcome]], Callable[[str, Crew], Outcome]]:
+) -> Callable[[Callable[[P, JobContext], Outcome]], Callable[[str, JobContext], Outcome]]:
     """Let a function of a checked payload be a job's work.
 
     A payload of newer code waits for a newer worker; one that breaks a limit, or is another company's, is dead, with
@@ -90,19 +90,19 @@ def opens(
         retry_after: wait before it is done again; whatever was away is back by then.
     """
 
-    def around(work: Callable[[P, Crew], Outcome]) -> Callable[[str, Crew], Outcome]:
+    def around(work: Callable[[P, JobContext], Outcome]) -> Callable[[str, JobContext], Outcome]:
         @wraps(work)
-        def run(payload: str, crew: Crew) -> Outcome:
+        def run(payload: str, job_context: JobContext) -> Outcome:
             try:
                 job = model.model_validate_json(payload)
             except ValidationError as error:
                 if is_newer(payload):
-                    return wait_for_newer_worker()
+                    return requeue_for_newer_worker()
                 return Dead(reason=str(MemoryInputError.of(error)))
-            if job.company != crew.company:
+            if job.company != job_context.company:
                 return Dead(reason="company: this worker serves another company")
             try:
-                return work(job, crew)
+                return work(job, job_context)
             except MemoryError as error:
                 return _after(error, retry_after)
 
@@ -113,5 +113,5 @@ def opens(
 
 def _after(error: MemoryError, retry_after: timedelta) -> Outcome:
     if isinstance(error, MemoryDiskFullError):
-        return wait_for_room(error)
+        return refuse_when_full(error)
     return Retry(reason=type(error).__name__, delay=retry_after) if error.is_retryable else Dead(reason=str(error))

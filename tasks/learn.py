@@ -2,21 +2,21 @@
 
 from datetime import timedelta
 
-from memcore.jobs.outcomes import Done, Outcome, Parked, Snooze
+from memcore.jobs.outcomes import Deferred, Done, Outcome, Snooze
 from memcore.jobs.payloads import AppliedPayload, EvolvePayload, LessonPayload
 from memcore.jobs.queues import Queue, TaskName
 from memcore.skills.publication import count_application
-from tasks.context import Crew
-from tasks.job import Job, Limits, opens
+from tasks.context import JobContext
+from tasks.job import Job, Limits, job_handler
 
 #: Wait before the store or the ledger is tried again.
 _RETRY_DELAY = timedelta(seconds=10)
 
 
-@opens(LessonPayload, retry_after=_RETRY_DELAY)
-def draw(job: LessonPayload, crew: Crew) -> Outcome:
+@job_handler(LessonPayload, retry_after=_RETRY_DELAY)
+def extract_lesson(job: LessonPayload, job_context: JobContext) -> Outcome:
     """Draw the lesson; its row in the ledger says whether that is still to be done."""
-    return crew.draw_lesson(job.lesson_id)
+    return job_context.extract_lesson(job.lesson_id)
 
 
 DRAW = Job(
@@ -24,7 +24,7 @@ DRAW = Job(
     queue=Queue.SYNTHESIS,
     limits=Limits(soft=timedelta(minutes=50), hard=timedelta(minutes=55), attempts=5),
     is_repeated=True,
-    run=draw,
+    run=extract_lesson,
 )
 
 
@@ -32,14 +32,14 @@ DRAW = Job(
 _RETRY_DELAY = timedelta(seconds=10)
 
 
-@opens(EvolvePayload, retry_after=_RETRY_DELAY)
-def evolve(job: EvolvePayload, crew: Crew) -> Outcome:
-    """Make sure the cycle's row exists, then carry it out; the row is the truth, the message only the bell."""
-    window = timedelta(days=crew.policy.memory.procedural.evolver.window_days)
-    crew.ledger.skill_cycles.plan(job.company, origin=job.origin, planned_at=job.planned_at, window=window)
-    outcome = crew.evolve(job.cycle_id)
-    # The sweep rings for the row once maintenance goes on.
-    return Parked(reason=outcome.reason) if isinstance(outcome, Snooze) else outcome
+@job_handler(EvolvePayload, retry_after=_RETRY_DELAY)
+def evolve(job: EvolvePayload, job_context: JobContext) -> Outcome:
+    """Make sure the cycle's row exists, then carry it out; the row is the truth, the message only the signal."""
+    window = timedelta(days=job_context.policy.memory.procedural.evolver.window_days)
+    job_context.ledger.skill_cycles.plan(job.company, origin=job.origin, planned_at=job.planned_at, window=window)
+    outcome = job_context.evolve(job.cycle_id)
+    # The sweep dispatches the row once maintenance goes on.
+    return Deferred(reason=outcome.reason) if isinstance(outcome, Snooze) else outcome
 
 
 EVOLVE = Job(
@@ -55,10 +55,10 @@ EVOLVE = Job(
 _APPLIED_RETRY_DELAY = timedelta(seconds=30)
 
 
-@opens(AppliedPayload, retry_after=_APPLIED_RETRY_DELAY)
-def count(job: AppliedPayload, crew: Crew) -> Outcome:
+@job_handler(AppliedPayload, retry_after=_APPLIED_RETRY_DELAY)
+def count(job: AppliedPayload, job_context: JobContext) -> Outcome:
     """Count the application once, however often its message comes."""
-    is_new = count_application(crew.ledger, job)
+    is_new = count_application(job_context.ledger, job)
     return Done(facts={"counted": int(is_new), "passed_over": int(not is_new)})
 
 

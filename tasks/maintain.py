@@ -1,41 +1,41 @@
-"""Maintenance job: one agent's night, an undo, the end of a session, project or task, or a return from the archive."""
+"""Maintenance job: one agent's run, an undo, the end of a session, project or task, or a return from the archive."""
 
 import logging
 from datetime import timedelta
 
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.experience.service import wants_compression
-from memcore.jobs.outcomes import Done, Outcome, Parked, Retry, Skipped, Snooze
+from memcore.jobs.outcomes import Deferred, Done, Outcome, Retry, Skipped, Snooze
 from memcore.jobs.payloads import MaintenancePayload, SynthesisPayload
 from memcore.jobs.queues import Queue, TaskName
 from memcore.ledger.runs import SCOPED_KINDS, NewRun, Run, RunState
-from memcore.maintenance.consolidation.step import RING_AGAIN
-from tasks.context import Crew
-from tasks.job import Job, Limits, opens
+from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
+from tasks.context import JobContext
+from tasks.job import Job, Limits, job_handler
 
-# None of it makes the night undone.
+# None of it makes the run undone.
 
 _log = logging.getLogger("memtend.jobs")
 
 
-def after_night(agent_id: str, crew: Crew) -> None:
-    """Ring for the agent's raw experience, pass its lessons on, and export its wiki, as far as the policy says so."""
-    _ring_for_experience(agent_id, crew)
+def post_maintenance(agent_id: str, job_context: JobContext) -> None:
+    """Dispatch the agent's raw experience, pass its lessons on, and export its wiki, as far as the policy says so."""
+    _dispatch_compression(agent_id, job_context)
     try:
-        crew.pass_on(agent_id)
+        job_context.propagate(agent_id)
     except MemoryError as error:
-        # They stay unmarked, and the agent's next night passes them on.
+        # They stay unmarked, and the agent's next run passes them on.
         _log.warning("night.lessons_wait", extra={"agent_id": agent_id, "error": type(error).__name__})
-    crew.export_wiki(agent_id)
+    job_context.export_wiki(agent_id)
 
 
-def _ring_for_experience(agent_id: str, crew: Crew) -> None:
-    config = crew.policy.memory.consolidation.experience_compressor
+def _dispatch_compression(agent_id: str, job_context: JobContext) -> None:
+    config = job_context.policy.memory.consolidation.experience_compressor
     try:
-        if wants_compression(crew.ledger, config, company=crew.company, agent_id=agent_id):
-            crew.bell.ring_experience(crew.company, [agent_id])
+        if wants_compression(job_context.ledger, config, company=job_context.company, agent_id=agent_id):
+            job_context.dispatcher.dispatch_compression(job_context.company, [agent_id])
     except MemoryError as error:
-        # The raw rows stay, and the agent's next night rings for them.
+        # The raw rows stay, and the agent's next run dispatches them.
         _log.warning("night.experience_waits", extra={"agent_id": agent_id, "error": type(error).__name__})
 
 
@@ -48,45 +48,45 @@ _BUSY_DELAY = timedelta(seconds=5)
 #: What moves an end out of another one's way.
 _MOMENT = timedelta(microseconds=1)
 
-#: A run in these states is rung for by the sweep.
+#: A run in these states is dispatched by the sweep.
 _ACTIVE = frozenset({RunState.QUEUED, RunState.RUNNING})
 
 
-@opens(MaintenancePayload, retry_after=_RETRY_DELAY)
-def maintain(job: MaintenancePayload, crew: Crew) -> Outcome:
-    """Make sure the run's row exists, then carry it out; the row is the truth, the message only the bell."""
-    if not _has_row(job, crew):
+@job_handler(MaintenancePayload, retry_after=_RETRY_DELAY)
+def maintain(job: MaintenancePayload, job_context: JobContext) -> Outcome:
+    """Make sure the run's row exists, then carry it out; the row is the truth, the message only the signal."""
+    if not _has_row(job, job_context):
         reason = "another run of this agent is under way"
-        # A night comes again by itself. An end or a restore is asked for once, and waits for as long as it takes.
+        # A run comes again by itself. An end or a restore is asked for once, and waits for as long as it takes.
         return Snooze(reason=reason, delay=_BUSY_DELAY) if job.kind in SCOPED_KINDS else Skipped(reason=reason)
-    outcome = crew.maintain(job.run_id)
+    outcome = job_context.maintain(job.run_id)
     if isinstance(outcome, Snooze):
-        _ring_for_answers(job.run_id, crew)
+        _dispatch_questions(job.run_id, job_context)
     if isinstance(outcome, Done) and job.kind == "maintenance":
-        after_night(job.agent_id, crew)
-    return _as_row_says(outcome, crew.ledger.runs.get(job.run_id))
+        post_maintenance(job.agent_id, job_context)
+    return _as_row_says(outcome, job_context.ledger.runs.get(job.run_id))
 
 
-def _ring_for_answers(run_id: str, crew: Crew) -> None:
-    """Send the jobs that ask a model, now that nobody holds the night; ring for it where they were quicker."""
-    syntheses = crew.ledger.syntheses
-    parts = syntheses.to_ring(run_id)
-    crew.bell.ring_parts(parts)
-    syntheses.rung(run_id, [part.place for part in parts], again_at=crew.clock() + RING_AGAIN)
+def _dispatch_questions(run_id: str, job_context: JobContext) -> None:
+    """Send the jobs that ask a model, now that nobody holds the run; dispatch it where they were quicker."""
+    syntheses = job_context.ledger.syntheses
+    parts = syntheses.to_dispatch(run_id)
+    job_context.dispatcher.dispatch_syntheses(parts)
+    syntheses.mark_dispatched(run_id, [part.place for part in parts], again_at=job_context.clock() + REDISPATCH_AFTER)
     if syntheses.has_ready(run_id) and not syntheses.is_waiting(run_id):
-        night = crew.ledger.runs.wake(run_id)
-        crew.bell.ring_many([night] if night else [])
+        maintenance_run = job_context.ledger.runs.wake(run_id)
+        job_context.dispatcher.dispatch_runs([maintenance_run] if maintenance_run else [])
 
 
-def _has_row(job: MaintenancePayload, crew: Crew) -> bool:
+def _has_row(job: MaintenancePayload, job_context: JobContext) -> bool:
     """Make sure that the run has its row; False when its agent has another active run."""
-    runs = crew.ledger.runs
+    runs = job_context.ledger.runs
     if runs.get(job.run_id) is not None:
         return True
     run = NewRun(**job.model_dump(exclude={"version"}))
     while runs.create(run) is None and runs.get(run.run_id) is None:
         active = runs.active(run.company, run.agent_id)
-        if run.kind not in SCOPED_KINDS or (active is not None and not active.gives_way):
+        if run.kind not in SCOPED_KINDS or (active is not None and not active.is_preemptible):
             return False
         # Two ends of one agent, or two restores, were asked for at the same microsecond, and a slot is one run's.
         run = run.model_copy(update={"planned_at": run.planned_at + _MOMENT})
@@ -97,7 +97,7 @@ def _as_row_says(outcome: Outcome, run: Run | None) -> Outcome:
     # The message may be a second one for the same run: what it found must not stand for what became of the run.
     match outcome:
         case Snooze(reason=reason) | Retry(reason=reason) | Skipped(reason=reason) if run and run.state in _ACTIVE:
-            return Parked(reason=reason)
+            return Deferred(reason=reason)
         case Skipped() if run and run.state is RunState.DONE:
             return Done(facts=run.counts)
         case _:
@@ -117,11 +117,11 @@ MAINTAIN = Job(
 _RETRY_DELAY = timedelta(seconds=10)
 
 
-@opens(SynthesisPayload, retry_after=_RETRY_DELAY)
-def synthesize(job: SynthesisPayload, crew: Crew) -> Outcome:
-    """Ask, and ring for the night when it has nothing left to wait for."""
-    asked = crew.synthesize(job.run_id, job.place)
-    crew.bell.ring_many([asked.night] if asked.night else [])
+@job_handler(SynthesisPayload, retry_after=_RETRY_DELAY)
+def synthesize(job: SynthesisPayload, job_context: JobContext) -> Outcome:
+    """Ask, and dispatch the run when it has nothing left to wait for."""
+    asked = job_context.synthesize(job.run_id, job.place)
+    job_context.dispatcher.dispatch_runs([asked.maintenance_run] if asked.maintenance_run else [])
     return asked.outcome
 
 

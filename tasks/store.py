@@ -4,13 +4,13 @@ import concurrent.futures
 from collections.abc import Sequence
 from datetime import timedelta
 
-from memcore.ingest import Written
+from memcore.ingest import WriteResult
 from memcore.jobs.outcomes import Dead, Done, Outcome, Retry, Skipped
 from memcore.jobs.payloads import StoreItem, StorePayload, UsePayload
 from memcore.jobs.queues import Queue, TaskName
 from memcore.models.memory import refusal
-from tasks.context import Crew
-from tasks.job import Job, Limits, opens
+from tasks.context import JobContext
+from tasks.job import Job, Limits, job_handler
 
 #: Wait before a store is tried again: the store server is back within seconds of a crash.
 _RETRY_DELAY = timedelta(seconds=2)
@@ -18,23 +18,24 @@ _RETRY_DELAY = timedelta(seconds=2)
 _LIMITS = Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempts=200)
 
 
-@opens(StorePayload, retry_after=_RETRY_DELAY)
-def write(job: StorePayload, crew: Crew) -> Outcome:
-    """Hand the memories to the desk and wait until they are durable and can be found."""
+@job_handler(StorePayload, retry_after=_RETRY_DELAY)
+def write(job: StorePayload, job_context: JobContext) -> Outcome:
+    """Hand the memories to the batch writer and wait until they are durable and can be found."""
     try:
-        written = crew.desk.submit(job.items).result(timeout=_LIMITS.soft.total_seconds())
+        written = job_context.batch_writer.submit(job.items).result(timeout=_LIMITS.soft.total_seconds())
     except concurrent.futures.TimeoutError:
-        return Retry(reason="the desk did not answer in time", delay=_RETRY_DELAY)
+        return Retry(reason="the batch writer did not answer in time", delay=_RETRY_DELAY)
     return _outcome(job.items, written)
 
 
-def _outcome(items: Sequence[StoreItem], written: Written) -> Outcome:
+def _outcome(items: Sequence[StoreItem], written: WriteResult) -> Outcome:
     if written.refused:
         # A dead letter keeps the whole job: once ids or level are mended, it is replayed, and writes nothing twice.
         field = min(written.refused.values())
         return Dead(reason=f"{len(written.refused)} of {len(items)} memories: {field} {refusal(field)}")
     counts = {
-        name: sum(item.id in getattr(written, name) for item in items) for name in ("stored", "buried", "skipped")
+        name: sum(item.id in ids for item in items)
+        for name, ids in (("stored", written.stored), ("buried", written.tombstoned), ("skipped", written.skipped))
     }
     if counts["skipped"] == len(items):
         return Skipped(reason="level none: no memories are kept for this agent")
@@ -48,10 +49,10 @@ STORE = Job(name=TaskName.STORE, queue=Queue.STORE, limits=_LIMITS, run=write)
 _USE_RETRY_DELAY = timedelta(seconds=30)
 
 
-@opens(UsePayload, retry_after=_USE_RETRY_DELAY)
-def count(job: UsePayload, crew: Crew) -> Outcome:
+@job_handler(UsePayload, retry_after=_USE_RETRY_DELAY)
+def count(job: UsePayload, job_context: JobContext) -> Outcome:
     """Count the batch once, however often its message comes."""
-    counted = crew.ledger.uses.count(job.company, job.batch_id, job.uses)
+    counted = job_context.ledger.uses.count(job.company, job.batch_id, job.uses)
     return Done(facts={"counted": counted, "passed_over": len(job.uses) - counted})
 
 

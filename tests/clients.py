@@ -68,7 +68,7 @@ class ClientProcess:
                 [sys.executable, __file__, *words], stdin=subprocess.PIPE, stdout=promises, env=environ
             )
 
-    def promised(self) -> list[str]:
+    def acknowledged(self) -> list[str]:
         """The ids that it has printed so far; a line that is not whole yet is left out."""
         return self._path.read_text().rpartition("\n")[0].split()
 

@@ -20,7 +20,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from memcore.config.settings import Settings
 from memcore.jobs.outcomes import Dead, Done, Outcome
 from memcore.ledger.ledger import Ledger
-from tasks.context import Crew
+from tasks.context import JobContext
 from tasks.store import STORE as STORE_JOB
 from workers import app as assembling
 from workers import broker, transport
@@ -80,16 +80,16 @@ def work(folder: Path, payload: str, deed: str) -> Outcome:
 def main(folder: Path, pool: str, deed: str) -> None:
     settings = Settings.model_validate_json((folder / "settings.json").read_text())
 
-    def run(payload: str, _crew: Crew) -> Outcome:
+    def run(payload: str, _context: JobContext) -> Outcome:
         return work(folder, payload, deed)
 
-    def hire(*_: object, **__: object) -> Any:
+    def open_context(*_: object, **__: object) -> Any:
         ledger = Ledger.open(settings.ledger_urls)
         return SimpleNamespace(company=settings.company, ledger=ledger, close=ledger.close)
 
     replacing: Any = assembling
     replacing.JOBS = (replace(STORE_JOB, limits=LIMITS, run=run),)
-    replacing.WorkerCrew = hire
+    replacing.WorkerContext = open_context
     replacing.watch_pool = lambda *_, **__: None
     replacing.create_configured_embedder = lambda *_: None
     if "STOCK" in os.environ:

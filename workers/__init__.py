@@ -1,1 +1,1 @@
-"""How jobs run: the Celery app, the transport, the process's crew, the write desk, and the embedded stack."""
+"""How jobs run: the Celery app, the transport, the process's context, the batch writer, and the embedded stack."""

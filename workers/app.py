@@ -20,10 +20,10 @@ from workers import transport
 from workers.broker import broker_conf
 from workers.celery_task import build_tasks
 from workers.consumer import refuse_compressed
-from workers.context import CrewOnDuty, WorkerCrew
-from workers.dispatcher import BrokerBell
+from workers.context import ContextHolder, WorkerContext
+from workers.dispatcher import BrokerDispatcher
 from workers.groups import STORE, WorkerGroup
-from workers.lifecycle import watch_pool, watch_pulse
+from workers.lifecycle import watch_heartbeat, watch_pool
 from workers.progress import TaskProgress
 from workers.unreadable import UnreadableKeeper, unreadable_step
 
@@ -50,14 +50,16 @@ def create_app(settings: Settings, *, group: WorkerGroup = STORE, clock: Clock =
         require_executor(execution_of(settings, policy))
     app = OwnCelery("memtend")
     _configure(app, settings, group)
-    bell = BrokerBell(app)
+    dispatcher = BrokerDispatcher(app)
     # Loaded once, wherever that is asked first: a prefork parent does so for all its children.
     embedder = cache(lambda: create_configured_embedder(settings, policy))
-    telling = TaskProgress(app, settings, keep_seconds=RESULT_SECONDS).of_this_job
-    crew = CrewOnDuty(lambda: WorkerCrew(settings, policy, bell, embedder=embedder(), clock=clock, telling=telling))
-    build_tasks(app, all_jobs(), crew)
-    watch_pool(crew, group, share=embedder)
-    watch_pulse(app, settings, group)
+    progress_of = TaskProgress(app, settings, keep_seconds=RESULT_SECONDS).of_this_job
+    job_context = ContextHolder(
+        lambda: WorkerContext(settings, policy, dispatcher, embedder=embedder(), clock=clock, progress_of=progress_of)
+    )
+    build_tasks(app, all_jobs(), job_context)
+    watch_pool(job_context, group, share=embedder)
+    watch_heartbeat(app, settings, group)
     steps: Any = app.steps
     keeper = UnreadableKeeper(settings.ledger_urls, company=settings.company, clock=clock)
     steps["consumer"].add(unreadable_step(keeper))
@@ -66,7 +68,7 @@ def create_app(settings: Settings, *, group: WorkerGroup = STORE, clock: Clock =
 
 
 def all_jobs() -> tuple[Job, ...]:
-    """Return every job of tasks/ and scheduler/; the scheduler is loaded by name, so workers do not import its room."""
+    """Return every job of tasks/ and scheduler/; the scheduler is loaded by name, so that no worker imports it."""
     scheduler_jobs: tuple[Job, ...] = import_module("scheduler").JOBS
     return JOBS + scheduler_jobs
 

@@ -1,10 +1,10 @@
-"""Beat: ``workers.beat`` rings the static schedule, and keeps nothing: the ledger knows who is due."""
+"""Beat: ``workers.beat`` runs the static schedule, and keeps nothing: the ledger knows who is due."""
 
 import os
 import sys
 
 from memcore.config.settings import Settings
-from memcore.operational import tell
+from memcore.operational import report_error
 from workers.app import create_app
 from workers.health import Heartbeat
 from workers.heartbeat_step import beat_scheduler
@@ -19,7 +19,7 @@ def main() -> int:
         set_up_logs(settings)
         app = create_app(settings)
     except Exception as error:  # noqa: BLE001  # a defect is raised again
-        return tell(error)
+        return report_error(error)
     end_within()
     heartbeat = Heartbeat.of(settings.home, "beat")
     app.Beat(

@@ -40,7 +40,7 @@ def broker_conf(settings: Settings, group: WorkerGroup) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueLook:
+class QueueLengths:
     """What lies on the broker.
 
     Attributes:
@@ -52,7 +52,7 @@ class QueueLook:
     unreadable: int
 
 
-def look_at_queues(settings: Settings) -> QueueLook:
+def read_queue_lengths(settings: Settings) -> QueueLengths:
     """Look what waits on the broker, whatever its kind.
 
     Raises:
@@ -67,7 +67,7 @@ def look_at_queues(settings: Settings) -> QueueLook:
     try:
         with connection:
             waiting_now = {str(queue): _waiting_on(connection, queue) for queue in Queue}
-            return QueueLook(waiting=waiting_now, unreadable=_unreadable(connection))
+            return QueueLengths(waiting=waiting_now, unreadable=_unreadable(connection))
     except (OSError, KombuError, *connection.connection_errors, *connection.channel_errors) as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise MemoryConnectionError(f"does not answer ({reason})") from error
@@ -76,7 +76,7 @@ def look_at_queues(settings: Settings) -> QueueLook:
 def waiting(settings: Settings) -> dict[str, int | None]:
     """Return how many jobs wait on each queue, whatever the broker is; None where it does not answer."""
     try:
-        return dict(look_at_queues(settings).waiting)
+        return dict(read_queue_lengths(settings).waiting)
     except MemoryConnectionError:
         return dict.fromkeys(map(str, Queue))
 

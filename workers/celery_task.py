@@ -8,18 +8,18 @@ from typing import Any, Never
 
 from celery import Celery, Task
 from celery.exceptions import Ignore, Reject
-from celery.exceptions import Retry as PutBack
+from celery.exceptions import Retry as Requeued
 from celery.result import denied_join_result
 
 from memcore import errors
 from memcore.client.publisher import SNOOZED
 from memcore.free_space import is_disk_full
-from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Skipped, Snooze
+from memcore.jobs.outcomes import Dead, Deferred, Done, Outcome, Retry, Skipped, Snooze
 from memcore.ledger.dead_letters import NewDeadLetter
-from tasks.context import Crew
-from tasks.job import Job, wait_for_room
-from workers.context import CrewOnDuty
-from workers.redelivery import Trial
+from tasks.context import JobContext
+from tasks.job import Job, refuse_when_full
+from workers.context import ContextHolder
+from workers.redelivery import RedeliveryGuard
 
 #: Longest wait that a message spends in the broker; longer waits belong in the ledger (STACK, Settings).
 MAX_COUNTDOWN = timedelta(seconds=60)
@@ -34,31 +34,32 @@ NOT_RETRYABLE = (ArithmeticError, AssertionError, AttributeError, LookupError, N
 log = logging.getLogger("memtend.jobs")
 
 
-def build_tasks(app: Celery, jobs: Iterable[Job], crew: CrewOnDuty) -> None:
+def build_tasks(app: Celery, jobs: Iterable[Job], job_context: ContextHolder) -> None:
     """Register the jobs with the app under their names and limits."""
-    trial = Trial()
+    guard = RedeliveryGuard()
     for job in jobs:
-        _build_task(app, job, crew, trial)
+        _build_task(app, job, job_context, guard)
 
 
-def _build_task(app: Celery, job: Job, crew: CrewOnDuty, trial: Trial) -> None:
+def _build_task(app: Celery, job: Job, job_context: ContextHolder, guard: RedeliveryGuard) -> None:
     def run(self: Task, payload: str = "{}") -> dict[str, Any]:
         try:
-            on_duty = crew.get()
+            current = job_context.get()
         except errors.MemoryError as error:
             # Store or ledger did not answer when the process opened its connections: this job is not to blame.
             log.warning("crew.absent", extra={"job_id": self.request.id, "error": type(error).__name__})
-            _put_back(self, FAILED_DELAY, attempt=self.request.retries)
-        if job.is_repeated or not came_back(self):
-            return settle(self, job, carry_out(job, payload, on_duty), payload=payload, crew=on_duty)
-        return judge(self, job, trial, payload=payload, crew=on_duty)
+            _requeue(self, FAILED_DELAY, attempt=self.request.retries)
+        if job.is_repeated or not is_redelivered(self):
+            return apply_outcome(self, job, run_job(job, payload, current), payload=payload, job_context=current)
+        return run_guarded(self, job, guard, payload=payload, job_context=current)
 
     app.conf.task_routes = {**(app.conf.task_routes or {}), str(job.name): {"queue": str(job.queue)}}
     app.task(
         run,
         name=str(job.name),
         bind=True,
-        # Celery otherwise lends the task to every other app of this process, which then runs it with this app's crew.
+        # Celery otherwise lends the task to every other app of this process, which then runs it with this app's
+        # context.
         shared=False,
         # Read at delivery: only such a job may be let go of unread, when it expires.
         is_repeated=job.is_repeated,
@@ -68,23 +69,25 @@ def _build_task(app: Celery, job: Job, crew: CrewOnDuty, trial: Trial) -> None:
     )
 
 
-def came_back(task: Task) -> bool:
+def is_redelivered(task: Task) -> bool:
     """Tell whether the broker hands this message out again, because a worker died or gave it back."""
     return bool((task.request.delivery_info or {}).get("redelivered"))
 
 
-def judge(task: Task, job: Job, trial: Trial, *, payload: str, crew: Crew) -> dict[str, Any]:
+def run_guarded(
+    task: Task, job: Job, guard: RedeliveryGuard, *, payload: str, job_context: JobContext
+) -> dict[str, Any]:
     """Run a job that came back, unless it has come back too often; its count goes once it is settled."""
-    job_id, attempts = task.request.id, crew.ledger.attempts
+    job_id, attempts = task.request.id, job_context.ledger.attempts
 
     def run(died: int) -> dict[str, Any]:
         if died >= job.limits.deaths:
             outcome: Outcome = Dead(reason=f"{died} workers died while they ran it")
         else:
             # Outside the try below: a child that is ended at its hard limit leaves through here, and must stay counted.
-            outcome = carry_out(job, payload, crew)
+            outcome = run_job(job, payload, job_context)
         try:
-            return settle(task, job, outcome, payload=payload, crew=crew)
+            return apply_outcome(task, job, outcome, payload=payload, job_context=job_context)
         finally:
             try:
                 attempts.end(job_id)
@@ -93,21 +96,21 @@ def judge(task: Task, job: Job, trial: Trial, *, payload: str, crew: Crew) -> di
                 log.warning("job.count_stays", extra={"job_id": job_id, "error": type(error).__name__})
 
     try:
-        return trial.carry_out(job_id, run, attempts)
+        return guard.run(job_id, run, attempts)
     except errors.MemoryError as error:
         # Uncounted it must not run: it might kill this worker too, again and again.
         log.warning("job.uncounted", extra={"job_id": job_id, "error": type(error).__name__})
-        _put_back(task, FAILED_DELAY, attempt=task.request.retries)
+        _requeue(task, FAILED_DELAY, attempt=task.request.retries)
 
 
-def carry_out(job: Job, payload: str, crew: Crew) -> Outcome:
+def run_job(job: Job, payload: str, job_context: JobContext) -> Outcome:
     """Run the job; an error that it does not know becomes an outcome, because Celery would drop the message with it."""
     try:
-        return job.run(payload, crew)
+        return job.run(payload, job_context)
     except Exception as error:  # noqa: BLE001  # see above; the error's text may quote a memory, its place does not
         if is_disk_full(error):
             log.warning("job.disk_full", extra={"job": str(job.name)})
-            return wait_for_room(error)
+            return refuse_when_full(error)
         places = " < ".join(f"{at.name}:{at.lineno}" for at in reversed(extract_tb(error.__traceback__)))
         log.error("job.failed", extra={"job": str(job.name), "error": type(error).__name__, "at": places})  # noqa: TRY400  # see above
         if isinstance(error, NOT_RETRYABLE):
@@ -115,8 +118,8 @@ def carry_out(job: Job, payload: str, crew: Crew) -> Outcome:
         return Retry(reason=f"failed with {type(error).__name__}", delay=FAILED_DELAY)
 
 
-def settle(  # noqa: RET503  # the cases are all there are
-    task: Task, job: Job, outcome: Outcome, *, payload: str, crew: Crew
+def apply_outcome(  # noqa: RET503  # the cases are all there are
+    task: Task, job: Job, outcome: Outcome, *, payload: str, job_context: JobContext
 ) -> dict[str, Any]:
     """Return the outcome as the job's result, put the job back, or keep it as a dead letter."""
     about = {"job": str(job.name), "job_id": task.request.id}
@@ -125,28 +128,30 @@ def settle(  # noqa: RET503  # the cases are all there are
             return {"outcome": "done", "facts": facts}
         case Skipped(reason=reason):
             return {"outcome": "skipped", "reason": reason}
-        case Parked(reason=reason):
+        case Deferred(reason=reason):
             log.info("job.parked", extra={**about, "reason": reason})
-            _park(task, reason)
+            _defer_message(task, reason)
         case Snooze(reason=reason, delay=delay):
             log.info("job.snoozed", extra={**about, "reason": reason})
-            _put_back(task, delay, attempt=task.request.retries)
+            _requeue(task, delay, attempt=task.request.retries)
         case Retry(reason=reason, delay=delay):
             attempt = task.request.retries + 1
             if attempt < job.limits.attempts:
                 log.warning("job.retry", extra={**about, "reason": reason, "attempt": attempt})
-                _put_back(task, delay, attempt=attempt)
-            return _give_up(task, job, f"gave up after {attempt} attempts: {reason}", payload=payload, crew=crew)
+                _requeue(task, delay, attempt=attempt)
+            return _dead_letter(
+                task, job, f"gave up after {attempt} attempts: {reason}", payload=payload, job_context=job_context
+            )
         case Dead(reason=reason):
-            return _give_up(task, job, reason, payload=payload, crew=crew)
+            return _dead_letter(task, job, reason, payload=payload, job_context=job_context)
 
 
-def _give_up(task: Task, job: Job, reason: str, *, payload: str, crew: Crew) -> dict[str, Any]:
+def _dead_letter(task: Task, job: Job, reason: str, *, payload: str, job_context: JobContext) -> dict[str, Any]:
     log.error("job.dead", extra={"job": str(job.name), "job_id": task.request.id, "reason": reason})
     if not job.is_repeated:
         letter = NewDeadLetter(
             job_id=task.request.id,
-            company=crew.company,
+            company=job_context.company,
             job=str(job.name),
             # Where it came from: a bulk load that is replayed must not stand before the engines.
             queue=(task.request.delivery_info or {}).get("routing_key") or str(job.queue),
@@ -155,14 +160,14 @@ def _give_up(task: Task, job: Job, reason: str, *, payload: str, crew: Crew) -> 
             attempts=task.request.retries + 1,
         )
         try:
-            crew.ledger.dead_letters.put(letter)
+            job_context.ledger.dead_letters.put(letter)
         except errors.MemoryError:
             # Nobody keeps it but the broker: giving it up now would lose it.
-            _put_back(task, FAILED_DELAY, attempt=task.request.retries)
+            _requeue(task, FAILED_DELAY, attempt=task.request.retries)
     return {"outcome": "dead", "reason": reason}
 
 
-def _put_back(task: Task, delay: timedelta, *, attempt: int) -> Never:
+def _requeue(task: Task, delay: timedelta, *, attempt: int) -> Never:
     # Not task.retry: it counts every put-back as an attempt, and quotes the arguments to monitoring anew.
     request, seconds = task.request, min(delay, MAX_COUNTDOWN).total_seconds()
     again: Any = task.signature_from_request(
@@ -174,10 +179,10 @@ def _put_back(task: Task, delay: timedelta, *, attempt: int) -> Never:
         except Exception as error:
             # The broker did not take it: as a failure the message would be acknowledged, and the job be gone.
             raise Reject(type(error).__name__, requeue=True) from error
-    raise PutBack(when=seconds)
+    raise Requeued(when=seconds)
 
 
-def _park(task: Task, reason: str) -> Never:
+def _defer_message(task: Task, reason: str) -> Never:
     # In a state of its own: a success is final, and what the row's next message reports would never be seen.
     if not task.request.ignore_result:
         task.backend.store_result(task.request.id, {"reason": reason}, SNOOZED, request=task.request)

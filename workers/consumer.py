@@ -202,7 +202,7 @@ _OWN_ERRORS = (MemoryError, RuntimeError, OSError)
 log = logging.getLogger("memtend.jobs")
 
 
-class PatientConsumer(Consumer):  # type: ignore[misc]  # Celery is untyped
+class RequeueUnknownConsumer(Consumer):  # type: ignore[misc]  # Celery is untyped
     """Celery's consumer, for messages of which none may be lost, and none may end the worker."""
 
     #: Seconds that a job of an unknown name rests in this worker's hands; given back at once, it would come round

@@ -1,4 +1,4 @@
-"""The crew of one worker process: one event loop, one set of connections, opened after the fork, closed at the end."""
+"""The context of one worker process: one event loop and one set of connections, opened after the fork."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -19,51 +19,51 @@ from memcore.finetune.dataset import gather
 from memcore.finetune.execution.factory import create_executor, end_by_name, execution_of
 from memcore.finetune.questions import QuestionWriter
 from memcore.finetune.run_folder import RUNS, SCRATCH
-from memcore.finetune.service import FineTuneService, Place, Pulse, Step, this_host
-from memcore.ingest import Intake, Written
-from memcore.jobs.outcomes import Outcome, Tell, untold
+from memcore.finetune.service import FineTuneService, Place, StageLease, Step, hostname
+from memcore.ingest import Ingestor, WriteResult
+from memcore.jobs.outcomes import Outcome, ProgressCallback, no_progress
 from memcore.jobs.payloads import StoreItem
 from memcore.ledger.ledger import Ledger
 from memcore.llm.factory import create_model
-from memcore.maintenance.consolidation.answers import Asked, SynthesisService
+from memcore.maintenance.consolidation.answers import QuestionOutcome, SynthesisService
 from memcore.maintenance.service import MaintenanceService
 from memcore.models.finetune import FineTunePlan
-from memcore.org.sync import OrgFollower
+from memcore.org.sync import OrgSync
 from memcore.procedural.propagation import Propagation
 from memcore.procedural.service import LearningService
 from memcore.procedural.skill_files import SkillFolders
-from memcore.reindex.planning import create_mirror
+from memcore.reindex.planning import create_reindex_target
 from memcore.reindex.service import ReindexService, Slice
 from memcore.retrieval.filters import StoreGuard
 from memcore.skills.approval_setup import create_approvals
 from memcore.skills.evolver import CycleService, SkillEvolver
-from memcore.wiki import export_after_night
-from tasks.context import Bell
-from workers.write_batcher import Desk
+from memcore.wiki import export_after_run
+from tasks.context import JobDispatcher
+from workers.write_batcher import BatchWriter
 
 if TYPE_CHECKING:
-    from memcore.backends.mem0.reindex_target import Mirror
+    from memcore.backends.mem0.reindex_target import ReindexTarget
 
 
-class WorkerCrew:
+class WorkerContext:
     """Everything a job needs, opened once in the process that runs it (see tasks.context.Crew)."""
 
     def __init__(
         self,
         settings: Settings,
         policy: Policy,
-        bell: Bell,
+        dispatcher: JobDispatcher,
         *,
         embedder: Embedder | None = None,
         clock: Clock = utc_now,
-        telling: Callable[[], Tell] = lambda: untold,
+        progress_of: Callable[[], ProgressCallback] = lambda: no_progress,
     ) -> None:
         """Open every connection; raises MemoryConfigError or MemoryConnectionError in one sentence."""
         self.company = settings.company
         self.policy = policy
-        self.bell = bell
+        self.dispatcher = dispatcher
         self.clock = clock
-        self._telling = telling
+        self._progress_of = progress_of
         with ExitStack() as opened:
             self._loop = LoopThread("crew-loop")
             opened.callback(self._loop.close)
@@ -74,13 +74,13 @@ class WorkerCrew:
             opened.callback(lambda: self._loop.run(self._backend.disconnect()))
             self.model = create_model(settings, policy, self.ledger, clock=clock)
             opened.callback(self._close_model)
-            self._mirror: Mirror | None = None
-            opened.callback(self._close_mirror)
-            self.desk = Desk(self._write)
-            self.desk.start()
-            opened.callback(self.desk.close)
+            self._reindex_target: ReindexTarget | None = None
+            opened.callback(self._close_reindex_target)
+            self.batch_writer = BatchWriter(self._write)
+            self.batch_writer.start()
+            opened.callback(self.batch_writer.close)
             self._opened = opened.pop_all()
-        self._intake = Intake(
+        self._ingestor = Ingestor(
             self._backend,
             self.ledger,
             company=settings.company,
@@ -145,12 +145,12 @@ class WorkerCrew:
             gather=self._gather,
             reap=end_by_name,
             company=settings.company,
-            place=Place(runs=settings.home / RUNS, host=this_host(), timeout_seconds=execution.timeout_seconds),
+            place=Place(runs=settings.home / RUNS, host=hostname(), timeout_seconds=execution.timeout_seconds),
             clock=clock,
         )
-        self._open_mirror = partial(create_mirror, settings, policy)
+        self._open_reindex_target = partial(create_reindex_target, settings, policy)
         self._wiki = partial(
-            export_after_night,
+            export_after_run,
             self._backend,
             self.ledger,
             policy.memory.consolidation.wiki_export,
@@ -163,76 +163,76 @@ class WorkerCrew:
         """Carry out a run to its next stop."""
         return self._loop.run(self._maintenance.run(run_id))
 
-    def synthesize(self, run_id: str, place: int) -> Asked:
-        """Ask the model about one part of a night."""
+    def synthesize(self, run_id: str, place: int) -> QuestionOutcome:
+        """Ask the model about one part of a run."""
         return self._loop.run(self._synthesis.ask(run_id, place))
 
     def compress(self, agent_id: str) -> Outcome:
         """Compress what is raw of an agent's experience, for one slice of time."""
         return self._loop.run(self._compression.run(agent_id))
 
-    def draw_lesson(self, lesson_id: str) -> Outcome:
+    def extract_lesson(self, lesson_id: str) -> Outcome:
         """Ask a model what a finished task teaches, and keep it."""
-        return self._loop.run(self._learning.draw(lesson_id))
+        return self._loop.run(self._learning.extract_lesson(lesson_id))
 
     def evolve(self, cycle_id: str) -> Outcome:
         """Carry out a cycle of the skill evolver."""
-        return self._loop.run(self._cycles.run(cycle_id, tell=self._telling()))
+        return self._loop.run(self._cycles.run(cycle_id, on_progress=self._progress_of()))
 
-    def pass_on(self, agent_id: str) -> int:
+    def propagate(self, agent_id: str) -> int:
         """Give an agent's lessons to its like, if the policy says so."""
         return self._loop.run(self._propagation.run(agent_id))
 
     def reindex(self) -> Slice:
         """Carry the company's reindex on for one slice of time."""
-        return self._loop.run(self._reindex(self._telling()))
+        return self._loop.run(self._reindex(self._progress_of()))
 
     def finetune(self, run_id: str) -> Step:
         """Carry out a fine-tune run's next stage."""
-        return self._finetune.run(run_id, tell=self._telling())
+        return self._finetune.run(run_id, on_progress=self._progress_of())
 
-    def tend_approvals(self) -> None:
+    def sweep_approvals(self) -> None:
         """Let go of proposals that waited too long, and carry on with decisions that dead processes left open."""
         self._approvals.expire()
         self._loop.run(self._approvals.finish())
 
-    def tend_org(self) -> None:
+    def sweep_organization(self) -> None:
         """Bring facts of the organisation to the store that wait for it."""
         facts = facts_of(self._backend)
         if facts is not None:
-            self._loop.run(OrgFollower(self.ledger.org_outbox, facts, company=self.company).tend())
+            self._loop.run(OrgSync(self.ledger.org_outbox, facts, company=self.company).tend())
 
     def export_wiki(self, agent_id: str) -> None:
-        """Export an agent's experience as files, if the policy says so after nights."""
+        """Export an agent's experience as files, if the policy says so after runs."""
         self._loop.run(self._wiki(agent_id))
 
     def close(self) -> None:
-        """Finish what lies on the desk and close every connection."""
+        """Finish what lies on the batch writer and close every connection."""
         self._opened.close()
 
-    async def _reindex(self, tell: Tell) -> Slice:
+    async def _reindex(self, on_progress: ProgressCallback) -> Slice:
         # Opened by the first slice: a reindex is rare, and its embedder may take as much room as the rest.
-        self._mirror = self._mirror or self._open_mirror()
-        service = ReindexService(self._mirror, self.ledger, company=self.company, clock=self.clock)
-        return await service.run(tell=tell)
+        self._reindex_target = self._reindex_target or self._open_reindex_target()
+        service = ReindexService(self._reindex_target, self.ledger, company=self.company, clock=self.clock)
+        return await service.run(on_progress=on_progress)
 
-    def _close_mirror(self) -> None:
-        if self._mirror is not None:
-            self._loop.run(self._mirror.close())
+    def _close_reindex_target(self) -> None:
+        if self._reindex_target is not None:
+            self._loop.run(self._reindex_target.close())
 
     def _close_model(self) -> None:
         if self.model is not None:
             self._loop.run(self.model.close())
 
-    def _gather(self, plan: FineTunePlan, path: Path, pulse: Pulse) -> None:
+    def _gather(self, plan: FineTunePlan, path: Path, stage_lease: StageLease) -> None:
         writer = QuestionWriter(
             self.model,
             self.ledger,
             company=self.company,
-            run_id=pulse.run_id,
+            run_id=stage_lease.run_id,
             model_name=self.policy.memory.llm.model,
             count=plan.queries_per_passage,
-            alive=pulse.check,
+            alive=stage_lease.check,
             clock=self.clock,
         )
         self._loop.run(
@@ -243,12 +243,12 @@ class WorkerCrew:
                 company=self.company,
                 plan=plan,
                 writer=writer,
-                alive=pulse.check,
+                alive=stage_lease.check,
             )
         )
 
-    def _write(self, items: Sequence[StoreItem]) -> Written:
-        return self._loop.run(self._intake.write(items))
+    def _write(self, items: Sequence[StoreItem]) -> WriteResult:
+        return self._loop.run(self._ingestor.write(items))
 
     def __enter__(self) -> Self:
         return self
@@ -257,25 +257,25 @@ class WorkerCrew:
         self.close()
 
 
-class CrewOnDuty:
-    """Holds the crew of this process; opened by the pool's start signal, or by the first job."""
+class ContextHolder:
+    """Holds the context of this process; opened by the pool's start signal, or by the first job."""
 
-    def __init__(self, hire: Callable[[], WorkerCrew]) -> None:
-        """Remember how a crew is opened; nothing is opened yet."""
-        self._hire = hire
+    def __init__(self, open_context: Callable[[], WorkerContext]) -> None:
+        """Remember how a context is opened; nothing is opened yet."""
+        self._open = open_context
         self._lock = threading.Lock()
-        self._crew: WorkerCrew | None = None
+        self._context: WorkerContext | None = None
 
-    def get(self) -> WorkerCrew:
-        """Return the crew, opening it when this process has none yet."""
+    def get(self) -> WorkerContext:
+        """Return the context, opening it when this process has none yet."""
         with self._lock:
-            if self._crew is None:
-                self._crew = self._hire()
-            return self._crew
+            if self._context is None:
+                self._context = self._open()
+            return self._context
 
-    def dismiss(self) -> None:
-        """Close the crew, if there is one."""
+    def close_context(self) -> None:
+        """Close the context, if there is one."""
         with self._lock:
-            if self._crew is not None:
-                self._crew.close()
-                self._crew = None
+            if self._context is not None:
+                self._context.close()
+                self._context = None

@@ -1,12 +1,12 @@
-"""The bell: tells the night workers that run rows wait for them."""
+"""The dispatcher: tells the maintenance workers that run rows wait for them."""
 
 from collections.abc import Iterable
 
 from celery import Celery
 
 from memcore import ids
-from memcore.client.envelopes import Posting
-from memcore.client.publisher import Outlet
+from memcore.client.envelopes import OutgoingJob
+from memcore.client.publisher import Publisher
 from memcore.jobs.payloads import (
     CompressPayload,
     EvolvePayload,
@@ -22,75 +22,75 @@ from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import Run
 
 
-class BrokerBell:
-    """Rings by sending the runs' messages; losing one costs time, not work, since the sweep rings again."""
+class BrokerDispatcher:
+    """Dispatches by sending the runs' messages; losing one costs time, not work, since the sweep dispatches again."""
 
     def __init__(self, app: Celery) -> None:
-        """Ring through this app's broker."""
-        self._outlet = Outlet(app)
+        """Publish through this app's broker."""
+        self._publisher = Publisher(app)
 
-    def ring_many(self, runs: Iterable[Run]) -> None:
+    def dispatch_runs(self, runs: Iterable[Run]) -> None:
         """Send the messages of runs whose rows are committed, a thousand in one round trip.
 
         Raises:
             MemoryConnectionError: the broker did not take all of them.
         """
-        self._ring(TaskName.MAINTAIN, [_posting(run) for run in runs])
+        self._dispatch(TaskName.MAINTAIN, [_run_job(run) for run in runs])
 
-    def ring_parts(self, parts: Iterable[Synthesis]) -> None:
-        """Send the jobs that ask a model about parts of nights; a lost one is sent again by its night.
-
-        Raises:
-            MemoryConnectionError: the broker did not take all of them.
-        """
-        self._ring(TaskName.SYNTHESIZE, [_part_posting(part) for part in parts])
-
-    def ring_experience(self, company: str, agent_ids: Iterable[str]) -> None:
-        """Send the jobs that compress agents' experience; a lost one is sent again by the agent's next night.
+    def dispatch_syntheses(self, parts: Iterable[Synthesis]) -> None:
+        """Send the jobs that ask a model about parts of runs; a lost one is sent again by its run.
 
         Raises:
             MemoryConnectionError: the broker did not take all of them.
         """
-        self._ring(TaskName.COMPRESS, [_experience_posting(company, agent_id) for agent_id in agent_ids])
+        self._dispatch(TaskName.SYNTHESIZE, [_synthesis_job(part) for part in parts])
 
-    def ring_lessons(self, lessons: Iterable[LessonPayload]) -> None:
+    def dispatch_compression(self, company: str, agent_ids: Iterable[str]) -> None:
+        """Send the jobs that compress agents' experience; a lost one is sent again by the agent's next run.
+
+        Raises:
+            MemoryConnectionError: the broker did not take all of them.
+        """
+        self._dispatch(TaskName.COMPRESS, [_compression_job(company, agent_id) for agent_id in agent_ids])
+
+    def dispatch_lessons(self, lessons: Iterable[LessonPayload]) -> None:
         """Send the jobs that draw lessons; a lost one is sent again by the sweep.
 
         Raises:
             MemoryConnectionError: the broker did not take all of them.
         """
-        self._ring(TaskName.DRAW, [_lesson_posting(lesson) for lesson in lessons])
+        self._dispatch(TaskName.DRAW, [_lesson_job(lesson) for lesson in lessons])
 
-    def ring_cycles(self, company: str, cycles: Iterable[Cycle]) -> None:
+    def dispatch_skill_cycles(self, company: str, cycles: Iterable[Cycle]) -> None:
         """Send the jobs that carry out cycles of the skill evolver; a lost one is sent again by the sweep.
 
         Raises:
             MemoryConnectionError: the broker did not take all of them.
         """
-        self._ring(TaskName.EVOLVE, [_cycle_posting(company, cycle) for cycle in cycles])
+        self._dispatch(TaskName.EVOLVE, [_cycle_job(company, cycle) for cycle in cycles])
 
-    def ring_reindex(self, company: str) -> None:
+    def dispatch_reindex(self, company: str) -> None:
         """Send the job that carries the company's reindex on; the sweep sends a lost one again.
 
         Raises:
             MemoryConnectionError: the broker did not take it.
         """
-        self._ring(TaskName.REINDEX, [reindex_posting(company)])
+        self._dispatch(TaskName.REINDEX, [reindex_job(company)])
 
-    def ring_finetune(self, company: str, run_id: str) -> None:
+    def dispatch_finetune(self, company: str, run_id: str) -> None:
         """Send the job that carries a fine-tune run on; the sweep sends a lost one again.
 
         Raises:
             MemoryConnectionError: the broker did not take it.
         """
-        self._ring(TaskName.FINETUNE, [finetune_posting(company, run_id)])
+        self._dispatch(TaskName.FINETUNE, [finetune_job(company, run_id)])
 
-    def _ring(self, name: TaskName, postings: list[Posting]) -> None:
-        if postings:  # most ticks have nobody to ring for, and need no connection
-            self._outlet.publish(name, postings, track=True)
+    def _dispatch(self, name: TaskName, outgoing_jobs: list[OutgoingJob]) -> None:
+        if outgoing_jobs:  # most ticks have nothing to dispatch, and need no connection
+            self._publisher.publish(name, outgoing_jobs, track=True)
 
 
-def _posting(run: Run) -> Posting:
+def _run_job(run: Run) -> OutgoingJob:
     payload = MaintenancePayload(
         company=run.company,
         agent_id=run.agent_id,
@@ -102,7 +102,7 @@ def _posting(run: Run) -> Posting:
         allow_large=run.allow_large,
         scope_id=run.scope_id,
     )
-    return Posting(
+    return OutgoingJob(
         job_id=run.run_id,
         queue=str(Queue.MAINTENANCE),
         payload=payload.model_dump_json(),
@@ -110,18 +110,18 @@ def _posting(run: Run) -> Posting:
     )
 
 
-def _part_posting(part: Synthesis) -> Posting:
+def _synthesis_job(part: Synthesis) -> OutgoingJob:
     payload = SynthesisPayload(company=part.company, agent_id=part.agent_id, run_id=part.run_id, place=part.place)
-    return Posting(
+    return OutgoingJob(
         job_id=f"{part.run_id}.{part.place}",
         queue=str(Queue.SYNTHESIS),
         payload=payload.model_dump_json(),
-        summary=f"part {part.place} of a night of {part.agent_id}",
+        summary=f"part {part.place} of a run of {part.agent_id}",
     )
 
 
-def _experience_posting(company: str, agent_id: str) -> Posting:
-    return Posting(
+def _compression_job(company: str, agent_id: str) -> OutgoingJob:
+    return OutgoingJob(
         job_id=ids.new_id(),
         queue=str(Queue.SYNTHESIS),
         payload=CompressPayload(company=company, agent_id=agent_id).model_dump_json(),
@@ -129,8 +129,8 @@ def _experience_posting(company: str, agent_id: str) -> Posting:
     )
 
 
-def _lesson_posting(lesson: LessonPayload) -> Posting:
-    return Posting(
+def _lesson_job(lesson: LessonPayload) -> OutgoingJob:
+    return OutgoingJob(
         job_id=ids.new_id(),
         queue=str(Queue.SYNTHESIS),
         payload=lesson.model_dump_json(),
@@ -138,9 +138,9 @@ def _lesson_posting(lesson: LessonPayload) -> Posting:
     )
 
 
-def _cycle_posting(company: str, cycle: Cycle) -> Posting:
+def _cycle_job(company: str, cycle: Cycle) -> OutgoingJob:
     payload = EvolvePayload(company=company, cycle_id=cycle.cycle_id, origin=cycle.origin, planned_at=cycle.planned_at)
-    return Posting(
+    return OutgoingJob(
         job_id=cycle.cycle_id,
         queue=str(Queue.SKILLS),
         payload=payload.model_dump_json(),
@@ -148,9 +148,9 @@ def _cycle_posting(company: str, cycle: Cycle) -> Posting:
     )
 
 
-def reindex_posting(company: str) -> Posting:
+def reindex_job(company: str) -> OutgoingJob:
     """Return the message of a slice of a company's reindex."""
-    return Posting(
+    return OutgoingJob(
         job_id=ids.new_id(),
         queue=str(Queue.REINDEX),
         payload=ReindexPayload(company=company).model_dump_json(),
@@ -158,9 +158,9 @@ def reindex_posting(company: str) -> Posting:
     )
 
 
-def finetune_posting(company: str, run_id: str) -> Posting:
+def finetune_job(company: str, run_id: str) -> OutgoingJob:
     """Return the message of a fine-tune run's next stage."""
-    return Posting(
+    return OutgoingJob(
         job_id=ids.new_id(),
         queue=str(Queue.FINETUNE),
         payload=FineTunePayload(company=company, run_id=run_id).model_dump_json(),

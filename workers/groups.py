@@ -14,12 +14,12 @@ class WorkerGroup:
     """How one kind of worker runs.
 
     Attributes:
-        pool: threads wait together on the write desk; prefork isolates long work and enforces hard limits.
+        pool: threads wait together on the batch writer; prefork isolates long work and enforces hard limits.
         concurrency: jobs at a time.
         prefetch: jobs fetched ahead, for each slot.
         at_most: most messages that a worker holds of a queue, for queues whose jobs are heavy.
         visibility: how long a fetched job may go unacknowledged before another worker gets it; above every hard limit.
-        opens_early: whether the crew comes when the worker starts, rather than with the first job (threads).
+        job_handler_early: whether the context comes when the worker starts, rather than with the first job (threads).
         on_demand: whether it is started only where a person asks for it.
         recycle_after: jobs after which a child process is replaced (prefork), against slow leaks; None for never.
     """
@@ -31,7 +31,7 @@ class WorkerGroup:
     prefetch: int
     visibility: timedelta
     at_most: Mapping[Queue, int] = field(default_factory=dict)
-    opens_early: bool = True
+    job_handler_early: bool = True
     recycle_after: int | None = None
     on_demand: bool = False
 
@@ -54,8 +54,8 @@ STORE = WorkerGroup(
     visibility=timedelta(seconds=30),
 )
 
-#: The agents' nights, the scheduler's short jobs, the evolver's cycles, and slices of a reindex.
-NIGHT = WorkerGroup(
+#: The agents' runs, the scheduler's short jobs, the evolver's cycles, and slices of a reindex.
+MAINTENANCE_RUN = WorkerGroup(
     name="night",
     queues=(Queue.MAINTENANCE, Queue.CONTROL, Queue.SKILLS, Queue.REINDEX),
     pool="prefork",
@@ -73,8 +73,8 @@ LLM = WorkerGroup(
     concurrency=8,
     prefetch=1,
     visibility=timedelta(minutes=65),
-    # Most installations have no model most of the time, and its crew takes 100 MB.
-    opens_early=False,
+    # Most installations have no model most of the time, and its context takes 100 MB.
+    job_handler_early=False,
 )
 
 #: Stages of fine-tune runs, one at a time: each takes the GPU, or every core, for minutes to hours.
@@ -90,7 +90,7 @@ FINETUNE = WorkerGroup(
 )
 
 #: Every group.
-GROUPS = {group.name: group for group in (STORE, NIGHT, LLM, FINETUNE)}
+GROUPS = {group.name: group for group in (STORE, MAINTENANCE_RUN, LLM, FINETUNE)}
 
 
 def group(name: str) -> WorkerGroup:

@@ -11,7 +11,7 @@ from workers.health import BEAT_SECONDS, Heartbeat
 log = logging.getLogger("memtend.pulse")
 
 
-def beat_once(heartbeat: Heartbeat) -> None:
+def touch_heartbeat(heartbeat: Heartbeat) -> None:
     """Touch the file; a folder that cannot be written must not stop the work."""
     try:
         heartbeat.touch()
@@ -19,14 +19,14 @@ def beat_once(heartbeat: Heartbeat) -> None:
         log.warning("heartbeat.lost", extra={"path": str(heartbeat.path), "error": type(error).__name__})
 
 
-def worker_pulse(heartbeat: Heartbeat) -> type[StartStopStep]:
+def worker_heartbeat(heartbeat: Heartbeat) -> type[StartStopStep]:
     """Return the step of a worker's consumer that beats from its event loop.
 
     A loop that hangs beats no more, and neither does one that has lost its broker: Celery ends the step with the
     consumer and starts it again with the next.
     """
 
-    class Pulse(StartStopStep):  # type: ignore[misc]  # celery is untyped
+    class HeartbeatStep(StartStopStep):  # type: ignore[misc]  # celery is untyped
         requires = ("celery.worker.consumer.tasks:Tasks",)
 
         def __init__(self, parent: Any, **options: Any) -> None:
@@ -34,7 +34,7 @@ def worker_pulse(heartbeat: Heartbeat) -> type[StartStopStep]:
             self._timer: Any = None
 
         def start(self, parent: Any) -> None:
-            self._timer = parent.timer.call_repeatedly(BEAT_SECONDS, self._beat, (parent,))
+            self._timer = parent.timer.call_repeatedly(BEAT_SECONDS, self._renew_until_end, (parent,))
 
         def stop(self, parent: Any) -> None:
             del parent
@@ -43,20 +43,20 @@ def worker_pulse(heartbeat: Heartbeat) -> type[StartStopStep]:
                 self._timer = None
 
         @staticmethod
-        def _beat(consumer: Any) -> None:
+        def _renew_until_end(consumer: Any) -> None:
             if consumer.connection is not None and consumer.connection.connected:
-                beat_once(heartbeat)
+                touch_heartbeat(heartbeat)
 
-    return Pulse
+    return HeartbeatStep
 
 
 def beat_scheduler(heartbeat: Heartbeat) -> type[Scheduler]:
     """Return beat's scheduler, which keeps its entries in memory and beats with every tick."""
 
-    class PulsingScheduler(Scheduler):  # type: ignore[misc]  # celery is untyped
+    class HeartbeatScheduler(Scheduler):  # type: ignore[misc]  # celery is untyped
         def tick(self, *args: Any, **kwargs: Any) -> Any:
             pause_seconds = super().tick(*args, **kwargs)
-            beat_once(heartbeat)
+            touch_heartbeat(heartbeat)
             return pause_seconds
 
-    return PulsingScheduler
+    return HeartbeatScheduler

@@ -1,4 +1,4 @@
-"""When the crew comes and goes: after the fork, never before; closed when its process ends."""
+"""When the context comes and goes: after the fork, never before; closed when its process ends."""
 
 import gc
 import os
@@ -14,10 +14,10 @@ from typing import Any
 from celery import Celery, signals
 
 from memcore.config.settings import Settings
-from workers.context import CrewOnDuty
+from workers.context import ContextHolder
 from workers.groups import WorkerGroup
 from workers.health import Heartbeat
-from workers.heartbeat_step import beat_once, worker_pulse
+from workers.heartbeat_step import touch_heartbeat, worker_heartbeat
 
 # Celery runs the whole cold shutdown inside the signal handler, wherever the signal found the main process. Found
 # half
@@ -60,21 +60,21 @@ class DeferredSignal:
         self._hub = hub
         self._seconds = seconds
         self._begun = threading.Event()
-        self._rung = False
+        self._dispatched = False
         # A pipe and a thread that waits already: neither takes a lock that the interrupted step may hold.
-        self._ear, self._bell = os.pipe()
+        self._reply_socket, self._dispatcher = os.pipe()
         threading.Thread(target=self._listen, name=f"deferred-{number.name}", daemon=True).start()
 
     def __call__(self, *_: object) -> None:
-        """Be the signal's handler: ring the first time, act the second."""
-        if self._rung:
+        """Be the signal's handler: warn the first time, act the second."""
+        if self._dispatched:
             self._begin()
         else:
-            self._rung = True
-            os.write(self._bell, b"!")
+            self._dispatched = True
+            os.write(self._dispatcher, b"!")
 
     def _listen(self) -> None:
-        os.read(self._ear, 1)
+        os.read(self._reply_socket, 1)
         self._hub.call_soon(self._begin)
         if not self._begun.wait(self._seconds):
             os.kill(os.getpid(), self._number)
@@ -130,11 +130,11 @@ def _end_after(heard: int, seconds: float) -> None:
     os._exit(EXIT_OVERDUE)
 
 
-def watch_pool(crew: CrewOnDuty, group: WorkerGroup, *, share: Callable[[], object]) -> None:
-    """Open the crew where jobs will run, before the first job comes, and close it at the end.
+def watch_pool(job_context: ContextHolder, group: WorkerGroup, *, share: Callable[[], object]) -> None:
+    """Open the context where jobs will run, before the first job comes, and close it at the end.
 
     Args:
-        crew: the crew of the process.
+        job_context: the context of the process.
         group: how this worker runs.
         share: loads what children of one parent can share; it must open no connection and start no thread.
     """
@@ -148,10 +148,10 @@ def watch_pool(crew: CrewOnDuty, group: WorkerGroup, *, share: Callable[[], obje
         gc.freeze()
 
     def arrive(**_: Any) -> None:
-        crew.get()
+        job_context.get()
 
     def leave(**_: Any) -> None:
-        crew.dismiss()
+        job_context.close_context()
 
     # weak=False: the signal would otherwise forget these closures as soon as this function returns.
     if group.pool == "prefork":
@@ -160,14 +160,14 @@ def watch_pool(crew: CrewOnDuty, group: WorkerGroup, *, share: Callable[[], obje
         signals.worker_process_init.connect(arrive, weak=False)
         signals.worker_process_shutdown.connect(leave, weak=False)
     else:
-        if group.opens_early:
+        if group.job_handler_early:
             signals.worker_init.connect(arrive, weak=False)
         signals.worker_shutdown.connect(leave, weak=False)
 
 
-def watch_pulse(app: Celery, settings: Settings, group: WorkerGroup) -> None:
+def watch_heartbeat(app: Celery, settings: Settings, group: WorkerGroup) -> None:
     """Keep the worker's heartbeat going for as long as it takes jobs."""
     heartbeat = Heartbeat.of(settings.home, f"worker-{group.name}")
-    signals.worker_ready.connect(lambda **_: beat_once(heartbeat), weak=False)
+    signals.worker_ready.connect(lambda **_: touch_heartbeat(heartbeat), weak=False)
     steps: Any = app.steps
-    steps["consumer"].add(worker_pulse(heartbeat))
+    steps["consumer"].add(worker_heartbeat(heartbeat))

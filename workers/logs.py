@@ -28,8 +28,8 @@ class FieldsFormatter(logging.Formatter):
         if self._as_json:
             line = {"at": at, "level": record.levelname.lower(), "event": record.getMessage(), **fields}
             return json.dumps(line | ({"trace": trace} if trace else {}), default=str)
-        told = "".join(f" {key}={escaped(str(value))}" for key, value in fields.items())
-        return f"{at} {record.levelname.lower()} {record.getMessage()}{told}" + (f"\n{trace}" if trace else "")
+        reported = "".join(f" {key}={escaped(str(value))}" for key, value in fields.items())
+        return f"{at} {record.levelname.lower()} {record.getMessage()}{reported}" + (f"\n{trace}" if trace else "")
 
 
 def set_up_logs(settings: Settings) -> None:

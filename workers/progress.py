@@ -15,7 +15,7 @@ from memcore.client.celery_app import OwnCelery
 from memcore.client.publisher import PROGRESS
 from memcore.config.settings import Settings
 from memcore.config.urls import Address
-from memcore.jobs.outcomes import Tell, untold
+from memcore.jobs.outcomes import ProgressCallback, no_progress
 
 #: Least time between two words on one job, in seconds.
 PAUSE_SECONDS = 1.0
@@ -51,14 +51,14 @@ class TaskProgress:
         self._clock = clock
         self._results: Any = None
 
-    def of_this_job(self) -> Tell:
+    def of_this_job(self) -> ProgressCallback:
         """Return what takes the progress of the job that this thread runs; it may be called from other threads."""
         task = self._app.current_worker_task
         if task is None or task.request.ignore_result:
-            return untold
+            return no_progress
         job_id, quiet_until = str(task.request.id), self._clock()
 
-        def tell(stage: str, fraction: float | None) -> None:
+        def on_progress(stage: str, fraction: float | None) -> None:
             nonlocal quiet_until
             if self._clock() < quiet_until:
                 return
@@ -69,7 +69,7 @@ class TaskProgress:
                 _log.warning("progress.untold", extra={"job_id": job_id, "error": type(error).__name__})
                 quiet_until = self._clock() + AWAY_SECONDS
 
-        return tell
+        return on_progress
 
     def _backend(self) -> Any:
         # Of an app of its own: the worker's waits twenty seconds for a result store that is away, which is right for an

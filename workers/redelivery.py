@@ -18,18 +18,18 @@ from memcore.ledger.dead_letters import Attempts
 
 #: How long a job lets others pass for each death beyond its second: enough for those that came back with it to arrive
 #: and run, so that whoever kills from outside again and again does not meet the same one in its turn each time.
-LET_PASS = timedelta(seconds=1)
+YIELD_TIME = timedelta(seconds=1)
 
 
-class Turns:
+class SerialGate:
     """Hand out turns to threads.
 
     Args:
-        let_pass: wait before asking for a turn, for each death beyond the second.
+        yield_time: wait before asking for a turn, for each death beyond the second.
     """
 
-    def __init__(self, *, let_pass: timedelta = LET_PASS) -> None:
-        self._let_pass_seconds = let_pass.total_seconds()
+    def __init__(self, *, yield_time: timedelta = YIELD_TIME) -> None:
+        self._yield_seconds = yield_time.total_seconds()
         self._changed = threading.Condition()
         self._waiting: list[int] = []
         self._is_taken = False
@@ -40,7 +40,7 @@ class Turns:
         return len(self._waiting)
 
     @contextmanager
-    def alone(self, deaths: int) -> Iterator[None]:
+    def acquire(self, deaths: int) -> Iterator[None]:
         """Wait for a turn and keep it as long as the context is open.
 
         Args:
@@ -48,7 +48,7 @@ class Turns:
         """
         # A child process runs jobs in its main thread, one at a time and against the clock: nobody is to be let pass.
         if threading.current_thread() is not threading.main_thread():
-            time.sleep(max(0, deaths - 2) * self._let_pass_seconds)
+            time.sleep(max(0, deaths - 2) * self._yield_seconds)
         with self._changed:
             heappush(self._waiting, deaths)
             self._changed.wait_for(lambda: not self._is_taken and self._waiting[0] == deaths)
@@ -65,16 +65,16 @@ class Turns:
 Result = TypeVar("Result")
 
 
-class Trial:
+class RedeliveryGuard:
     """The returned jobs of one process, of whatever kind: a job of one kind dies with a killer of another.
 
     A fork gets its own with its own turns: build it where jobs are registered.
     """
 
-    def __init__(self, turns: Turns | None = None) -> None:
-        self._turns = turns or Turns()
+    def __init__(self, gate: SerialGate | None = None) -> None:
+        self._gate = gate or SerialGate()
 
-    def carry_out(self, job_id: str, run: Callable[[int], Result], attempts: Attempts) -> Result:
+    def run(self, job_id: str, run: Callable[[int], Result], attempts: Attempts) -> Result:
         """Let a returned job have its turn; ``run`` gets the number of workers that died while they ran it.
 
         Its turn lasts until ``run`` returns, which forgets the count: a job that has run and is still counted must not
@@ -86,7 +86,7 @@ class Trial:
         starts = attempts.count(job_id)
         if starts == 0:
             return self._counted(job_id, run, attempts)
-        with self._turns.alone(starts + 1):
+        with self._gate.acquire(starts + 1):
             return self._counted(job_id, run, attempts)
 
     @staticmethod

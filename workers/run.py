@@ -12,7 +12,7 @@ from memcore.config.settings import Settings
 from memcore.config.urls import scheme_of
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.ledger import Ledger
-from memcore.operational import tell
+from memcore.operational import report_error
 from workers.app import create_app
 from workers.groups import GROUPS, WorkerGroup, group
 from workers.lifecycle import STOP_SECONDS, end_within
@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
         _require_ledger(settings)
         app = create_app(settings, group=chosen)
     except Exception as error:  # noqa: BLE001  # a defect is raised again
-        return tell(error)
+        return report_error(error)
     work(app, chosen)
     return 0
 

@@ -19,7 +19,7 @@ from memcore.ledger.ledger import Ledger
 from workers.transport.unreadable import UnreadableMessage, broker_errors
 
 #: Seconds between two looks at what the transport put aside; while there is nothing, a look costs nothing.
-LOOK_SECONDS = 1.0
+POLL_INTERVAL_SECONDS = 1.0
 
 #: Seconds before a ledger that did not answer is asked again; until then the broker keeps the messages.
 RETRY_SECONDS = 15.0
@@ -117,7 +117,7 @@ class UnreadableStep(StartStopStep):  # type: ignore[misc]  # celery is untyped
 
     def start(self, parent: Any) -> None:
         """Look at the list from now on."""
-        self._look_again(parent, LOOK_SECONDS)
+        self._check_again(parent, POLL_INTERVAL_SECONDS)
 
     def stop(self, parent: Any) -> None:
         """Look no more; what waits comes again over the next connection."""
@@ -133,13 +133,13 @@ class UnreadableStep(StartStopStep):  # type: ignore[misc]  # celery is untyped
         if not self._is_resting:
             self._parent.call_soon(self._write)
 
-    def _look(self, parent: Any) -> None:
+    def _check_once(self, parent: Any) -> None:
         self._is_resting = False
         self._write()
-        self._look_again(parent, RETRY_SECONDS if self._is_resting else LOOK_SECONDS)
+        self._check_again(parent, RETRY_SECONDS if self._is_resting else POLL_INTERVAL_SECONDS)
 
-    def _look_again(self, parent: Any, seconds: float) -> None:
-        self._timer = parent.timer.call_after(seconds, self._look, (parent,))
+    def _check_again(self, parent: Any, seconds: float) -> None:
+        self._timer = parent.timer.call_after(seconds, self._check_once, (parent,))
 
     def _write(self) -> None:
         if self._is_resting or self._parent.task_consumer is None:

@@ -1,6 +1,7 @@
-"""The write desk: many store jobs, few writes.
+"""The batch writer: many store jobs, few writes.
 
-Each job lays its memories on the desk and waits for its own future. A writer takes what lies there, closes the batch by
+Each job lays its memories on the batch writer and waits for its own future. A writer takes what lies there, closes the
+batch by
 count, bytes or milliseconds, whichever comes first, writes it together, and answers every future. A job that cannot be
 written fails alone. A bulk load never stands before an engine's few memories (see workers.write_batcher).
 """
@@ -15,18 +16,18 @@ from datetime import timedelta
 from typing import Generic, Literal, Protocol, TypeVar
 
 from memcore.errors import MemoryConnectionError, MemoryDiskFullError
-from memcore.ingest import Written
+from memcore.ingest import WriteResult
 from memcore.jobs.payloads import StoreItem
 from memcore.jobs.queues import BULK_ABOVE
 
 #: The part of all memories written that bulk loads keep while engines wait too, as a share: they never stand still.
 BULK_SHARE = 0.25
 
-LaneName = Literal["engine", "bulk"]
+QueueClass = Literal["engine", "bulk"]
 
 
-class Slip(Protocol):
-    """What lies in a lane: some memories of one job."""
+class PendingWriteProtocol(Protocol):
+    """What lies in a queue: some memories of one job."""
 
     @property
     def owner(self) -> str:
@@ -39,83 +40,84 @@ class Slip(Protocol):
         ...
 
 
-SlipT = TypeVar("SlipT", bound=Slip)
+PendingWriteT = TypeVar("PendingWriteT", bound=PendingWriteProtocol)
 
 
-class Lane(Generic[SlipT]):
-    """Slips in the order of their owners' turns: one slip an owner, round and round, the oldest of each first."""
+class FairQueue(Generic[PendingWriteT]):
+    """Pending writes, one of each owner in turn, the oldest of an owner first."""
 
     def __init__(self) -> None:
         """Start empty."""
-        self._of_owner: dict[str, deque[SlipT]] = {}
+        self._of_owner: dict[str, deque[PendingWriteT]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._of_owner)
 
-    def lay(self, slip: SlipT) -> None:
-        """Lay a slip behind its owner's others; a new owner's turn comes last."""
-        self._of_owner.setdefault(slip.owner, deque()).append(slip)
+    def enqueue(self, pending: PendingWriteT) -> None:
+        """Lay a pending write behind its owner's others; a new owner's turn comes last."""
+        self._of_owner.setdefault(pending.owner, deque()).append(pending)
 
-    def peek(self) -> SlipT:
-        """Return the slip whose turn it is."""
+    def peek(self) -> PendingWriteT:
+        """Return the pending write whose turn it is."""
         return next(iter(self._of_owner.values()))[0]
 
-    def take(self) -> SlipT:
-        """Take the slip whose turn it is."""
-        owner, slips = next(iter(self._of_owner.items()))
-        slip = slips.popleft()
+    def take(self) -> PendingWriteT:
+        """Take the pending write whose turn it is."""
+        owner, pending_writes = next(iter(self._of_owner.items()))
+        pending = pending_writes.popleft()
         # A dict keeps the order of insertion: out and in again is the end of the round.
         del self._of_owner[owner]
-        if slips:
-            self._of_owner[owner] = slips
-        return slip
+        if pending_writes:
+            self._of_owner[owner] = pending_writes
+        return pending
 
 
-class Lanes(Generic[SlipT]):
-    """An engine lane that goes first, and a bulk lane that keeps a share. Not thread-safe: its desk locks.
+class FairQueues(Generic[PendingWriteT]):
+    """An engine queue that goes first, and a bulk queue that keeps a share. Not thread-safe: its batch writer locks.
 
-    While both wait, every memory that engines get written earns the bulk lane a credit; as soon as the credit pays for
-    its next slip, that slip is next. Two lanes never share a batch: an engine's few memories are not embedded together
+    While both wait, every memory that engines get written earns the bulk queue a credit; as soon as the credit pays for
+    its next pending write, that pending write is next. Two queues never share a batch: an engine's few memories are not
+    embedded together
     with a bulk load's hundreds.
 
     Args:
-        bulk_share: part of the memories that the bulk lane gets while engines wait, above 0 and below 1.
+        bulk_share: part of the memories that the bulk queue gets while engines wait, above 0 and below 1.
     """
 
     def __init__(self, *, bulk_share: float = BULK_SHARE) -> None:
-        self._lanes: dict[LaneName, Lane[SlipT]] = {"engine": Lane(), "bulk": Lane()}
+        self._queues: dict[QueueClass, FairQueue[PendingWriteT]] = {"engine": FairQueue(), "bulk": FairQueue()}
         self._earned_per_memory = bulk_share / (1 - bulk_share)
         self._credit = 0.0
 
     def __bool__(self) -> bool:
-        return any(self._lanes.values())
+        return any(self._queues.values())
 
-    def lay(self, slip: SlipT, lane: LaneName) -> None:
-        """Lay a slip into a lane."""
-        self._lanes[lane].lay(slip)
+    def enqueue(self, pending: PendingWriteT, queue_class: QueueClass) -> None:
+        """Lay a pending write into a queue."""
+        self._queues[queue_class].enqueue(pending)
 
-    def next_lane(self, *, with_bulk: bool = True) -> LaneName | None:
-        """Say which lane the next batch comes from; None when nothing waits, or only what may not go now."""
-        engine, bulk = self._lanes["engine"], self._lanes["bulk"]
+    def next_class(self, *, with_bulk: bool = True) -> QueueClass | None:
+        """Say which queue the next batch comes from; None when nothing waits, or only what may not go now."""
+        engine, bulk = self._queues["engine"], self._queues["bulk"]
         if not bulk or not with_bulk:
             return "engine" if engine else None
         return "bulk" if not engine or self._credit >= bulk.peek().count else "engine"
 
-    def take(self, lane: LaneName) -> SlipT | None:
-        """Take the lane's next slip; None when it is empty."""
-        if not self._lanes[lane]:
+    def take(self, queue_class: QueueClass) -> PendingWriteT | None:
+        """Take the queue's next pending write; None when it is empty."""
+        if not self._queues[queue_class]:
             return None
-        slip = self._lanes[lane].take()
-        engine, bulk = self._lanes["engine"], self._lanes["bulk"]
+        pending = self._queues[queue_class].take()
+        engine, bulk = self._queues["engine"], self._queues["bulk"]
         if not bulk:
             # What is left over is no advance, and no debt, of a load that comes much later.
             self._credit = 0.0
-        elif lane == "engine":
-            self._credit += slip.count * self._earned_per_memory
+        elif queue_class == "engine":
+            self._credit += pending.count * self._earned_per_memory
         elif engine:
-            # Below zero where a batch takes more than the slip that was paid for.
-            self._credit -= slip.count
-        return slip
+            # Below zero where a batch takes more than the pending write that was paid for.
+            self._credit -= pending.count
+        return pending
 
 
 #: Memories in one write; the store takes 256 points in one step (STACK, Vector store).
@@ -136,10 +138,10 @@ WRITERS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Slip:
+class _PendingWrite:
     items: Sequence[StoreItem]
     size: int
-    future: "Future[Written]" = field(default_factory=Future)
+    future: "Future[WriteResult]" = field(default_factory=Future)
 
     @property
     def owner(self) -> str:
@@ -151,18 +153,18 @@ class _Slip:
         return len(self.items)
 
 
-class Desk:
+class BatchWriter:
     """Batch the memories of concurrent jobs; start it after the fork, close it before the process ends.
 
     Args:
         write: writes items and says what became of them; called from the writer threads.
-        bulk_above: memories in one job above which it takes the bulk lane.
+        bulk_above: memories in one job above which it takes the bulk queue.
         bulk_share: part of the memories written that bulk keeps while engines wait.
     """
 
     def __init__(
         self,
-        write: Callable[[Sequence[StoreItem]], Written],
+        write: Callable[[Sequence[StoreItem]], WriteResult],
         *,
         max_items: int = MAX_ITEMS,
         max_bytes: int = MAX_BYTES,
@@ -176,7 +178,7 @@ class Desk:
         self._max_bytes = max_bytes
         self._linger_seconds = linger.total_seconds()
         self._bulk_above = bulk_above
-        self._lanes: Lanes[_Slip] = Lanes(bulk_share=bulk_share)
+        self._queues: FairQueues[_PendingWrite] = FairQueues(bulk_share=bulk_share)
         self._bulk_writers = max(1, writers - 1)
         self._bulk_writing = 0
         self._changed = threading.Condition()
@@ -191,7 +193,7 @@ class Desk:
             thread.start()
 
     def close(self) -> None:
-        """Write what lies on the desk, then stop; later submissions are refused."""
+        """Write what lies on the batch writer, then stop; later submissions are refused."""
         with self._changed:
             if self._is_closed:
                 return
@@ -200,72 +202,72 @@ class Desk:
         for thread in self._threads:
             thread.join()
 
-    def submit(self, items: Sequence[StoreItem]) -> "Future[Written]":
+    def submit(self, items: Sequence[StoreItem]) -> "Future[WriteResult]":
         """Return a future of what became of these memories once their batch is written.
 
         Raises:
-            MemoryConnectionError: the desk is closed; the job must run elsewhere.
+            MemoryConnectionError: the batch writer is closed; the job must run elsewhere.
         """
-        slip = _Slip(items, sum(len(item.request.content.encode()) for item in items))
-        is_bulk = slip.count > self._bulk_above or slip.size > BULK_BYTES
-        # Under the lock: a slip laid after the writers' last look would never be answered.
+        pending = _PendingWrite(items, sum(len(item.request.content.encode()) for item in items))
+        is_bulk = pending.count > self._bulk_above or pending.size > BULK_BYTES
+        # Under the lock: a pending write laid after the writers' last look would never be answered.
         with self._changed:
             if self._is_closed:
-                msg = "the write desk is closed"
+                msg = "the batch writer is closed"
                 raise MemoryConnectionError(msg)
-            self._lanes.lay(slip, "bulk" if is_bulk else "engine")
+            self._queues.enqueue(pending, "bulk" if is_bulk else "engine")
             self._changed.notify()
-        return slip.future
+        return pending.future
 
     def _work(self) -> None:
         while True:
             with self._collecting:
-                lane, batch = self._collect()
-            if lane is None:
+                queue_class, batch = self._collect()
+            if queue_class is None:
                 return
             self._settle(batch)
-            if lane == "bulk":
+            if queue_class == "bulk":
                 with self._changed:
                     self._bulk_writing -= 1
                     self._changed.notify_all()
 
-    def _collect(self) -> tuple[LaneName | None, list[_Slip]]:
-        # No lane only when the desk is closed and nothing is left on it.
+    def _collect(self) -> tuple[QueueClass | None, list[_PendingWrite]]:
+        # No queue only when the batch writer is closed and nothing is left on it.
         with self._changed:
-            while (lane := self._next_lane()) is None:
-                if self._is_closed and not self._lanes:
+            while (queue_class := self._next_class()) is None:
+                if self._is_closed and not self._queues:
                     return None, []
                 self._changed.wait()
-            if lane == "bulk":
+            if queue_class == "bulk":
                 self._bulk_writing += 1
-            return lane, self._fill(lane)
+            return queue_class, self._fill(queue_class)
 
-    def _next_lane(self) -> LaneName | None:
-        return self._lanes.next_lane(with_bulk=self._bulk_writing < self._bulk_writers)
+    def _next_class(self) -> QueueClass | None:
+        return self._queues.next_class(with_bulk=self._bulk_writing < self._bulk_writers)
 
-    def _fill(self, lane: LaneName) -> list[_Slip]:
-        batch: list[_Slip] = []
+    def _fill(self, queue_class: QueueClass) -> list[_PendingWrite]:
+        batch: list[_PendingWrite] = []
         count = size = 0
         closes_at = time.monotonic() + self._linger_seconds
         while count < self._max_items and size < self._max_bytes:
-            slip = self._lanes.take(lane)
-            if slip is not None:
-                batch.append(slip)
-                count += slip.count
-                size += slip.size
+            pending = self._queues.take(queue_class)
+            if pending is not None:
+                batch.append(pending)
+                count += pending.count
+                size += pending.size
                 continue
             left = closes_at - time.monotonic()
             # An open bulk batch does not let engines wait for its company.
-            if self._is_closed or left <= 0 or (lane == "bulk" and self._lanes):
+            if self._is_closed or left <= 0 or (queue_class == "bulk" and self._queues):
                 break
             self._changed.wait(left)
         return batch
 
-    def _settle(self, batch: Sequence[_Slip]) -> None:
+    def _settle(self, batch: Sequence[_PendingWrite]) -> None:
         # The same id may lie here twice, from a redelivery beside its original. The one sent last stands for both: if
-        # a run removed the memory in between, the older one is buried and the newer one is not.
+        # a run removed the memory in between, the older one is tombstoned and the newer one is not.
         items: dict[str, StoreItem] = {}
-        for item in (item for slip in batch for item in slip.items):
+        for item in (item for pending in batch for item in pending.items):
             if item.id not in items or item.sent_at > items[item.id].sent_at:
                 items[item.id] = item
         try:
@@ -275,17 +277,17 @@ class Desk:
         except Exception as error:  # noqa: BLE001  # every future must be answered, or its job hangs
             self._isolate(batch, error)
         else:
-            for slip in batch:
-                slip.future.set_result(written.of(slip.items))
+            for pending in batch:
+                pending.future.set_result(written.of(pending.items))
 
-    def _isolate(self, batch: Sequence[_Slip], error: Exception) -> None:
+    def _isolate(self, batch: Sequence[_PendingWrite], error: Exception) -> None:
         if len(batch) == 1:
             self._fail(batch, error)
             return
-        for slip in batch:
-            self._settle([slip])
+        for pending in batch:
+            self._settle([pending])
 
     @staticmethod
-    def _fail(batch: Sequence[_Slip], error: Exception) -> None:
-        for slip in batch:
-            slip.future.set_exception(error)
+    def _fail(batch: Sequence[_PendingWrite], error: Exception) -> None:
+        for pending in batch:
+            pending.future.set_exception(error)

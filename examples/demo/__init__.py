@@ -1,1 +1,1 @@
-"""The demo: an invented company's agents, eight months of their memories, and their first night under memtend."""
+"""The demo: an invented company's agents, eight months of their memories, and their first run under memtend."""

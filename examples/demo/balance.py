@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from memcore.ledger.journal_entries import Tally
+from memcore.ledger.journal_entries import Counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class Balance:
     """
 
     stored: Counter[str]
-    tally: Tally
+    tally: Counts
     live: Counter[str]
 
     @property
@@ -45,6 +45,6 @@ class Balance:
         return f"{left} {'=' if self.is_exact else 'IS NOT'} {self.live.total()} live + {removed} removed"
 
 
-def balance(*, stored: Iterable[str], tally: Tally, live: Iterable[str]) -> Balance:
+def balance(*, stored: Iterable[str], tally: Counts, live: Iterable[str]) -> Balance:
     """Return the account of one agent; an id that was stored twice counts once, since it is one memory."""
     return Balance(stored=Counter(set(stored)), tally=tally, live=Counter(live))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from examples.demo.balance import Balance, balance
-from examples.demo.fleet import FleetAgent, FleetMemory, FleetQuestion, Ordeal
+from examples.demo.fleet import FleetAgent, FleetMemory, FleetQuestion, StressTest
 from memcore.backends.factory import WorkerBackend, create_worker_backend
 from memcore.client import MemoryClient
 from memcore.client.envelopes import ImportRecord
@@ -19,21 +19,21 @@ from memcore.errors import MemoryStoreError
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run, RunState
-from memcore.maintenance.provenance import Story, tell_story
+from memcore.maintenance.provenance import MemoryHistory, trace_memory
 from memcore.models.memory import COMPRESSED_TAG, MemoryEntry, MemoryQuery
 from memcore.records import Where
 
-#: How long the import, or the night, may take before the demo gives up, in seconds; both take a tenth of it.
+#: How long the import, or the run, may take before the demo gives up, in seconds; both take a tenth of it.
 LIMIT_SECONDS = 120.0
 
 #: Pause between two looks at the runs, in seconds.
-_LOOK_SECONDS = 0.1
+_POLL_INTERVAL_SECONDS = 0.1
 
 _ENDED = {RunState.DONE, RunState.HELD, RunState.SKIPPED, RunState.FAILED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FleetNight:
+class FleetRun:
     """A running stack with the connections that the demo needs."""
 
     company: str
@@ -71,11 +71,11 @@ class FleetNight:
             ids[record.agent_id].append(memory_id)
         return dict(ids)
 
-    def night(self, agent_ids: Iterable[str], *, due: datetime) -> dict[str, Run]:
-        """Set the agents due and wait until beat, the tick and the workers have brought each through its night.
+    def maintenance_run(self, agent_ids: Iterable[str], *, due: datetime) -> dict[str, Run]:
+        """Set the agents due and wait until beat, the tick and the workers have brought each through its run.
 
-        Their next nights are put off: the slot of an hourly agent may come at any minute, and the accounts of the demo
-        know of one night.
+        Their next runs are put off: the slot of an hourly agent may come at any minute, and the accounts of the demo
+        know of one run.
         """
         waiting = set(agent_ids)
         for agent_id in waiting:
@@ -90,19 +90,19 @@ class FleetNight:
             if waiting and time.monotonic() > deadline:
                 msg = f"the night did not end for {', '.join(sorted(waiting))}"
                 raise MemoryStoreError(msg)
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_INTERVAL_SECONDS)
         for agent_id in ended:
             self.ledger.agents.set_due(self.company, agent_id, due + UNTIL_LATER)
         return ended
 
-    def tell(self, ordeal: Ordeal) -> str:
+    def store_stress_test(self, stress_test: StressTest) -> str:
         """Send what an agent went through, wait until it is kept, and return its id."""
         receipt = self.client.record_experience(
-            ordeal.agent,
-            prompt=ordeal.prompt,
-            output=ordeal.output,
-            verification_feedback=ordeal.verification,
-            reasoning_trace=ordeal.steps,
+            stress_test.agent,
+            prompt=stress_test.prompt,
+            output=stress_test.output,
+            verification_feedback=stress_test.verification,
+            reasoning_trace=stress_test.steps,
         )
         for _ in self.client.wait([receipt.job_id], timeout_seconds=LIMIT_SECONDS):
             pass
@@ -117,13 +117,13 @@ class FleetNight:
             found = self.runner.run(self.backend.retrieve(agent_id, query))
             if found or is_over:
                 return found[0] if found else None
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_INTERVAL_SECONDS)
         return None
 
-    def why(self, memory_id: str) -> Story:
+    def why(self, memory_id: str) -> MemoryHistory:
         """Return where a memory comes from, through every summary."""
         return self.runner.run(
-            tell_story(memory_id, backend=self.backend, ledger=self.ledger, company=self.company, journal_days=7)
+            trace_memory(memory_id, backend=self.backend, ledger=self.ledger, company=self.company, journal_days=7)
         )
 
     def undo(self, run: Run) -> Run:
@@ -158,7 +158,7 @@ class FleetNight:
 
 
 @contextmanager
-def fleet_night(settings: Settings) -> Iterator[FleetNight]:
+def fleet_run(settings: Settings) -> Iterator[FleetRun]:
     """Connect to a running stack, as an engine and an operator would."""
     policy = effective_policy(settings.policy_path)
     backend = create_worker_backend(settings, policy)
@@ -166,11 +166,11 @@ def fleet_night(settings: Settings) -> Iterator[FleetNight]:
     with MemoryClient.from_settings(settings) as client, asyncio.Runner() as runner:
         runner.run(backend.connect())
         try:
-            yield FleetNight(company=settings.company, client=client, ledger=ledger, backend=backend, runner=runner)
+            yield FleetRun(company=settings.company, client=client, ledger=ledger, backend=backend, runner=runner)
         finally:
             runner.run(backend.disconnect())
             ledger.close()
 
 
-#: How far ahead agents are planned while their memories come in: their nights must not begin before.
+#: How far ahead agents are planned while their memories come in: their runs must not begin before.
 UNTIL_LATER = timedelta(hours=6)

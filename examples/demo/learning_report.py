@@ -28,7 +28,7 @@ _RESULTS = 2
 
 def show_learning(learning: Learning, now: datetime) -> dict[str, list[str]]:
     """Let the fleet learn, print it step by step, and return the ids of the memories that came of it, by agent."""
-    kept = learning.tell(traces(now))
+    kept = learning.store_traces(traces(now))
     say(f"\nwhat the fleet learns: {sum(map(len, kept.values()))} tasks of {len(kept)} agents were told to the queue")
     lessons = learning.lessons(kept)
     _show_kept(learning, kept, lessons)
@@ -47,13 +47,16 @@ def show_learning(learning: Learning, now: datetime) -> dict[str, list[str]]:
 
 
 def _show_kept(learning: Learning, kept: Mapping[str, Sequence[str]], lessons: Sequence[Lesson]) -> None:
-    night = learning.night
-    memories = sum(len(set(ids) & set(night.live(agent_id))) for agent_id, ids in kept.items())
-    trajectories = night.ledger.trajectories.count(night.company)
+    maintenance_run = learning.maintenance_run
+    memories = sum(len(set(ids) & set(maintenance_run.live(agent_id))) for agent_id, ids in kept.items())
+    trajectories = maintenance_run.ledger.trajectories.count(maintenance_run.company)
     outcomes = Counter(lesson.outcome or "waiting" for lesson in lessons)
-    told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
-    say(f"  they left {memories} memories, {trajectories} trajectories and {len(lessons)} lessons: {told or 'none'}")
-    show_usage(night, "system:memory:propose:")
+    stored_traces = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
+    say(
+        f"  they left {memories} memories, {trajectories} trajectories and {len(lessons)} lessons: "
+        f"{stored_traces or 'none'}"
+    )
+    show_usage(maintenance_run, "system:memory:propose:")
 
 
 def _show_cycle(report: EvolverReport) -> None:
@@ -97,11 +100,11 @@ def _show_search(learning: Learning, before: Sequence[MemoryEntry], *, since: da
 
 def _show_application(learning: Learning, skill_id: str) -> None:
     counted = learning.apply(NEWCOMER, skill_id, task_id=_ITS_TASK)
-    told = f"applications: {counted.applications}, successes: {counted.successes}"
-    say(f"  {NEWCOMER} did as it says, and it helped; {told}")
+    stored_traces = f"applications: {counted.applications}, successes: {counted.successes}"
+    say(f"  {NEWCOMER} did as it says, and it helped; {stored_traces}")
     listed = learning.type("skills", "list")
     say(f"\n$ {listed.line}")
-    for line in (listed.printed or listed.told).splitlines():
+    for line in (listed.printed or listed.reported).splitlines():
         say(f"  {line.rstrip()}")
 
 
@@ -110,7 +113,7 @@ def _decide(learning: Learning, approval: Approval, by: str) -> str | None:
     typed = learning.type("approvals", "approve", approval.approval_id, "--by", by)
     say(f"\n$ {typed.line}")
     if typed.code:
-        say(f"  refused, exit code {typed.code}: {typed.told}")
+        say(f"  refused, exit code {typed.code}: {typed.reported}")
         return None
     facts = dict(line.split(maxsplit=1) for line in typed.printed.splitlines())
     skill_id = facts["effect"]

@@ -1,4 +1,4 @@
-"""What the demo prints: the night, the searches, where a summary comes from, a lesson, the undo, the accounts."""
+"""What the demo prints: the run, the searches, where a summary comes from, a lesson, the undo, the accounts."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from examples.demo.balance import Balance
 from examples.demo.fleet import FleetQuestion
-from examples.demo.fleet_night import FleetNight
+from examples.demo.fleet_night import FleetRun
 from memcore.ledger.llm_usage import UsageBy
 from memcore.ledger.runs import Run
 from ops.cli.console import say, show_rows
@@ -18,8 +18,8 @@ _RESULTS = 3
 _SHOWN_CHARS = 110
 
 
-def show_night(runs: Mapping[str, Run], balances: Mapping[str, Balance]) -> None:
-    """Print a row for each agent; a run that the brake holds says why below the table."""
+def show_run(runs: Mapping[str, Run], balances: Mapping[str, Balance]) -> None:
+    """Print a row for each agent; a run that the removal guard holds says why below the table."""
     show_rows(
         (
             {
@@ -42,19 +42,19 @@ def show_night(runs: Mapping[str, Run], balances: Mapping[str, Balance]) -> None
             say(f"{agent_id}: {run.state}: {run.reason}")
 
 
-def show_searches(night: FleetNight, questions: Iterable[FleetQuestion]) -> None:
+def show_searches(maintenance_run: FleetRun, questions: Iterable[FleetQuestion]) -> None:
     """Print the best matches of each question, with their scores."""
     for question in questions:
         say(f"\n{question.agent_id} is asked: {question.text}")
-        for entry in night.search(question, limit=_RESULTS):
+        for entry in maintenance_run.search(question, limit=_RESULTS):
             say(f"  {entry.relevance_score or 0.0:.3f}  {entry.created_at:%Y-%m-%d}  {shortened(entry.content)}")
 
 
-def show_undo(night: FleetNight, run: Run, stored: Iterable[str]) -> None:
+def show_undo(maintenance_run: FleetRun, run: Run, stored: Iterable[str]) -> None:
     """Take a run back and print what returned and what went."""
-    before = night.balance(run.agent_id, stored).live.total()
-    undone = night.undo(run)
-    after = night.balance(run.agent_id, stored).live.total()
+    before = maintenance_run.balance(run.agent_id, stored).live.total()
+    undone = maintenance_run.undo(run)
+    after = maintenance_run.balance(run.agent_id, stored).live.total()
     say(f"\nundo of {run.agent_id}'s night {run.run_id}:")
     say(
         f"  {undone.counts.get('restored', 0)} memories came back, {undone.counts.get('removed', 0)} summaries went, "
@@ -62,48 +62,50 @@ def show_undo(night: FleetNight, run: Run, stored: Iterable[str]) -> None:
     )
 
 
-def show_why(night: FleetNight, run: Run) -> None:
-    """Print where one of a night's summaries comes from, and where the full text of its originals is now."""
-    bookings = night.ledger.journal.bookings(run.run_id)
-    summary = next((record for booking in bookings for record in booking.incoming), None)
+def show_why(maintenance_run: FleetRun, run: Run) -> None:
+    """Print where one of a run's summaries comes from, and where the full text of its originals is now."""
+    bookings = maintenance_run.ledger.journal.journal_entries(run.run_id)
+    summary = next((record for journal_entry in bookings for record in journal_entry.incoming), None)
     if summary is None:
         return
-    story = night.why(summary.entry.id)
+    memory_history = maintenance_run.why(summary.entry.id)
     say(f"\nwhy does {run.agent_id} have {summary.entry.id}? It was made of:")
-    for original in map(story.find, story.memory.made_of[:_RESULTS]):
+    for original in map(memory_history.find, memory_history.memory.made_of[:_RESULTS]):
         if original is not None:
             say(f"  {original.memory_id}  full text in: {original.text_in}")
-    more = len(story.memory.made_of) - _RESULTS
+    more = len(memory_history.memory.made_of) - _RESULTS
     if more > 0:
         say(f"  and {more} more")
 
 
-def show_lesson(night: FleetNight, agent_id: str, *, model: str) -> list[str]:
+def show_lesson(maintenance_run: FleetRun, agent_id: str, *, model: str) -> list[str]:
     """Print what an agent learned from what it went through and what asking for it took; return the memory's id.
 
     Args:
-        night: the running stack.
+        maintenance_run: the running stack.
         agent_id: who.
         model: who compressed it, for people.
     """
-    lesson = night.lesson(agent_id)
+    lesson = maintenance_run.lesson(agent_id)
     say(f"\nwhat {agent_id} went through was compressed by a language model ({model}):")
     if lesson is None:
         say("  no lesson came of it; the experience stays as it was")
         return []
     say(f"  {shortened(' / '.join(json.loads(lesson.content)['strategic_decisions']))}")
-    show_usage(night, "system:memory:compress:")
+    show_usage(maintenance_run, "system:memory:compress:")
     return [lesson.id]
 
 
-def show_usage(night: FleetNight, purpose: str) -> None:
+def show_usage(maintenance_run: FleetRun, purpose: str) -> None:
     """Print what questions took whose purpose begins with these words, as the account has it."""
     today = datetime.now(UTC).date()
-    asked = night.ledger.usage.report(night.company, UsageBy.PURPOSE, since=today - timedelta(days=1), until=today)
+    asked = maintenance_run.ledger.usage.report(
+        maintenance_run.company, UsageBy.PURPOSE, since=today - timedelta(days=1), until=today
+    )
     for row in asked:
         if row.key and row.key.startswith(purpose):
-            told = f"{row.prompt_tokens} tokens read, {row.completion_tokens} written"
-            say(f"  {row.key}: {row.calls} asked, {told}")
+            reported = f"{row.prompt_tokens} tokens read, {row.completion_tokens} written"
+            say(f"  {row.key}: {row.calls} asked, {reported}")
 
 
 def show_balances(balances: Mapping[str, Balance]) -> bool:

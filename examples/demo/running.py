@@ -7,7 +7,7 @@ from pathlib import Path
 
 from workers.stack.stack import Stack, start_stack
 
-#: Pause between two ticks in a demo, in seconds: nobody wants to wait ten for the night to begin.
+#: Pause between two ticks in a demo, in seconds: nobody wants to wait ten for the run to begin.
 _TICK_SECONDS = 1.0
 
 

@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import sys
 
-from examples.stub_llm.fault import Orders
+from examples.stub_llm.fault import StubOrders
 from examples.stub_llm.server import StubServer
 
 
@@ -16,7 +16,7 @@ def main() -> None:
     parser.add_argument("--key", help="the only bearer token that is let in")
     parser.add_argument("--seconds", type=float, default=0.0, help="how long every answer takes")
     given = parser.parse_args()
-    orders = Orders(obedient=given.obedient, key=given.key, seconds=given.seconds)
+    orders = StubOrders(obedient=given.obedient, key=given.key, seconds=given.seconds)
     with StubServer(orders, port=given.port) as server:
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()

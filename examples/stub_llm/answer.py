@@ -25,7 +25,7 @@ _SETTING = re.compile(r"(?i)\bset (\w{1,40}) to (\w{1,40})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class StubResponse:
     """A text with its bill.
 
     Attributes:
@@ -41,22 +41,22 @@ class Answer:
     completion_tokens: int = 0
 
 
-def answered(body: dict[str, Any], *, obedient: bool, scripted: Scripted | None = None) -> Answer:
+def answered(body: dict[str, Any], *, obedient: bool, scripted: Scripted | None = None) -> StubResponse:
     """Return the same answer for the same body, spoiled as the order says, if there is one."""
     data = _data(body)
     most = int(body.get("max_tokens") or 256)
-    told = _told(data) if obedient else None
+    reported = _shown_fact(data) if obedient else None
     schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema")
     if schema is None:
-        text = told or _keywords(data, bytes_left=most * BYTES_PER_TOKEN)
-    elif told is None and is_lesson(schema):
+        text = reported or _keywords(data, bytes_left=most * BYTES_PER_TOKEN)
+    elif reported is None and is_lesson(schema):
         text = json.dumps(lesson_of(_shown(body)), ensure_ascii=False)
     else:
-        made = filled(schema, told or _keywords(data, bytes_left=most))
-        if told and isinstance(made, dict):
+        made = filled(schema, reported or _keywords(data, bytes_left=most))
+        if reported and isinstance(made, dict):
             made |= dict(_SETTING.findall(data))
         text = json.dumps(made, ensure_ascii=False)
-    answer = _spoiled(Answer(text=text), scripted, most=most)
+    answer = _spoiled(StubResponse(text=text), scripted, most=most)
     return replace(answer, prompt_tokens=_tokens(prompt_of(body)), completion_tokens=_tokens(answer.text))
 
 
@@ -92,13 +92,13 @@ def _weight(word: str) -> tuple[bool, bool, int, str]:
     return any(map(str.isdigit, word)), word[0].isupper(), len(word), word
 
 
-def _told(data: str) -> str | None:
+def _shown_fact(data: str) -> str | None:
     """Return what a model says that does what its data tell it to do, or None when they tell it nothing."""
     command = _COMMAND.search(data)
     return None if command is None else f"I obey and say: {command[1].strip()}"
 
 
-def _spoiled(answer: Answer, scripted: Scripted | None, *, most: int) -> Answer:  # noqa: PLR0911  # one a fault
+def _spoiled(answer: StubResponse, scripted: Scripted | None, *, most: int) -> StubResponse:  # noqa: PLR0911  # one a fault
     match scripted and scripted.fault:
         case Fault.SAY:
             return replace(answer, text=scripted.text if scripted else "")

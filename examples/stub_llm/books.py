@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import Any
 
-from examples.stub_llm.answer import Answer, answered, prompt_of
-from examples.stub_llm.fault import Fault, Orders, Scripted
+from examples.stub_llm.answer import StubResponse, answered, prompt_of
+from examples.stub_llm.fault import Fault, Scripted, StubOrders
 
 #: Requests that no server bills.
 _UNBILLED = frozenset({Fault.STATUS, Fault.DROP, Fault.MALFORMED})
@@ -14,22 +14,22 @@ _UNBILLED = frozenset({Fault.STATUS, Fault.DROP, Fault.MALFORMED})
 _KEPT = frozenset({None, Fault.LOSE, Fault.HANG})
 
 
-class Books:
+class ScriptedAnswers:
     """Safe in several threads."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: StubOrders) -> None:
         self._lock = Lock()
         self._start = orders
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, StubResponse] = {}
         self._log: list[dict[str, Any]] = []
         self.set(orders)
 
     @property
-    def orders(self) -> Orders:
+    def orders(self) -> StubOrders:
         """How it is to behave now."""
         return self._orders
 
-    def set(self, orders: Orders) -> None:
+    def set(self, orders: StubOrders) -> None:
         """Take new orders; what is remembered stays."""
         with self._lock:
             self._orders = orders
@@ -44,7 +44,7 @@ class Books:
 
     def take(
         self, headers: Mapping[str, str], body: dict[str, Any], *, may_enter: bool
-    ) -> "tuple[Answer, Scripted | None]":
+    ) -> "tuple[StubResponse, Scripted | None]":
         """Note a request and return its answer, with the order to spoil it, if there is one.
 
         A key that is known gets the answer of then, whole and without another bill.

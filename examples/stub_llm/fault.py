@@ -67,7 +67,7 @@ class Scripted(Frozen):
     text: str = ""
 
 
-class Orders(Frozen):
+class StubOrders(Frozen):
     """What a person or a test posts to ``/stub/orders``; whatever is left out is as after the start.
 
     Attributes:

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from examples.stub_llm.answer import Answer, prompt_of
-from examples.stub_llm.books import Books
-from examples.stub_llm.fault import Fault, Orders, Scripted
+from examples.stub_llm.answer import StubResponse, prompt_of
+from examples.stub_llm.books import ScriptedAnswers
+from examples.stub_llm.fault import Fault, Scripted, StubOrders
 
 #: The one model that it offers; it answers under every name.
 MODEL = "stub-small"
@@ -21,9 +21,9 @@ class StubServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, orders: Orders, *, port: int = 0) -> None:
+    def __init__(self, orders: StubOrders, *, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
-        self.books = Books(orders)
+        self.scripted_answers = ScriptedAnswers(orders)
 
     @property
     def url(self) -> str:
@@ -37,8 +37,8 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     @property
-    def _books(self) -> Books:
-        return cast("StubServer", self.server).books
+    def _scripted_answers(self) -> ScriptedAnswers:
+        return cast("StubServer", self.server).scripted_answers
 
     def do_GET(self) -> None:
         match self.path:
@@ -47,7 +47,7 @@ class _Handler(BaseHTTPRequestHandler):
             case "/v1/models" if self._may_enter():
                 self._send(HTTPStatus.OK, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
             case "/stub/log":
-                self._send(HTTPStatus.OK, self._books.log())
+                self._send(HTTPStatus.OK, self._scripted_answers.log())
             case "/v1/models":
                 self._send(HTTPStatus.UNAUTHORIZED, _error("who are you?", "authentication_error"))
             case _:
@@ -60,23 +60,23 @@ class _Handler(BaseHTTPRequestHandler):
                 self._chat(json.loads(content))
             case "/stub/orders":
                 try:
-                    self._books.set(Orders.model_validate_json(content))
+                    self._scripted_answers.set(StubOrders.model_validate_json(content))
                 except ValidationError as error:
                     self._send(HTTPStatus.UNPROCESSABLE_ENTITY, _error(str(error), "invalid_request_error"))
                 else:
                     self._send(HTTPStatus.OK, {})
             case "/stub/forget":
-                self._books.forget()
+                self._scripted_answers.forget()
                 self._send(HTTPStatus.OK, {})
             case _:
                 self._send(HTTPStatus.NOT_FOUND, _error("no such call", "not_found_error"))
 
     def _chat(self, body: dict[str, Any]) -> None:
-        books, may_enter = self._books, self._may_enter()
-        answer, scripted = books.take(
+        scripted_answers, may_enter = self._scripted_answers, self._may_enter()
+        answer, scripted = scripted_answers.take(
             {name.lower(): value for name, value in self.headers.items()}, body, may_enter=may_enter
         )
-        time.sleep(books.orders.seconds)
+        time.sleep(scripted_answers.orders.seconds)
         if may_enter:
             self._answer(answer, scripted, body)
         else:
@@ -84,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
                 HTTPStatus.UNAUTHORIZED, _error(f"who are you, to ask {prompt_of(body)}?", "authentication_error")
             )
 
-    def _answer(self, answer: Answer, scripted: Scripted | None, body: dict[str, Any]) -> None:
+    def _answer(self, answer: StubResponse, scripted: Scripted | None, body: dict[str, Any]) -> None:
         match scripted:
             case Scripted(fault=Fault.DROP | Fault.LOSE):
                 self.close_connection = True
@@ -105,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(HTTPStatus.OK, _completion(answer, body))
 
     def _may_enter(self) -> bool:
-        key = self._books.orders.key
+        key = self._scripted_answers.orders.key
         return key is None or self.headers["Authorization"] == f"Bearer {key}"
 
     def _send(self, status: int, made: Any, **headers: str) -> None:
@@ -123,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Print nothing: the log is at /stub/log."""
 
 
-def _completion(answer: Answer, body: dict[str, Any]) -> dict[str, Any]:
+def _completion(answer: StubResponse, body: dict[str, Any]) -> dict[str, Any]:
     message = {"role": "assistant", "content": answer.text}
     return {
         "id": "stub",

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from memcore.backends.protocol import ORGANISATION, SharedKnowledgeStore
 from memcore.clock import Clock
 from memcore.errors import MemoryCapabilityError, MemoryInputError, MemoryNotFoundError
-from memcore.ledger.organization.approvals import Approvals, Room
+from memcore.ledger.organization.approvals import Approvals, CapacityLimit
 from memcore.ledger.organization.shared_log import SharedEntry
 from memcore.models.approval import Approval, ApprovalRisk, ApprovalState, Proposal, Superseded
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryStoreRequest
@@ -29,7 +29,7 @@ class ApprovalEffects(Protocol):
         """The action of the proposals that these are for, such as ``shared:publish``."""
         ...
 
-    def room(self, approval: Approval) -> Room | None:
+    def room(self, approval: Approval) -> CapacityLimit | None:
         """Return the bound that is looked at as a person's word is written down; None for none.
 
         Raises MemoryInputError when it could never be carried out; nothing is decided then.
@@ -112,13 +112,13 @@ def request_of(proposal: Proposal, *, source: str, by: str | None) -> MemoryStor
         raise MemoryInputError.of(error) from None
 
 
-class Notes(Protocol):
+class AuditNotes(Protocol):
     """Follow an approval's publication; every call may come again, at any time, and then changes nothing.
 
     ``fact_id`` is the id under which the approval's text was published first.
     """
 
-    def room(self, approval: Approval) -> Room | None:
+    def room(self, approval: Approval) -> CapacityLimit | None:
         """Return how many may stand; see ApprovalEffects.room."""
         ...
 
@@ -143,10 +143,10 @@ class Notes(Protocol):
         ...
 
 
-class NoNotes:
+class NoAuditNotes:
     """Write nothing down."""
 
-    def room(self, approval: Approval) -> Room | None:  # noqa: ARG002  # the protocol's
+    def room(self, approval: Approval) -> CapacityLimit | None:  # noqa: ARG002  # the protocol's
         """Return no bound."""
         return None
 
@@ -180,7 +180,7 @@ class PublicationLog(Protocol):
 
 
 @runtime_checkable
-class KeepsOwnLog(Protocol):
+class SharedLogProvider(Protocol):
     """A store whose log of shared knowledge is its own, and not the ledger's."""
 
     @property
@@ -214,7 +214,7 @@ class SharedPublication:
         company: str,
         clock: Clock,
         action: str = SHARED_PUBLISH,
-        notes: Notes | None = None,
+        notes: AuditNotes | None = None,
     ) -> None:
         self._store = store
         self._log = log
@@ -222,14 +222,14 @@ class SharedPublication:
         self._company = company
         self._clock = clock
         self._action = action
-        self._notes = notes or NoNotes()
+        self._notes = notes or NoAuditNotes()
 
     @property
     def action(self) -> str:
         """``shared:publish``, or the one that it was made for."""
         return self._action
 
-    def room(self, approval: Approval) -> Room | None:
+    def room(self, approval: Approval) -> CapacityLimit | None:
         """Return how many such texts may stand; raises MemoryInputError when this one could not be published."""
         text_of(approval)
         return self._notes.room(approval)

@@ -39,10 +39,10 @@ AT_A_TIME = 20
 _log = logging.getLogger(__name__)
 
 
-class Notice(Protocol):
+class ApprovalNotifier(Protocol):
     """Tells somebody that a proposal waits."""
 
-    async def tell(self, approval: Approval) -> None:
+    async def notify(self, approval: Approval) -> None:
         """Say so; raises nothing."""
         ...
 
@@ -68,13 +68,13 @@ class ApprovalService:
         *,
         company: str,
         lasts: timedelta,
-        notice: Notice | None = None,
+        notice: ApprovalNotifier | None = None,
     ) -> None:
         self._approvals = approvals
         self._effects = effects
         self._company = company
         self._lasts = lasts
-        self._notice = notice
+        self._notifier = notice
 
     async def propose(self, approval_id: str, proposal: Proposal) -> Approval:
         """File a proposal and return it; under an id that is there already, what was filed first and became of it.
@@ -84,9 +84,9 @@ class ApprovalService:
         is_new = self._approvals.file(self._company, approval_id, proposal, lasts=self._lasts)
         approval = self._found(approval_id)
         if is_new:
-            _told(ApprovalEvent.FILED, approval)
-            if self._notice is not None:
-                await self._notice.tell(approval)
+            _logged(ApprovalEvent.FILED, approval)
+            if self._notifier is not None:
+                await self._notifier.notify(approval)
         return approval
 
     async def approve(self, approval_id: str, word: Word) -> Approval:
@@ -102,19 +102,21 @@ class ApprovalService:
             MemoryError: the effect failed; the approval stands, and the effect is tried again later.
         """
         found = self._found(approval_id)
-        room = self._effects.of(found.proposal.action).room(found)
+        capacity = self._effects.of(found.proposal.action).room(found)
         try:
-            approval = self._approvals.decide(self._company, approval_id, ApprovalState.APPROVED, word, room=room)
+            approval = self._approvals.decide(
+                self._company, approval_id, ApprovalState.APPROVED, word, capacity=capacity
+            )
         except ApprovalClosedError:
-            await self._carry_on(approval_id)
+            await self._continue(approval_id)
             raise
-        _told(ApprovalEvent.APPROVED, approval)
+        _logged(ApprovalEvent.APPROVED, approval)
         return await self._settled(approval)
 
     async def reject(self, approval_id: str, word: Word) -> Approval:
         """Reject a proposal; raises ApprovalClosedError, MemoryNotFoundError."""
         approval = self._approvals.decide(self._company, approval_id, ApprovalState.REJECTED, word)
-        _told(ApprovalEvent.REJECTED, approval)
+        _logged(ApprovalEvent.REJECTED, approval)
         return approval
 
     async def undo(self, approval_id: str, word: Word) -> Approval:
@@ -128,9 +130,9 @@ class ApprovalService:
         """
         self._effects.of(self._found(approval_id).proposal.action)
         # What is not carried out yet could otherwise be carried out after it was undone.
-        await self._carry_on(approval_id)
+        await self._continue(approval_id)
         approval = self._approvals.undo(self._company, approval_id, word)
-        _told(ApprovalEvent.UNDONE, approval)
+        _logged(ApprovalEvent.UNDONE, approval)
         return await self._settled(approval)
 
     async def finish(self, *, limit: int = AT_A_TIME) -> int:
@@ -152,7 +154,7 @@ class ApprovalService:
             _log.info(ApprovalEvent.EXPIRED, extra={"company": self._company, "count": expired})
         return expired
 
-    async def _carry_on(self, approval_id: str) -> None:
+    async def _continue(self, approval_id: str) -> None:
         await self._settled(self._found(approval_id))
 
     async def _settled(self, approval: Approval) -> Approval:
@@ -164,7 +166,7 @@ class ApprovalService:
         else:
             return approval
         if self._approvals.settle(self._company, approval.approval_id, need, effect=effect):
-            _told(ApprovalEvent.SETTLED, approval)
+            _logged(ApprovalEvent.SETTLED, approval)
         return self._found(approval.approval_id)
 
     def _found(self, approval_id: str) -> Approval:
@@ -174,7 +176,7 @@ class ApprovalService:
         return approval
 
 
-def _told(event: ApprovalEvent, approval: Approval) -> None:
+def _logged(event: ApprovalEvent, approval: Approval) -> None:
     _log.info(event, extra=_about(approval))
 
 

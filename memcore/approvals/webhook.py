@@ -25,7 +25,7 @@ class Webhook:
         self._url = url
         self._timeout = timeout
 
-    async def tell(self, approval: Approval) -> None:
+    async def notify(self, approval: Approval) -> None:
         """Send it, once; what is lost is lost, and `memtend approvals list` still shows the proposal."""
         # Few processes file proposals.
         import orjson  # noqa: PLC0415  # see above

@@ -49,19 +49,19 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class Answers(Generic[Answer]):
+class FanOutResults(Generic[Answer]):
     """What the children said, by their names, in the order in which they were asked."""
 
     given: dict[str, Answer] = field(default_factory=dict)
     failed: dict[str, errors.MemoryError] = field(default_factory=dict)
 
 
-async def fan_out(calls: Mapping[str, Awaitable[Answer]]) -> Answers[Answer]:
+async def fan_out(calls: Mapping[str, Awaitable[Answer]]) -> FanOutResults[Answer]:
     """Make the calls at once and return when all are done.
 
     Only memory errors count as a child's failure; anything else, the builtin MemoryError above all, is raised.
     """
-    answers: Answers[Answer] = Answers()
+    answers: FanOutResults[Answer] = FanOutResults()
     for name, outcome in zip(calls, await asyncio.gather(*calls.values(), return_exceptions=True), strict=True):
         if isinstance(outcome, errors.MemoryError):
             answers.failed[name] = outcome

@@ -13,7 +13,7 @@ from memcore import ids
 from memcore.clock import Clock, utc_now
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryStoreError
-from memcore.ledger.journal_entries import Booking, Removal
+from memcore.ledger.journal_entries import JournalEntry, Removal
 from memcore.ledger.runs import NewRun
 from memcore.records import Where
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from memcore.records import MemoryRecord
 
 #: Times that the memory is looked at anew before the caller hears of it: another process deletes it at the same moment.
-_LOOKS = 3
+_CHECKS = 3
 
 #: Filters end before their time, and the memory that was made at that very moment is meant.
 _MOMENT = timedelta(microseconds=1)
@@ -53,7 +53,7 @@ class Deletion:
             MemoryStoreError: a run of the agent is removing this memory now; try again.
             MemoryConnectionError: the store or the ledger cannot be reached; try again.
         """
-        for look in range(_LOOKS):
+        for health_check in range(_CHECKS):
             # Before the memory is read: what removes it after this look is seen when the decision is written down.
             known = await asyncio.to_thread(self._removals, memory_id)
             found = await backend.get_many(agent_id, [memory_id], with_vectors=True)
@@ -62,10 +62,10 @@ class Deletion:
             try:
                 removal = await asyncio.to_thread(self._decided, found[0], known)
             except MemoryStoreError:
-                if look == _LOOKS - 1:
+                if health_check == _CHECKS - 1:
                     raise
                 continue
-            await self._carry_out(backend, found[0], removal)
+            await self._execute(backend, found[0], removal)
             return True
         raise AssertionError("unreachable")  # pragma: no cover  # the last look returns or raises
 
@@ -86,14 +86,14 @@ class Deletion:
         return self._opened().journal.removals([memory_id])
 
     def _decided(self, record: "MemoryRecord", known: tuple[Removal, ...]) -> Removal:
-        """Return the booking that deletes the memory: one that was left behind, or a new one."""
+        """Return the entry that deletes the memory: one that was left behind, or a new one."""
         ledger, memory_id = self._opened(), record.entry.id
         for removal in known:
             if not removal.is_open:
                 continue
-            booked = ledger.lineage.record(removal.booking_id, memory_id)
+            journaled = ledger.lineage.record(removal.booking_id, memory_id)
             # One that was stored anew since has the same id, and is not the memory that was removed.
-            if booked is None or booked.entry.created_at != record.entry.created_at:
+            if journaled is None or journaled.entry.created_at != record.entry.created_at:
                 continue
             if removal.reason == "deleted":
                 return removal
@@ -109,7 +109,7 @@ class Deletion:
                 scope_id=memory_id,
             )
         )
-        booking = Booking(
+        journal_entry = JournalEntry(
             booking_id=ids.new_id(),
             run_id=run.run_id,
             company=self._company,
@@ -118,15 +118,15 @@ class Deletion:
             reason="deleted",
             outgoing=(record,),
         )
-        ledger.journal.prepare(booking, known=frozenset(each.booking_id for each in known))
+        ledger.journal.prepare(journal_entry, known=frozenset(each.booking_id for each in known))
         return Removal(
-            memory_id=memory_id, booking_id=booking.booking_id, run_id=run.run_id, reason="deleted", is_open=True
+            memory_id=memory_id, booking_id=journal_entry.booking_id, run_id=run.run_id, reason="deleted", is_open=True
         )
 
-    async def _carry_out(self, backend: "BatchBackend", record: "MemoryRecord", removal: Removal) -> None:
+    async def _execute(self, backend: "BatchBackend", record: "MemoryRecord", removal: Removal) -> None:
         agent_id, memory_id = record.entry.agent_id, record.entry.id
         where = Where(agent_id=agent_id, ids=frozenset({memory_id}), created_before=record.entry.created_at + _MOMENT)
-        for _ in range(_LOOKS):
+        for _ in range(_CHECKS):
             token = ids.new_id()
             await backend.claim(where, token)
             # Behind the mark: a memory that was deleted and brought back before it is seen here, and one that is
@@ -135,13 +135,13 @@ class Deletion:
                 return
             if await backend.delete_where(where.model_copy(update={"token": token})):
                 break
-            if not await self._stands(backend, record):
+            if not await self._is_published(backend, record):
                 break
         else:
             raise MemoryStoreError(f"memory {memory_id} was deleted, and is still there; try again")
         await asyncio.to_thread(self._settle, removal)
 
-    async def _stands(self, backend: "BatchBackend", record: "MemoryRecord") -> bool:
+    async def _is_published(self, backend: "BatchBackend", record: "MemoryRecord") -> bool:
         found = await backend.get_many(record.entry.agent_id, [record.entry.id])
         return any(each.entry.created_at == record.entry.created_at for each in found)
 

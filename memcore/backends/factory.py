@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from memcore.backends.deletion import Deletion
-from memcore.backends.mem0.config import Followed, Mem0Place
+from memcore.backends.mem0.config import Mem0Config, PointerConfig
 from memcore.backends.protocol import BatchBackend, MemoryBackend
 from memcore.clock import Clock, utc_now
 from memcore.config.memory import CompanyMemoryConfig, EmbedderOverrideConfig
 from memcore.config.urls import scheme_of
 from memcore.embedding.factory import create_embedder
-from memcore.embedding.protocol import Embedder, Sides
+from memcore.embedding.protocol import Embedder, PromptPrefixes
 from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import MemoryConfigError
 
@@ -39,8 +39,8 @@ class BackendParts:
     company: str
     registry: "BackendRegistry"
     embedder: Embedder | None = None
-    place: Mem0Place | None = None
-    followed: Followed | None = None
+    place: Mem0Config | None = None
+    followed: PointerConfig | None = None
     deletion: Deletion | None = None
     clock: Clock = utc_now
 
@@ -154,8 +154,8 @@ def create_memory_backend(
     *,
     company: str = "default",
     embedder: "Embedder | None" = None,
-    place: Mem0Place | None = None,
-    followed: Followed | None = None,
+    place: Mem0Config | None = None,
+    followed: PointerConfig | None = None,
     deletion: Deletion | None = None,
     clock: Clock = utc_now,
     registry: BackendRegistry | None = None,
@@ -202,7 +202,9 @@ def embedder_choice(settings: "Settings", policy: "Policy") -> EmbedderChoice:
         provider=config.provider or settings.embedder,
         model=config.asked_model,
         dims=config.asked_dims,
-        sides=Sides(query_prefix=config.query_prefix or "", document_prefix=config.document_prefix or ""),
+        prompt_prefixes=PromptPrefixes(
+            query_prefix=config.query_prefix or "", document_prefix=config.document_prefix or ""
+        ),
         url=settings.embedder_url,
         api_key=settings.embedder_api_key,
         has_gpu=settings.embedder_has_gpu,
@@ -227,7 +229,7 @@ def create_engine_backend(
         policy.memory,
         company=settings.company,
         embedder=embedder or create_configured_embedder(settings, policy),
-        place=mem0_place(settings),
+        place=mem0_config_of(settings),
         followed=followed_row(settings, policy),
         deletion=_deletion(settings, policy, clock),
         clock=clock,
@@ -264,23 +266,23 @@ def require_shared_backends(policy: "Policy") -> None:
             )
 
 
-def followed_row(settings: "Settings", policy: "Policy") -> Followed:
+def followed_row(settings: "Settings", policy: "Policy") -> PointerConfig:
     """Return the row that says which collection serves an installation, and how any embedder in it is loaded."""
     choice = embedder_choice(settings, policy)
     server = {"url": choice.url, "api_key": choice.api_key, "has_gpu": choice.has_gpu}
-    return Followed(
+    return PointerConfig(
         ledger_url=settings.database_url,
         choice=choice.without_server,
         load=lambda wanted: create_embedder(wanted.model_copy(update=server)),
     )
 
 
-def mem0_place(settings: "Settings") -> Mem0Place:
+def mem0_config_of(settings: "Settings") -> Mem0Config:
     """Return where an installation keeps the memories of its company."""
-    return Mem0Place(
+    return Mem0Config(
         url=settings.qdrant_url,
         api_key=settings.qdrant_api_key,
         history_url=settings.history_url,
         ledger_url=settings.database_url,
-        collection=Mem0Place.collection_of(settings.company),
+        collection=Mem0Config.collection_of(settings.company),
     )

@@ -30,8 +30,8 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Legs:
-    """The four lists, each best first; ``fusion.weighted_legs`` makes one of them.
+class RankedLists:
+    """The four lists, each best first; ``fusion.weighted_rankings`` makes one of them.
 
     Attributes:
         dense: the agent's own memories by meaning.
@@ -58,14 +58,14 @@ class HybridBackend(Protocol):
         """The share of the dense lists in a weighted fusion: the policy's, or else the embedder's own default."""
         ...
 
-    async def retrieve_legs(
+    async def retrieve_rankings(
         self,
         agent_id: str,
         query: MemoryQuery,
         *,
         include_shared: bool = False,
         exclude_agents: Collection[str] = (),
-    ) -> Legs:
+    ) -> RankedLists:
         """Return every list of a text query; ``query.min_relevance`` does not cut them, for they are not fused yet.
 
         Each list is as long as the query's limit and at least 50, if there are so many. A query without a text has
@@ -86,11 +86,11 @@ def default_dense_weight(kind: EmbedderKind) -> float:
     return _STATIC_WEIGHT if kind is EmbedderKind.STATIC else _TRANSFORMER_WEIGHT
 
 
-def weighted_legs(legs: Legs, *, dense_weight: float) -> dict[str, float]:
+def weighted_rankings(rankings: RankedLists, *, dense_weight: float) -> dict[str, float]:
     """Return the relevance of every memory in any of the lists, personal and shared on one scale; see ``weighted``."""
-    dense = {hit.entry.id: hit.score for hit in (*legs.dense, *legs.shared_dense)}
-    sparse = {hit.entry.id: hit.score for hit in (*legs.sparse, *legs.shared_sparse)}
-    for hit in (*legs.dense, *legs.shared_dense, *legs.sparse, *legs.shared_sparse):
+    dense = {hit.entry.id: hit.score for hit in (*rankings.dense, *rankings.shared_dense)}
+    sparse = {hit.entry.id: hit.score for hit in (*rankings.sparse, *rankings.shared_sparse)}
+    for hit in (*rankings.dense, *rankings.shared_dense, *rankings.sparse, *rankings.shared_sparse):
         if hit.cosine is not None:
             dense.setdefault(hit.entry.id, hit.cosine)
         if hit.bm25 is not None:

@@ -128,7 +128,7 @@ class InMemoryShared:
         """Publish an entry under the id of its fact, or anew under another unless only once; return the id."""
         with self._lock:
             before = [one for one in self._publications.values() if one.fact_id == fact.id]
-            if before and (once or _stands(before[-1], fact.created_at)):
+            if before and (once or _is_published(before[-1], fact.created_at)):
                 return before[-1].entry.id
             memory_id = ids.republished_id(fact_id=fact.id, times_before=len(before)) if before else fact.id
             self._head += 1
@@ -175,7 +175,7 @@ class InMemoryShared:
             return self._head
 
 
-def _stands(publication: _Publication, now: datetime) -> bool:
+def _is_published(publication: _Publication, now: datetime) -> bool:
     return publication.until is None and not is_expired(publication.entry, now)
 
 
@@ -371,7 +371,7 @@ class InMemoryBackend:
         with self._lock:
             self._require_connected()
             fresh = {r.entry.id: r for r in reversed(records) if r.entry.id not in self._owners}
-            self._make_room(fresh.values())
+            self._evict_for(fresh.values())
             for record in records:
                 memory_id, agent_id = record.entry.id, record.entry.agent_id
                 if memory_id in self._owners:
@@ -397,11 +397,11 @@ class InMemoryBackend:
     async def delete_where(self, where: Where) -> int:
         """Delete what matches and return how many."""
         with self._lock:
-            victims = [record.entry.id for record in self._matches(where)]
-            for memory_id in victims:
+            eviction_candidates = [record.entry.id for record in self._matches(where)]
+            for memory_id in eviction_candidates:
                 del self._agents[where.agent_id][memory_id], self._owners[memory_id]
                 self._marks.pop(memory_id, None)
-        return len(victims)
+        return len(eviction_candidates)
 
     async def count_where(self, where: Where) -> int:
         """Return the exact number of matches."""
@@ -504,7 +504,7 @@ class InMemoryBackend:
                 self._agents[where.agent_id][record.entry.id] = dataclasses.replace(record, entry=change(record.entry))
         return len(found)
 
-    def _make_room(self, fresh: Iterable[MemoryRecord]) -> None:
+    def _evict_for(self, fresh: Iterable[MemoryRecord]) -> None:
         wanted: dict[str, int] = {}
         for record in fresh:
             wanted[record.entry.agent_id] = wanted.get(record.entry.agent_id, 0) + 1

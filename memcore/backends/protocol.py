@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from memcore.backends.fusion import Legs
+from memcore.backends.fusion import RankedLists
 from memcore.ids import Excluded
 from memcore.models.memory import (
     RESERVED_PREFIX,
@@ -121,7 +121,7 @@ class BatchBackend(Protocol):
     def vector_space(self) -> str | None:
         """What its vectors mean: the embedder and the form of the texts. None when it takes them as they are given.
 
-        Vectors of another space are strangers in this store: a memory that comes back without any is embedded anew.
+        Vectors of another space are outsiders in this store: a memory that comes back without any is embedded anew.
         """
         ...
 
@@ -276,7 +276,7 @@ class FactStore(Protocol):
         """
         ...
 
-    async def legs(self, query: MemoryQuery) -> Legs:
+    async def rankings(self, query: MemoryQuery) -> RankedLists:
         """Return versions of facts that are near a text, and those with words of it; nothing but facts.
 
         They stand in ``dense`` and ``sparse``, each best first and with its cosine; the other lists are empty.
@@ -286,16 +286,16 @@ class FactStore(Protocol):
         ...
 
     async def standing(self, fact_ids: Collection[str]) -> dict[str, tuple[int, OrgFact]]:
-        """Return those of the facts that stand, each with its version. Raises as legs does."""
+        """Return those of the facts that stand, each with its version. Raises as rankings does."""
         ...
 
     async def policies(self, *, offset: int) -> tuple[OrgFact, ...]:
-        """Return a page of the core policies that were written and stand, oldest first. Raises as legs does."""
+        """Return a page of the core policies that were written and stand, oldest first. Raises as rankings does."""
         ...
 
 
 @runtime_checkable
-class HoldsFacts(Protocol):
+class FactStoreProvider(Protocol):
     """A backend that may have a store of facts."""
 
     @property
@@ -306,7 +306,7 @@ class HoldsFacts(Protocol):
 
 def facts_of(backend: object) -> FactStore | None:
     """Return a backend's store of facts, if it has one."""
-    return backend.facts if isinstance(backend, HoldsFacts) else None
+    return backend.facts if isinstance(backend, FactStoreProvider) else None
 
 
 class BackendEvent(StrEnum):
@@ -326,7 +326,7 @@ class BackendEvent(StrEnum):
 async def pages(backend: BatchBackend, where: Where) -> AsyncIterator[tuple[MemoryRecord, ...]]:
     """Yield the matches without vectors, oldest first; what is removed behind the cursor disturbs nothing.
 
-    They are counted first: most walks of a night find nothing, and a count does not look at a single memory.
+    They are counted first: most walks of a run find nothing, and a count does not look at a single memory.
     """
     if not await backend.count_where(where):
         return

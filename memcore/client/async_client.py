@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
 
 from memcore.client.client import BLOCK_SECONDS, MemoryClient, broker_disk
 from memcore.client.envelopes import ExperienceFields, ImportRecord, Scope
-from memcore.client.level_check import Levels
+from memcore.client.level_check import LevelChecker
 from memcore.client.results import (
     AppliedReceipt,
     DistillReceipt,
     ExperienceReceipt,
     JobReceipt,
     JobStatus,
+    PendingJobs,
     StoreReceipt,
-    Vigil,
 )
 from memcore.client.throttling import WhenFull
 from memcore.clock import Clock, utc_now
@@ -67,7 +67,7 @@ class AsyncMemoryClient:
         when_full: WhenFull = "error",
         block_seconds: float = BLOCK_SECONDS,
         clock: Clock = utc_now,
-        levels: Levels | None = None,
+        levels: LevelChecker | None = None,
         disk: Path | None = None,
     ) -> None:
         self._client = MemoryClient(
@@ -102,7 +102,7 @@ class AsyncMemoryClient:
             when_full=when_full,
             block_seconds=block_seconds,
             clock=clock,
-            levels=Levels(settings),
+            levels=LevelChecker(settings),
             disk=broker_disk(settings),
         )
 
@@ -136,7 +136,7 @@ class AsyncMemoryClient:
     async def import_many(
         self, records: Iterable[ImportRecord | Mapping[str, Any]], *, track: bool = True
     ) -> StoreReceipt:
-        """Send memories of any agents, with creation times of their own, over the bulk lane."""
+        """Send memories of any agents, with creation times of their own, over the bulk queue."""
         return await self._run(self._client.import_many, records, track=track)
 
     async def maintain_now(self, agent_id: str, *, allow_large: bool = False) -> JobReceipt:
@@ -178,7 +178,7 @@ class AsyncMemoryClient:
     async def record_experience(
         self, agent_id: str, *, track: bool = True, **fields: Unpack[ExperienceFields]
     ) -> ExperienceReceipt:
-        """Send what an agent of level persistent went through, to be kept as it is; a night may compress it."""
+        """Send what an agent of level persistent went through, to be kept as it is; a run may compress it."""
         return await self._run(self._client.record_experience, agent_id, track=track, **fields)
 
     async def distill(
@@ -209,12 +209,12 @@ class AsyncMemoryClient:
             TimeoutError: some had not finished in time.
             MemoryConnectionError: outcomes cannot be read.
         """
-        vigil = Vigil(tuple(job_ids), timeout_seconds=timeout_seconds)
-        while vigil.waiting:
-            for status in vigil.strike(await self._run(self._client.finished, vigil.waiting)):
+        pending_jobs = PendingJobs(tuple(job_ids), timeout_seconds=timeout_seconds)
+        while pending_jobs.waiting:
+            for status in pending_jobs.mark_finished(await self._run(self._client.finished, pending_jobs.waiting)):
                 yield status
-            if vigil.waiting:
-                await asyncio.sleep(vigil.pause())
+            if pending_jobs.waiting:
+                await asyncio.sleep(pending_jobs.poll_delay())
 
     async def close(self) -> None:
         """Close the connections once running calls have ended; a closed client opens them again when used."""

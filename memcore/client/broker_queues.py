@@ -6,7 +6,7 @@ from datetime import timedelta
 from kombu.entity import Exchange, Queue
 
 #: How long RabbitMQ waits for an acknowledgement from a consumer that lives: above the hard limit of the longest job
-#: (55 minutes). Its own 30 minutes would end the channel of every worker with a long night. A consumer that is gone
+#: (55 minutes). Its own 30 minutes would end the channel of every worker with a long run. A consumer that is gone
 #: loses its messages at once, whatever this says; Redis does not read it.
 CONSUMER_TIMEOUT = timedelta(minutes=65)
 

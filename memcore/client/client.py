@@ -1,4 +1,4 @@
-"""``MemoryClient``: the one object an agent engine needs to hand memories and jobs to the night crew."""
+"""``MemoryClient``: the one object an agent engine needs to hand memories and jobs to the run context."""
 
 import logging
 import threading
@@ -17,15 +17,15 @@ from memcore import ids
 from memcore.client.envelopes import (
     ExperienceFields,
     ImportRecord,
-    Posting,
+    OutgoingJob,
     Scope,
+    build_experience_payload,
+    build_payload,
+    build_trace_payload,
     checked,
-    pack,
-    seal,
-    seal_experience,
-    seal_trace,
+    chunk_payloads,
 )
-from memcore.client.level_check import Levels
+from memcore.client.level_check import LevelChecker
 from memcore.client.results import (
     AppliedReceipt,
     DistillReceipt,
@@ -34,7 +34,7 @@ from memcore.client.results import (
     JobStatus,
     StoreReceipt,
 )
-from memcore.client.throttling import Pace, QueueLimit, WhenFull, check_limit
+from memcore.client.throttling import QueueLimit, StoreRateLimiter, WhenFull, check_limit
 from memcore.clock import Clock, utc_now
 from memcore.errors import (
     MemoryError,  # noqa: A004  # the reference fixes the name
@@ -59,7 +59,7 @@ from memcore.models.finetune import FineTunePlan
 from memcore.models.memory import AgentId, Key, MemoryStoreRequest, StoredKey, not_reserved
 
 if TYPE_CHECKING:
-    from memcore.client.publisher import Admit, Sender
+    from memcore.client.publisher import Admit, JobResults
     from memcore.config.settings import Settings
 
 #: Stands for an id until the other fields have been checked.
@@ -69,12 +69,12 @@ _NEW_AGENT: TypeAdapter[str] = TypeAdapter(AgentId)
 _KNOWN_AGENT: TypeAdapter[str] = TypeAdapter(Annotated[StoredKey, AfterValidator(not_reserved)])
 
 
-def post_run(
-    sender: "Sender", agent_id: str, *, company: str, now: datetime, admit: "Admit | None", **wanted: Any
+def submit_run(
+    sender: "JobResults", agent_id: str, *, company: str, now: datetime, admit: "Admit | None", **wanted: Any
 ) -> JobReceipt:
     """Send a run of an agent's; the job's id is the run's id. Raises MemoryInputError, naming the field."""
     try:
-        # A night may give an agent its first row. Whatever else is asked for names what stands, and an older release
+        # A run may give an agent its first row. Whatever else is asked for names what stands, and an older release
         # took control characters.
         (_NEW_AGENT if "kind" not in wanted else _KNOWN_AGENT).validate_python(agent_id)
     except ValidationError as error:
@@ -99,7 +99,7 @@ def post_run(
     return JobReceipt(job_id=run_id)
 
 
-def post_cycle(sender: "Sender", *, company: str, now: datetime, admit: "Admit | None") -> JobReceipt:
+def submit_cycle(sender: "JobResults", *, company: str, now: datetime, admit: "Admit | None") -> JobReceipt:
     """Send a cycle of the skill evolver; the job's id is the cycle's id."""
     cycle_id = ids.cycle_id(company=company, planned_at=now.astimezone(UTC).isoformat())
     payload = EvolvePayload(company=company, cycle_id=cycle_id, origin="manual", planned_at=now)
@@ -114,7 +114,9 @@ def post_cycle(sender: "Sender", *, company: str, now: datetime, admit: "Admit |
     return JobReceipt(job_id=cycle_id)
 
 
-def seal_finetune(plan: FineTunePlan | Mapping[str, Any], *, company: str, cause: str | None) -> FineTunePayload:
+def build_finetune_payload(
+    plan: FineTunePlan | Mapping[str, Any], *, company: str, cause: str | None
+) -> FineTunePayload:
     """Return the run in its envelope; one cause starts one run. Raises MemoryInputError, naming the field."""
     checked = plan if isinstance(plan, FineTunePlan) else FineTunePlan.model_validate(dict(plan))
     if cause is not None and not cause.strip():
@@ -129,7 +131,7 @@ def seal_finetune(plan: FineTunePlan | Mapping[str, Any], *, company: str, cause
         raise MemoryInputError.of(error) from None
 
 
-def post_finetune(sender: "Sender", payload: FineTunePayload, *, admit: "Admit | None") -> JobReceipt:
+def submit_finetune(sender: "JobResults", payload: FineTunePayload, *, admit: "Admit | None") -> JobReceipt:
     """Send the run; the job's id is the run's id. Raises MemoryConnectionError, MemoryQueueFullError."""
     sender.send(
         TaskName.FINETUNE,
@@ -147,14 +149,14 @@ class RunCalls(ABC):
 
     _company: str
     _clock: Clock
-    _levels: "Levels | None"
+    _levels: "LevelChecker | None"
 
     def maintain_now(self, agent_id: str, *, allow_large: bool = False) -> JobReceipt:
         """Ask for one agent's maintenance now, beside its schedule; the job's id is the run's id.
 
         Args:
             agent_id: whose memories.
-            allow_large: release the brake on runs that would remove a large share of the memories.
+            allow_large: release the removal guard on runs that would remove a large share of the memories.
         """
         return self._send_run(agent_id, allow_large=allow_large)
 
@@ -165,7 +167,7 @@ class RunCalls(ABC):
     def restore(self, agent_id: str, entry_id: str) -> JobReceipt:
         """Ask for a memory to be brought back from the archive as it was; the job's id is the run's id.
 
-        The next nights leave it alone for a while, and the run can be undone. A memory that stands in the store already
+        The next runs leave it alone for a while, and the run can be undone. A memory that stands in the store already
         is left as it is: the job ends as skipped.
 
         Args:
@@ -196,7 +198,7 @@ class RunCalls(ABC):
         It files proposals that wait for a person (docs/explanation/learning.md). While it is switched off, the cycle
         is empty.
         """
-        return post_cycle(self._sender, company=self._company, now=self._clock(), admit=self._admit)
+        return submit_cycle(self._sender, company=self._company, now=self._clock(), admit=self._admit)
 
     def finetune(self, plan: "FineTunePlan | Mapping[str, Any]", *, request_id: str | None = None) -> JobReceipt:
         """Ask for the embedder to be trained on the fleet's own texts; the job's id is the run's id.
@@ -214,14 +216,14 @@ class RunCalls(ABC):
             MemoryConnectionError: the broker cannot be reached; send again under the same request_id.
             MemoryQueueFullError: as for store.
         """
-        payload = seal_finetune(plan, company=self._company, cause=request_id)
+        payload = build_finetune_payload(plan, company=self._company, cause=request_id)
         if self._levels is not None:
             self._levels.check_finetune(payload.run_id)
-        return post_finetune(self._sender, payload, admit=self._admit)
+        return submit_finetune(self._sender, payload, admit=self._admit)
 
     @property
     @abstractmethod
-    def _sender(self) -> "Sender": ...
+    def _sender(self) -> "JobResults": ...
 
     @property
     @abstractmethod
@@ -229,7 +231,7 @@ class RunCalls(ABC):
 
     def _send_run(self, agent_id: str, **wanted: Any) -> JobReceipt:
         now = self._clock()
-        return post_run(self._sender, agent_id, company=self._company, now=now, admit=self._admit, **wanted)
+        return submit_run(self._sender, agent_id, company=self._company, now=now, admit=self._admit, **wanted)
 
 
 class ClientEvent(StrEnum):
@@ -247,7 +249,7 @@ _UNNAMED = "unnamed"
 _log = logging.getLogger(__name__)
 
 
-def seal_application(
+def build_application_payload(
     agent_id: str,
     skill_id: str,
     outcome: ApplicationOutcome,
@@ -281,7 +283,9 @@ def seal_application(
     return payload.model_copy(update={"application_id": application_id})
 
 
-def post_application(sender: "Sender", payload: AppliedPayload, *, admit: "Admit | None") -> AppliedReceipt | None:
+def submit_application(
+    sender: "JobResults", payload: AppliedPayload, *, admit: "Admit | None"
+) -> AppliedReceipt | None:
     """Send the application; None, with a warning, when the broker does not take it."""
     try:
         job_id = sender.send(
@@ -302,8 +306,8 @@ def post_application(sender: "Sender", payload: AppliedPayload, *, admit: "Admit
     return AppliedReceipt(job_id=job_id, application_id=payload.application_id)
 
 
-def post_trace(
-    sender: "Sender", payload: DistillPayload, *, track: bool, admit: "Admit | None"
+def submit_trace(
+    sender: "JobResults", payload: DistillPayload, *, track: bool, admit: "Admit | None"
 ) -> DistillReceipt | None:
     """Send the trace; None, with a warning, when the broker does not take it."""
     try:
@@ -363,7 +367,7 @@ class MemoryClient(RunCalls):
         when_full: WhenFull = "error",
         block_seconds: float = BLOCK_SECONDS,
         clock: Clock = utc_now,
-        levels: Levels | None = None,
+        levels: LevelChecker | None = None,
         disk: Path | None = None,
     ) -> None:
         try:
@@ -384,8 +388,8 @@ class MemoryClient(RunCalls):
         self._clock = clock
         self._levels = levels
         self._disk = disk
-        self._pace = Pace(clock=clock)
-        self._opened: Sender | None = None
+        self._rate_limiter = StoreRateLimiter(clock=clock)
+        self._opened: JobResults | None = None
         self._opening = threading.Lock()
 
     @classmethod
@@ -407,7 +411,7 @@ class MemoryClient(RunCalls):
             when_full=when_full,
             block_seconds=block_seconds,
             clock=clock,
-            levels=Levels(settings),
+            levels=LevelChecker(settings),
             disk=broker_disk(settings),
         )
 
@@ -421,7 +425,7 @@ class MemoryClient(RunCalls):
     ) -> StoreReceipt:
         """Send one memory, or a mapping of its fields, and return its id.
 
-        An agent that sends far more than any agent makes is loading in bulk, and goes over the bulk lane.
+        An agent that sends far more than any agent makes is loading in bulk, and goes over the bulk queue.
 
         Raises:
             MemoryInputError: a field breaks a limit, or the session or project that the agent's level asks for is
@@ -430,7 +434,7 @@ class MemoryClient(RunCalls):
             MemoryQueueFullError: the queue holds ``max_waiting`` jobs; nothing was sent.
             MemoryDiskFullError: the broker's disk has too little room for more jobs; nothing was sent.
         """
-        items = [self._seal(agent_id, checked(MemoryStoreRequest, request, name="request"), scope=scope)]
+        items = [self._build_payload(agent_id, checked(MemoryStoreRequest, request, name="request"), scope=scope)]
         return self._send_items(items, queue=self._queue_of(items), track=track)
 
     def store_many(
@@ -443,7 +447,7 @@ class MemoryClient(RunCalls):
     ) -> StoreReceipt:
         """Send many memories of one agent in few jobs, as store does; all are validated before the first is sent.
 
-        More than 32 travel over the bulk lane, so that no other agent's memory waits behind them.
+        More than 32 travel over the bulk queue, so that no other agent's memory waits behind them.
 
         Raises:
             MemoryInputError: a field breaks a limit; nothing was sent.
@@ -452,11 +456,11 @@ class MemoryClient(RunCalls):
             MemoryQueueFullError: the queue has no room for these jobs; with ``block`` some may have been sent.
         """
         made = (checked(MemoryStoreRequest, each, name=at, prefix=at) for at, each in _named("requests", requests))
-        items = [self._seal(agent_id, request, scope=scope) for request in made]
+        items = [self._build_payload(agent_id, request, scope=scope) for request in made]
         return self._send_items(items, queue=self._queue_of(items), track=track)
 
     def import_many(self, records: Iterable[ImportRecord | Mapping[str, Any]], *, track: bool = True) -> StoreReceipt:
-        """Send memories of any agents, with creation times of their own, over the bulk lane.
+        """Send memories of any agents, with creation times of their own, over the bulk queue.
 
         Raises:
             MemoryInputError: a field breaks a limit; nothing was sent.
@@ -467,7 +471,8 @@ class MemoryClient(RunCalls):
         made = (checked(ImportRecord, each, name=at, prefix=at) for at, each in _named("records", records))
         dated = (each.dated(now) for each in made)
         items = [
-            self._seal(each.agent_id, each.request(), created_at=each.created_at, scope=each.scope()) for each in dated
+            self._build_payload(each.agent_id, each.request(), created_at=each.created_at, scope=each.scope())
+            for each in dated
         ]
         return self._send_items(items, queue=Queue.STORE_BULK, track=track)
 
@@ -489,19 +494,19 @@ class MemoryClient(RunCalls):
             payload = UsePayload(company=self._company, batch_id=batch_id or ids.new_id(), uses=tuple(uses))
         except ValidationError as error:
             raise MemoryInputError.of(error) from None
-        posting = Posting(
+        outgoing_job = OutgoingJob(
             job_id=payload.batch_id,
             queue=str(Queue.CONTROL),
             payload=payload.model_dump_json(),
             summary=f"{len(payload.uses)} uses",
         )
-        self._sender.send_many(TaskName.USE, [posting], track=False, admit=self._admit)
+        self._sender.send_many(TaskName.USE, [outgoing_job], track=False, admit=self._admit)
         return JobReceipt(job_id=payload.batch_id)
 
     def record_experience(
         self, agent_id: str, *, track: bool = True, **fields: Unpack[ExperienceFields]
     ) -> ExperienceReceipt:
-        """Send what an agent of level persistent went through, to be kept as it is; a night may compress it.
+        """Send what an agent of level persistent went through, to be kept as it is; a run may compress it.
 
         Args:
             agent_id: who went through it.
@@ -514,7 +519,7 @@ class MemoryClient(RunCalls):
             MemoryConnectionError: the broker cannot be reached; sending again keeps nothing twice.
             MemoryQueueFullError: as for store.
         """
-        payload = seal_experience(agent_id, fields, company=self._company, now=self._clock())
+        payload = build_experience_payload(agent_id, fields, company=self._company, now=self._clock())
         made = payload.experience
         if self._levels is not None:
             self._levels.check_experience(made.agent_id)
@@ -552,10 +557,10 @@ class MemoryClient(RunCalls):
             MemoryInputError: a field breaks a limit, the trace is larger than 1 MiB, or the session or project that
                 the agent's level asks for is missing in ``scope``; nothing was sent.
         """
-        payload = seal_trace(agent_id, trace, company=self._company, now=self._clock(), scope=scope)
+        payload = build_trace_payload(agent_id, trace, company=self._company, now=self._clock(), scope=scope)
         if self._levels is not None:
             self._levels.check_trace(payload)
-        return post_trace(self._sender, payload, track=track, admit=self._admit)
+        return submit_trace(self._sender, payload, track=track, admit=self._admit)
 
     def applied(
         self, agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None = None
@@ -574,10 +579,10 @@ class MemoryClient(RunCalls):
         Raises:
             MemoryInputError: a field breaks a limit, or no memory can have such an id; nothing was sent.
         """
-        payload = seal_application(
+        payload = build_application_payload(
             agent_id, skill_id, outcome, task_id=task_id, company=self._company, now=self._clock()
         )
-        return post_application(self._sender, payload, admit=self._admit)
+        return submit_application(self._sender, payload, admit=self._admit)
 
     def status(self, job_id: str) -> JobStatus:
         """Return where a job stands. Raises MemoryConnectionError."""
@@ -606,13 +611,13 @@ class MemoryClient(RunCalls):
         self.close()
 
     @property
-    def _sender(self) -> "Sender":
+    def _sender(self) -> "JobResults":
         with self._opening:
             if self._opened is None:
                 # Celery and kombu take a quarter of a second to import: an engine pays when it first sends.
-                from memcore.client.publisher import Sender  # noqa: PLC0415  # see above
+                from memcore.client.publisher import JobResults  # noqa: PLC0415  # see above
 
-                self._opened = Sender(self._broker_url, self._result_url)
+                self._opened = JobResults(self._broker_url, self._result_url)
             return self._opened
 
     def _waiting(self, queue: str) -> int:
@@ -624,7 +629,7 @@ class MemoryClient(RunCalls):
             refuse_when_low(self._disk, least=FOR_JOBS)
         return self._limit.admit if self._limit else None
 
-    def _seal(
+    def _build_payload(
         self,
         agent_id: str,
         request: MemoryStoreRequest,
@@ -633,23 +638,29 @@ class MemoryClient(RunCalls):
         scope: Scope | Mapping[str, Any] | None = None,
     ) -> StoreItem:
         now = self._clock()
-        item = seal(agent_id, request, company=self._company, sent_at=now, created_at=created_at, scope=scope)
+        item = build_payload(agent_id, request, company=self._company, sent_at=now, created_at=created_at, scope=scope)
         if self._levels is not None:
             self._levels.check(item)
         return item
 
     def _queue_of(self, items: Sequence[StoreItem]) -> Queue:
-        # From the sealed items, whose agent is checked; with none there is nothing to send, over whichever lane.
-        return self._pace.queue(items[0].agent_id, count=len(items)) if items else Queue.STORE_BULK
+        # From the sealed items, whose agent is checked; with none there is nothing to send, over whichever queue.
+        return self._rate_limiter.queue(items[0].agent_id, count=len(items)) if items else Queue.STORE_BULK
 
     def _send_items(self, items: list[StoreItem], *, queue: Queue, track: bool) -> StoreReceipt:
-        postings = [
-            Posting(job_id=ids.new_id(), queue=str(queue), payload=parcel.payload, summary=f"{parcel.count} memories")
-            for parcel in pack(self._company, items)
+        outgoing_jobs = [
+            OutgoingJob(
+                job_id=ids.new_id(),
+                queue=str(queue),
+                payload=payload_chunk.payload,
+                summary=f"{payload_chunk.count} memories",
+            )
+            for payload_chunk in chunk_payloads(self._company, items)
         ]
-        self._sender.send_many(TaskName.STORE, postings, track=track, admit=self._admit)
+        self._sender.send_many(TaskName.STORE, outgoing_jobs, track=track, admit=self._admit)
         return StoreReceipt(
-            job_ids=tuple(posting.job_id for posting in postings), memory_ids=tuple(item.id for item in items)
+            job_ids=tuple(outgoing_job.job_id for outgoing_job in outgoing_jobs),
+            memory_ids=tuple(item.id for item in items),
         )
 
 

@@ -67,7 +67,7 @@ class ImportRecord(MemoryStoreRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parcel:
+class PayloadChunk:
     """A store job on the wire: its payload as JSON, and how many memories it holds."""
 
     payload: str
@@ -102,7 +102,7 @@ def checked_scope(given: Scope | Mapping[str, Any] | None) -> Scope:
     return Scope() if given is None else checked(Scope, given, name="scope", prefix="scope")
 
 
-def seal(
+def build_payload(
     agent_id: str,
     request: MemoryStoreRequest,
     *,
@@ -142,7 +142,7 @@ def seal(
     return item.model_copy(update={"id": memory_id})
 
 
-def pack(company: str, items: Iterable[StoreItem]) -> Iterator[Parcel]:
+def chunk_payloads(company: str, items: Iterable[StoreItem]) -> Iterator[PayloadChunk]:
     """Cut the items into payloads that keep the limits on count and bytes; the order stays."""
     batch: list[str] = []
     size = _FRAME_BYTES
@@ -151,24 +151,24 @@ def pack(company: str, items: Iterable[StoreItem]) -> Iterator[Parcel]:
         text = item.model_dump_json()
         weight = len(text.encode()) + 1
         if batch and (len(batch) == MAX_STORE_ITEMS or size + weight > MAX_PAYLOAD_BYTES):
-            yield _parcel(company, batch)
+            yield _payload_chunk(company, batch)
             batch, size = [], _FRAME_BYTES
         batch.append(text)
         size += weight
     if batch:
-        yield _parcel(company, batch)
+        yield _payload_chunk(company, batch)
 
 
-def _parcel(company: str, items: Sequence[str]) -> Parcel:
+def _payload_chunk(company: str, items: Sequence[str]) -> PayloadChunk:
     payload = f'{{"version":1,"company":{json.dumps(company)},"items":[{",".join(items)}]}}'
-    return Parcel(payload=payload, count=len(items))
+    return PayloadChunk(payload=payload, count=len(items))
 
 
 #: Stands for the id until the other fields have been checked.
 _UNNAMED = "unnamed"
 
 
-def seal_trace(
+def build_trace_payload(
     agent_id: str,
     trace: ExecutionTrace | Mapping[str, Any],
     *,
@@ -228,7 +228,9 @@ class ExperienceFields(TypedDict, total=False):
     created_at: datetime
 
 
-def seal_experience(agent_id: str, fields: ExperienceFields, *, company: str, now: datetime) -> ExperiencePayload:
+def build_experience_payload(
+    agent_id: str, fields: ExperienceFields, *, company: str, now: datetime
+) -> ExperiencePayload:
     """Return the experience in its envelope, tagged, with its deterministic id.
 
     Raises:
@@ -262,7 +264,7 @@ def seal_experience(agent_id: str, fields: ExperienceFields, *, company: str, no
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Posting:
+class OutgoingJob:
     """One job to be published.
 
     Attributes:

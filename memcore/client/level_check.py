@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 REMEMBERED_SECONDS = 60.0
 
 
-class Levels:
+class LevelChecker:
     """Refuse what lacks the id that its agent's level asks for, and a second fine-tune run.
 
     The policy says the company's level, and the ledger an agent's own, which wins. The ledger is asked only about

@@ -18,8 +18,8 @@ from redis.exceptions import RedisError
 
 from memcore.client.broker_queues import broker_queues
 from memcore.client.celery_app import OwnCelery
-from memcore.client.envelopes import Posting
-from memcore.client.results import JobState, JobStatus, Vigil
+from memcore.client.envelopes import OutgoingJob
+from memcore.client.results import JobState, JobStatus, PendingJobs
 from memcore.config.urls import Address
 from memcore.errors import MemoryConnectionError, MemoryDiskFullError
 from memcore.extras import naming_extras
@@ -29,7 +29,7 @@ from memcore.jobs.queues import Queue, TaskName
 _JOB, _SUMMARY, _TAG, _BODY = ("memtend<job>", "memtend<summary>", "memtend<tag>", "memtend<body>")
 
 
-class Template:
+class MessageTemplate:
     """The message of one task on one queue, as Celery and kombu would write it, with gaps for what a job brings.
 
     Build it with :meth:`of`; it is bound to no connection and may be used by many threads.
@@ -69,13 +69,13 @@ class Template:
         before, after = text.split(json.dumps(_BODY))
         return cls(dumps(message), (before, after))
 
-    def fill(self, posting: Posting) -> str:
+    def fill(self, outgoing_job: OutgoingJob) -> str:
         """Return the message of one job."""
         before, after = self._body
-        body = f"{before}{json.dumps(posting.payload)}{after}"
+        body = f"{before}{json.dumps(outgoing_job.payload)}{after}"
         values = {
-            _JOB: _inside(posting.job_id),
-            _SUMMARY: _inside(posting.summary),
+            _JOB: _inside(outgoing_job.job_id),
+            _SUMMARY: _inside(outgoing_job.summary),
             _TAG: str(uuid4()),
             _BODY: b64encode(body.encode()).decode("ascii"),
         }
@@ -110,7 +110,7 @@ _CANNOT_WRITE = "MISCONF"
 _BROKER_ERRORS = (OSError, AMQPError, CeleryError, KombuError, RedisError)
 
 
-class Outlet:
+class Publisher:
     """Publish jobs through a Celery app's connections; thread-safe, and safe to hand to a forked child.
 
     Args:
@@ -120,9 +120,9 @@ class Outlet:
     def __init__(self, app: Celery) -> None:
         self._app = app
         # By what a message's fixed part depends on; a few entries, since queues are few.
-        self._templates: dict[tuple[TaskName, str, bool], Template] = {}
+        self._templates: dict[tuple[TaskName, str, bool], MessageTemplate] = {}
 
-    def publish(self, name: TaskName, postings: Iterable[Posting], *, track: bool) -> None:
+    def publish(self, name: TaskName, outgoing_jobs: Iterable[OutgoingJob], *, track: bool) -> None:
         """Send the jobs in their order, one round trip a chunk on Redis and its like, one a job elsewhere.
 
         Raises:
@@ -132,7 +132,7 @@ class Outlet:
         """
         try:
             with self._app.producer_pool.acquire(block=True) as producer:
-                for chunk in chunks(postings):
+                for chunk in chunks(outgoing_jobs):
                     if isinstance(producer.channel, RedisChannel):
                         self._push(producer, name, chunk, track=track)
                     else:
@@ -155,11 +155,11 @@ class Outlet:
             msg = f"the broker does not say how full {queue} is: {type(error).__name__}; is it running?"
             raise MemoryConnectionError(msg) from error
 
-    def _push(self, producer: Any, name: TaskName, chunk: Sequence[Posting], *, track: bool) -> None:
+    def _push(self, producer: Any, name: TaskName, chunk: Sequence[OutgoingJob], *, track: bool) -> None:
         by_queue: dict[str, list[str]] = {}
-        for posting in chunk:
-            template = self._template(producer, name, posting.queue, track=track)
-            by_queue.setdefault(posting.queue, []).append(template.fill(posting))
+        for outgoing_job in chunk:
+            template = self._template(producer, name, outgoing_job.queue, track=track)
+            by_queue.setdefault(outgoing_job.queue, []).append(template.fill(outgoing_job))
 
         def push() -> None:
             with _open_channel(producer).conn_or_acquire() as client, client.pipeline(transaction=False) as pipeline:
@@ -169,24 +169,26 @@ class Outlet:
 
         self._ensured(producer, push)
 
-    def _send(self, producer: Any, name: TaskName, chunk: Sequence[Posting], *, track: bool) -> None:
-        for posting in chunk:
+    def _send(self, producer: Any, name: TaskName, chunk: Sequence[OutgoingJob], *, track: bool) -> None:
+        for outgoing_job in chunk:
             self._app.send_task(
                 str(name),
-                args=(posting.payload,),
-                task_id=posting.job_id,
-                queue=posting.queue,
-                argsrepr=posting.summary,
+                args=(outgoing_job.payload,),
+                task_id=outgoing_job.job_id,
+                queue=outgoing_job.queue,
+                argsrepr=outgoing_job.summary,
                 kwargsrepr="",
                 ignore_result=not track,
                 producer=producer,
             )
 
-    def _template(self, producer: Any, name: TaskName, queue: str, *, track: bool) -> Template:
+    def _template(self, producer: Any, name: TaskName, queue: str, *, track: bool) -> MessageTemplate:
         key = (name, queue, track)
         found = self._templates.get(key)
         if found is None:
-            found = self._templates[key] = Template.of(self._app, producer.channel, name, queue=queue, track=track)
+            found = self._templates[key] = MessageTemplate.of(
+                self._app, producer.channel, name, queue=queue, track=track
+            )
         return found
 
     def _ensured(self, producer: Any, step: Any) -> Any:
@@ -204,17 +206,17 @@ def _open_channel(producer: Any) -> Any:
     return producer.channel
 
 
-def chunks(postings: Iterable[Posting]) -> Iterator[list[Posting]]:
+def chunks(outgoing_jobs: Iterable[OutgoingJob]) -> Iterator[list[OutgoingJob]]:
     """Cut the postings into what one round trip carries; the order stays."""
-    chunk: list[Posting] = []
+    chunk: list[OutgoingJob] = []
     size = 0
-    for posting in postings:
+    for outgoing_job in outgoing_jobs:
         # Characters stand for bytes here: JSON in a message is ASCII, and the limit is no promise.
-        if chunk and (len(chunk) == CHUNK_JOBS or size + len(posting.payload) > CHUNK_BYTES):
+        if chunk and (len(chunk) == CHUNK_JOBS or size + len(outgoing_job.payload) > CHUNK_BYTES):
             yield chunk
             chunk, size = [], 0
-        chunk.append(posting)
-        size += len(posting.payload)
+        chunk.append(outgoing_job)
+        size += len(outgoing_job.payload)
     if chunk:
         yield chunk
 
@@ -259,7 +261,7 @@ _BROKER_ERRORS = (OSError, AMQPError, CeleryError, KombuError, RedisError)
 Admit = Callable[[str, int], int]
 
 
-class Sender:
+class JobResults:
     """Publish jobs by name and read their outcomes; needs no worker code."""
 
     def __init__(self, broker_url: str, result_url: str | None) -> None:
@@ -281,7 +283,7 @@ class Sender:
             task_queues=broker_queues(Queue),
             task_publish_retry_policy={"max_retries": _PUBLISH_RETRIES, "interval_start": 0, "interval_step": 0.2},
         )
-        self._outlet = Outlet(self._app)
+        self._publisher = Publisher(self._app)
         results = Address.of(result_url) if result_url else None
         self._result_errors = _result_errors(results)
         self._outcomes = OwnCelery(backend=results.url if results else None)
@@ -296,12 +298,12 @@ class Sender:
         admit: Admit | None = None,
     ) -> str:  # fmt: skip
         """Publish one job and return its id; see :meth:`send_many`."""
-        posting = Posting(job_id=job_id, queue=str(queue), payload=payload, summary=summary)
-        self.send_many(name, [posting], track=track, admit=admit)
+        outgoing_job = OutgoingJob(job_id=job_id, queue=str(queue), payload=payload, summary=summary)
+        self.send_many(name, [outgoing_job], track=track, admit=admit)
         return job_id
 
     def send_many(
-        self, name: TaskName, postings: Sequence[Posting], *, track: bool = True, admit: Admit | None = None
+        self, name: TaskName, outgoing_jobs: Sequence[OutgoingJob], *, track: bool = True, admit: Admit | None = None
     ) -> None:
         """Publish jobs of one queue, in one round trip a chunk where the broker can.
 
@@ -310,15 +312,15 @@ class Sender:
             MemoryQueueFullError: ``admit`` refused them; a caller that waits for room may have sent some.
         """
         sent = 0
-        while sent < len(postings):
-            left = len(postings) - sent
-            portion = admit(postings[sent].queue, left) if admit else left
-            self._outlet.publish(name, postings[sent : sent + portion], track=track)
+        while sent < len(outgoing_jobs):
+            left = len(outgoing_jobs) - sent
+            portion = admit(outgoing_jobs[sent].queue, left) if admit else left
+            self._publisher.publish(name, outgoing_jobs[sent : sent + portion], track=track)
             sent += portion
 
     def waiting(self, queue: str) -> int:
         """Return how many jobs wait on a queue; raises MemoryConnectionError."""
-        return self._outlet.waiting(queue)
+        return self._publisher.waiting(queue)
 
     def forget(self, job_id: str) -> None:
         """Drop a job's outcome, so that it can have another; raises MemoryConnectionError."""
@@ -348,11 +350,11 @@ class Sender:
 
     def wait(self, job_ids: Sequence[str], *, timeout_seconds: float) -> Iterator[JobStatus]:
         """Yield each job's status once it has finished. Raises TimeoutError, MemoryConnectionError."""
-        vigil = Vigil(job_ids, timeout_seconds=timeout_seconds)
-        while vigil.waiting:
-            yield from vigil.strike(self.finished(vigil.waiting))
-            if vigil.waiting:
-                time.sleep(vigil.pause())
+        pending_jobs = PendingJobs(job_ids, timeout_seconds=timeout_seconds)
+        while pending_jobs.waiting:
+            yield from pending_jobs.mark_finished(self.finished(pending_jobs.waiting))
+            if pending_jobs.waiting:
+                time.sleep(pending_jobs.poll_delay())
 
     def close(self) -> None:
         """Close every connection."""
@@ -378,8 +380,10 @@ def _status(job_id: str, meta: dict[str, Any]) -> JobStatus:
             reason=result.get("reason"),
         )
     if state in _RUNNING_STATES:
-        told = result if state == PROGRESS and isinstance(result, dict) else {}
-        return JobStatus(job_id=job_id, state=JobState.RUNNING, stage=told.get("stage"), fraction=told.get("fraction"))
+        reported = result if state == PROGRESS and isinstance(result, dict) else {}
+        return JobStatus(
+            job_id=job_id, state=JobState.RUNNING, stage=reported.get("stage"), fraction=reported.get("fraction")
+        )
     if state == "RETRY":
         return JobStatus(job_id=job_id, state=JobState.RETRYING)
     if state == SNOOZED and isinstance(result, dict):

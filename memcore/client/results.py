@@ -103,7 +103,7 @@ class DistillReceipt(Frozen):
 POLL_SECONDS = 0.05
 
 
-class Vigil:
+class PendingJobs:
     """Keep count of the jobs that have not finished; whoever waits does the looking and the sleeping.
 
     Args:
@@ -126,13 +126,13 @@ class Vigil:
         """The jobs that are still out."""
         return tuple(self._out)
 
-    def strike(self, finished: Sequence[JobStatus]) -> Sequence[JobStatus]:
+    def mark_finished(self, finished: Sequence[JobStatus]) -> Sequence[JobStatus]:
         """Take these jobs off the list and return them."""
         for status in finished:
             self._out.pop(status.job_id, None)
         return finished
 
-    def pause(self) -> float:
+    def poll_delay(self) -> float:
         """Return the seconds to sleep until the next look; raises TimeoutError when time is up."""
         if self._clock() > self._until:
             left, limit = len(self._out), self._timeout_seconds

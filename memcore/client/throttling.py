@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 WhenFull = Literal["error", "block"]
 
 #: Jobs sent on the word of one look at a queue: a look costs a round trip, a tenth of a millisecond or more.
-JOBS_PER_LOOK = 100
+JOBS_PER_READ = 100
 
 #: How long one look is believed, in seconds: workers take jobs meanwhile, so that only other senders can make it wrong.
-LOOK_SECONDS = 0.1
+POLL_INTERVAL_SECONDS = 0.1
 
 #: Pause between two looks while waiting for room, in seconds.
 WAIT_SECONDS = 0.05
 
 
 @dataclass(slots=True)
-class _Look:
+class _QueueLength:
     seen_at: float
     room: int
     sent: int = 0
@@ -68,7 +68,7 @@ class QueueLimit:
         self._block_seconds = block_seconds
         self._clock = clock
         self._sleep = sleep
-        self._looks: dict[str, _Look] = {}
+        self._checks: dict[str, _QueueLength] = {}
         self._lock = threading.Lock()
 
     def admit(self, queue: str, jobs: int) -> int:
@@ -92,15 +92,19 @@ class QueueLimit:
     def _take(self, queue: str, jobs: int, *, must_fit: int) -> int:
         # Asked under the lock: threads that find an old look shall not all ask.
         with self._lock:
-            look = self._looks.get(queue)
-            if look is None or look.sent >= JOBS_PER_LOOK or self._clock() - look.seen_at > LOOK_SECONDS:
-                room = max(0, self._max_waiting - self._count(queue))
-                look = self._looks[queue] = _Look(self._clock(), room)
-            granted = min(jobs, look.room)
+            health_check = self._checks.get(queue)
+            if (
+                health_check is None
+                or health_check.sent >= JOBS_PER_READ
+                or self._clock() - health_check.seen_at > POLL_INTERVAL_SECONDS
+            ):
+                capacity = max(0, self._max_waiting - self._count(queue))
+                health_check = self._checks[queue] = _QueueLength(self._clock(), capacity)
+            granted = min(jobs, health_check.room)
             if granted < must_fit:
                 return 0
-            look.room -= granted
-            look.sent += granted
+            health_check.room -= granted
+            health_check.sent += granted
             return granted
 
 
@@ -126,7 +130,7 @@ PER_SECOND = 16.0
 MAX_AGENTS = 10_000
 
 
-class Pace:
+class StoreRateLimiter:
     """Choose the queue of each store by what its agent sent lately; thread-safe.
 
     Args:
@@ -140,7 +144,7 @@ class Pace:
         self._left: dict[str, tuple[float, datetime]] = {}
 
     def queue(self, agent_id: str, *, count: int = 1) -> Queue:
-        """Return the queue for so many memories of an agent: its shard, or the bulk lane once it sends too fast."""
+        """Return the queue for so many memories of an agent: its shard, or the bulk queue once it sends too fast."""
         queue = store_queue(agent_id, count=count)
         if queue is Queue.STORE_BULK:
             return queue

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from memcore.models.base import Added, Frozen
+from memcore.models.base import ExtensionKeys, Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ def keys(model: type[Frozen], *, under: str = "", added: str | None = None) -> I
     """Yield every key of a model and of the models in it, sections before what they hold."""
     for field_name, field in model.model_fields.items():
         name = f"{under}.{field_name}" if under else field_name
-        reason = added or next((mark.reason for mark in field.metadata if isinstance(mark, Added)), None)
+        reason = added or next((mark.reason for mark in field.metadata if isinstance(mark, ExtensionKeys)), None)
         section = _section(field)
         yield Key(name=name, default=field.default, is_section=section is not None, added=reason)
         if section is not None:
@@ -68,7 +68,7 @@ def _section(field: FieldInfo) -> type[Frozen] | None:
     return next((option for option in options if isinstance(option, type) and issubclass(option, Frozen)), None)
 
 
-def problem(error: "ValidationError", known: list[str], *, name_of: "Callable[[str], str]" = str) -> str:
+def validation_message(error: "ValidationError", known: list[str], *, name_of: "Callable[[str], str]" = str) -> str:
     """Name the first key that is wrong, its limit, and the nearest known key; never the value that was given.
 
     Args:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from memcore.config.memory import TWINS
+from memcore.config.memory import KEY_ALIASES
 from memcore.config.policy import Policy
 from memcore.models.base import Frozen
 
@@ -15,7 +15,7 @@ class Origin(StrEnum):
 
     DEFAULT = "default"
     FILE = "file"
-    TWIN = "twin"
+    KEY_ALIAS = "twin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +37,13 @@ def explain(policy: Policy) -> Iterator[Effective]:
     """Yield every effective key in the order of the models; a section that is None counts as one key."""
     leaves = list(_leaves(policy, ""))
     given = {leaf.key for leaf in leaves if leaf.origin is Origin.FILE}
-    twin = {}
-    for pair in TWINS:
+    alias = {}
+    for pair in KEY_ALIASES:
         winner, other = ("memory." + ".".join(path) for path in (pair.winner, pair.other))
-        twin[winner], twin[other] = other, winner
+        alias[winner], alias[other] = other, winner
     for leaf in leaves:
-        follows = leaf.origin is Origin.DEFAULT and twin.get(leaf.key) in given
-        yield Effective(key=leaf.key, value=leaf.value, origin=Origin.TWIN) if follows else leaf
+        follows = leaf.origin is Origin.DEFAULT and alias.get(leaf.key) in given
+        yield Effective(key=leaf.key, value=leaf.value, origin=Origin.KEY_ALIAS) if follows else leaf
 
 
 def _leaves(model: Frozen, under: str) -> Iterator[Effective]:
@@ -55,5 +55,5 @@ def _leaves(model: Frozen, under: str) -> Iterator[Effective]:
         plain = model.model_dump(mode="json", include={name})[name]
         origin = Origin.FILE if name in model.model_fields_set else Origin.DEFAULT
         if origin is Origin.DEFAULT and value != field.default:
-            origin = Origin.TWIN  # as archival.dual_mode.enabled chooses the strategy
+            origin = Origin.KEY_ALIAS  # as archival.dual_mode.enabled chooses the strategy
         yield Effective(key=under + name, value=plain, origin=origin)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from memcore.config.maintenance import PruningConfig
-from memcore.models.base import Added, DataPath, Frozen, NotBlankStr
+from memcore.models.base import DataPath, ExtensionKeys, Frozen, NotBlankStr
 
 
 class CaptureConfig(Frozen):
@@ -44,11 +44,11 @@ class EvolverConfig(Frozen):
     max_proposals_per_cycle: int = Field(default=10, ge=1)
     max_org_entries: int = Field(default=10_000, ge=1)
     requires_human_approval: Literal[True] = True
-    window_days: Annotated[int, Added("the reference receives the executions as an argument"), Field(ge=1)] = 30
+    window_days: Annotated[int, ExtensionKeys("the reference receives the executions as an argument"), Field(ge=1)] = 30
     min_precision: Annotated[
-        float, Added("a skill is tested on past executions before it is proposed"), Field(ge=0.0, le=1.0)
+        float, ExtensionKeys("a skill is tested on past executions before it is proposed"), Field(ge=0.0, le=1.0)
     ] = 0.5
-    keep_days: Annotated[int, Added("trajectories must not grow for ever"), Field(ge=1)] = 90
+    keep_days: Annotated[int, ExtensionKeys("trajectories must not grow for ever"), Field(ge=1)] = 90
 
     @model_validator(mode="after")
     def _keeps_its_window(self) -> Self:
@@ -95,12 +95,18 @@ class ProceduralMemoryConfig(Frozen):
     max_tokens: int = Field(default=1500, ge=1)
     min_confidence: float = Field(default=0.5, ge=0.0, le=1.0)
     skill_md_directory: DataPath | None = None
-    capture: Annotated[CaptureConfig, Added("the reference has this model, but no key for it")] = CaptureConfig()
-    pruning: Annotated[PruningConfig, Added("the reference has this model, but no key for it")] = PruningConfig()
-    propagation: Annotated[PropagationConfig, Added("the reference has this model, but no key for it")] = (
+    capture: Annotated[CaptureConfig, ExtensionKeys("the reference has this model, but no key for it")] = (
+        CaptureConfig()
+    )
+    pruning: Annotated[PruningConfig, ExtensionKeys("the reference has this model, but no key for it")] = (
+        PruningConfig()
+    )
+    propagation: Annotated[PropagationConfig, ExtensionKeys("the reference has this model, but no key for it")] = (
         PropagationConfig()
     )
-    evolver: Annotated[EvolverConfig, Added("the reference has this model, but no key for it")] = EvolverConfig()
+    evolver: Annotated[EvolverConfig, ExtensionKeys("the reference has this model, but no key for it")] = (
+        EvolverConfig()
+    )
 
     @property
     def asked_model(self) -> str | None:

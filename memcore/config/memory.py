@@ -12,7 +12,7 @@ from memcore.config.learning import ApprovalsConfig, ProceduralMemoryConfig
 from memcore.config.llm import BudgetsConfig, LLMConfig
 from memcore.config.maintenance import ConsolidationConfig, RetentionRules
 from memcore.config.retrieval import MemoryRetrievalConfig
-from memcore.models.base import Added, DataPath, Frozen, NotBlankStr, NotBlankText, ReadOnlyMap
+from memcore.models.base import DataPath, ExtensionKeys, Frozen, NotBlankStr, NotBlankText, ReadOnlyMap
 from memcore.models.memory import ConsolidationInterval, MemoryLevel
 
 
@@ -38,19 +38,19 @@ class MemoryOptionsConfig(Frozen):
     max_memories_per_agent: int = Field(default=10_000, ge=1)
     consolidation_interval: ConsolidationInterval = ConsolidationInterval.DAILY
     shared_knowledge_base: bool = True
-    session_timeout_hours: Annotated[int | None, Added("an engine that dies never ends its session")] = Field(
+    session_timeout_hours: Annotated[int | None, ExtensionKeys("an engine that dies never ends its session")] = Field(
         default=24, ge=1
     )
-    project_timeout_hours: Annotated[int | None, Added("projects may rest for months; the limit is optional")] = Field(
-        default=None, ge=1
-    )
-    task_timeout_hours: Annotated[int | None, Added("an engine that dies never ends its task")] = Field(
+    project_timeout_hours: Annotated[
+        int | None, ExtensionKeys("projects may rest for months; the limit is optional")
+    ] = Field(default=None, ge=1)
+    task_timeout_hours: Annotated[int | None, ExtensionKeys("an engine that dies never ends its task")] = Field(
         default=24, ge=1
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Twins:
+class KeyAliases:
     """Two keys under ``memory`` that mean one thing; the value of ``winner`` counts (SPEC decision 3).
 
     Args:
@@ -63,10 +63,10 @@ class Twins:
 
 
 #: The third pair is not named by the decision, but without it options.retention_days would be a key without effect.
-TWINS = (
-    Twins(("consolidation", "interval"), ("options", "consolidation_interval")),
-    Twins(("consolidation", "max_memories_per_agent"), ("options", "max_memories_per_agent")),
-    Twins(("consolidation", "retention", "default_retention_days"), ("options", "retention_days")),
+KEY_ALIASES = (
+    KeyAliases(("consolidation", "interval"), ("options", "consolidation_interval")),
+    KeyAliases(("consolidation", "max_memories_per_agent"), ("options", "max_memories_per_agent")),
+    KeyAliases(("consolidation", "retention", "default_retention_days"), ("options", "retention_days")),
 )
 
 
@@ -77,14 +77,14 @@ def reconcile(memory: Frozen) -> Iterator[tuple[str, Frozen]]:
         ValueError: both keys of a pair were given, with different values.
     """
     sections: dict[str, Frozen] = {name: getattr(memory, name) for name in ("options", "consolidation")}
-    for twins in TWINS:
-        winner, other = (_read(sections[path[0]], path[1:]) for path in (twins.winner, twins.other))
+    for alias in KEY_ALIASES:
+        winner, other = (_read(sections[path[0]], path[1:]) for path in (alias.winner, alias.other))
         if winner.is_given and other.is_given and winner.value != other.value:
             raise ValueError(
-                f"memory.{'.'.join(twins.winner)} and memory.{'.'.join(twins.other)} mean the same and differ; "
+                f"memory.{'.'.join(alias.winner)} and memory.{'.'.join(alias.other)} mean the same and differ; "
                 "give one of them"
             )
-        target, value = (twins.winner, other.value) if other.is_given else (twins.other, winner.value)
+        target, value = (alias.winner, other.value) if other.is_given else (alias.other, winner.value)
         sections[target[0]] = _with(sections[target[0]], target[1:], value)
     yield from sections.items()
 
@@ -160,7 +160,8 @@ class MemoryStorageConfig(Frozen):
     vector_store: Literal["qdrant", "qdrant-external"] = "qdrant"
     history_store: Literal["sqlite", "postgresql"] = "sqlite"
     text_template: Annotated[
-        NotBlankText, Added("a date and a speaker in the indexed text improve search; a change needs `memtend reindex`")
+        NotBlankText,
+        ExtensionKeys("a date and a speaker in the indexed text improve search; a change needs `memtend reindex`"),
     ] = Field(default="{content}", max_length=MAX_TEMPLATE_CHARS)
 
     @field_validator("text_template")
@@ -208,9 +209,11 @@ class EmbedderOverrideConfig(Frozen):
     provider: NotBlankStr | None = None
     model: NotBlankStr | None = None
     dims: int | None = Field(default=None, ge=1)
-    query_prefix: Annotated[str | None, Added(_INSTRUCTED)] = Field(default=None, max_length=MAX_PREFIX_CHARS)
-    document_prefix: Annotated[str | None, Added(_INSTRUCTED)] = Field(default=None, max_length=MAX_PREFIX_CHARS)
-    fine_tune: Annotated[EmbeddingFineTuneConfig, Added("the reference has this model, but no key for it")] = (
+    query_prefix: Annotated[str | None, ExtensionKeys(_INSTRUCTED)] = Field(default=None, max_length=MAX_PREFIX_CHARS)
+    document_prefix: Annotated[str | None, ExtensionKeys(_INSTRUCTED)] = Field(
+        default=None, max_length=MAX_PREFIX_CHARS
+    )
+    fine_tune: Annotated[EmbeddingFineTuneConfig, ExtensionKeys("the reference has this model, but no key for it")] = (
         EmbeddingFineTuneConfig()
     )
 
@@ -262,14 +265,16 @@ class CompanyMemoryConfig(Frozen):
     embedder: EmbedderOverrideConfig | None = None
     procedural: ProceduralMemoryConfig = ProceduralMemoryConfig()
     composite: CompositeBackendConfig | None = None
-    llm: Annotated[LLMConfig, Added("the reference passes its models in code and has no price list")] = LLMConfig()
-    budgets: Annotated[BudgetsConfig, Added("language models cost money, and maintenance runs unattended")] = (
+    llm: Annotated[LLMConfig, ExtensionKeys("the reference passes its models in code and has no price list")] = (
+        LLMConfig()
+    )
+    budgets: Annotated[BudgetsConfig, ExtensionKeys("language models cost money, and maintenance runs unattended")] = (
         BudgetsConfig()
     )
     approvals: Annotated[
-        ApprovalsConfig, Added("a proposal that nobody read for weeks must not take effect by one click")
+        ApprovalsConfig, ExtensionKeys("a proposal that nobody read for weeks must not take effect by one click")
     ] = ApprovalsConfig()
-    fine_tune: Annotated[FineTuneExecutionConfig, Added("the reference has this model, but no key for it")] = (
+    fine_tune: Annotated[FineTuneExecutionConfig, ExtensionKeys("the reference has this model, but no key for it")] = (
         FineTuneExecutionConfig()
     )
 
@@ -287,7 +292,7 @@ class CompanyMemoryConfig(Frozen):
         return self
 
     @model_validator(mode="after")
-    def _twins_agree(self) -> Self:
+    def _aliases_agree(self) -> Self:
         for name, section in reconcile(self):
             # The model is still being built: nobody else has seen it, so freezing it is not broken.
             object.__setattr__(self, name, section)

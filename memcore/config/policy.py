@@ -23,7 +23,7 @@ _EMBEDDER = "memory.embedder"
 _FINE_TUNE = "memory.fine_tune"
 
 
-def advice(memory: CompanyMemoryConfig) -> tuple[str, ...]:
+def config_warnings(memory: CompanyMemoryConfig) -> tuple[str, ...]:
     """Return the sentences, each beginning with the key it is about."""
     retrieval = memory.retrieval
     return (
@@ -112,7 +112,7 @@ def _on_strategy(consolidation: ConsolidationConfig) -> Iterator[str]:
     if strategy is ConsolidationStrategyType.DUAL_MODE and not dual_mode:
         yield (
             f"{_CONSOLIDATION}.strategy is dual_mode, and archival.dual_mode.enabled is false: "
-            "nights wait until it is enabled and names a summarization_model"
+            "runs wait until it is enabled and names a summarization_model"
         )
     if strategy is ConsolidationStrategyType.LLM:
         because = "strategy llm has llm.group_threshold"
@@ -155,10 +155,10 @@ class Policy(Frozen):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Return a sentence for each setting that is valid and yet does not do what its writer may expect."""
-        return advice(self.memory)
+        return config_warnings(self.memory)
 
 
-def model_steps(memory: CompanyMemoryConfig) -> Mapping[str, str | None]:
+def llm_consumers(memory: CompanyMemoryConfig) -> Mapping[str, str | None]:
     """Return the model of each step that asks one, by the dotted key that turns the step on; None where none is named.
 
     Steps of strategies that other packages register are not among them: nobody here knows what they ask.

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 
-from memcore.config.errors import nearest, problem
+from memcore.config.errors import nearest, validation_message
 from memcore.config.home_folder import home_folder
 from memcore.config.urls import (
     KEEPS_NO_RESULTS,
@@ -107,7 +107,7 @@ def _refuse_shared(path: Path, status: os.stat_result) -> None:
         return
     if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise MemoryConfigError(f"{path}: must be readable by its owner alone; set its mode to 600")
-    # Root may serve another user's stack; anybody else would take a stranger's addresses for their own.
+    # Root may serve another user's stack; anybody else would take an outsider's addresses for their own.
     if os.geteuid() not in {status.st_uid, 0}:
         raise MemoryConfigError(f"{path}: belongs to another user")
 
@@ -294,7 +294,7 @@ class Settings(Frozen):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            raise MemoryConfigError(problem(error, list(cls.model_fields), name_of=name_of)) from None
+            raise MemoryConfigError(validation_message(error, list(cls.model_fields), name_of=name_of)) from None
 
 
 def _variable(field: str) -> str:

@@ -128,8 +128,8 @@ class LedgerUrls(Frozen):
 
     Attributes:
         ledger: agents, runs and switches; ``sqlite:///data/ledger.db`` or ``postgresql://...``.
-        journal: bookings with their memories in full; a file of its own on SQLite, so that large
-            bookings never hold up a tick.
+        journal: entries with their memories in full; a file of its own on SQLite, so that large
+            entries never hold up a tick.
     """
 
     ledger: NotBlankStr = Field(repr=False)

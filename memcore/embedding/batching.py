@@ -96,7 +96,7 @@ class _Side:
             return self._embed(texts)
         batch, start, is_first = self._join(texts)
         if is_first:
-            self._lead(batch)
+            self._run_batch(batch)
         else:
             batch.is_done.wait()
         if batch.unreachable is not None:
@@ -118,7 +118,7 @@ class _Side:
             batch.is_full.set()
         return batch, start, is_first
 
-    def _lead(self, batch: _Batch) -> None:
+    def _run_batch(self, batch: _Batch) -> None:
         try:
             batch.is_full.wait(self._wait)
             with self._lock:

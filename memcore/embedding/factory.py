@@ -65,7 +65,7 @@ def _built(choice: EmbedderChoice) -> "Embedder":
         case "sentence-transformers":
             from memcore.embedding.sentence_transformers import SentenceTransformersEmbedder  # noqa: PLC0415  # see above
 
-            return SentenceTransformersEmbedder.load(_model(choice), sides=choice.sides)
+            return SentenceTransformersEmbedder.load(_model(choice), prompt_prefixes=choice.prompt_prefixes)
         case _:
             from memcore.embedding.remote import remote_embedder  # noqa: PLC0415  # see above
 
@@ -76,7 +76,7 @@ def _static(choice: EmbedderChoice) -> "Embedder":
     from memcore.embedding.onnx import Pooling  # noqa: PLC0415  # see above
     from memcore.embedding.static import StaticEmbedder  # noqa: PLC0415  # see above
 
-    if choice.sides.mark:
+    if choice.prompt_prefixes.mark:
         raise MemoryConfigError(f"memory.embedder: {choice.provider!r} reads no instructions: leave the prefixes out")
     if choice.provider == DEFAULT_EMBEDDER and choice.model is not None:
         from memcore.embedding.static import StaticFolder  # noqa: PLC0415  # see above
@@ -93,7 +93,9 @@ def _minilm(choice: EmbedderChoice) -> "Embedder":
     _require_no_model(choice)
     files = MinilmFiles.find()
     return CachedEmbedder(
-        OnnxEmbedder(model=files.model, tokenizer=files.tokenizer, name=MINILM_NAME, sides=choice.sides)
+        OnnxEmbedder(
+            model=files.model, tokenizer=files.tokenizer, name=MINILM_NAME, prompt_prefixes=choice.prompt_prefixes
+        )
     )
 
 
@@ -108,7 +110,7 @@ def _onnx(choice: EmbedderChoice) -> "Embedder":
             tokenizer=folder.tokenizer,
             name=folder.name,
             max_tokens=folder.max_tokens,
-            sides=choice.sides,
+            prompt_prefixes=choice.prompt_prefixes,
         )
     )
 

@@ -15,7 +15,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from memcore.embedding.bm25 import ENGLISH_STOP_WORDS
-from memcore.embedding.protocol import EmbedderKind, Sides, require_texts, speaking, whole
+from memcore.embedding.protocol import EmbedderKind, PromptPrefixes, require_texts, speaking, whole
 from memcore.embedding.vectors import unit_rows
 from memcore.errors import MemoryConfigError, MemoryEmbeddingError
 
@@ -49,7 +49,7 @@ class OnnxEmbedder:
         tokenizer: the model's tokenizer.json.
         name: the model's name; prefixes and another limit than 256 tokens are added to it.
         max_tokens: tokens of a text that are read, special ones included.
-        sides: the prefixes of questions and documents.
+        prompt_prefixes: the prefixes of questions and documents.
 
     Raises MemoryConfigError when onnxruntime is not installed or a file cannot be read as what it should be.
     """
@@ -61,11 +61,11 @@ class OnnxEmbedder:
         tokenizer: Path,
         name: str,
         max_tokens: int = DEFAULT_MAX_TOKENS,
-        sides: Sides | None = None,
+        prompt_prefixes: PromptPrefixes | None = None,
     ) -> None:
-        self._sides = sides or Sides()
+        self._prompt_prefixes = prompt_prefixes or PromptPrefixes()
         cut = "" if max_tokens == DEFAULT_MAX_TOKENS else f"-{max_tokens}"
-        self._name = f"{name}{cut}{self._sides.mark}"
+        self._name = f"{name}{cut}{self._prompt_prefixes.mark}"
         self._max_characters = max_tokens * _CHARACTERS_PER_TOKEN
         self._tokenizer = _tokenizer_of(tokenizer, max_tokens)
         self._session = _session_of(model)
@@ -95,7 +95,7 @@ class OnnxEmbedder:
         MemoryInputError when a single text is given, MemoryEmbeddingError when the model fails.
         """
         require_texts(texts)
-        return self._embed(texts, self._sides.document_prefix)
+        return self._embed(texts, self._prompt_prefixes.document_prefix)
 
     def embed_query(self, text: str, /) -> "NDArray[np.float32]":
         """Return the vector of unit length of a question, shape (dims,), float32, or raise MemoryEmbeddingError."""
@@ -105,7 +105,7 @@ class OnnxEmbedder:
     def embed_queries(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
         """Return for each question the row that embed_query gives it, shape (len(texts), dims), float32."""
         require_texts(texts)
-        return self._embed(texts, self._sides.query_prefix)
+        return self._embed(texts, self._prompt_prefixes.query_prefix)
 
     def _embed(self, texts: Sequence[str], prefix: str) -> "NDArray[np.float32]":
         vectors = np.zeros((len(texts), self._dims), dtype=np.float32)

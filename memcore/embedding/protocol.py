@@ -55,7 +55,7 @@ class Embedder(Protocol):
 
 
 class EmbedderIdentity(Frozen):
-    """Record this with a collection, and refuse an embedder that differs: its vectors would be strangers there."""
+    """Record this with a collection, and refuse an embedder that differs: its vectors would be outsiders there."""
 
     #: The embedder's name.
     name: NotBlankStr
@@ -77,7 +77,7 @@ class EmbedderIdentity(Frozen):
         return cls(name=embedder.name, kind=embedder.kind, dims=embedder.dims, text_form=text_form)
 
 
-class Sides(Frozen):
+class PromptPrefixes(Frozen):
     """Name the instruction prefixes that a model was trained with; both are empty for most models.
 
     Attributes:

@@ -16,12 +16,12 @@ import numpy as np
 import orjson
 from pydantic import SecretStr
 
-from memcore.bounded_http import Answer, AnswerError, AnswerTooSlowError, ask, open_client
+from memcore.bounded_http import AnswerError, AnswerTooSlowError, HttpResponse, ask, open_client
 from memcore.clock import Clock, utc_now
 from memcore.config.urls import masked
 from memcore.embedding.batching import MicroBatchedEmbedder
 from memcore.embedding.cache import CachedEmbedder
-from memcore.embedding.protocol import Embedder, EmbedderKind, Sides, require_texts, speaking, whole
+from memcore.embedding.protocol import Embedder, EmbedderKind, PromptPrefixes, require_texts, speaking, whole
 from memcore.embedding.selection import EmbedderChoice, best_offered, tier_of
 from memcore.embedding.vectors import unit_rows
 from memcore.errors import MemoryConfigError, MemoryEmbeddingError, MemoryInputError
@@ -151,7 +151,7 @@ class JsonPost:
             self._pause(_backoff(attempt) if asked is None else asked)
         raise MemoryEmbeddingError(f"the embedding server at {self.shown_url} gives no answer ({problem})")
 
-    def _answer(self, method: str, path: str, content: bytes | None) -> Answer:
+    def _answer(self, method: str, path: str, content: bytes | None) -> HttpResponse:
         line = self._opened()
         url = f"{self._url}{path}"
         return line.loop.run(
@@ -177,13 +177,13 @@ class JsonPost:
         # Its words are not repeated: servers quote the text that they refuse.
         raise MemoryInputError("texts", f"were refused by the embedding server with status {status}, see its log")
 
-    def _parsed(self, answer: Answer) -> Any:
+    def _parsed(self, answer: HttpResponse) -> Any:
         try:
             return orjson.loads(answer.content)
         except orjson.JSONDecodeError as error:
             raise MemoryEmbeddingError(f"the embedding server at {self.shown_url} answers with no JSON") from error
 
-    def _asked_pause(self, answer: Answer) -> float | None:
+    def _asked_pause(self, answer: HttpResponse) -> float | None:
         asked = answer.headers.get("Retry-After")
         if asked is None:
             return None
@@ -224,7 +224,7 @@ class OpenAiCompatibleEmbedder:
         dims: length of the vectors; left out, it is measured by one request when this is built.
         max_inputs: texts in one request.
         max_characters: longest text that is sent.
-        sides: the prefixes of questions and documents.
+        prompt_prefixes: the prefixes of questions and documents.
 
     Raises what JsonPost.post raises when it has to measure.
     """
@@ -237,19 +237,19 @@ class OpenAiCompatibleEmbedder:
         dims: int | None = None,
         max_inputs: int = DEFAULT_MAX_INPUTS,
         max_characters: int = DEFAULT_MAX_CHARACTERS,
-        sides: Sides | None = None,
+        prompt_prefixes: PromptPrefixes | None = None,
     ) -> None:
         self._server = server
         self._model = model
         self._max_inputs = max_inputs
         self._max_characters = max_characters
-        self._sides = sides or Sides()
+        self._prompt_prefixes = prompt_prefixes or PromptPrefixes()
         self._dims = dims or self._answer(["dims"]).shape[1]
 
     @property
     def name(self) -> str:
         """The model's name, and its prefixes where it has some."""
-        return f"{self._model}{self._sides.mark}"
+        return f"{self._model}{self._prompt_prefixes.mark}"
 
     @property
     def kind(self) -> EmbedderKind:
@@ -268,7 +268,7 @@ class OpenAiCompatibleEmbedder:
             MemoryInputError: a text is too long or refused by the server; MemoryEmbeddingError: no usable answer.
         """
         require_texts(texts)
-        return self._embed(texts, self._sides.document_prefix)
+        return self._embed(texts, self._prompt_prefixes.document_prefix)
 
     def embed_query(self, text: str, /) -> "NDArray[np.float32]":
         """Return the vector of unit length of a question, shape (dims,), float32; raises as embed_documents does."""
@@ -278,7 +278,7 @@ class OpenAiCompatibleEmbedder:
     def embed_queries(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
         """Return for each question the row that embed_query gives it, shape (len(texts), dims), float32."""
         require_texts(texts)
-        return self._embed(texts, self._sides.query_prefix)
+        return self._embed(texts, self._prompt_prefixes.query_prefix)
 
     def _embed(self, texts: Sequence[str], prefix: str) -> "NDArray[np.float32]":
         for place, text in enumerate(texts):
@@ -344,7 +344,7 @@ def remote_embedder(choice: EmbedderChoice) -> Embedder:
         raise MemoryConfigError(f"embedder: {choice.provider!r} needs an address: set MEMTEND_EMBEDDER_URL")
     server = JsonPost(url, key=choice.api_key)
     model = choice.model or _chosen_model(choice, server)
-    asked = OpenAiCompatibleEmbedder(server, model=model, dims=choice.dims, sides=choice.sides)
+    asked = OpenAiCompatibleEmbedder(server, model=model, dims=choice.dims, prompt_prefixes=choice.prompt_prefixes)
     return CachedEmbedder(MicroBatchedEmbedder(asked))
 
 

@@ -11,7 +11,7 @@ from typing import Self
 
 from pydantic import SecretStr
 
-from memcore.embedding.protocol import Sides
+from memcore.embedding.protocol import PromptPrefixes
 from memcore.models.base import Frozen, NotBlankStr
 
 #: Providers whose servers run on the operator's own machines; all others have GPUs of any size.
@@ -108,7 +108,7 @@ class EmbedderChoice(Frozen):
         model: a folder for onnx, and for static that of a trained table; a name or folder for sentence-transformers; a
             server's name for its model.
         dims: the length that is expected; None takes what the model has.
-        sides: the prefixes of questions and documents.
+        prompt_prefixes: the prefixes of questions and documents.
         url: the server's base address; None is the provider's usual one.
         api_key: its key.
         has_gpu: whether the operator says that the server has a GPU.
@@ -117,7 +117,7 @@ class EmbedderChoice(Frozen):
     provider: NotBlankStr = DEFAULT_EMBEDDER
     model: NotBlankStr | None = None
     dims: int | None = None
-    sides: Sides = Sides()
+    prompt_prefixes: PromptPrefixes = PromptPrefixes()
     url: NotBlankStr | None = None
     api_key: SecretStr | None = None
     has_gpu: bool | None = None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
-from memcore.embedding.protocol import EmbedderKind, Sides, require_texts, speaking, whole
+from memcore.embedding.protocol import EmbedderKind, PromptPrefixes, require_texts, speaking, whole
 from memcore.embedding.vectors import unit_rows
 from memcore.errors import MemoryConfigError, MemoryEmbeddingError
 
@@ -34,18 +34,18 @@ class SentenceTransformersEmbedder:
     Args:
         model: the loaded model.
         name: what its vectors are recorded under.
-        sides: the prefixes of questions and documents.
+        prompt_prefixes: the prefixes of questions and documents.
     """
 
-    def __init__(self, model: SentenceModel, *, name: str, sides: Sides | None = None) -> None:
+    def __init__(self, model: SentenceModel, *, name: str, prompt_prefixes: PromptPrefixes | None = None) -> None:
         self._model = model
-        self._sides = sides or Sides()
-        self._name = f"{name}{self._sides.mark}"
+        self._prompt_prefixes = prompt_prefixes or PromptPrefixes()
+        self._name = f"{name}{self._prompt_prefixes.mark}"
         self._lock = Lock()
         self._dims = int(self._run(["dims"]).shape[1])
 
     @classmethod
-    def load(cls, model: str, *, sides: Sides | None = None) -> Self:
+    def load(cls, model: str, *, prompt_prefixes: PromptPrefixes | None = None) -> Self:
         """Load a model by its name or folder, on the GPU when torch sees one; code that it brings is never run.
 
         Raises MemoryConfigError when the extra is not installed or the model cannot be loaded.
@@ -61,7 +61,7 @@ class SentenceTransformersEmbedder:
             loaded = library.SentenceTransformer(model, trust_remote_code=False)
         except (OSError, ValueError, RuntimeError) as error:
             raise MemoryConfigError(f"memory.embedder.model: {model!r} cannot be loaded") from error
-        return cls(loaded, name=model, sides=sides)
+        return cls(loaded, name=model, prompt_prefixes=prompt_prefixes)
 
     @property
     def name(self) -> str:
@@ -81,7 +81,7 @@ class SentenceTransformersEmbedder:
     def embed_documents(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
         """Return one row of unit length for each text, shape (len(texts), dims), or raise MemoryEmbeddingError."""
         require_texts(texts)
-        return self._embed(texts, self._sides.document_prefix)
+        return self._embed(texts, self._prompt_prefixes.document_prefix)
 
     def embed_query(self, text: str, /) -> "NDArray[np.float32]":
         """Return the vector of unit length of a question, shape (dims,), or raise MemoryEmbeddingError."""
@@ -91,7 +91,7 @@ class SentenceTransformersEmbedder:
     def embed_queries(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
         """Return for each question the row that embed_query gives it."""
         require_texts(texts)
-        return self._embed(texts, self._sides.query_prefix)
+        return self._embed(texts, self._prompt_prefixes.query_prefix)
 
     def _embed(self, texts: Sequence[str], prefix: str) -> "NDArray[np.float32]":
         vectors = np.zeros((len(texts), self._dims), dtype=np.float32)

@@ -107,7 +107,7 @@ _MAX_CHARS = 1_000
 Sentence = Annotated[NotBlankStr, Field(max_length=_MAX_CHARS)]
 
 
-class Lesson(Frozen):
+class ExperienceLesson(Frozen):
     """The form of the answer.
 
     Attributes:
@@ -177,7 +177,7 @@ class LLMExperienceCompressor:
             about=(experience.id, self.version),
         )
         by = Attribution(company=self._company, agent_id=agent_id, run_id=None, purpose=PURPOSE)
-        lesson = await ask_structured(self._model, request, Lesson, by=by, key=key)
+        lesson = await ask_structured(self._model, request, ExperienceLesson, by=by, key=key)
         ratio = lesson.chars / raw_chars(experience)
         return CompressedExperience(
             id=ids.compressed_id(
@@ -195,7 +195,7 @@ class LLMExperienceCompressor:
 
 
 #: What stands in the text; the rest stands in the entry's own fields.
-_TOLD = (
+_REPORTED = (
     "strategic_decisions",
     "applicable_contexts",
     "source_artifact_ids",
@@ -211,12 +211,12 @@ def record_of(experience: CompressedExperience, *, task_id: str | None = None) -
         experience: what was learned.
         task_id: the task that it comes from, if any.
     """
-    told = experience.model_dump(mode="json", include=set(_TOLD))
+    reported = experience.model_dump(mode="json", include=set(_REPORTED))
     entry = MemoryEntry(
         id=experience.id,
         agent_id=experience.agent_id,
         category=MemoryCategory.EPISODIC,
-        content=json.dumps({key: told[key] for key in _TOLD}, ensure_ascii=False),
+        content=json.dumps({key: reported[key] for key in _REPORTED}, ensure_ascii=False),
         metadata=experience.metadata,
         created_at=experience.created_at,
     )
@@ -228,10 +228,10 @@ def experience_of(entry: MemoryEntry) -> CompressedExperience | None:
     if COMPRESSED_TAG not in entry.metadata.tags:
         return None
     try:
-        told = json.loads(entry.content)
+        reported = json.loads(entry.content)
         return CompressedExperience.model_validate(
             {
-                **{key: told[key] for key in _TOLD},
+                **{key: reported[key] for key in _REPORTED},
                 "id": entry.id,
                 "agent_id": entry.agent_id,
                 "metadata": entry.metadata,

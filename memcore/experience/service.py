@@ -23,7 +23,7 @@ from memcore.experience.compressor import ExperienceCompressor, LLMExperienceCom
 from memcore.jobs.outcomes import Done, Outcome, Skipped, Snooze
 from memcore.kill_switch import KillSwitch
 from memcore.ledger.ledger import Ledger
-from memcore.llm.answer_cache import KeptModel
+from memcore.llm.answer_cache import CachingModel
 from memcore.llm.protocol import Model
 from memcore.models.experience import CompressedExperience, DetailedExperience
 from memcore.models.memory import MemoryLevel, experience_refusal
@@ -39,7 +39,7 @@ class ExperienceEvent(StrEnum):
     MALFORMED = "experience.compress.malformed"
     #: The model did not answer; the experience stays raw.
     FAILED = "experience.compress.failed"
-    NIGHT_COMPLETED = "experience.night.complete"
+    RUN_COMPLETED = "experience.night.complete"
 
 
 #: Experiences of one agent that are compressed at a time.
@@ -51,7 +51,7 @@ SLICE = timedelta(minutes=5)
 #: Wait of the rest: the job goes to the end of its queue.
 NEXT_SLICE = timedelta(seconds=1)
 
-#: Failures one after the other that end a night: the model is away, and every further question would only wait.
+#: Failures one after the other that end a run: the model is away, and every further question would only wait.
 MAX_IN_A_ROW = 10
 
 _log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class CompressionService:
     """Compress the raw experience of one company's agents.
 
     An experience is looked at by a model once: it is marked in the ledger also when what came of it is too weak or
-    malformed. What a model did not answer stays raw for the next night. The newest come first, so that one which no
+    malformed. What a model did not answer stays raw for the next run. The newest come first, so that one which no
     model can answer holds up none that come after it.
 
     Args:
@@ -111,13 +111,13 @@ class CompressionService:
         if not config.enabled:
             return Skipped(reason="memory.consolidation.experience_compressor.enabled is false")
         if self._model is None:
-            # The next night rings again.
+            # The next run dispatches again.
             return Skipped(reason="no language model is connected to this worker: set MEMTEND_LLM_URL")
         level = self._ledger.agents.levels(self._company, [agent_id]).get(agent_id, self._level)
         if level is MemoryLevel.NONE or experience_refusal(level) is not None:
             return Skipped(reason=f"level {level}: what is learned would outlive the memories")
         compressor = LLMExperienceCompressor(
-            KeptModel(self._model, self._ledger.answers), config, company=self._company, clock=self._clock
+            CachingModel(self._model, self._ledger.answers), config, company=self._company, clock=self._clock
         )
         try:
             return await self._walk(agent_id, compressor)
@@ -142,7 +142,7 @@ class CompressionService:
                 break
             if self._monotonic() >= until and set(counts) - {"failed", "elsewhere"}:
                 return Snooze(reason="more experience waits, and so do other agents", delay=NEXT_SLICE)
-        _log.info(ExperienceEvent.NIGHT_COMPLETED, extra={"agent_id": agent_id, **counts})
+        _log.info(ExperienceEvent.RUN_COMPLETED, extra={"agent_id": agent_id, **counts})
         return Done(facts=dict(counts))
 
     async def _compress(self, page: Sequence[DetailedExperience], compressor: ExperienceCompressor) -> list[str]:
@@ -151,7 +151,7 @@ class CompressionService:
         agent_id = page[0].agent_id
         # A crash between keeping and marking leaves a memory that is there, or was there and has been removed since.
         kept = {record.entry.id for record in await self._backend.get_many(agent_id, list(ids_of.values()))}
-        kept |= self._ledger.journal.buried({ids_of[each.id]: each.created_at for each in page})
+        kept |= self._ledger.journal.tombstoned({ids_of[each.id]: each.created_at for each in page})
         became = await asyncio.gather(
             *(self._one(each, compressor, is_kept=ids_of[each.id] in kept) for each in page), return_exceptions=True
         )
@@ -170,7 +170,7 @@ class CompressionService:
             lesson = await compressor.compress(experience)
         except MalformedAnswerError as error:
             self._mark(experience, reason=str(error))
-            return self._told(ExperienceEvent.MALFORMED, experience, "malformed")
+            return self._log_line(ExperienceEvent.MALFORMED, experience, "malformed")
         except AnswerMissingError:
             return "elsewhere"
         except ProviderError as error:
@@ -178,9 +178,9 @@ class CompressionService:
             return "failed"
         if 1.0 - lesson.compression_ratio < self._policy.experience_compressor.min_compression_ratio:
             self._mark(experience, reason=f"too weak: compressed to {lesson.compression_ratio:.0%} of it")
-            return self._told(ExperienceEvent.WEAK, experience, "weak")
+            return self._log_line(ExperienceEvent.WEAK, experience, "weak")
         await self._keep(experience, lesson)
-        return self._told(ExperienceEvent.COMPRESSED, experience, "compressed")
+        return self._log_line(ExperienceEvent.COMPRESSED, experience, "compressed")
 
     async def _keep(self, experience: DetailedExperience, lesson: CompressedExperience) -> None:
         # First the memory, then the mark: a crash between the two leaves one more look, and nothing is lost.
@@ -206,7 +206,7 @@ class CompressionService:
             version=compressor.version,
         )
 
-    def _told(self, event: ExperienceEvent, experience: DetailedExperience, word: str) -> str:
+    def _log_line(self, event: ExperienceEvent, experience: DetailedExperience, word: str) -> str:
         _log.info(event, extra=_about(experience))
         return word
 
@@ -227,7 +227,7 @@ def _about(experience: DetailedExperience) -> dict[str, str]:
 
 
 def wants_compression(ledger: Ledger, config: ExperienceCompressorConfig, *, company: str, agent_id: str) -> bool:
-    """Tell whether to ring for the compression of this agent's experience; one look at an index.
+    """Tell whether to dispatch the compression of this agent's experience; one look at an index.
 
     Raises MemoryRetrievalError, MemoryConnectionError.
     """

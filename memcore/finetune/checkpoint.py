@@ -164,8 +164,8 @@ def _save_transformer(model: Any, folder: Path) -> int:
 def _export(model: Any, target: Path) -> None:
     torch = needed("torch")
     encoder = model[0].auto_model.eval().cpu()
-    told = model.tokenizer(list(_PROBES), padding=True, return_tensors="pt")
-    names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in told]
+    reported = model.tokenizer(list(_PROBES), padding=True, return_tensors="pt")
+    names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in reported]
 
     class Tokens(torch.nn.Module):  # type: ignore[misc, name-defined]  # known when the library is there
         """The model from named inputs, in order, to its tokens' vectors."""
@@ -181,7 +181,7 @@ def _export(model: Any, target: Path) -> None:
     free = {0: "batch", 1: "tokens"}
     torch.onnx.export(
         Tokens(),
-        tuple(told[name] for name in names),
+        tuple(reported[name] for name in names),
         str(target),
         input_names=names,
         output_names=["last_hidden_state"],

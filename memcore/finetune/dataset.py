@@ -13,7 +13,7 @@ from itertools import islice, zip_longest
 from pathlib import Path
 
 from memcore.backends.protocol import MAX_PAGE, ORGANISATION, BatchBackend
-from memcore.finetune.documents import Owned, Passage, Reading, chunks, passages_of, write_lines
+from memcore.finetune.documents import ChunkedDocument, Owned, Passage, chunks, passages_of, write_lines
 from memcore.finetune.questions import QuestionWriter
 from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import FineTunePlan
@@ -38,9 +38,9 @@ _SPEAKER = re.compile(r"(?:\[[^\]\n]{0,80}\]\s*)?(?P<name>[^\W\d_][\w'-]{0,40}):
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 #: The person who is spoken to, and the one who speaks, in the third person.
-_TOLD = tuple(
-    (re.compile(rf"\b(?:{spoken})\b", re.IGNORECASE), told)
-    for spoken, told in (
+_REPORTED = tuple(
+    (re.compile(rf"\b(?:{spoken})\b", re.IGNORECASE), reported)
+    for spoken, reported in (
         ("you're|you are", "{asked} is"),
         ("are you", "is {asked}"),
         ("were you", "was {asked}"),
@@ -75,13 +75,13 @@ def questions_before(text: str, earlier: str) -> tuple[str, ...]:
     questions = [each for each in sentences if each.endswith("?")]
     questions = [each for each in questions if len(each.split()) >= MIN_WORDS and len(each) <= MAX_CHARS]
     if asking is not None and asked is not None:
-        questions = [_told(each, asking=asking["name"], asked=asked["name"]) for each in questions]
+        questions = [_question_text(each, asking=asking["name"], asked=asked["name"]) for each in questions]
     return tuple(questions[-MOST:])
 
 
-def _told(question: str, *, asking: str, asked: str) -> str:
-    for spoken, told in _TOLD:
-        question = spoken.sub(told.format(asking=asking, asked=asked), question)
+def _question_text(question: str, *, asking: str, asked: str) -> str:
+    for spoken, reported in _REPORTED:
+        question = spoken.sub(reported.format(asking=asking, asked=asked), question)
     question = question[0].upper() + question[1:]
     return question if asked in question else f"{asked}: {question}"
 
@@ -259,6 +259,6 @@ def _passages(
 def _documents(plan: FineTunePlan, alive: Callable[[], None]) -> Iterator[Owned]:
     if plan.source_dir is None:
         return
-    for passage in passages_of(Path(plan.source_dir), chunk_words=plan.chunk_words, reading=Reading()):
+    for passage in passages_of(Path(plan.source_dir), chunk_words=plan.chunk_words, reading=ChunkedDocument()):
         alive()
         yield Owned(agent_id=ORGANISATION, passage=passage)

@@ -1,7 +1,7 @@
 """Deploy a checkpoint, go back from it, delete it: a person's word, carried out by the worker that reindexes.
 
-The one row ``serving`` says what is active. A deploy begins a reindex whose target names the checkpoint; its switch
-changes collection, embedder and fusion weight together. Whoever calls rings for the reindex; the sweep does otherwise.
+The one row ``pointer`` says what is active. A deploy begins a reindex whose target names the checkpoint; its switch
+changes collection, embedder and fusion weight together. Whoever calls dispatches the reindex; the sweep does otherwise.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 from memcore import errors
 from memcore.backends.factory import followed_row
 from memcore.backends.fusion import default_dense_weight
-from memcore.backends.mem0.reindex_target import Mirror
+from memcore.backends.mem0.reindex_target import ReindexTarget
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.embedding.protocol import Embedder
 from memcore.embedding.selection import EmbedderChoice
@@ -29,9 +29,9 @@ from memcore.errors import (
 )
 from memcore.finetune.checkpoint import choice_of, delete_files, fusion_weight_of, require_whole
 from memcore.finetune.markers import CheckpointEvent
-from memcore.ledger.embedders.collections import Checkpoint, CollectionUse, ServedCollection, Serving, Verdict
+from memcore.ledger.embedders.collections import Checkpoint, CollectionPointer, CollectionUse, ServedCollection, Verdict
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.organization.audit import Guardrail
+from memcore.ledger.organization.audit import Confirmation
 from memcore.models.base import Frozen
 from memcore.reindex.planning import ReindexPlanning
 
@@ -74,10 +74,10 @@ class ActiveEmbedderSnapshot(Frozen):
 
 def active_embedder(ledger: Ledger, company: str) -> ActiveEmbedderSnapshot:
     """Return what serves a company. Raises MemoryNotFoundError before anybody has connected to the store."""
-    serving = ledger.servings.get(company)
-    if serving is None:
+    pointer = ledger.collection_pointers.get(company)
+    if pointer is None:
         raise MemoryNotFoundError("no embedder serves yet: nobody has connected to the store")
-    return ActiveEmbedderSnapshot.of(serving.current)
+    return ActiveEmbedderSnapshot.of(pointer.current)
 
 
 _log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class CheckpointDeployment:
     """Say which checkpoint serves a company.
 
     Args:
-        mirror: the store (memcore.reindex.planning.create_mirror).
+        reindex_target: the store (memcore.reindex.planning.create_mirror).
         ledger: the row that serves, the checkpoints, and the audit.
         company: whose.
         load: loads an embedder.
@@ -103,25 +103,27 @@ class CheckpointDeployment:
 
     def __init__(
         self,
-        mirror: Mirror,
+        reindex_target: ReindexTarget,
         ledger: Ledger,
         *,
         company: str,
         load: Callable[[EmbedderChoice], Embedder],
         dense_weight: float | None = None,
     ) -> None:
-        self._planning = ReindexPlanning(mirror, ledger, company=company)
+        self._planning = ReindexPlanning(reindex_target, ledger, company=company)
         self._ledger = ledger
         self._company = company
         self._load = load
         self._dense_weight = dense_weight
 
-    async def deploy(self, checkpoint_id: str, guardrail: Guardrail, *, is_forced: bool = False) -> Serving:
-        """Begin to fill a collection with the checkpoint; ring for the reindex then.
+    async def deploy(
+        self, checkpoint_id: str, confirmation: Confirmation, *, is_forced: bool = False
+    ) -> CollectionPointer:
+        """Begin to fill a collection with the checkpoint; dispatch the reindex then.
 
         Args:
             checkpoint_id: which one.
-            guardrail: who wants it, and why.
+            confirmation: who wants it, and why.
             is_forced: whether the gate's word does not count.
 
         Raises:
@@ -131,7 +133,7 @@ class CheckpointDeployment:
             CheckpointCorruptError: its folder is gone, or not what was registered.
             MemoryConfigError: this machine lacks what its embedder needs.
         """
-        with self._told(CheckpointEvent.DEPLOY_BEGUN, CheckpointEvent.DEPLOY_FAILED, checkpoint_id):
+        with self._logged(CheckpointEvent.DEPLOY_BEGUN, CheckpointEvent.DEPLOY_FAILED, checkpoint_id):
             checkpoint = self._found(checkpoint_id)
             is_promoted = checkpoint.verdict is Verdict.PROMOTED
             if not is_promoted and not is_forced:
@@ -151,29 +153,31 @@ class CheckpointDeployment:
                     text_template=current.text_template,
                     dense_weight=fusion_weight_of(checkpoint, at_least=usual),
                     checkpoint_id=checkpoint_id,
-                    note=guardrail.note("finetune.deploy" if is_promoted else "finetune.deploy_forced", checkpoint_id),
+                    note=confirmation.note(
+                        "finetune.deploy" if is_promoted else "finetune.deploy_forced", checkpoint_id
+                    ),
                 )
 
-    async def rollback(self, checkpoint_id: str | None, guardrail: Guardrail) -> Serving:
-        """Begin to bring what served before up to date, to serve again; ring for the reindex then.
+    async def rollback(self, checkpoint_id: str | None, confirmation: Confirmation) -> CollectionPointer:
+        """Begin to bring what served before up to date, to serve again; dispatch the reindex then.
 
         Args:
             checkpoint_id: the checkpoint that must be what served before; None takes whatever did.
-            guardrail: who wants it, and why.
+            confirmation: who wants it, and why.
 
         Raises:
             CheckpointNotFoundError: the id names none.
             CheckpointRollbackUnavailableError: nothing is kept, or not this checkpoint, or a reindex is under way.
             CheckpointRollbackCorruptError: the embedder of what is kept is gone, or not what it was.
         """
-        with self._told(CheckpointEvent.ROLLBACK_BEGUN, CheckpointEvent.ROLLBACK_FAILED, checkpoint_id):
+        with self._logged(CheckpointEvent.ROLLBACK_BEGUN, CheckpointEvent.ROLLBACK_FAILED, checkpoint_id):
             wanted = None if checkpoint_id is None else self._found(checkpoint_id)
-            serving = self._ledger.servings.get(self._company)
-            if serving is not None and serving.phase is not None:
+            pointer = self._ledger.collection_pointers.get(self._company)
+            if pointer is not None and pointer.phase is not None:
                 raise CheckpointRollbackUnavailableError(
                     "a reindex is under way: `memtend reindex --cancel` ends one that has not switched"
                 )
-            kept = None if serving is None else serving.previous
+            kept = None if pointer is None else pointer.previous
             if kept is None:
                 raise CheckpointRollbackUnavailableError("no old collection is kept to go back to")
             if wanted is not None and not kept.is_of(wanted):
@@ -183,22 +187,22 @@ class CheckpointDeployment:
                 )
             await asyncio.to_thread(self._require_as_it_was, kept)
             with _conflict(CheckpointRollbackUnavailableError):
-                note = guardrail.note("finetune.rollback", kept.checkpoint_id or kept.name)
-                return await self._planning.go_back(serving, note=note)
+                note = confirmation.note("finetune.rollback", kept.checkpoint_id or kept.name)
+                return await self._planning.go_back(pointer, note=note)
 
-    async def delete(self, checkpoint_id: str, guardrail: Guardrail) -> Checkpoint:
+    async def delete(self, checkpoint_id: str, confirmation: Confirmation) -> Checkpoint:
         """Delete a checkpoint's row, then its folder, and return what it was.
 
         Args:
             checkpoint_id: which one.
-            guardrail: who wants it, and why.
+            confirmation: who wants it, and why.
 
         Raises:
             CheckpointNotFoundError: the id names none.
             CheckpointConflictError: its collection serves, is being filled, or is kept.
         """
-        note = guardrail.note("finetune.delete", checkpoint_id)
-        with self._told(CheckpointEvent.DELETED, CheckpointEvent.DELETE_FAILED, checkpoint_id):
+        note = confirmation.note("finetune.delete", checkpoint_id)
+        with self._logged(CheckpointEvent.DELETED, CheckpointEvent.DELETE_FAILED, checkpoint_id):
             gone = self._ledger.checkpoints.remove(self._company, checkpoint_id, note=note)
         if not await asyncio.to_thread(delete_files, gone):
             _log.warning(CheckpointEvent.FILES_LEFT, extra={"company": self._company, "checkpoint_id": checkpoint_id})
@@ -214,9 +218,9 @@ class CheckpointDeployment:
             raise CheckpointNotFoundError
         return found
 
-    def _ready(self, checkpoint: Checkpoint) -> Serving:
-        serving = self._ledger.servings.get(self._company)
-        if serving is not None and (use := serving.use_of(checkpoint)) is not None:
+    def _ready(self, checkpoint: Checkpoint) -> CollectionPointer:
+        pointer = self._ledger.collection_pointers.get(self._company)
+        if pointer is not None and (use := pointer.use_of(checkpoint)) is not None:
             raise CheckpointConflictError(f"{checkpoint.checkpoint_id} cannot be deployed: {_IN_USE[use]}")
         return self._planning.ready()
 
@@ -240,7 +244,7 @@ class CheckpointDeployment:
             )
 
     @contextmanager
-    def _told(self, done: CheckpointEvent, failed: CheckpointEvent, checkpoint_id: str | None) -> Iterator[None]:
+    def _logged(self, done: CheckpointEvent, failed: CheckpointEvent, checkpoint_id: str | None) -> Iterator[None]:
         about = {"company": self._company, "checkpoint_id": checkpoint_id}
         try:
             yield
@@ -260,11 +264,11 @@ def _conflict(kind: type[CheckpointConflictError | CheckpointRollbackUnavailable
 
 
 def create_deployment(
-    settings: "Settings", policy: "Policy", ledger: "Ledger", mirror: "Mirror"
+    settings: "Settings", policy: "Policy", ledger: "Ledger", reindex_target: "ReindexTarget"
 ) -> "CheckpointDeployment":
-    """Return what deploys the company's checkpoints; the caller closes the mirror."""
+    """Return what deploys the company's checkpoints; the caller closes the reindex target."""
     return CheckpointDeployment(
-        mirror,
+        reindex_target,
         ledger,
         company=settings.company,
         load=followed_row(settings, policy).load,

@@ -51,7 +51,7 @@ MAX_FILE_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(slots=True)
-class Reading:
+class ChunkedDocument:
     """What was read of a folder.
 
     Attributes:
@@ -63,7 +63,7 @@ class Reading:
     skipped: list[str] = field(default_factory=list)
 
 
-def passages_of(folder: Path, *, chunk_words: int, reading: Reading) -> Iterator[Passage]:
+def passages_of(folder: Path, *, chunk_words: int, reading: ChunkedDocument) -> Iterator[Passage]:
     """Yield the passages of a folder's documents, file by file in the order of their paths.
 
     Links are not followed, so that nothing outside of the folder is read, and pipes are no documents.

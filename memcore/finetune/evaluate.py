@@ -17,7 +17,7 @@ from memcore.embedding.bm25 import Tokenizer
 from memcore.errors import FineTuneTrainingDataError
 from memcore.finetune.documents import Pair, read_lines
 from memcore.finetune.encoder import Encoder
-from memcore.finetune.markers import Watch
+from memcore.finetune.markers import StageProgress
 from memcore.models.base import Frozen
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class WordScores:
             for term, times in count.items():
                 rows[term].append(row)
                 values[term].append(times * (_K1 + 1.0) / (times + norm))
-        self._postings = {
+        self._outgoing_jobs = {
             term: (np.array(where, dtype=np.int64), np.array(values[term], dtype=np.float32) * self._rarity(len(where)))
             for term, where in rows.items()
         }
@@ -112,9 +112,9 @@ class WordScores:
         found = np.zeros((len(queries), self._texts), dtype=np.float32)
         for row, query in enumerate(queries):
             for term in set(self._tokenizer.terms(query)):
-                posting = self._postings.get(term)
-                if posting is not None:
-                    found[row, posting[0]] += posting[1]
+                outgoing_job = self._outgoing_jobs.get(term)
+                if outgoing_job is not None:
+                    found[row, outgoing_job[0]] += outgoing_job[1]
         return found
 
     def _rarity(self, texts_with: int) -> np.float32:
@@ -135,7 +135,7 @@ _INTERVAL = (2.5, 97.5)
 _BLOCK = 256
 
 
-class Lead(Frozen):
+class Improvement(Frozen):
     """How far one ranking is ahead of another on the same questions.
 
     Attributes:
@@ -166,8 +166,8 @@ class EvalReport(Frozen):
     fused_ndcg_at_10: float
     base_fused_ndcg_at_10: float
     fusion_weight: float = Field(ge=0.0, le=1.0)
-    dense_lead: Lead
-    fused_lead: Lead
+    dense_lead: Improvement
+    fused_lead: Improvement
     questions: int
     passages: int
 
@@ -179,7 +179,7 @@ def evaluate(
     base: Encoder,
     *,
     seed: int,
-    watch: Watch | None = None,
+    watch: StageProgress | None = None,
 ) -> EvalReport:
     """Compare the checkpoint with its base.
 
@@ -196,7 +196,7 @@ def evaluate(
         MemoryInputError: a file cannot be read.
         FineTuneCancelledError: the stage was cancelled.
     """
-    watch = watch or Watch()
+    watch = watch or StageProgress()
     pairs = list(read_lines(validation, Pair))
     if not pairs:
         raise FineTuneTrainingDataError("there are no questions to measure by")
@@ -220,8 +220,8 @@ def evaluate(
         fused_ndcg_at_10=float(new.fused.mean()),
         base_fused_ndcg_at_10=float(old.fused.mean()),
         fusion_weight=new.weight,
-        dense_lead=lead_of(ndcg_of(new.dense), ndcg_of(old.dense), seed=seed),
-        fused_lead=lead_of(new.fused, old.fused, seed=seed),
+        dense_lead=compare(ndcg_of(new.dense), ndcg_of(old.dense), seed=seed),
+        fused_lead=compare(new.fused, old.fused, seed=seed),
         questions=len(pairs),
         passages=len(texts),
     )
@@ -239,7 +239,7 @@ class _Judged:
         texts: Sequence[str],
         words: WordScores,
         gold: "NDArray[np.int64]",
-        watch: Watch,
+        watch: StageProgress,
         begun: float,
     ) -> None:
         rows = encoder.passages(texts)
@@ -269,10 +269,10 @@ def _scaled(scores: "NDArray[np.float32]") -> "NDArray[np.float32]":
     return np.asarray(scores / np.where(best > 0.0, best, 1.0), dtype=np.float32)
 
 
-def lead_of(new: "NDArray[np.float64]", old: "NDArray[np.float64]", *, seed: int) -> Lead:
+def compare(new: "NDArray[np.float64]", old: "NDArray[np.float64]", *, seed: int) -> Improvement:
     """Return the mean difference and its 95 % interval by paired bootstrap (Efron 1979)."""
     chance = np.random.default_rng(seed)
     difference = new - old
     picks = chance.integers(0, len(difference), size=(_RESAMPLES, len(difference)))
     low, high = np.percentile(difference[picks].mean(axis=1), _INTERVAL)
-    return Lead(mean=float(difference.mean()), low=float(low), high=float(high))
+    return Improvement(mean=float(difference.mean()), low=float(low), high=float(high))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from memcore.errors import FineTuneTrainingDataError
 from memcore.finetune.documents import Pair, Passage, write_lines
-from memcore.finetune.markers import Watch
+from memcore.finetune.markers import StageProgress
 from memcore.finetune.runner_config import GeneratingConfig
-from memcore.finetune.templates import MAX_QUESTION_CHARS, Keywords, TemplateQuestions
+from memcore.finetune.templates import MAX_QUESTION_CHARS, KeywordExtractor, TemplateQuestions
 
 #: The files that the stage leaves.
 TRAINING_FILE = "training.jsonl"
@@ -35,7 +35,7 @@ class Generated:
 
 
 def generate(
-    passages: Iterable[Passage], config: GeneratingConfig, output: Path, *, watch: Watch | None = None
+    passages: Iterable[Passage], config: GeneratingConfig, output: Path, *, watch: StageProgress | None = None
 ) -> Generated:
     """Write the training and the validation pairs.
 
@@ -51,11 +51,11 @@ def generate(
         FineTuneTrainingDataError: fewer than two passages came of it.
         FineTuneCancelledError: the stage was cancelled.
     """
-    watch = watch or Watch()
+    watch = watch or StageProgress()
     every = sorted({each.text: each for each in sorted(passages, key=_place)}.values(), key=_place)
     chance = random.Random(config.seed)  # noqa: S311  # chance for training, no secret
     chance.shuffle(every)
-    questions = TemplateQuestions(Keywords(each.text for each in every), seed=config.seed)
+    questions = TemplateQuestions(KeywordExtractor(each.text for each in every), seed=config.seed)
     made: list[_Asked] = []
     for number, passage in enumerate(every):
         watch.done(number / len(every))

@@ -48,7 +48,7 @@ class LogLine:
 
 
 Marker = StageStart | StageComplete | Progress
-Said = Marker | LogLine
+RunnerEvent = Marker | LogLine
 
 
 class MarkerParser:
@@ -62,17 +62,17 @@ class MarkerParser:
         self._line: list[str] = []
         self._length = 0
 
-    def feed(self, chunk: bytes) -> Iterator[Said]:
+    def feed(self, chunk: bytes) -> Iterator[RunnerEvent]:
         """Yield what the chunk completes; the rest waits for the next one."""
         return self._read(self._decoder.decode(chunk))
 
-    def end(self) -> Iterator[Said]:
+    def end(self) -> Iterator[RunnerEvent]:
         """Yield what is left when the stream has ended; a marker without its line's end may be half of one."""
         yield from self._read(self._decoder.decode(b"", final=True))
         if self._length:
             yield self._taken_as_log()
 
-    def _read(self, text: str) -> Iterator[Said]:
+    def _read(self, text: str) -> Iterator[RunnerEvent]:
         *ended, rest = text.split("\n")
         for part in ended:
             self._keep(part)
@@ -80,15 +80,15 @@ class MarkerParser:
         self._keep(rest)
 
     def _keep(self, part: str) -> None:
-        room = MAX_LINE_CHARS - min(self._length, MAX_LINE_CHARS)
-        if room and part:
-            self._line.append(part[:room])
+        capacity = MAX_LINE_CHARS - min(self._length, MAX_LINE_CHARS)
+        if capacity and part:
+            self._line.append(part[:capacity])
         self._length += len(part)
 
-    def _taken(self) -> Said:
+    def _taken(self) -> RunnerEvent:
         is_cut = self._length > MAX_LINE_CHARS
-        said = self._taken_as_log()
-        return said if is_cut else _marker_of(said.text) or said
+        runner_event = self._taken_as_log()
+        return runner_event if is_cut else _marker_of(runner_event.text) or runner_event
 
     def _taken_as_log(self) -> LogLine:
         line = LogLine("".join(self._line).rstrip("\r"), is_cut=self._length > MAX_LINE_CHARS)
@@ -123,16 +123,16 @@ def _progress_of(value: str) -> Progress | None:
 _STEP = 0.01
 
 
-class Watch:
+class StageProgress:
     """Pass on progress, and stop what was cancelled.
 
     Args:
-        told: takes the fraction of the stage that is done, 0 to 1.
+        reported: takes the fraction of the stage that is done, 0 to 1.
         cancelled: set by whoever cancels, also from a signal's handler.
     """
 
-    def __init__(self, told: Callable[[float], None] = lambda _: None, cancelled: Event | None = None) -> None:
-        self._told = told
+    def __init__(self, reported: Callable[[float], None] = lambda _: None, cancelled: Event | None = None) -> None:
+        self._on_report = reported
         self._cancelled = cancelled or Event()
         self._last = -1.0
 
@@ -144,7 +144,7 @@ class Watch:
         self.check()
         if fraction >= self._last + _STEP or (fraction >= 1.0 > self._last):
             self._last = fraction
-            self._told(min(fraction, 1.0))
+            self._on_report(min(fraction, 1.0))
 
     def check(self) -> None:
         """Raise FineTuneCancelledError when the stage was cancelled."""
@@ -180,8 +180,8 @@ class FineTuneEvent(StrEnum):
     COMPLETED = "memory.fine_tune.completed"
     FAILED = "memory.fine_tune.failed"
     CANCELLED = "memory.fine_tune.cancelled"
-    #: The broker took no message for a row; the sweep rings for it.
-    BELL_UNHEARD = "memory.service.bell_unheard"
+    #: The broker took no message for a row; the sweep dispatches it.
+    DISPATCH_FAILED = "memory.service.bell_unheard"
     #: Texts are longer than the model reads; they were cut.
     TRUNCATION_LIKELY = "memory.fine_tune.encode_truncation_likely"
     #: A model was asked for questions; how many passages it was to be asked about, and what became of them.

@@ -10,7 +10,7 @@ import numpy as np
 from memcore.errors import FineTuneTrainingDataError
 from memcore.finetune.documents import Pair, Triple, read_lines, write_lines
 from memcore.finetune.encoder import Encoder
-from memcore.finetune.markers import Watch
+from memcore.finetune.markers import StageProgress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +40,7 @@ class Mined:
     negatives: int
 
 
-def mine(training: Path, encoder: Encoder, output: Path, *, top_k: int, watch: Watch | None = None) -> Mined:
+def mine(training: Path, encoder: Encoder, output: Path, *, top_k: int, watch: StageProgress | None = None) -> Mined:
     """Write each question with its passage and at most ``top_k`` hard negatives.
 
     A text that answers the question under another line, or that equals the answer, is never its negative.
@@ -50,7 +50,7 @@ def mine(training: Path, encoder: Encoder, output: Path, *, top_k: int, watch: W
         FineTuneTrainingDataError: it is empty.
         FineTuneCancelledError: the stage was cancelled.
     """
-    watch = watch or Watch()
+    watch = watch or StageProgress()
     pairs = list(read_lines(training, Pair))
     if not pairs:
         raise FineTuneTrainingDataError("there are no pairs to mine for")

@@ -67,7 +67,7 @@ class PreflightResult(Frozen):
 
 
 def preflight(
-    told: FineTunePlan | Mapping[str, Any],
+    reported: FineTunePlan | Mapping[str, Any],
     *,
     runs: Path,
     memories: Callable[[int], int],
@@ -77,14 +77,14 @@ def preflight(
     """Look whether a run of a plan can go well on this machine.
 
     Args:
-        told: a plan, or its fields as somebody wrote them.
+        reported: a plan, or its fields as somebody wrote them.
         runs: the folder of this machine's runs.
         memories: takes how many are enough, and returns how many memories there are.
         execution: where its stages run; by default as processes of this machine.
         gpu_gib: memory of the GPU, 0 without one, None without torch; asks torch by default.
     """
     try:
-        plan = told if isinstance(told, FineTunePlan) else FineTunePlan.model_validate(dict(told))
+        plan = reported if isinstance(reported, FineTunePlan) else FineTunePlan.model_validate(dict(reported))
     except MemoryInputError as error:
         bounds = _check("override_bounds", PreflightStatus.FAIL, str(error), "mend this field; nothing was started")
         return PreflightResult(checks=(bounds,))

@@ -33,7 +33,7 @@ from memcore.finetune.markers import FineTuneEvent
 from memcore.finetune.templates import MAX_QUESTION_CHARS
 from memcore.kill_switch import KillSwitch
 from memcore.ledger.ledger import Ledger
-from memcore.llm.answer_cache import KeptModel
+from memcore.llm.answer_cache import CachingModel
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.llm.structured import ask_structured
 from memcore.models.base import Frozen
@@ -111,7 +111,7 @@ PURPOSE = "system:memory:finetune_questions"
 LONGEST = timedelta(minutes=30)
 
 #: Questions in a row that bring nothing, after which no more are asked.
-IN_VAIN = 8
+FAILED_ATTEMPT = 8
 
 #: Questions at a time.
 AT_ONCE = 4
@@ -122,7 +122,7 @@ _BEAT = 1.0
 _log = logging.getLogger(__name__)
 
 
-class Asked(StrEnum):
+class QuestionOutcome(StrEnum):
     """What became of a passage that was chosen."""
 
     WRITTEN = "written"
@@ -141,20 +141,20 @@ class Asked(StrEnum):
 
 
 #: What says that asking on is in vain, where it comes again and again.
-_VAIN = frozenset({Asked.MALFORMED, Asked.AWAY})
+_UNUSABLE = frozenset({QuestionOutcome.MALFORMED, QuestionOutcome.AWAY})
 
 #: What each trouble makes of a passage, the first that fits; None where the model is not to blame, and the run waits.
-_TROUBLES: tuple[tuple[type[Exception], Asked | None], ...] = (
-    (MaintenancePausedError, Asked.PAUSED),
-    (AnswerMissingError, Asked.BUSY),
-    (BudgetExceededError, Asked.BUDGET),
-    (MalformedAnswerError, Asked.MALFORMED),
-    (ProviderError, Asked.AWAY),
+_ERROR_OUTCOMES: tuple[tuple[type[Exception], QuestionOutcome | None], ...] = (
+    (MaintenancePausedError, QuestionOutcome.PAUSED),
+    (AnswerMissingError, QuestionOutcome.BUSY),
+    (BudgetExceededError, QuestionOutcome.BUDGET),
+    (MalformedAnswerError, QuestionOutcome.MALFORMED),
+    (ProviderError, QuestionOutcome.AWAY),
     (MemoryError, None),
     (builtins.MemoryError, None),
     (RecursionError, None),
     # Whatever a provider raises must cost a question, not a run.
-    (Exception, Asked.AWAY),
+    (Exception, QuestionOutcome.AWAY),
 )
 
 
@@ -184,7 +184,7 @@ class QuestionWriter:
         alive: Callable[[], None],
         clock: Clock,
     ) -> None:
-        self._model = None if model is None else KeptModel(model, ledger.answers)
+        self._model = None if model is None else CachingModel(model, ledger.answers)
         self._ledger = ledger
         self._company = company
         self._run_id = run_id
@@ -192,7 +192,7 @@ class QuestionWriter:
         self._count = count
         self._alive = alive
         self._clock = clock
-        self._in_vain = 0
+        self._failed_attempts = 0
         self._spent: set[str] = set()
 
     async def write(self, chosen: Sequence[Owned]) -> list[Owned]:
@@ -202,29 +202,33 @@ class QuestionWriter:
             MemoryConnectionError, MemoryStoreError: the ledger is in passing trouble; the answers that came are kept.
             What ``alive`` raises.
         """
-        became: dict[int, Owned | Asked] = {}
+        became: dict[int, Owned | QuestionOutcome] = {}
         if self._model is not None:
             await self._ask_all(chosen, self._model, became)
         found = [each for _, each in sorted(became.items()) if isinstance(each, Owned)]
-        ends = Counter(Asked.WRITTEN if isinstance(each, Owned) else each for each in became.values())
-        ends[Asked.UNASKED] = len(chosen) - len(became)
-        facts = {"run_id": self._run_id, "chosen": len(chosen), **{end.value: ends[end] for end in Asked}}
+        ends = Counter(QuestionOutcome.WRITTEN if isinstance(each, Owned) else each for each in became.values())
+        ends[QuestionOutcome.UNASKED] = len(chosen) - len(became)
+        facts = {"run_id": self._run_id, "chosen": len(chosen), **{end.value: ends[end] for end in QuestionOutcome}}
         _log.info(FineTuneEvent.QUERIES_WRITTEN, extra=facts)
         if len(found) < len(chosen):
             _log.warning(FineTuneEvent.QUERY_LLM_FALLBACK, extra=facts)
         return found
 
-    async def _ask_all(self, chosen: Sequence[Owned], model: Model, became: "dict[int, Owned | Asked]") -> None:
+    async def _ask_all(
+        self, chosen: Sequence[Owned], model: Model, became: "dict[int, Owned | QuestionOutcome]"
+    ) -> None:
         rest, until = iter(enumerate(chosen)), self._clock() + LONGEST
 
         async def ask_each() -> None:
             for place, owned in rest:
                 # An answer that is kept comes at once, and many of them take their time.
                 self._alive()
-                if self._in_vain >= IN_VAIN or self._clock() >= until:
+                if self._failed_attempts >= FAILED_ATTEMPT or self._clock() >= until:
                     return
                 became[place] = found = await self._asked(owned, model)
-                self._in_vain = self._in_vain + (found in _VAIN) if isinstance(found, Asked) else 0
+                self._failed_attempts = (
+                    self._failed_attempts + (found in _UNUSABLE) if isinstance(found, QuestionOutcome) else 0
+                )
 
         running = {asyncio.create_task(ask_each()) for _ in range(AT_ONCE)}
         try:
@@ -238,18 +242,18 @@ class QuestionWriter:
                 asker.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
-    async def _asked(self, owned: Owned, model: Model) -> Owned | Asked:
+    async def _asked(self, owned: Owned, model: Model) -> Owned | QuestionOutcome:
         """Return the passage with its questions, or why there are none."""
         if owned.agent_id in self._spent:
-            return Asked.BUDGET
+            return QuestionOutcome.BUDGET
         try:
             self._switch(owned.agent_id).check()
             written = await self._written(owned, model)
         except Exception as error:
-            end = next(end for kind, end in _TROUBLES if isinstance(error, kind))
+            end = next(end for kind, end in _ERROR_OUTCOMES if isinstance(error, kind))
             if end is None:
                 raise
-            if end is Asked.BUDGET:
+            if end is QuestionOutcome.BUDGET:
                 self._spent.add(owned.agent_id)
             return end
         passage = owned.passage.model_copy(update={"questions": (*owned.passage.questions, *written)})
@@ -270,5 +274,5 @@ class QuestionWriter:
         return answer.questions[:count]
 
     def _switch(self, agent_id: str) -> KillSwitch:
-        # Nights have a switch of their own in the policy; a run is asked for by a person.
+        # Runs have a switch of their own in the policy; a run is asked for by a person.
         return KillSwitch(self._ledger, company=self._company, agent_id=agent_id)

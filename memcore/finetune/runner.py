@@ -31,11 +31,11 @@ from memcore.errors import (
     MemoryInputError,
 )
 from memcore.finetune.checkpoint import STATIC, load_checkpoint, load_static, read_manifest
-from memcore.finetune.documents import Passage, Reading, passages_of, read_lines, write_text
+from memcore.finetune.documents import ChunkedDocument, Passage, passages_of, read_lines, write_text
 from memcore.finetune.encoder import Encoder, load_model, needed
 from memcore.finetune.evaluate import REPORT_FILE, evaluate
 from memcore.finetune.generate import generate
-from memcore.finetune.markers import FineTuneEvent, Watch
+from memcore.finetune.markers import FineTuneEvent, StageProgress
 from memcore.finetune.mine import mine
 from memcore.finetune.runner_config import (
     DEFAULT_CONFIG,
@@ -50,7 +50,7 @@ from memcore.finetune.runner_config import (
 from memcore.finetune.train import train
 
 
-def perform(config: RunnerConfig, watch: Watch) -> None:
+def run_stage(config: RunnerConfig, watch: StageProgress) -> None:
     """Carry out a stage.
 
     Raises:
@@ -83,11 +83,11 @@ def _passages(config: GeneratingConfig) -> Iterator[Passage]:
     gathered = () if config.passages_path is None else read_lines(Path(config.passages_path), Passage)
     if config.source_dir is None:
         return iter(gathered)
-    documents = passages_of(Path(config.source_dir), chunk_words=config.chunk_words, reading=Reading())
+    documents = passages_of(Path(config.source_dir), chunk_words=config.chunk_words, reading=ChunkedDocument())
     return chain(documents, gathered)
 
 
-def _evaluate(config: EvaluatingConfig, watch: Watch) -> None:
+def _evaluate(config: EvaluatingConfig, watch: StageProgress) -> None:
     folder = Path(config.checkpoint_path)
     read_manifest(folder)
     training = None if config.training_data_path is None else Path(config.training_data_path)
@@ -134,10 +134,10 @@ _log = logging.getLogger(__name__)
 
 def health_address(environment: Mapping[str, str] = os.environ) -> tuple[str, int]:
     """Return host and port; MemoryInputError when the port is none."""
-    told = environment.get(PORT, str(DEFAULT_PORT))
-    if not (told.isascii() and told.isdigit() and 1 <= int(told[:6]) <= _MAX_PORT):
-        raise MemoryInputError(PORT, f"must be a port from 1 to {_MAX_PORT}, and is {told[:64]!r}")
-    return environment.get(HOST, DEFAULT_HOST), int(told)
+    reported = environment.get(PORT, str(DEFAULT_PORT))
+    if not (reported.isascii() and reported.isdigit() and 1 <= int(reported[:6]) <= _MAX_PORT):
+        raise MemoryInputError(PORT, f"must be a port from 1 to {_MAX_PORT}, and is {reported[:64]!r}")
+    return environment.get(HOST, DEFAULT_HOST), int(reported)
 
 
 @contextmanager
@@ -190,10 +190,10 @@ _POLL = 1.0
 
 def end_with_parent(environment: Mapping[str, str]) -> None:
     """Watch the process that the environment names, and end this one's group when it is gone; does nothing without."""
-    told = environment.get(PARENT, "")
+    reported = environment.get(PARENT, "")
     # Whoever leads no group of its own would take its caller's with it.
-    if told.isdigit() and os.getpgrp() == os.getpid():
-        threading.Thread(target=_watch, args=(int(told),), name="parent", daemon=True).start()
+    if reported.isdigit() and os.getpgrp() == os.getpid():
+        threading.Thread(target=_watch, args=(int(reported),), name="parent", daemon=True).start()
 
 
 def _watch(parent: int) -> None:
@@ -228,7 +228,7 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
 def _run(config: RunnerConfig, cancelled: Event) -> int:
     _say(f"STAGE_START:{config.stage}")
     try:
-        perform(config, Watch(lambda fraction: _say(f"PROGRESS:{fraction:.4f}"), cancelled))
+        run_stage(config, StageProgress(lambda fraction: _say(f"PROGRESS:{fraction:.4f}"), cancelled))
     except FineTuneCancelledError:
         return _failed(f"{config.stage} cancelled")
     except (builtins.MemoryError, RecursionError):

@@ -103,17 +103,17 @@ def read_config(path: Path) -> RunnerConfig:
     if len(content) > _MAX_BYTES:
         raise MemoryInputError("config", f"{path} has more than {_MAX_BYTES} bytes")
     try:
-        told: object = json.loads(content)
+        reported: object = json.loads(content)
     except ValueError:
         raise MemoryInputError("config", f"{path} is no JSON") from None
-    return checked_config(told)
+    return checked_config(reported)
 
 
-def checked_config(told: object) -> RunnerConfig:
+def checked_config(reported: object) -> RunnerConfig:
     """Return the configuration; MemoryInputError names the field that breaks a limit."""
-    if not isinstance(told, dict):
+    if not isinstance(reported, dict):
         raise MemoryInputError("config", "must be a JSON object")
-    fields = cast("dict[str, Any]", told)
+    fields = cast("dict[str, Any]", reported)
     known = [str(stage) for stage in STAGES]
     if fields.get("stage") not in known:
         raise MemoryInputError("stage", f"must be one of {', '.join(known)}")

@@ -25,10 +25,10 @@ from memcore.errors import (
 from memcore.finetune.checkpoint import read_manifest
 from memcore.finetune.evaluate import REPORT_FILE, EvalReport
 from memcore.finetune.execution.protocol import StageEnd, StageExecutor, StageJob, StageOutcome
-from memcore.finetune.markers import FineTuneEvent, Progress, Said
+from memcore.finetune.markers import FineTuneEvent, Progress, RunnerEvent
 from memcore.finetune.run_folder import RunFolder
 from memcore.finetune.stage_config import LEAVES, PASSAGES_FILE, checkpoint_of, config_of
-from memcore.jobs.outcomes import Done, Outcome, Parked, Skipped, Tell, untold
+from memcore.jobs.outcomes import Deferred, Done, Outcome, ProgressCallback, Skipped, no_progress
 from memcore.ledger.embedders.collections import Checkpoint, Verdict
 from memcore.ledger.embedders.finetune_runs import FineTuneRun, FineTuneRuns
 from memcore.ledger.ledger import Ledger
@@ -41,7 +41,7 @@ LEASE = timedelta(seconds=45)
 BEAT = timedelta(seconds=1)
 
 
-class Pulse:
+class StageLease:
     """Keep a run in hand.
 
     Args:
@@ -50,7 +50,7 @@ class Pulse:
         run: the run, as it was claimed.
         token: of the claim.
         clock: the time.
-        tell: takes the stage and its progress with each sign of life.
+        on_progress: takes the stage and its progress with each sign of life.
 
     Attributes:
         run_id: of the run.
@@ -64,22 +64,22 @@ class Pulse:
         run: FineTuneRun,
         token: str,
         clock: Clock,
-        tell: Tell = untold,
+        on_progress: ProgressCallback = no_progress,
     ) -> None:
         self._runs = runs
         self._company = company
         self.run_id = run.run_id
         self._token = token
         self._clock = clock
-        self._tell = tell
+        self._on_progress = on_progress
         self._beaten_at = self._safe_at = clock()
         self._progress: float | None = None
         self._is_cancelled = run.cancel_requested_at is not None
 
-    def hear(self, said: Said) -> None:
+    def renew(self, runner_event: RunnerEvent) -> None:
         """Take what a runner says: its progress is told with the next sign of life."""
-        if isinstance(said, Progress):
-            self._progress = said.fraction
+        if isinstance(runner_event, Progress):
+            self._progress = runner_event.fraction
 
     def cancelled(self) -> bool:
         """Give a sign of life if it is time for one, and say whether a person wants the run to end.
@@ -90,13 +90,13 @@ class Pulse:
         if now - self._beaten_at >= BEAT:
             self._beaten_at = now
             try:
-                run = self._runs.beat(self._company, self.run_id, self._token, lease=LEASE, progress=self._progress)
+                run = self._runs.renew(self._company, self.run_id, self._token, lease=LEASE, progress=self._progress)
             except (MemoryConnectionError, MemoryStoreError):
                 if now - self._safe_at >= LEASE:
                     raise LeaseLostError("the ledger was away for as long as the lease lasts") from None
                 return self._is_cancelled
             self._safe_at, self._is_cancelled = now, run.cancel_requested_at is not None
-            self._tell(run.stage, run.progress)
+            self._on_progress(run.stage, run.progress)
         return self._is_cancelled
 
     def check(self) -> None:
@@ -106,15 +106,15 @@ class Pulse:
 
 
 #: Least lead over the base, in NDCG@10 by meaning alone.
-MIN_LEAD = 0.01
+MIN_IMPROVEMENT = 0.01
 
 
-def judged(report: EvalReport) -> tuple[Verdict, str]:
+def promotion_verdict(report: EvalReport) -> tuple[Verdict, str]:
     """Return the gate's word and its reason, in one sentence."""
     dense, fused = report.dense_lead.mean, report.fused_lead.mean
     by_meaning = f"by meaning it leads its base by {dense:+.4f} NDCG@10"
-    if dense < MIN_LEAD:
-        return Verdict.REJECTED, f"{by_meaning}, and it takes {MIN_LEAD:+.2f}"
+    if dense < MIN_IMPROVEMENT:
+        return Verdict.REJECTED, f"{by_meaning}, and it takes {MIN_IMPROVEMENT:+.2f}"
     if fused < 0.0:
         return Verdict.REJECTED, f"{by_meaning}, but fused with words by {fused:+.4f}"
     return Verdict.PROMOTED, f"{by_meaning}, and fused with words by {fused:+.4f}"
@@ -135,7 +135,7 @@ def checkpoint_row(run: FineTuneRun, folder: RunFolder, *, company: str, at: dat
         report = EvalReport.model_validate_json(measured.read_bytes())
     except ValidationError:
         raise FineTuneStageError(f"{REPORT_FILE} has another form") from None
-    verdict, reason = judged(report)
+    verdict, reason = promotion_verdict(report)
     return Checkpoint(
         checkpoint_id=ids.checkpoint_id(company=company, run_id=run.run_id),
         run_id=run.run_id,
@@ -153,7 +153,7 @@ def checkpoint_row(run: FineTuneRun, folder: RunFolder, *, company: str, at: dat
     )
 
 
-def drop_deleted(runs: Path, ledger: Ledger, *, company: str) -> None:
+def cleanup_orphans(runs: Path, ledger: Ledger, *, company: str) -> None:
     """Remove the checkpoint of each run of this machine that is complete and has none in the ledger.
 
     A run's end and its checkpoint's row are written together, so only a deletion parts them.
@@ -175,7 +175,7 @@ _TEXTS = (FineTuneStage.GENERATING_DATA, FineTuneStage.MINING_NEGATIVES)
 _log = logging.getLogger(__name__)
 
 #: Writes what the first stage reads to a file: the plan, the file, what keeps the run in hand meanwhile.
-Gather = Callable[[FineTunePlan, Path, Pulse], None]
+Gather = Callable[[FineTunePlan, Path, StageLease], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +183,7 @@ class Step:
     """What came of a job.
 
     Attributes:
-        goes_on: whether there is a next stage to ring for.
+        goes_on: whether there is a next stage to dispatch.
     """
 
     outcome: Outcome
@@ -238,30 +238,32 @@ class FineTuneService:
         self._place = place
         self._clock = clock
 
-    def run(self, run_id: str, *, tell: Tell = untold) -> Step:
+    def run(self, run_id: str, *, on_progress: ProgressCallback = no_progress) -> Step:
         """Carry out the run's next stage; that it has ended, or another worker has it, makes this do nothing.
 
         Args:
             run_id: the run.
-            tell: takes the stage and its progress, once a second at most.
+            on_progress: takes the stage and its progress, once a second at most.
 
         Raises MemoryError that may pass; the run waits for the next job then.
         """
         if self._ledger.switches.paused(self._company):
-            return Step(outcome=Parked(reason="maintenance is paused"))
+            return Step(outcome=Deferred(reason="maintenance is paused"))
         run = self._runs.claim(self._company, run_id, lease=LEASE)
         if run is None or run.token is None:
             self._tidy(run_id)
             return Step(outcome=Skipped(reason="the run has ended, or another worker has it"))
         try:
-            return self._held(run, run.token, tell)
+            return self._held(run, run.token, on_progress)
         except LeaseLostError as error:
             return Step(outcome=Skipped(reason=str(error)))
 
-    def _held(self, run: FineTuneRun, token: str, tell: Tell) -> Step:
-        pulse = Pulse(self._runs, company=self._company, run=run, token=token, clock=self._clock, tell=tell)
+    def _held(self, run: FineTuneRun, token: str, on_progress: ProgressCallback) -> Step:
+        stage_lease = StageLease(
+            self._runs, company=self._company, run=run, token=token, clock=self._clock, on_progress=on_progress
+        )
         try:
-            return self._carried_on(run, token, pulse)
+            return self._continued(run, token, stage_lease)
         except LeaseLostError:
             raise
         except FineTuneCancelledError as error:
@@ -269,19 +271,19 @@ class FineTuneService:
         except errors.MemoryError as error:
             if not error.is_retryable:
                 return self._ended(run, token, FineTuneStage.FAILED, f"{run.stage} failed: {error}")
-            self._runs.give_back(self._company, run.run_id, token)
+            self._runs.release(self._company, run.run_id, token)
             raise
         except OSError as error:
             reason = f"{run.stage} failed: {error.strerror or type(error).__name__}"
             return self._ended(run, token, FineTuneStage.FAILED, reason)
 
-    def _carried_on(self, run: FineTuneRun, token: str, pulse: Pulse) -> Step:
+    def _continued(self, run: FineTuneRun, token: str, stage_lease: StageLease) -> Step:
         if run.holder is not None:
             # Before anything is begun: of one stage nothing runs twice.
             if run.host == self._place.host:
                 self._reap(run.holder)
-            self._runs.hold(self._company, run.run_id, token, holder=None, host=None)
-        pulse.check()
+            self._runs.record_holder(self._company, run.run_id, token, holder=None, host=None)
+        stage_lease.check()
         if run.tries > MAX_TRIES:
             return self._ended(
                 run, token, FineTuneStage.FAILED, f"{run.stage} failed: {MAX_TRIES} workers died over it"
@@ -292,8 +294,8 @@ class FineTuneService:
         output = folder.open(run.stage, run.attempt)
         if run.stage is STAGES[0]:
             folder.drop_others(_TEXTS)
-            drop_deleted(self._place.runs, self._ledger, company=self._company)
-        outcome = self._performed(run, token, folder, output, pulse)
+            cleanup_orphans(self._place.runs, self._ledger, company=self._company)
+        outcome = self._performed(run, token, folder, output, stage_lease)
         if outcome.end is StageEnd.CANCELLED:
             return self._ended(run, token, FineTuneStage.CANCELLED, outcome.reason or "a person cancelled the run")
         if outcome.end is not StageEnd.COMPLETE:
@@ -320,10 +322,12 @@ class FineTuneService:
         kept = {stage: run.finished[stage] for stage in whole}
         return self._runs.rewind(self._company, run.run_id, token, finished=kept)
 
-    def _performed(self, run: FineTuneRun, token: str, folder: RunFolder, output: Path, pulse: Pulse) -> StageOutcome:
+    def _performed(
+        self, run: FineTuneRun, token: str, folder: RunFolder, output: Path, stage_lease: StageLease
+    ) -> StageOutcome:
         plan = FineTunePlan.model_validate(run.plan)
         if run.stage is FineTuneStage.GENERATING_DATA and plan.is_gathered:
-            self._gather(plan, output / PASSAGES_FILE, pulse)
+            self._gather(plan, output / PASSAGES_FILE, stage_lease)
         job = StageJob(
             run_id=run.run_id,
             config=config_of(run, plan, folder, output),
@@ -331,9 +335,9 @@ class FineTuneService:
         )
 
         def born(name: str) -> None:
-            self._runs.hold(self._company, run.run_id, token, holder=name, host=self._place.host)
+            self._runs.record_holder(self._company, run.run_id, token, holder=name, host=self._place.host)
 
-        return self._executor.run(job, told=pulse.hear, cancelled=pulse.cancelled, born=born)
+        return self._executor.run(job, reported=stage_lease.renew, cancelled=stage_lease.cancelled, born=born)
 
     def _complete(self, run: FineTuneRun, token: str, folder: RunFolder) -> Step:
         checkpoint = checkpoint_row(run, folder, company=self._company, at=self._clock())
@@ -364,7 +368,7 @@ class FineTuneService:
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
-def this_host() -> str:
+def hostname() -> str:
     """Return this machine's name, with what tells its starts apart; a container has a name of its own."""
     try:
         boot = _BOOT.read_text("ascii").strip()

@@ -44,27 +44,27 @@ def config_of(run: FineTuneRun, plan: FineTunePlan, folder: RunFolder, output: P
 
     shared: dict[str, Any] = {"output_dir": str(output), **plan.model_dump(include={"kind", "seed", "threads"})}
     generated, base = FineTuneStage.GENERATING_DATA, {"base_model": plan.base_model}
-    told: dict[str, Any]
+    reported: dict[str, Any]
     match run.stage:
         case FineTuneStage.GENERATING_DATA:
             names = {"source_dir", "validation_split", "chunk_words", "queries_per_passage", "max_pairs"}
             passages = str(output / PASSAGES_FILE) if plan.is_gathered else None
-            told = {**shared, **plan.model_dump(include=names), "passages_path": passages}
+            reported = {**shared, **plan.model_dump(include=names), "passages_path": passages}
         case FineTuneStage.MINING_NEGATIVES:
-            told = {**shared, **base, "training_data_path": left(generated, TRAINING_FILE), "top_k": plan.top_k}
+            reported = {**shared, **base, "training_data_path": left(generated, TRAINING_FILE), "top_k": plan.top_k}
         case FineTuneStage.TRAINING:
             names = {"base_model", "epochs", "learning_rate", "temperature", "batch_size"}
             triples = left(FineTuneStage.MINING_NEGATIVES, TRIPLES_FILE)
-            told = {**shared, **plan.model_dump(include=names), "training_data_path": triples}
+            reported = {**shared, **plan.model_dump(include=names), "training_data_path": triples}
         case FineTuneStage.EVALUATING:
-            told = {**shared, **base, "checkpoint_path": str(checkpoint_of(run, folder))}
-            told["validation_data_path"] = left(generated, VALIDATION_FILE)
-            told["training_data_path"] = left(generated, TRAINING_FILE)
+            reported = {**shared, **base, "checkpoint_path": str(checkpoint_of(run, folder))}
+            reported["validation_data_path"] = left(generated, VALIDATION_FILE)
+            reported["training_data_path"] = left(generated, TRAINING_FILE)
         case FineTuneStage.DEPLOYING:
-            told = {"checkpoint_path": str(checkpoint_of(run, folder))}
+            reported = {"checkpoint_path": str(checkpoint_of(run, folder))}
         case _:
             raise FineTuneStageError(f"{run.stage} is no stage that does work")
-    return checked_config({"stage": str(run.stage), **told})
+    return checked_config({"stage": str(run.stage), **reported})
 
 
 def checkpoint_of(run: FineTuneRun, folder: RunFolder) -> Path:

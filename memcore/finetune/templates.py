@@ -14,7 +14,7 @@ _WORD = re.compile(r"[^\W\d_][\w'-]*")
 _LETTERS = 3
 
 
-class Keywords:
+class KeywordExtractor:
     """Count in how many passages each word stands, so that rare ones can be told.
 
     Args:
@@ -103,7 +103,7 @@ class TemplateQuestions:
         seed: which templates and words are taken.
     """
 
-    def __init__(self, keywords: Keywords, *, seed: int) -> None:
+    def __init__(self, keywords: KeywordExtractor, *, seed: int) -> None:
         self._keywords = keywords
         self._seed = seed
 

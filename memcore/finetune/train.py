@@ -14,7 +14,7 @@ from memcore.errors import FineTuneTrainingDataError
 from memcore.finetune.checkpoint import STATIC, load_static, save_checkpoint
 from memcore.finetune.documents import Triple, read_lines
 from memcore.finetune.encoder import PASSAGE_TOKENS, load_model, needed, positions_of
-from memcore.finetune.markers import Watch
+from memcore.finetune.markers import StageProgress
 from memcore.finetune.runner_config import TrainingConfig
 
 #: What is taken when nothing is said: the reference's for a transformer; a table of words needs more.
@@ -27,7 +27,7 @@ _WARM_UP = 0.1
 _TRAINED = 0.95
 
 
-def train(triples: Path, output: Path, config: TrainingConfig, *, watch: Watch | None = None) -> Path:
+def train(triples: Path, output: Path, config: TrainingConfig, *, watch: StageProgress | None = None) -> Path:
     """Train a model on the triples and return the folder of the checkpoint, which is there whole or not.
 
     The same triples, configuration and libraries, on one thread of one kind of CPU, give the same checkpoint to the
@@ -39,7 +39,7 @@ def train(triples: Path, output: Path, config: TrainingConfig, *, watch: Watch |
         MemoryInputError: the triples or the base model cannot be read.
         FineTuneCancelledError: the stage was cancelled.
     """
-    watch = watch or Watch()
+    watch = watch or StageProgress()
     rows = list(read_lines(triples, Triple))
     if not rows:
         raise FineTuneTrainingDataError("there are no triples to train on")
@@ -57,7 +57,7 @@ def train(triples: Path, output: Path, config: TrainingConfig, *, watch: Watch |
     return folder
 
 
-def _fit(model: Any, rows: list[Triple], config: TrainingConfig, watch: Watch, scratch: Path) -> None:
+def _fit(model: Any, rows: list[Triple], config: TrainingConfig, watch: StageProgress, scratch: Path) -> None:
     library = needed("sentence_transformers")
     loss = needed("sentence_transformers.sentence_transformer.losses").MultipleNegativesRankingLoss(
         model, scale=1.0 / config.temperature
@@ -108,7 +108,7 @@ def _datasets(rows: list[Triple], *, is_static: bool) -> Any:
     return library.DatasetDict(made) if len(made) > 1 else next(iter(made.values()))
 
 
-def _callback(watch: Watch) -> Any:
+def _callback(watch: StageProgress) -> Any:
     base: Any = needed("transformers").TrainerCallback
 
     class Steps(base):  # type: ignore[misc]  # known when the library is there

@@ -36,8 +36,8 @@ class Snooze:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parked:
-    """A row in the ledger waits for its time: this message is done, and the sweep rings for the row."""
+class Deferred:
+    """A row in the ledger waits for its time: this message is done, and the sweep dispatches the row."""
 
     reason: str
 
@@ -50,13 +50,13 @@ class Dead:
 
 
 #: Every way a job can end.
-Outcome = Done | Skipped | Retry | Snooze | Parked | Dead
+Outcome = Done | Skipped | Retry | Snooze | Deferred | Dead
 
 
 #: Takes the stage that a job is in, and the share of it that is done, 0 to 1, None while nobody knows it. It may be
 #: called as often as one likes, takes no text of a memory, and raises nothing.
-Tell = Callable[[str, float | None], None]
+ProgressCallback = Callable[[str, float | None], None]
 
 
-def untold(_stage: str, _fraction: float | None) -> None:
+def no_progress(_stage: str, _fraction: float | None) -> None:
     """Tell nobody."""

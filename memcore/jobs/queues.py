@@ -59,7 +59,7 @@ BULK_ABOVE = 32
 
 
 def store_queue(agent_id: str, *, count: int = 1) -> Queue:
-    """Return the queue for one agent's memories: the agent's shard, or the bulk lane for a large number of them.
+    """Return the queue for one agent's memories: the agent's shard, or the bulk queue for a large number of them.
 
     Args:
         agent_id: whose memories.

@@ -1,4 +1,4 @@
-"""The ledger: what must happen and what has happened, as rows; the broker is only a bell.
+"""The ledger: what must happen and what has happened, as rows; the broker is only a signal.
 
 Behind :class:`Ledger`: agents and when they are due, runs and who holds them, the journal of everything that was put in
 and taken out, the kill switch, and the jobs that were given up. SQLite in two files for one machine, PostgreSQL for
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from memcore.ledger.database import LedgerUrls
     from memcore.ledger.dead_letters import Attempts, DeadLetter, DeadLetters
     from memcore.ledger.journal import Journal
-    from memcore.ledger.journal_entries import Booking, Tally, Trace
+    from memcore.ledger.journal_entries import Counts, EntryTrace, JournalEntry
     from memcore.ledger.learning.experiences import ExperienceCounts, Experiences
     from memcore.ledger.learning.trajectories import Trajectories, Trajectory
     from memcore.ledger.ledger import Ledger
@@ -28,12 +28,14 @@ __all__ = [
     "AgentSpec",
     "Agents",
     "Attempts",
-    "Booking",
+    "Counts",
     "DeadLetter",
     "DeadLetters",
+    "EntryTrace",
     "ExperienceCounts",
     "Experiences",
     "Journal",
+    "JournalEntry",
     "Ledger",
     "LedgerUrls",
     "NewRun",
@@ -44,10 +46,8 @@ __all__ = [
     "SharedEntry",
     "SharedLog",
     "Switches",
-    "Tally",
     "Tick",
     "Ticks",
-    "Trace",
     "Trajectories",
     "Trajectory",
     "next_slot",
@@ -70,9 +70,9 @@ _MODULE_OF = {
             "DeadLetters",
         ),
         "journal_entries": (
-            "Booking",
-            "Tally",
-            "Trace",
+            "JournalEntry",
+            "Counts",
+            "EntryTrace",
         ),
         "learning.experiences": (
             "ExperienceCounts",

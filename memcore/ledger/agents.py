@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, exist
 
 from memcore.clock import BoundedTime, Clock
 from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.ledger.database import Database, Moment, checked_key, checked_time, insert_new, unnested
+from memcore.ledger.database import Database, UtcDateTime, checked_key, checked_time, insert_new, unnest_values
 from memcore.ledger.runs import NewRun, Run, new_row, run_of
 from memcore.ledger.tables import COMPANY_INTERVAL, OWN_INTERVAL, agents, runs
 from memcore.models.base import Frozen, ValidatedModel
@@ -76,11 +76,11 @@ class Agent(Frozen):
 
 
 #: What agents share.
-Likeness = Literal["role", "department"]
+PeerCriterion = Literal["role", "department"]
 
 
-def likes(
-    connection: Connection, company: str, agent_id: str, *, by: Likeness, level: MemoryLevel, limit: int
+def peers(
+    connection: Connection, company: str, agent_id: str, *, by: PeerCriterion, level: MemoryLevel, limit: int
 ) -> tuple[str, ...]:
     """Return the first others in the order of their ids that are not paused and keep what they learn.
 
@@ -246,7 +246,7 @@ def _advance(
     ]
     query = update(agents).where(agents.c.company == company)
     if connection.dialect.name == "postgresql":
-        given = unnested({"of_agent": agents.c.agent_id, "slot": agents.c.next_due_at}, values)
+        given = unnest_values({"of_agent": agents.c.agent_id, "slot": agents.c.next_due_at}, values)
         connection.execute(query.where(agents.c.agent_id == given.c.of_agent).values(next_due_at=given.c.slot))
     else:
         query = query.where(agents.c.agent_id == bindparam("of_agent"))
@@ -292,7 +292,7 @@ class Agents:
             slot = first_due(agent.company, agent.agent_id, own, now) if own else None
             # Only a change plans anew: setting what is set already must not push an overdue agent to its next slot.
             changed = agents.c.interval.is_distinct_from(given["interval"])
-            given["next_due_at"] = case((changed, literal(slot, Moment())), else_=agents.c.next_due_at)
+            given["next_due_at"] = case((changed, literal(slot, UtcDateTime())), else_=agents.c.next_due_at)
         row = _new_row(agent.company, agent.agent_id, now, None)
         with self._database.write() as connection:
             insert_new(connection, agents, [row], key="agent_id")
@@ -316,7 +316,9 @@ class Agents:
                 found.update((agent_id, MemoryLevel(level)) for agent_id, level in rows)
         return found
 
-    def like(self, company: str, agent_id: str, *, by: Likeness, level: MemoryLevel, limit: int) -> tuple[str, ...]:
+    def like(
+        self, company: str, agent_id: str, *, by: PeerCriterion, level: MemoryLevel, limit: int
+    ) -> tuple[str, ...]:
         """Return the first agents of this one's role or department, in the order of their ids, without it.
 
         Left out are those that are paused, and those whose memories do not outlive a project.
@@ -329,7 +331,7 @@ class Agents:
             limit: most agents.
         """
         with self._database.read() as connection:
-            return likes(connection, company, agent_id, by=by, level=level, limit=limit)
+            return peers(connection, company, agent_id, by=by, level=level, limit=limit)
 
     def list(self, company: str, *, after: str | None = None, limit: int = 1000) -> tuple[Agent, ...]:
         """Return a company's agents in the order of their ids; ``after`` is the last id of the page before."""

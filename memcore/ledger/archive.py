@@ -11,7 +11,7 @@ from memcore import ids
 from memcore.clock import Clock
 from memcore.embedding.bm25 import DEFAULT_K1, Bm25Encoder
 from memcore.ledger.database import Database, RecordRow, add_new, checked_time, decode, encode, insert_for
-from memcore.ledger.journal_entries import Booking
+from memcore.ledger.journal_entries import JournalEntry
 from memcore.ledger.journal_tables import (
     OUT,
     archive,
@@ -72,12 +72,12 @@ class Archived:
         return self.record if self.vector_space == vector_space else replace(self.record, vectors=None)
 
 
-#: Memories written in one round: bounds the memory that a large booking takes twice.
+#: Memories written in one round: bounds the memory that a large entry takes twice.
 _MEMORIES_PER_INSERT = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class ArchiveTarget:
     """The rows of memories that are about to be archived; made before a transaction is opened, for it takes a while."""
 
     memories: Sequence[Mapping[str, Any]]
@@ -85,16 +85,16 @@ class Shelf:
     tags: Sequence[Mapping[str, Any]]
 
 
-def rows_of_entry(booking: Booking, *, at: datetime) -> Shelf:
-    """Return the rows of what a booking archives."""
+def rows_of_entry(journal_entry: JournalEntry, *, at: datetime) -> ArchiveTarget:
+    """Return the rows of what an entry archives."""
     return rows_to_archive(
-        [(record, mode) for record in booking.outgoing if (mode := booking.archived.get(record.entry.id))],
-        company=booking.company,
-        cause=booking.booking_id,
+        [(record, mode) for record in journal_entry.outgoing if (mode := journal_entry.archived.get(record.entry.id))],
+        company=journal_entry.company,
+        cause=journal_entry.booking_id,
         at=at,
-        booking_id=booking.booking_id,
-        run_id=booking.run_id,
-        vector_space=booking.vector_space,
+        booking_id=journal_entry.booking_id,
+        run_id=journal_entry.run_id,
+        vector_space=journal_entry.vector_space,
     )
 
 
@@ -107,9 +107,9 @@ def rows_to_archive(
     booking_id: str | None = None,
     run_id: str | None = None,
     vector_space: str | None = None,
-) -> Shelf:
+) -> ArchiveTarget:
     """Return the rows of memories, with ids made of what they are and ``cause``: the same cause archives them once."""
-    # For each call anew: it costs a hundredth of a millisecond, and what it remembers helps most within one booking.
+    # For each call anew: it costs a hundredth of a millisecond, and what it remembers helps most within one entry.
     encoder = Bm25Encoder()
     made, terms, tags = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
     for record, mode in memories:
@@ -139,10 +139,10 @@ def rows_to_archive(
             {**owner, "term": term, "weight": weight} for term, weight in zip(words.indices, words.values, strict=True)
         )
         tags.extend({"archival_id": archival_id, "tag": tag} for tag in sorted(set(map(label, entry.metadata.tags))))
-    return Shelf(made, terms, tags)
+    return ArchiveTarget(made, terms, tags)
 
 
-def write_archive_rows(connection: Connection, rows_to_archive: Shelf) -> None:
+def write_archive_rows(connection: Connection, rows_to_archive: ArchiveTarget) -> None:
     """Write the rows; what is archived already stays as it is."""
     statement = insert_for(connection, archive).on_conflict_do_nothing()
     for start in range(0, len(rows_to_archive.memories), _MEMORIES_PER_INSERT):
@@ -254,13 +254,13 @@ class Archive:
         """Archive a memory beside any run and return its archival id; doing it again changes nothing."""
         checked_time("archived_at", archived_at)
         cause = archived_at.isoformat()
-        shelf = rows_to_archive([(record, mode)], company=company, cause=cause, at=archived_at)
+        archive_target = rows_to_archive([(record, mode)], company=company, cause=cause, at=archived_at)
         with self._database.write() as connection:
-            write_archive_rows(connection, shelf)
-        return str(shelf.memories[0]["archival_id"])
+            write_archive_rows(connection, archive_target)
+        return str(archive_target.memories[0]["archival_id"])
 
     def find(self, company: str, agent_id: str, entry_id: str) -> Archived | None:
-        """Return an entry by its archival id or, the last one archived, by the memory's own id; None for a stranger's.
+        """Return an entry by its archival id or, the last one archived, by the memory's own id; None for an outsider's.
 
         An entry whose memory came back is found too, after those that are out.
         """
@@ -352,35 +352,35 @@ def _of(company: str, agent_id: str) -> ColumnElement[bool]:
 _DELETING = ("expired", "retention", "ended", "deleted")
 
 
-def follow_moves(connection: Connection, booking: RowMapping, *, at: datetime) -> None:
+def follow_moves(connection: Connection, journal_entry: RowMapping, *, at: datetime) -> None:
     """Take away what was archived and turned out to stay; note what came back; of an undone return, what is out again.
 
     Args:
-        connection: holds the transaction in which the booking's void records have just been marked.
-        booking: its row.
+        connection: holds the transaction in which the entry's void records have just been marked.
+        journal_entry: its row.
         at: now.
     """
-    booking_id, reverses = booking["booking_id"], booking["reverses"]
+    booking_id, reverses = journal_entry["booking_id"], journal_entry["reverses"]
     removed = booking_records.c.kind == "removed"
-    stayed = _archived_entries(booking, removed & booking_records.c.void)
+    stayed = _archived_entries(journal_entry, removed & booking_records.c.void)
     connection.execute(delete(archive).where(stayed, archive.c.booking_id == booking_id))
-    came = _archived_entries(booking, ~removed & booking_records.c.void.is_(False))
+    came = _archived_entries(journal_entry, ~removed & booking_records.c.void.is_(False))
     connection.execute(update(archive).where(came, OUT).values(returned_by=booking_id, returned_at=at))
     if reverses is not None:
-        went = _archived_entries(booking, removed & booking_records.c.void.is_(False))
+        went = _archived_entries(journal_entry, removed & booking_records.c.void.is_(False))
         again = update(archive).where(went, archive.c.returned_by == reverses)
         connection.execute(again.values(returned_by=None, returned_at=None))
 
 
-def drop_replaced(connection: Connection, booking_ids: Collection[str]) -> None:
-    """Drop what lies in the archive because of summaries that these bookings deleted for good.
+def drop_replaced(connection: Connection, entry_ids: Collection[str]) -> None:
+    """Drop what lies in the archive because of summaries that these entries deleted for good.
 
     A retention rule, an expiry, an end or a person deleted the summary: the texts behind it were to go no later. A
-    summary that came back since has no tombstone of the booking any more.
+    summary that came back since has no tombstone of the entry any more.
 
     Args:
-        connection: holds the transaction in which the journal lets go of the bookings; no undo brings one back.
-        booking_ids: at most a few hundred.
+        connection: holds the transaction in which the journal lets go of the entries; no undo brings one back.
+        entry_ids: at most a few hundred.
     """
     removed, made = booking_records.alias(), booking_records.alias()
     merges = (
@@ -391,7 +391,7 @@ def drop_replaced(connection: Connection, booking_ids: Collection[str]) -> None:
             (tombstones.c.memory_id == removed.c.memory_id) & (tombstones.c.booking_id == bookings.c.booking_id),
         )
         .join(made, made.c.memory_id == removed.c.memory_id)
-        .where(bookings.c.booking_id.in_(booking_ids), bookings.c.reason.in_(_DELETING))
+        .where(bookings.c.booking_id.in_(entry_ids), bookings.c.reason.in_(_DELETING))
         .where(removed.c.kind == "removed", made.c.kind == "created")
     )
     # By run first: entries have an index by that.
@@ -399,7 +399,9 @@ def drop_replaced(connection: Connection, booking_ids: Collection[str]) -> None:
     connection.execute(delete(archive).where(OUT, archive.c.run_id.in_(runs), archive.c.booking_id.in_(merges)))
 
 
-def _archived_entries(booking: RowMapping, which: ColumnElement[bool]) -> ColumnElement[bool]:
-    ids = select(booking_records.c.memory_id).where(booking_records.c.booking_id == booking["booking_id"], which)
-    mine: ColumnElement[bool] = (archive.c.company == booking["company"]) & (archive.c.agent_id == booking["agent_id"])
+def _archived_entries(journal_entry: RowMapping, which: ColumnElement[bool]) -> ColumnElement[bool]:
+    ids = select(booking_records.c.memory_id).where(booking_records.c.booking_id == journal_entry["booking_id"], which)
+    mine: ColumnElement[bool] = (archive.c.company == journal_entry["company"]) & (
+        archive.c.agent_id == journal_entry["agent_id"]
+    )
     return mine & archive.c.original_id.in_(ids)

@@ -55,7 +55,7 @@ class Switches:
         self._clock = clock
 
     def pause(self, company: str) -> None:
-        """Stop the maintenance of a company; runs under way stop before their next booking."""
+        """Stop the maintenance of a company; runs under way stop before their next entry."""
         self._set(company, paused=True)
 
     def resume(self, company: str) -> None:

@@ -51,7 +51,7 @@ from memcore.free_space import FOR_WRITES, refuse_when_low
 from memcore.models.memory import MAX_KEY_CHARS, MemoryEntry
 from memcore.records import Lineage, MemoryRecord, Vectors
 
-#: How long a SQLite writer waits for another one: longer than the longest booking takes to write, shorter than a lease.
+#: How long a SQLite writer waits for another one: longer than the longest entry takes to write, shorter than a lease.
 BUSY_TIMEOUT = timedelta(seconds=15)
 
 #: PostgreSQL connections kept per process: a worker's own thread, its heartbeat, and two for other callers.
@@ -220,7 +220,7 @@ def _cause(error: Exception) -> str:
 __all__ = ["LedgerUrls"]
 
 
-def unnested(columns: Mapping[str, Column[Any]], rows: Sequence[Mapping[str, Any]]) -> TableValuedAlias:
+def unnest_values(columns: Mapping[str, Column[Any]], rows: Sequence[Mapping[str, Any]]) -> TableValuedAlias:
     """Return the rows as a table with these columns, typed as the columns of a real table; PostgreSQL alone knows it.
 
     A placeholder for each value costs the driver's parser more than the server takes to write the row: 1,000 runs have
@@ -261,11 +261,11 @@ def add_new(connection: Connection, table: Table, rows: list[dict[str, Any]]) ->
 
 
 def _from_arrays(statement: Any, table: Table, rows: list[dict[str, Any]]) -> Any:
-    given = unnested({name: table.c[name] for name in rows[0]}, rows)
+    given = unnest_values({name: table.c[name] for name in rows[0]}, rows)
     return statement.from_select(list(rows[0]), select(given))
 
 
-class Moment(TypeDecorator[datetime]):
+class UtcDateTime(TypeDecorator[datetime]):
     """A point in time with microseconds: stored in UTC, read back aware; one without a zone is refused."""
 
     impl = DateTime(timezone=True)
@@ -290,7 +290,7 @@ class Moment(TypeDecorator[datetime]):
         return within_range(value.replace(tzinfo=UTC) if value.tzinfo is None else value).astimezone(UTC)
 
 
-def document(*, none_as_null: bool = False) -> JSON:
+def json_document(*, none_as_null: bool = False) -> JSON:
     """Return the type of a small JSON object: binary on PostgreSQL, text on SQLite.
 
     Args:

@@ -13,11 +13,11 @@ from memcore.errors import MemoryInputError, MemoryNotFoundError, MemoryStoreErr
 from memcore.ledger.archive import drop_replaced, follow_moves, rows_of_entry, write_archive_rows
 from memcore.ledger.database import Database, checked_time, insert_for
 from memcore.ledger.journal_entries import (
-    Booking,
-    BookingReason,
+    Counts,
+    EntryReason,
+    EntryTrace,
+    JournalEntry,
     Removal,
-    Tally,
-    Trace,
     entry_header,
     ids_by_kind,
     insert_records,
@@ -32,7 +32,7 @@ _JOINED = booking_records.join(bookings, bookings.c.booking_id == booking_record
 
 
 def removed_by_run(connection: Connection, run_id: str, ids: Collection[str]) -> frozenset[str]:
-    """Return those of the ids that a booking of the run, carried out, has removed."""
+    """Return those of the ids that an entry of the run, carried out, has removed."""
     found: set[str] = set()
     for part in id_chunks(sorted(ids)):
         query = (
@@ -46,7 +46,7 @@ def removed_by_run(connection: Connection, run_id: str, ids: Collection[str]) ->
 
 
 def removals_of(connection: Connection, ids: Collection[str]) -> tuple[Removal, ...]:
-    """Return the bookings that remove any of the ids, oldest first; what one turned out not to concern is left out."""
+    """Return the entries that remove any of the ids, oldest first; what one turned out not to concern is left out."""
     found: list[Removal] = []
     for part in id_chunks(sorted(ids)):
         query = (
@@ -66,10 +66,10 @@ def removals_of(connection: Connection, ids: Collection[str]) -> tuple[Removal, 
     return tuple(found)
 
 
-def last_removals(connection: Connection, ids: Collection[str]) -> dict[str, tuple[str, BookingReason]]:
-    """Return the booking by which those of the ids left last that have not come back, and its reason.
+def last_removals(connection: Connection, ids: Collection[str]) -> dict[str, tuple[str, EntryReason]]:
+    """Return the entry by which those of the ids left last that have not come back, and its reason.
 
-    An undo of an undo does again what was done first, so its reason is that of the first booking.
+    An undo of an undo does again what was done first, so its reason is that of the first entry.
     """
     last: dict[str, Row[Any]] = {}
     for part in id_chunks(sorted(ids)):
@@ -87,8 +87,8 @@ def last_removals(connection: Connection, ids: Collection[str]) -> dict[str, tup
     }
 
 
-def _first_reason(connection: Connection, row: Row[Any]) -> BookingReason:
-    reason: BookingReason = row.reason
+def _first_reason(connection: Connection, row: Row[Any]) -> EntryReason:
+    reason: EntryReason = row.reason
     reverses: str | None = row.reverses
     while reverses is not None:
         undo = connection.execute(select(bookings).where(bookings.c.booking_id == reverses)).one()
@@ -102,7 +102,7 @@ def _first_reason(connection: Connection, row: Row[Any]) -> BookingReason:
 def moved_again(
     connection: Connection, booking_id: str, ids: Collection[str], *, not_by: Collection[str]
 ) -> frozenset[str]:
-    """Return those of the ids that a later booking moved again, of any run but those named.
+    """Return those of the ids that a later entry moved again, of any run but those named.
 
     An explicit deletion that was undone does not count, nor does its undo: what it took is as it was before.
     """
@@ -118,10 +118,10 @@ def moved_again(
         )
         for row in connection.execute(query):
             moved.setdefault(row.memory_id, []).append(row)
-    return frozenset(memory_id for memory_id, rows in moved.items() if _standing(rows))
+    return frozenset(memory_id for memory_id, rows in moved.items() if _published_versions(rows))
 
 
-def _standing(newest_first: Sequence[Row[Any]]) -> list[Row[Any]]:
+def _published_versions(newest_first: Sequence[Row[Any]]) -> list[Row[Any]]:
     """Return what is left of a memory's moves without deletions that were undone, and without those undos."""
     by_id = {row.booking_id: row for row in newest_first}
     cancelled: set[str] = set()
@@ -135,7 +135,7 @@ def _standing(newest_first: Sequence[Row[Any]]) -> list[Row[Any]]:
 
 
 def run_totals(connection: Connection, run_id: str) -> Counter[tuple[str, str]]:
-    """Count the run's moves that are carried out, by the booking's reason and the record's kind."""
+    """Count the run's moves that are carried out, by the entry's reason and the record's kind."""
     query = (
         select(bookings.c.reason, booking_records.c.kind, func.count())
         .select_from(_JOINED)
@@ -145,8 +145,8 @@ def run_totals(connection: Connection, run_id: str) -> Counter[tuple[str, str]]:
     return Counter({(reason, kind): count for reason, kind, count in connection.execute(query)})
 
 
-#: Bookings whose content is dropped in one transaction: short enough that no run waits for it.
-_BOOKINGS_PER_EXPIRY = 100
+#: Entries whose content is dropped in one transaction: short enough that no run waits for it.
+_ENTRIES_PER_EXPIRY = 100
 
 
 class Journal:
@@ -162,71 +162,71 @@ class Journal:
         self._clock = clock
 
     def prepare(
-        self, *decided: Booking, known: Collection[str] | None = None, watched: Collection[str] = frozenset()
+        self, *decided: JournalEntry, known: Collection[str] | None = None, watched: Collection[str] = frozenset()
     ) -> None:
-        """Commit the decisions with every memory in full, bury the outgoing ids and raise the incoming ones.
+        """Commit the decisions with every memory in full, tombstone the outgoing ids and raise the incoming ones.
 
         What is to be archived is archived in the same transaction, so nothing that should be goes without. All of them
-        are written down or none; preparing the same booking again changes nothing.
+        are written down or none; preparing the same entry again changes nothing.
 
         Args:
             decided: what is decided.
-            known: the bookings that removed these memories before they were read for this decision; None does not ask.
+            known: the entries that removed these memories before they were read for this decision; None does not ask.
             watched: further ids whose removal would make the decision wrong.
 
         Raises:
-            MemoryStoreError: one of the memories was removed by a booking that is not known; read them again.
-            MemoryInputError: a booking exists with other memories (what is not journaled must not be deleted), the
-                run has another booking with its seq, or a record cannot be written without loss.
+            MemoryStoreError: one of the memories was removed by an entry that is not known; read them again.
+            MemoryInputError: an entry exists with other memories (what is not journaled must not be deleted), the
+                run has another entry with its seq, or a record cannot be written without loss.
         """
         now = self._clock()
-        shelves = [rows_of_entry(booking, at=now) for booking in decided]
+        archive_targets = [rows_of_entry(journal_entry, at=now) for journal_entry in decided]
         with self._database.write() as connection:
-            for booking, shelf in zip(decided, shelves, strict=True):
-                if not _is_new(connection, booking, now):
+            for journal_entry, archive_target in zip(decided, archive_targets, strict=True):
+                if not _is_new(connection, journal_entry, now):
                     continue
-                insert_records(connection, booking)
-                write_archive_rows(connection, shelf)
-                add_tombstones(connection, booking.outgoing_ids, booking_id=booking.booking_id, at=now)
-                remove_tombstones(connection, booking.incoming_ids)
+                insert_records(connection, journal_entry)
+                write_archive_rows(connection, archive_target)
+                add_tombstones(connection, journal_entry.outgoing_ids, booking_id=journal_entry.booking_id, at=now)
+                remove_tombstones(connection, journal_entry.incoming_ids)
             if known is not None:
                 # Behind the tombstones: two writers of one tombstone wait for each other, on PostgreSQL too.
-                leaving = frozenset(watched).union(*(booking.outgoing_ids for booking in decided))
-                mine = {booking.booking_id for booking in decided}
-                if {each.booking_id for each in removals_of(connection, leaving)} - mine - set(known):
+                planned_removal = frozenset(watched).union(*(journal_entry.outgoing_ids for journal_entry in decided))
+                mine = {journal_entry.booking_id for journal_entry in decided}
+                if {each.booking_id for each in removals_of(connection, planned_removal)} - mine - set(known):
                     raise MemoryStoreError("a memory was removed while its removal was decided; try again")
 
     def settle(
         self,
-        *booking_ids: str,
+        *entry_ids: str,
         missing_in: Collection[str] = frozenset(),
         missing_out: Collection[str] = frozenset(),
     ) -> None:
-        """Note that the bookings are carried out; settling one again changes nothing.
+        """Note that the entries are carried out; settling one again changes nothing.
 
         Args:
-            booking_ids: bookings that were prepared.
+            entry_ids: entries that were prepared.
             missing_in: incoming ids that were not stored after all; they do not count.
             missing_out: outgoing ids that were not removed after all; they do not count.
 
         Raises:
-            MemoryNotFoundError: an id names no booking; none is settled then.
+            MemoryNotFoundError: an id names no entry; none is settled then.
         """
         now = self._clock()
         with self._database.write() as connection:
-            for booking_id in booking_ids:
+            for booking_id in entry_ids:
                 _settle(connection, booking_id, now, missing_in=missing_in, missing_out=missing_out)
 
-    def open_bookings(self, run_id: str) -> tuple[Booking, ...]:
-        """Return the run's bookings that are decided and not yet carried out, in order."""
+    def open_entries(self, run_id: str) -> tuple[JournalEntry, ...]:
+        """Return the run's entries that are decided and not yet carried out, in order."""
         return self._loaded((bookings.c.run_id == run_id) & OPEN)
 
-    def open_of(self, company: str, agent_id: str) -> tuple[Booking, ...]:
-        """Return the agent's open bookings of any run: a run that failed leaves them behind."""
+    def open_of(self, company: str, agent_id: str) -> tuple[JournalEntry, ...]:
+        """Return the agent's open entries of any run: a run that failed leaves them behind."""
         return self._loaded((bookings.c.company == company) & (bookings.c.agent_id == agent_id) & OPEN)
 
-    def bookings(self, run_id: str, *, newest_first: bool = False) -> Iterator[Booking]:
-        """Yield the run's bookings in order, or in reverse, one in memory at a time, with the memories that count.
+    def journal_entries(self, run_id: str, *, newest_first: bool = False) -> Iterator[JournalEntry]:
+        """Yield the run's entries in order, or in reverse, one in memory at a time, with the memories that count.
 
         Raises:
             MemoryNotFoundError: the content of one has expired.
@@ -239,12 +239,12 @@ class Journal:
             yield from self._loaded(bookings.c.booking_id == booking_id)
 
     def next_seq(self, run_id: str) -> int:
-        """Return the place of the run's next booking, from 0."""
+        """Return the place of the run's next entry, from 0."""
         query = select(func.coalesce(func.max(bookings.c.seq) + 1, 0)).where(bookings.c.run_id == run_id)
         with self._database.read() as connection:
             return int(connection.execute(query).scalar_one())
 
-    def buried(self, sent: Mapping[str, datetime]) -> frozenset[str]:
+    def tombstoned(self, sent: Mapping[str, datetime]) -> frozenset[str]:
         """Return those of the ids that were removed at or after they were sent: late redeliveries, to be skipped."""
         with self._database.read() as connection:
             return tombstoned(connection, sent)
@@ -255,13 +255,13 @@ class Journal:
         with self._database.write() as connection:
             hold_ids(connection, company, agent_id, ids, until=until, now=self._clock())
 
-    def held(self, company: str, agent_id: str) -> frozenset[str]:
+    def protected_by_undo(self, company: str, agent_id: str) -> frozenset[str]:
         """Return the agent's memories that runs leave alone now."""
         with self._database.read() as connection:
             return held_ids(connection, company, agent_id, now=self._clock())
 
-    def tally(self, company: str, agent_id: str) -> Tally:
-        """Count what the agent's bookings that are done created, restored and removed, id by id."""
+    def tally(self, company: str, agent_id: str) -> Counts:
+        """Count what the agent's entries that are done created, restored and removed, id by id."""
         query = (
             select(booking_records.c.kind, booking_records.c.memory_id, func.count())
             .join(bookings, bookings.c.booking_id == booking_records.c.booking_id)
@@ -273,9 +273,9 @@ class Journal:
         with self._database.read() as connection:
             for kind, memory_id, count in connection.execute(query):
                 counts[kind][memory_id] = count
-        return Tally(**counts)
+        return Counts(**counts)
 
-    def trace(self, memory_id: str) -> tuple[Trace, ...]:
+    def trace(self, memory_id: str) -> tuple[EntryTrace, ...]:
         """Return what runs did to a memory, oldest first; expired content leaves its trace."""
         query = (
             select(booking_records.c.kind, booking_records.c.void, bookings)
@@ -286,7 +286,7 @@ class Journal:
         with self._database.read() as connection:
             rows = connection.execute(query).mappings().all()
         return tuple(
-            Trace(
+            EntryTrace(
                 memory_id=memory_id,
                 booking_id=row["booking_id"],
                 run_id=row["run_id"],
@@ -299,7 +299,7 @@ class Journal:
         )
 
     def expire(self, company: str, *, before: datetime) -> int:
-        """Drop the content of a company's bookings carried out before a time and return how many; their ids stay."""
+        """Drop the content of a company's entries carried out before a time and return how many; their ids stay."""
         checked_time("before", before)
         total = 0
         while dropped := self._expire_some(company, before):
@@ -307,38 +307,38 @@ class Journal:
         return total
 
     def undoable(self, run_id: str) -> bool:
-        """Say whether the run has bookings, all of them carried out and still held in full."""
+        """Say whether the run has entries, all of them carried out and still held in full."""
         query = select(bookings.c.state, bookings.c.expired_at).where(bookings.c.run_id == run_id)
         with self._database.read() as connection:
             found = connection.execute(query).all()
         return bool(found) and all(state == "done" and expired_at is None for state, expired_at in found)
 
     def removed_by_run(self, run_id: str, ids: Collection[str]) -> frozenset[str]:
-        """Return those of the ids that bookings of the run, carried out, have removed."""
+        """Return those of the ids that entries of the run, carried out, have removed."""
         with self._database.read() as connection:
             return removed_by_run(connection, run_id, ids)
 
     def removals(self, ids: Collection[str]) -> tuple[Removal, ...]:
-        """Return the bookings that remove any of the ids, or have removed them, oldest first."""
+        """Return the entries that remove any of the ids, or have removed them, oldest first."""
         with self._database.read() as connection:
             return removals_of(connection, ids)
 
-    def gone(self, ids: Collection[str]) -> Mapping[str, tuple[str, BookingReason]]:
-        """Return the booking by which those of the ids left last that have not come back, and why they left."""
+    def gone(self, ids: Collection[str]) -> Mapping[str, tuple[str, EntryReason]]:
+        """Return the entry by which those of the ids left last that have not come back, and why they left."""
         with self._database.read() as connection:
             return last_removals(connection, ids)
 
     def overtaken(self, booking_id: str, ids: Collection[str], *, not_by: Collection[str]) -> frozenset[str]:
-        """Return those of the ids that a later booking moved again; see memcore.ledger.journal.moved_again."""
+        """Return those of the ids that a later entry moved again; see memcore.ledger.journal.moved_again."""
         with self._database.read() as connection:
             return moved_again(connection, booking_id, ids, not_by=not_by)
 
     def totals(self, run_id: str) -> Counter[tuple[str, str]]:
-        """Count the run's moves that are carried out, by the booking's reason and the record's kind."""
+        """Count the run's moves that are carried out, by the entry's reason and the record's kind."""
         with self._database.read() as connection:
             return run_totals(connection, run_id)
 
-    def _loaded(self, which: ColumnElement[bool]) -> tuple[Booking, ...]:
+    def _loaded(self, which: ColumnElement[bool]) -> tuple[JournalEntry, ...]:
         query = select(bookings).where(which).order_by(bookings.c.prepared_at, bookings.c.run_id, bookings.c.seq)
         with self._database.read() as connection:
             rows = connection.execute(query).mappings().all()
@@ -348,7 +348,7 @@ class Journal:
         old = select(bookings.c.booking_id).where(bookings.c.company == company, KEPT, bookings.c.settled_at < before)
         content = dict.fromkeys(("body", "dense", "sparse_indices", "sparse_values"))
         with self._database.write() as connection:
-            found = connection.execute(old.limit(_BOOKINGS_PER_EXPIRY).with_for_update()).scalars().all()
+            found = connection.execute(old.limit(_ENTRIES_PER_EXPIRY).with_for_update()).scalars().all()
             if not found:
                 return 0
             drop_replaced(connection, found)
@@ -359,16 +359,16 @@ class Journal:
             return len(found)
 
 
-def _is_new(connection: Connection, booking: Booking, now: datetime) -> bool:
-    """Write the booking's row; say whether it is new."""
+def _is_new(connection: Connection, journal_entry: JournalEntry, now: datetime) -> bool:
+    """Write the entry's row; say whether it is new."""
     statement = insert_for(connection, bookings).on_conflict_do_nothing(index_elements=["booking_id"])
-    statement = statement.values(**entry_header(booking), prepared_at=now)
+    statement = statement.values(**entry_header(journal_entry), prepared_at=now)
     try:
         new = connection.execute(statement.returning(bookings.c.booking_id)).scalar_one_or_none()
     except IntegrityError:
-        raise MemoryInputError("seq", f"the run has another booking with seq {booking.seq}") from None
-    known = record_ids(connection, booking.booking_id) if new is None else None
-    if known is not None and known != ids_by_kind(booking):
+        raise MemoryInputError("seq", f"the run has another journal entry with seq {journal_entry.seq}") from None
+    known = record_ids(connection, journal_entry.booking_id) if new is None else None
+    if known is not None and known != ids_by_kind(journal_entry):
         raise MemoryInputError("booking_id", "is prepared already, with other memories")
     return new is not None
 
@@ -384,15 +384,15 @@ def _settle(
     incoming = booking_records.c.kind != "removed"
     query = update(bookings).where(bookings.c.booking_id == booking_id, OPEN)
     query = query.values(state="done", settled_at=now)
-    booking = connection.execute(query.returning(bookings)).mappings().one_or_none()
-    if booking is None:
+    journal_entry = connection.execute(query.returning(bookings)).mappings().one_or_none()
+    if journal_entry is None:
         known = select(bookings.c.booking_id).where(bookings.c.booking_id == booking_id)
         if connection.execute(known).scalar_one_or_none() is None:
-            raise MemoryNotFoundError(f"booking_id: {booking_id!r} names no booking")
+            raise MemoryNotFoundError(f"booking_id: {booking_id!r} names no journal entry")
         return
     _void(connection, booking_id, missing_in, incoming)
     _void(connection, booking_id, missing_out, ~incoming)
-    follow_moves(connection, booking, at=now)
+    follow_moves(connection, journal_entry, at=now)
     mine = (booking_records.c.booking_id == booking_id) & booking_records.c.void.is_(False)
     forget_uses(connection, select(booking_records.c.memory_id).where(mine, ~incoming))
 

@@ -1,4 +1,4 @@
-"""A booking: memories coming in and memories going out, as one decision of one run."""
+"""An entry: memories coming in and memories going out, as one decision of one run."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,16 +14,16 @@ from memcore.ledger.journal_tables import booking_records
 from memcore.models.archival import ArchivalMode
 from memcore.records import MemoryRecord
 
-BookingReason = Literal[
+EntryReason = Literal[
     "retention", "expired", "consolidated", "enforced", "ended", "pruned", "restored", "deleted", "undone"
 ]
-BookingState = Literal["prepared", "done"]
+EntryState = Literal["prepared", "done"]
 IncomingKind = Literal["created", "restored"]
 RecordKind = Literal["created", "restored", "removed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Booking:
+class JournalEntry:
     """Memories coming in and going out, in full; both redo log and undo log.
 
     Attributes:
@@ -34,8 +34,8 @@ class Booking:
         incoming_kind: which of the two they are.
         outgoing: to be deleted, with payload and vectors.
         state: prepared when it is decided, done when it is carried out.
-        reverses: the booking that it undoes, if it does.
-        archived: how those of the outgoing ones are archived that are, in the transaction that prepares the booking;
+        reverses: the entry that it undoes, if it does.
+        archived: how those of the outgoing ones are archived that are, in the transaction that prepares the entry;
             read back from the archive alone, and so is the next.
         vector_space: what the vectors of the archived ones mean; see BatchBackend.
 
@@ -48,17 +48,17 @@ class Booking:
     company: str
     agent_id: str
     seq: int
-    reason: BookingReason
+    reason: EntryReason
     incoming: tuple[MemoryRecord, ...] = ()
     incoming_kind: IncomingKind = "created"
     outgoing: tuple[MemoryRecord, ...] = ()
-    state: BookingState = "prepared"
+    state: EntryState = "prepared"
     reverses: str | None = None
     archived: Mapping[str, ArchivalMode] = field(default_factory=dict)
     vector_space: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a booking that could not be carried out or undone."""
+        """Refuse an entry that could not be carried out or undone."""
         records = self.incoming + self.outgoing
         if len({record.entry.id for record in records}) != len(records):
             raise MemoryInputError("booking", "holds one id twice; an id comes in or goes out, once")
@@ -79,26 +79,26 @@ class Booking:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
+class EntryTrace:
     """One thing that a run did to a memory: answers what made it, and what removed it.
 
     Attributes:
         kind: created, restored or removed.
-        counted: False when the booking is still open, or when the memory turned out not to be concerned.
+        counted: False when the entry is still open, or when the memory turned out not to be concerned.
     """
 
     memory_id: str
     booking_id: str
     run_id: str
     kind: RecordKind
-    reason: BookingReason
+    reason: EntryReason
     at: datetime
     counted: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """A booking that removes a memory, or has removed it.
+    """An entry that removes a memory, or has removed it.
 
     Attributes:
         is_open: whether it is decided and not yet carried out.
@@ -107,13 +107,13 @@ class Removal:
     memory_id: str
     booking_id: str
     run_id: str
-    reason: BookingReason
+    reason: EntryReason
     is_open: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
-    """How often each id of an agent was created, restored and removed by bookings that are done.
+class Counts:
+    """How often each id of an agent was created, restored and removed by entries that are done.
 
     Per agent: stored + created + restored = live + removed, as multisets of ids.
     """
@@ -123,12 +123,12 @@ class Tally:
     removed: Counter[str] = field(default_factory=Counter)
 
 
-#: Records written in one round: bounds the memory that a large booking takes twice (a record is a few kilobytes).
+#: Records written in one round: bounds the memory that a large entry takes twice (a record is a few kilobytes).
 _RECORDS_PER_INSERT = 200
 
 
 def record_ids(connection: Connection, booking_id: str) -> dict[str, frozenset[str]]:
-    """Return the ids that a booking was prepared with, by kind."""
+    """Return the ids that an entry was prepared with, by kind."""
     query = select(booking_records.c.kind, booking_records.c.memory_id).where(
         booking_records.c.booking_id == booking_id
     )
@@ -138,16 +138,16 @@ def record_ids(connection: Connection, booking_id: str) -> dict[str, frozenset[s
     return {kind: frozenset(ids) for kind, ids in found.items()}
 
 
-def ids_by_kind(booking: Booking) -> dict[str, frozenset[str]]:
-    """Return a booking's ids in the same form."""
-    both = {booking.incoming_kind: booking.incoming_ids, "removed": booking.outgoing_ids}
+def ids_by_kind(journal_entry: JournalEntry) -> dict[str, frozenset[str]]:
+    """Return an entry's ids in the same form."""
+    both = {journal_entry.incoming_kind: journal_entry.incoming_ids, "removed": journal_entry.outgoing_ids}
     return {kind: ids for kind, ids in both.items() if ids}
 
 
-def insert_records(connection: Connection, booking: Booking) -> None:
-    """Write every record of the booking in full."""
+def insert_records(connection: Connection, journal_entry: JournalEntry) -> None:
+    """Write every record of the entry in full."""
     rows: list[dict[str, Any]] = []
-    for row in _rows(booking):
+    for row in _rows(journal_entry):
         rows.append(row)
         if len(rows) == _RECORDS_PER_INSERT:
             connection.execute(booking_records.insert(), rows)
@@ -156,11 +156,11 @@ def insert_records(connection: Connection, booking: Booking) -> None:
         connection.execute(booking_records.insert(), rows)
 
 
-def _rows(booking: Booking) -> Iterator[dict[str, Any]]:
-    for kind, records in ((booking.incoming_kind, booking.incoming), ("removed", booking.outgoing)):
+def _rows(journal_entry: JournalEntry) -> Iterator[dict[str, Any]]:
+    for kind, records in ((journal_entry.incoming_kind, journal_entry.incoming), ("removed", journal_entry.outgoing)):
         for position, record in enumerate(records):
             yield {
-                "booking_id": booking.booking_id,
+                "booking_id": journal_entry.booking_id,
                 "kind": kind,
                 "memory_id": record.entry.id,
                 "position": position,
@@ -169,15 +169,15 @@ def _rows(booking: Booking) -> Iterator[dict[str, Any]]:
             }
 
 
-def load_entry(connection: Connection, row: RowMapping) -> Booking:
-    """Return the booking of a row with the records that count; MemoryNotFoundError when their content has expired."""
+def load_entry(connection: Connection, row: RowMapping) -> JournalEntry:
+    """Return the entry of a row with the records that count; MemoryNotFoundError when their content has expired."""
     if row["expired_at"] is not None:
         raise MemoryNotFoundError(f"booking_id: the content of {row['booking_id']} has expired")
     query = select(booking_records).where(
         booking_records.c.booking_id == row["booking_id"], booking_records.c.void.is_(False)
     )
     records = connection.execute(query.order_by(booking_records.c.position)).mappings().all()
-    return Booking(
+    return JournalEntry(
         booking_id=row["booking_id"],
         run_id=row["run_id"],
         company=row["company"],
@@ -196,16 +196,16 @@ def _records(rows: Iterable[RowMapping]) -> tuple[MemoryRecord, ...]:
     return tuple(decode(RecordRow(*(row[name] for name in RecordRow._fields))) for row in rows)
 
 
-def entry_header(booking: Booking) -> dict[str, Any]:
-    """Return the row of a booking that is about to be prepared, without its times."""
+def entry_header(journal_entry: JournalEntry) -> dict[str, Any]:
+    """Return the row of an entry that is about to be prepared, without its times."""
     return {
-        "booking_id": booking.booking_id,
-        "run_id": booking.run_id,
-        "company": booking.company,
-        "agent_id": booking.agent_id,
-        "seq": booking.seq,
-        "reason": booking.reason,
-        "incoming_kind": booking.incoming_kind,
+        "booking_id": journal_entry.booking_id,
+        "run_id": journal_entry.run_id,
+        "company": journal_entry.company,
+        "agent_id": journal_entry.agent_id,
+        "seq": journal_entry.seq,
+        "reason": journal_entry.reason,
+        "incoming_kind": journal_entry.incoming_kind,
         "state": "prepared",
-        "reverses": booking.reverses,
+        "reverses": journal_entry.reverses,
     }

@@ -1,4 +1,4 @@
-"""Tables of the journal: bookings with their memories in full, tombstones, holds, uses."""
+"""Tables of the journal: entries with their memories in full, tombstones, holds, uses."""
 
 from sqlalchemy import (
     BigInteger,
@@ -16,7 +16,7 @@ from sqlalchemy import (
     literal_column,
 )
 
-from memcore.ledger.database import Moment
+from memcore.ledger.database import UtcDateTime
 
 metadata = MetaData()
 
@@ -31,18 +31,18 @@ bookings = Table(
     Column("reason", String, nullable=False),
     Column("incoming_kind", String, nullable=False),
     Column("state", String, nullable=False),
-    Column("prepared_at", Moment, nullable=False),
-    Column("settled_at", Moment),
-    Column("expired_at", Moment),
+    Column("prepared_at", UtcDateTime, nullable=False),
+    Column("settled_at", UtcDateTime),
+    Column("expired_at", UtcDateTime),
     Column("reverses", String),
     UniqueConstraint("run_id", "seq", name="bookings_in_order"),
     Index("bookings_of_agent", "company", "agent_id"),
 )
 
-#: A booking that is decided and not yet carried out.
+#: An entry that is decided and not yet carried out.
 OPEN = bookings.c.state == literal_column("'prepared'")
 
-#: A booking that is carried out and still holds its memories in full.
+#: An entry that is carried out and still holds its memories in full.
 KEPT = (bookings.c.state == literal_column("'done'")) & bookings.c.expired_at.is_(None)
 
 Index("bookings_open", bookings.c.company, bookings.c.agent_id, sqlite_where=OPEN, postgresql_where=OPEN)
@@ -68,7 +68,7 @@ tombstones = Table(
     metadata,
     Column("memory_id", String, primary_key=True),
     Column("booking_id", String, nullable=False),
-    Column("buried_at", Moment, nullable=False),
+    Column("buried_at", UtcDateTime, nullable=False),
 )
 
 holds = Table(
@@ -77,7 +77,7 @@ holds = Table(
     Column("company", String, primary_key=True),
     Column("agent_id", String, primary_key=True),
     Column("memory_id", String, primary_key=True),
-    Column("until", Moment, nullable=False),
+    Column("until", UtcDateTime, nullable=False),
 )
 
 memory_use = Table(
@@ -87,7 +87,7 @@ memory_use = Table(
     Column("agent_id", String, primary_key=True),
     Column("memory_id", String, primary_key=True),
     Column("uses", BigInteger, nullable=False),
-    Column("last_used_at", Moment, nullable=False),
+    Column("last_used_at", UtcDateTime, nullable=False),
     Index("memory_use_of_memory", "memory_id"),
 )
 
@@ -95,7 +95,7 @@ use_batches = Table(
     "use_batches",
     metadata,
     Column("batch_id", String, primary_key=True),
-    Column("counted_at", Moment, nullable=False),
+    Column("counted_at", UtcDateTime, nullable=False),
     Index("use_batches_oldest", "counted_at"),
 )
 
@@ -112,12 +112,12 @@ archive = Table(
     Column("mode", String, nullable=False),
     Column("category", String, nullable=False),
     Column("namespace", String, nullable=False),
-    Column("created_at", Moment, nullable=False),
-    Column("expires_at", Moment),
-    Column("archived_at", Moment, nullable=False),
-    # The booking that brought the memory back into the store; empty while it is out.
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime),
+    Column("archived_at", UtcDateTime, nullable=False),
+    # The entry that brought the memory back into the store; empty while it is out.
     Column("returned_by", String),
-    Column("returned_at", Moment),
+    Column("returned_at", UtcDateTime),
     Column("vector_space", String),
     Column("body", LargeBinary, nullable=False),
     Column("dense", LargeBinary),

@@ -8,7 +8,7 @@ from memcore.ledger.archive import Archive
 from memcore.ledger.control import Switches, Ticks
 from memcore.ledger.database import Database, LedgerUrls
 from memcore.ledger.dead_letters import Attempts, DeadLetters
-from memcore.ledger.embedders.collections import Checkpoints, Servings
+from memcore.ledger.embedders.collections import Checkpoints, CollectionPointers
 from memcore.ledger.embedders.finetune_runs import FineTuneRuns
 from memcore.ledger.embedders.reindexes import Reindexes, ReindexMarks
 from memcore.ledger.journal import Journal
@@ -19,7 +19,7 @@ from memcore.ledger.learning.skill_cycles import SkillCycles
 from memcore.ledger.learning.skills import Skills
 from memcore.ledger.learning.trajectories import Trajectories
 from memcore.ledger.learning.usage import Uses
-from memcore.ledger.lineage import Lineage
+from memcore.ledger.lineage import LineageReader
 from memcore.ledger.llm_answers import Answers, Syntheses
 from memcore.ledger.llm_usage import ModelSpending, ModelUsage
 from memcore.ledger.organization.approvals import Approvals
@@ -45,7 +45,7 @@ class Ledger:
         ticks: when the scheduler last looked for due agents.
         dead_letters: which jobs were given up.
         shared_log: what agents published for all, and retracted.
-        syntheses: the parts of nights that wait for a model.
+        syntheses: the parts of runs that wait for a model.
         answers: what models answered.
         approvals: what waits for a person's word, and what it was.
         experiences: what agents went through, as it was.
@@ -59,7 +59,7 @@ class Ledger:
         org: what an organisation knows, and the log of it.
         org_outbox: what of that log the vector store does not show yet.
         audit: what was refused, and what people did.
-        servings: which collection a company's memories are in.
+        collection_pointers: which collection a company's memories are in.
         reindexes: how far the reindex has come that replaces it.
         reindex_marks: whose memories were written meanwhile.
         finetune_runs: trainings of the embedder, one of them active at a time.
@@ -89,14 +89,14 @@ class Ledger:
         self.org = OrgLog(ledger, clock=clock)
         self.org_outbox = self.org.outbox
         self.audit = Audit(ledger, clock=clock)
-        self.servings = Servings(ledger, clock=clock)
+        self.collection_pointers = CollectionPointers(ledger, clock=clock)
         self.reindexes = Reindexes(ledger, clock=clock)
         self.reindex_marks = ReindexMarks(ledger)
         self.finetune_runs = FineTuneRuns(ledger, clock=clock)
         self.checkpoints = Checkpoints(ledger, clock=clock)
         self.attempts = Attempts(ledger, clock=clock)
         self.journal = Journal(journal, clock=clock)
-        self.lineage = Lineage(journal=journal, ledger=ledger)
+        self.lineage = LineageReader(journal=journal, ledger=ledger)
         self.archive = Archive(journal, clock=clock)
         self.uses = Uses(journal, clock=clock)
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Row, Select, func, select
 
 from memcore.ledger.database import Database, RecordRow, decode
-from memcore.ledger.journal_entries import BookingReason, RecordKind
+from memcore.ledger.journal_entries import EntryReason, RecordKind
 from memcore.ledger.journal_tables import OUT, archive, booking_records, bookings
 from memcore.ledger.tables import model_calls
 from memcore.ledger.tombstones import id_chunks
@@ -30,7 +30,7 @@ class Move:
     booking_id: str
     run_id: str
     kind: RecordKind
-    reason: BookingReason
+    reason: EntryReason
     at: datetime
     settled_at: datetime | None
     has_content: bool
@@ -38,7 +38,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """Ids that came in and went out as one decision, in the order in which they were booked; expired content counts.
+    """Ids that came in and went out as one decision, in the order in which they were journaled; expired content counts.
 
     Attributes:
         incoming: of a consolidation the summary, of an undo what came back.
@@ -48,7 +48,7 @@ class Exchange:
     booking_id: str
     run_id: str
     seq: int
-    reason: BookingReason
+    reason: EntryReason
     is_open: bool
     incoming: tuple[str, ...]
     outgoing: tuple[str, ...]
@@ -73,11 +73,11 @@ class ModelUse:
     cost: float
 
 
-class Lineage:
+class LineageReader:
     """Read what the journal and the account of models know of memories; nothing is ever written.
 
     Args:
-        journal: where bookings and the archive are kept.
+        journal: where entries and the archive are kept.
         ledger: where calls of models are kept.
     """
 
@@ -100,7 +100,7 @@ class Lineage:
     def moves(self, company: str, agent_id: str, ids: Collection[str]) -> Mapping[str, tuple[Move, ...]]:
         """Return what runs did to each of an agent's memories, oldest first; one that nothing was done to is left out.
 
-        What a booking turned out not to concern does not count.
+        What an entry turned out not to concern does not count.
         """
         found: dict[str, list[Move]] = {}
         with self._journal.read() as connection:
@@ -115,17 +115,17 @@ class Lineage:
                     found.setdefault(row.memory_id, []).append(_move(row))
         return {memory_id: tuple(moves) for memory_id, moves in found.items()}
 
-    def exchanges(self, booking_ids: Collection[str]) -> Mapping[str, Exchange]:
-        """Return the ids that each of the bookings moved."""
+    def exchanges(self, entry_ids: Collection[str]) -> Mapping[str, Exchange]:
+        """Return the ids that each of the entries moved."""
         found: dict[str, Exchange] = {}
         with self._journal.read() as connection:
-            for part in id_chunks(sorted(set(booking_ids))):
+            for part in id_chunks(sorted(set(entry_ids))):
                 rows = connection.execute(_joined().where(bookings.c.booking_id.in_(part)).order_by(*_PLACES))
                 found.update((each.booking_id, each) for each in _exchanges(rows))
         return found
 
     def of_run(self, run_id: str) -> tuple[Exchange, ...]:
-        """Return the ids that the run's bookings moved, in the order in which they were decided."""
+        """Return the ids that the run's entries moved, in the order in which they were decided."""
         query = _joined().where(bookings.c.run_id == run_id).order_by(*_PLACES)
         with self._journal.read() as connection:
             return tuple(_exchanges(connection.execute(query)))
@@ -141,7 +141,7 @@ class Lineage:
         return frozenset(found)
 
     def record(self, booking_id: str, memory_id: str) -> MemoryRecord | None:
-        """Return a memory as the booking wrote it down; None when it holds none, or its content has expired."""
+        """Return a memory as the entry wrote it down; None when it holds none, or its content has expired."""
         columns = [booking_records.c[name] for name in RecordRow._fields]
         mine = (booking_records.c.booking_id == booking_id) & (booking_records.c.memory_id == memory_id)
         with self._journal.read() as connection:
@@ -171,7 +171,7 @@ class Lineage:
             )
 
 
-#: A run's bookings in order, each with what came in, then with what went out, as it was booked.
+#: A run's entries in order, each with what came in, then with what went out, as it was journaled.
 _PLACES = (
     bookings.c.prepared_at,
     bookings.c.seq,
@@ -213,10 +213,10 @@ def _move(row: Row[Any]) -> Move:
 
 
 def _exchanges(rows: Iterable[Row[Any]]) -> Iterator[Exchange]:
-    by_booking: dict[str, list[Row[Any]]] = {}
+    by_entry: dict[str, list[Row[Any]]] = {}
     for row in rows:
-        by_booking.setdefault(row.booking_id, []).append(row)
-    for booking_id, members in by_booking.items():
+        by_entry.setdefault(row.booking_id, []).append(row)
+    for booking_id, members in by_entry.items():
         first = members[0]
         yield Exchange(
             booking_id=booking_id,

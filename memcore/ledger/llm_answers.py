@@ -55,7 +55,7 @@ class Answers:
             row = connection.execute(select(answers).where(answers.c.question_id == question_id)).mappings().first()
         return _answer(dict(row)) if row else None
 
-    def take(
+    def claim(
         self, question_id: str, *, company: str, agent_id: str, run_id: str | None, purpose: str, lease: timedelta
     ) -> Answer | None:
         """Take a question that nobody asks now and return it under a fresh token; None when somebody does.
@@ -103,7 +103,7 @@ class Answers:
         """Keep that the model was asked in vain; False when somebody else has taken the question since."""
         return self._settled(question_id, token, state="unusable", reason=reason)
 
-    def let_go(self, question_id: str, token: str) -> None:
+    def release(self, question_id: str, token: str) -> None:
         """Give a question back that was not asked: whoever comes next takes it at once."""
         mine = (answers.c.question_id == question_id) & (answers.c.token == token)
         with self._database.write() as connection:
@@ -142,7 +142,7 @@ class SynthesisState(StrEnum):
 
     ::
 
-        wanted --the model was asked--> ready --the night replaced it--> done
+        wanted --the model was asked--> ready --the run replaced it--> done
           ^  |                            |
           |  +--the model refused--> refused
           +------its memories changed-----+
@@ -226,7 +226,7 @@ class Syntheses:
         self._set(run_id, place, state=state.value, reason=None, ring_at=None)
 
     def want(self, run_id: str, place: int, *, source_ids: Collection[str]) -> None:
-        """Ask again, about these memories; the job is rung for at once."""
+        """Ask again, about these memories; the job is dispatched at once."""
         state = SynthesisState.WANTED.value
         self._set(run_id, place, state=state, reason=None, ring_at=None, source_ids=list(source_ids))
 
@@ -245,8 +245,8 @@ class Syntheses:
         """Return whether any part of the run has its answers and is not replaced yet."""
         return self._has(run_id, SynthesisState.READY)
 
-    def to_ring(self, run_id: str) -> tuple[Synthesis, ...]:
-        """Return the run's wanted parts whose time to be rung for has come."""
+    def to_dispatch(self, run_id: str) -> tuple[Synthesis, ...]:
+        """Return the run's wanted parts whose time to be dispatched has come."""
         now = self._clock()
         return tuple(
             part
@@ -254,7 +254,7 @@ class Syntheses:
             if part.state is SynthesisState.WANTED and (part.ring_at is None or part.ring_at <= now)
         )
 
-    def rung(self, run_id: str, places: Collection[int], *, again_at: datetime) -> None:
+    def mark_dispatched(self, run_id: str, places: Collection[int], *, again_at: datetime) -> None:
         """Note that the jobs of these parts were sent, and when to send them again if nothing came of it."""
         mine = (syntheses.c.run_id == run_id) & syntheses.c.place.in_(sorted(places))
         query = update(syntheses).where(mine, _WANTED)
@@ -271,7 +271,7 @@ class Syntheses:
             return connection.execute(query).rowcount > 0
 
     def revive(self, company: str) -> tuple[str, ...]:
-        """Forget the questions whose asker died, let their parts be rung for, and return their runs; sorted.
+        """Forget the questions whose asker died, let their parts be dispatched, and return their runs; sorted.
 
         Doing it again returns nothing new, so that no message is sent twice for one death.
         """

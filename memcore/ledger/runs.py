@@ -1,4 +1,4 @@
-"""One run: a night, an undo, the end of a session, project or task, a return from the archive, or a removal."""
+"""One run: a run, an undo, the end of a session, project or task, a return from the archive, or a removal."""
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from memcore import ids
 from memcore.clock import BoundedTime, Clock
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryNotFoundError
-from memcore.ledger.database import Database, Moment, insert_new
+from memcore.ledger.database import Database, UtcDateTime, insert_new
 from memcore.ledger.organization.audit import AuditNote, append
 from memcore.ledger.tables import ACTIVE, agents, runs
 from memcore.ledger.tombstones import id_chunks
@@ -41,7 +41,7 @@ class RunState(StrEnum):
           ^                 |  |
           +---give_back-----+  +--finish--> held --release--> queued
 
-    A night that was given back also goes from queued to skipped: it gives way to a run of another kind.
+    A run that was given back also goes from queued to skipped: it is preempted to a run of another kind.
     """
 
     QUEUED = "queued"
@@ -77,7 +77,7 @@ class NewRun(ValidatedModel):
     Attributes:
         planned_at: the slot, or the time a person asked.
         undo_of: the run to undo; needed for kind "undo", refused otherwise.
-        allow_large: a person has released the brake.
+        allow_large: a person has released the removal guard.
         scope_id: the session, project or task that ends, the archived memory that returns, or the memory that goes;
             needed for these kinds, refused otherwise.
         run_id: left out, it is made from company, agent, kind and slot (memcore.ids.run_id).
@@ -142,8 +142,8 @@ class Run(Frozen):
     wake_at: BoundedTime | None = None
 
     @property
-    def gives_way(self) -> bool:
-        """Whether it is a night that was given back and waits, and so makes room for a run of another kind."""
+    def is_preemptible(self) -> bool:
+        """Whether it is a run that was given back and waits, and so makes room for a run of another kind."""
         return self.kind == "maintenance" and self.state is RunState.QUEUED and self.reason is not None
 
 
@@ -169,12 +169,12 @@ def new_row(run: NewRun, *, now: datetime) -> dict[str, Any]:
 
 
 def run_of(row: Mapping[Any, Any]) -> Run:
-    """Return the run of a row; when it is rung for is the sweep's own business."""
+    """Return the run of a row; when it is dispatched is the sweep's own business."""
     return Run.model_validate({key: value for key, value in row.items() if key != "rung_at"})
 
 
-def take_place(connection: Connection, row: dict[str, Any], *, now: datetime) -> bool:
-    """Skip the agent's night if it was given back and waits, and insert this run instead; or change nothing.
+def preempt_idle_run(connection: Connection, row: dict[str, Any], *, now: datetime) -> bool:
+    """Skip the agent's run if it was given back and waits, and insert this run instead; or change nothing.
 
     A run that merely waits for a worker has no reason, and is never displaced; nor is one that a worker holds.
     """
@@ -188,11 +188,11 @@ def take_place(connection: Connection, row: dict[str, Any], *, now: datetime) ->
     )
     skipped = {
         "state": RunState.SKIPPED.value,
-        "reason": f"gave way to {row['kind']}; the next night goes on",
+        "reason": f"preempted by {row['kind']}; the next run goes on",
         "finished_at": now,
         "wake_at": None,
     }
-    # The run's id or its slot may be taken: then the night must not have been displaced for nothing.
+    # The run's id or its slot may be taken: then the run must not have been displaced for nothing.
     with connection.begin_nested() as both:
         if connection.execute(update(runs).where(waits).values(**skipped)).rowcount:
             if insert_new(connection, runs, [row], key="run_id"):
@@ -223,7 +223,7 @@ class Runs:
     def create(self, run: NewRun, *, note: AuditNote | None = None) -> Run | None:
         """Queue a run; None when the id, or its slot, exists already, or the agent has an active run.
 
-        A night that was given back and waits makes room for anything else (memcore.ledger.runs): one that waits
+        A run that was given back and waits makes room for anything else (memcore.ledger.runs): one that waits
         a day for its budget must not keep a person from undoing an earlier one.
 
         Args:
@@ -234,7 +234,7 @@ class Runs:
         row = new_row(run, now=now)
         with self._database.write() as connection:
             is_new = bool(insert_new(connection, runs, [row], key="run_id"))
-            if not is_new and not (run.kind != "maintenance" and take_place(connection, row, now=now)):
+            if not is_new and not (run.kind != "maintenance" and preempt_idle_run(connection, row, now=now)):
                 return None
             if note is not None:
                 append(connection, run.company, note, at=now)
@@ -304,14 +304,14 @@ class Runs:
                 connection.execute(update(agents).where(agent).values(last_run_at=now))
         return run
 
-    def give_back(self, run_id: str, token: str, *, reason: str, wake_at: datetime | None = None) -> Run:
+    def release(self, run_id: str, token: str, *, reason: str, wake_at: datetime | None = None) -> Run:
         """Queue the run again without using up the attempt; LeaseLostError when someone else has it.
 
         Args:
             run_id: a run that is held with the token.
             token: of the worker that gives it back.
             reason: what it waits for.
-            wake_at: until then the sweep does not ring for it; None leaves it to the sweep's own pace.
+            wake_at: until then the sweep does not dispatch it; None leaves it to the sweep's own pace.
         """
         values = {
             "state": RunState.QUEUED.value,
@@ -325,9 +325,9 @@ class Runs:
         return self._held(run_id, token, values)
 
     def wake(self, run_id: str) -> Run | None:
-        """Let a sleeping run go on now, and return it to be rung for; None when it does not sleep.
+        """Let a sleeping run go on now, and return it to be dispatched; None when it does not sleep.
 
-        The next sweep rings for it too, so that a waker whose bell is lost costs it nothing but that wait.
+        The next sweep dispatches it too, so that a waker whose message is lost costs it nothing but that wait.
         """
         now = self._clock()
         sleeps = (runs.c.run_id == run_id) & (runs.c.state == RunState.QUEUED) & (runs.c.wake_at > now)
@@ -336,7 +336,7 @@ class Runs:
             row = connection.execute(query).mappings().one_or_none()
         return run_of(row) if row else None
 
-    def release(self, run_id: str) -> Run:
+    def approve_held(self, run_id: str) -> Run:
         """Queue a held run again and let it remove much.
 
         Raises:
@@ -356,8 +356,8 @@ class Runs:
                 raise MemoryInputError("run_id", f"the run is {found.state}; only a held run can be released")
         return run_of(row)
 
-    def rung(self, run_ids: Collection[str]) -> None:
-        """Note that the bell was rung again for these runs, so that the next sweeps leave them for a while."""
+    def mark_dispatched(self, run_ids: Collection[str]) -> None:
+        """Note that the message was sent again for these runs, so that the next sweeps leave them for a while."""
         if not run_ids:
             return
         query = update(runs).where(runs.c.run_id.in_(run_ids), ACTIVE)
@@ -410,7 +410,7 @@ class Runs:
         undo = runs.alias("undo")
         undone = exists().where(undo.c.undo_of == runs.c.run_id, undo.c.state == RunState.DONE)
         query = (
-            select(runs.c.scope_id, func.max(runs.c.planned_at, type_=Moment()))
+            select(runs.c.scope_id, func.max(runs.c.planned_at, type_=UtcDateTime()))
             .where(runs.c.company == company, runs.c.agent_id == agent_id, runs.c.kind == kind)
             .where(runs.c.state == RunState.DONE, ~undone)
             .group_by(runs.c.scope_id)
@@ -423,21 +423,21 @@ class Runs:
         return found
 
     def stale(self, company: str, *, queued_for: timedelta, limit: int) -> "tuple[Run, ...]":
-        """Return a company's runs whose bell may be lost: queued longer than that, or running under an ended lease.
+        """Return a company's runs whose message may be lost: queued longer than that, or running under an ended lease.
 
-        An orphan is rung for once when its lease ends, then no more often than a queued run: while no worker is there
-        to take it, a bell for every sweep would only pile up messages that the next worker must wade through. A run
-        that sleeps is rung for in the same way when its time has come.
+        An orphan is dispatched once when its lease ends, then no more often than a queued run: while no worker is there
+        to take it, a message for every sweep would only pile up messages that the next worker must wade through. A run
+        that sleeps is dispatched in the same way when its time has come.
         """
         now = self._clock()
-        unheard_since = runs.c.rung_at <= now - queued_for
-        woken = (runs.c.wake_at <= now) & ((runs.c.rung_at <= runs.c.wake_at) | unheard_since)
-        unheard = (runs.c.state == RunState.QUEUED) & (woken | (runs.c.wake_at.is_(None) & unheard_since))
+        is_dispatch_old = runs.c.rung_at <= now - queued_for
+        woken = (runs.c.wake_at <= now) & ((runs.c.rung_at <= runs.c.wake_at) | is_dispatch_old)
+        undispatched = (runs.c.state == RunState.QUEUED) & (woken | (runs.c.wake_at.is_(None) & is_dispatch_old))
         ended = (runs.c.state == RunState.RUNNING) & (runs.c.lease_until <= now)
-        orphaned = ended & ((runs.c.rung_at <= runs.c.lease_until) | unheard_since)
+        orphaned = ended & ((runs.c.rung_at <= runs.c.lease_until) | is_dispatch_old)
         query = (
             select(runs)
-            .where(runs.c.company == company, ACTIVE, unheard | orphaned)
+            .where(runs.c.company == company, ACTIVE, undispatched | orphaned)
             .order_by(runs.c.rung_at, runs.c.run_id)
             .limit(limit)
         )
@@ -483,4 +483,4 @@ def _found(connection: Connection, run_id: str) -> Run:
 
 
 def _first(column: ColumnElement[Any], value: Any) -> ColumnElement[Any]:
-    return func.coalesce(column, literal(value, Moment()))
+    return func.coalesce(column, literal(value, UtcDateTime()))

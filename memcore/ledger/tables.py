@@ -17,7 +17,7 @@ from sqlalchemy import (
     literal_column,
 )
 
-from memcore.ledger.database import Moment, document
+from memcore.ledger.database import UtcDateTime, json_document
 
 metadata = MetaData()
 
@@ -32,11 +32,11 @@ agents = Table(
     Column("interval", String),
     Column("max_memories", Integer),
     Column("retention_days", Integer),
-    Column("retention_overrides", document(), nullable=False),
+    Column("retention_overrides", json_document(), nullable=False),
     Column("paused", Boolean, nullable=False),
-    Column("next_due_at", Moment),
-    Column("registered_at", Moment, nullable=False),
-    Column("last_run_at", Moment),
+    Column("next_due_at", UtcDateTime),
+    Column("registered_at", UtcDateTime, nullable=False),
+    Column("last_run_at", UtcDateTime),
 )
 
 #: Agents that a tick may take because they have an interval of their own.
@@ -91,19 +91,19 @@ runs = Table(
     Column("origin", String, nullable=False),
     Column("state", String, nullable=False),
     Column("step", String, nullable=False),
-    Column("planned_at", Moment, nullable=False),
+    Column("planned_at", UtcDateTime, nullable=False),
     Column("undo_of", String),
     Column("allow_large", Boolean, nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("token", String),
-    Column("lease_until", Moment),
-    Column("counts", document(), nullable=False),
+    Column("lease_until", UtcDateTime),
+    Column("counts", json_document(), nullable=False),
     Column("reason", String),
-    Column("created_at", Moment, nullable=False),
-    Column("rung_at", Moment, nullable=False),
-    Column("wake_at", Moment),
-    Column("started_at", Moment),
-    Column("finished_at", Moment),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("rung_at", UtcDateTime, nullable=False),
+    Column("wake_at", UtcDateTime),
+    Column("started_at", UtcDateTime),
+    Column("finished_at", UtcDateTime),
     Column("scope_id", String),
     UniqueConstraint("company", "agent_id", "kind", "planned_at", name="runs_planned_once"),
     Index("runs_newest", "company", "created_at"),
@@ -128,7 +128,7 @@ switches = Table(
     metadata,
     Column("company", String, primary_key=True),
     Column("paused", Boolean, nullable=False),
-    Column("changed_at", Moment, nullable=False),
+    Column("changed_at", UtcDateTime, nullable=False),
 )
 
 dead_letters = Table(
@@ -141,7 +141,7 @@ dead_letters = Table(
     Column("payload", Text, nullable=False),
     Column("reason", String, nullable=False),
     Column("attempts", Integer, nullable=False),
-    Column("died_at", Moment, nullable=False),
+    Column("died_at", UtcDateTime, nullable=False),
     Index("dead_letters_newest", "company", "died_at"),
 )
 
@@ -150,14 +150,14 @@ attempts = Table(
     metadata,
     Column("job_id", String, primary_key=True),
     Column("starts", Integer, nullable=False),
-    Column("started_at", Moment, nullable=False),
+    Column("started_at", UtcDateTime, nullable=False),
 )
 
 ticks = Table(
     "ticks",
     metadata,
     Column("company", String, primary_key=True),
-    Column("ended_at", Moment, nullable=False),
+    Column("ended_at", UtcDateTime, nullable=False),
     Column("sent", Integer, nullable=False),
 )
 
@@ -171,7 +171,7 @@ shared_log = Table(
     Column("memory_id", String, nullable=False),
     Column("fact_id", String, nullable=False),
     Column("agent_id", String, nullable=False),
-    Column("at", Moment, nullable=False),
+    Column("at", UtcDateTime, nullable=False),
     Column("body", LargeBinary),
     UniqueConstraint("company", "memory_id", "kind", name="shared_log_once"),
     Index("shared_log_of_fact", "company", "fact_id", "version"),
@@ -186,7 +186,7 @@ shared_heads = Table(
     Column("head", Integer, nullable=False),
 )
 
-#: The parts of a night's consolidation that wait for a model; the row is the plan, so that no later look at the store
+#: The parts of a run's consolidation that wait for a model; the row is the plan, so that no later look at the store
 #: cuts other parts.
 syntheses = Table(
     "syntheses",
@@ -196,11 +196,11 @@ syntheses = Table(
     Column("company", String, nullable=False),
     Column("agent_id", String, nullable=False),
     Column("category", String, nullable=False),
-    Column("source_ids", document(), nullable=False),
+    Column("source_ids", json_document(), nullable=False),
     Column("kept_id", String),
     Column("state", String, nullable=False),
     Column("reason", String),
-    Column("ring_at", Moment),
+    Column("ring_at", UtcDateTime),
 )
 
 #: What models answered, by question: asked once, however often the asker dies.
@@ -216,9 +216,9 @@ answers = Table(
     Column("text", LargeBinary),
     Column("reason", String),
     Column("token", String),
-    Column("lease_until", Moment),
-    Column("asked_at", Moment, nullable=False),
-    Column("answered_at", Moment),
+    Column("lease_until", UtcDateTime),
+    Column("asked_at", UtcDateTime, nullable=False),
+    Column("answered_at", UtcDateTime),
     Index("answers_of_run", "run_id"),
     Index("answers_oldest", "company", "asked_at"),
 )
@@ -250,8 +250,8 @@ model_calls = Table(
     Column("prompt_tokens", BigInteger, nullable=False),
     Column("completion_tokens", BigInteger, nullable=False),
     Column("cost", Float, nullable=False),
-    Column("called_at", Moment, nullable=False),
-    Column("settled_at", Moment),
+    Column("called_at", UtcDateTime, nullable=False),
+    Column("settled_at", UtcDateTime),
     Index("model_calls_newest", "company", "called_at"),
     Index("model_calls_of_run", "run_id"),
 )
@@ -265,9 +265,9 @@ experiences = Table(
     Column("experience_id", String, primary_key=True),
     Column("agent_id", String, nullable=False),
     Column("task_id", String),
-    Column("created_at", Moment, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
     Column("body", LargeBinary, nullable=False),
-    Column("compressed_at", Moment),
+    Column("compressed_at", UtcDateTime),
     Column("compressed_as", String),
     Column("reason", String),
     Index("experiences_of_agent", "company", "agent_id", "created_at"),
@@ -297,13 +297,13 @@ approvals = Table(
     Column("needs", String),
     Column("title", String, nullable=False),
     Column("body", LargeBinary, nullable=False),
-    Column("created_at", Moment, nullable=False),
-    Column("expires_at", Moment, nullable=False),
-    Column("decided_at", Moment),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+    Column("decided_at", UtcDateTime),
     Column("decided_by", String),
     Column("reason", String),
     Column("effect", String),
-    Column("undone_at", Moment),
+    Column("undone_at", UtcDateTime),
     Column("undone_by", String),
     Column("undo_reason", String),
     Index("approvals_newest", "company", "created_at"),
@@ -320,8 +320,8 @@ org_log = Table(
     Column("operation_id", String, nullable=False, unique=True),
     Column("operation", String, nullable=False),
     Column("category", String),
-    Column("author", document(), nullable=False),
-    Column("at", Moment, nullable=False),
+    Column("author", json_document(), nullable=False),
+    Column("at", UtcDateTime, nullable=False),
     Column("body", LargeBinary),
     Index("org_log_newest", "company", "at"),
 )
@@ -334,10 +334,10 @@ org_facts = Table(
     Column("fact_id", String, primary_key=True),
     Column("version", Integer, nullable=False),
     Column("category", String, nullable=False),
-    Column("author", document(), nullable=False),
-    Column("created_at", Moment, nullable=False),
-    Column("changed_at", Moment, nullable=False),
-    Column("retracted_at", Moment),
+    Column("author", json_document(), nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("changed_at", UtcDateTime, nullable=False),
+    Column("retracted_at", UtcDateTime),
     Column("body", LargeBinary, nullable=False),
     Index("org_facts_listed", "company", "category", "created_at"),
 )
@@ -361,7 +361,7 @@ org_outbox = Table(
     Column("company", String, primary_key=True),
     Column("fact_id", String, primary_key=True),
     Column("version", Integer, primary_key=True, autoincrement=False),
-    Column("at", Moment, nullable=False),
+    Column("at", UtcDateTime, nullable=False),
     Index("org_outbox_oldest", "company", "at"),
 )
 
@@ -371,7 +371,7 @@ audit = Table(
     metadata,
     Column("company", String, primary_key=True),
     Column("audit_id", String, primary_key=True),
-    Column("at", Moment, nullable=False),
+    Column("at", UtcDateTime, nullable=False),
     Column("actor", String, nullable=False),
     Column("action", String, nullable=False),
     Column("subject", String),
@@ -395,7 +395,7 @@ trajectories = Table(
     # A hash of the tools in the order of their calls; None where fewer than two were called.
     Column("tools_key", String),
     Column("quality", Float),
-    Column("ended_at", Moment, nullable=False),
+    Column("ended_at", UtcDateTime, nullable=False),
     Column("body", LargeBinary, nullable=False),
     Index("trajectories_newest", "company", "ended_at"),
     Index("trajectories_of_agent", "company", "agent_id", "ended_at"),
@@ -415,13 +415,13 @@ lessons = Table(
     Column("outcome", String),
     Column("memory_id", String),
     Column("confidence", Float),
-    Column("created_at", Moment, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
     # When its message was sent last; in the future while it sleeps.
-    Column("rung_at", Moment, nullable=False),
+    Column("rung_at", UtcDateTime, nullable=False),
     # How often a model was asked in vain.
     Column("tries", Integer, nullable=False),
-    Column("drawn_at", Moment),
-    Column("propagated_at", Moment),
+    Column("drawn_at", UtcDateTime),
+    Column("propagated_at", UtcDateTime),
     Column("body", LargeBinary),
     Index("lessons_of_agent", "company", "agent_id", "created_at"),
     Index("lessons_oldest", "company", "created_at"),
@@ -455,8 +455,8 @@ skills = Table(
     Column("state", String, nullable=False),
     Column("superseded_by", String),
     Column("confidence", Float, nullable=False),
-    Column("published_at", Moment, nullable=False),
-    Column("changed_at", Moment, nullable=False),
+    Column("published_at", UtcDateTime, nullable=False),
+    Column("changed_at", UtcDateTime, nullable=False),
     Column("body", LargeBinary, nullable=False),
     Index("skills_newest", "company", "state", "published_at"),
 )
@@ -469,7 +469,7 @@ skill_counts = Table(
     Column("skill_id", String, primary_key=True),
     Column("applications", Integer, nullable=False),
     Column("successes", Integer, nullable=False),
-    Column("last_applied_at", Moment, nullable=False),
+    Column("last_applied_at", UtcDateTime, nullable=False),
 )
 
 #: Each application, for as long as its message may come again; counted in the same transaction.
@@ -481,7 +481,7 @@ skill_applications = Table(
     Column("skill_id", String, nullable=False),
     Column("agent_id", String, nullable=False),
     Column("outcome", String, nullable=False),
-    Column("applied_at", Moment, nullable=False),
+    Column("applied_at", UtcDateTime, nullable=False),
     Index("skill_applications_oldest", "company", "applied_at"),
 )
 
@@ -492,12 +492,12 @@ skill_cycles = Table(
     Column("company", String, primary_key=True),
     Column("cycle_id", String, primary_key=True),
     Column("origin", String, nullable=False),
-    Column("planned_at", Moment, nullable=False),
-    Column("window_start", Moment, nullable=False),
-    Column("window_end", Moment, nullable=False),
-    Column("rung_at", Moment, nullable=False),
-    Column("finished_at", Moment),
-    Column("report", document()),
+    Column("planned_at", UtcDateTime, nullable=False),
+    Column("window_start", UtcDateTime, nullable=False),
+    Column("window_end", UtcDateTime, nullable=False),
+    Column("rung_at", UtcDateTime, nullable=False),
+    Column("finished_at", UtcDateTime),
+    Column("report", json_document()),
     Index("skill_cycles_newest", "company", "planned_at"),
 )
 
@@ -519,25 +519,25 @@ finetune_runs = Table(
     metadata,
     Column("company", String, primary_key=True),
     Column("run_id", String, primary_key=True),
-    Column("plan", document(), nullable=False),
+    Column("plan", json_document(), nullable=False),
     # The stage that is next, or in work; of a run that has ended, how.
     Column("stage", String, nullable=False),
     Column("progress", Float),
     Column("error", String),
     # Of each stage that is done, its files by their place in the run's folder, with their hashes.
-    Column("finished", document(), nullable=False),
+    Column("finished", json_document(), nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("tries", Integer, nullable=False),
     Column("token", String),
-    Column("lease_until", Moment),
+    Column("lease_until", UtcDateTime),
     # What names the running stage, and the machine that it runs on; kept until it is known to be gone.
     Column("holder", String),
     Column("host", String),
-    Column("cancel_requested_at", Moment),
-    Column("rung_at", Moment, nullable=False),
-    Column("started_at", Moment, nullable=False),
-    Column("updated_at", Moment, nullable=False),
-    Column("completed_at", Moment),
+    Column("cancel_requested_at", UtcDateTime),
+    Column("rung_at", UtcDateTime, nullable=False),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+    Column("completed_at", UtcDateTime),
     Index("finetune_runs_newest", "company", "started_at"),
 )
 
@@ -566,26 +566,26 @@ finetune_checkpoints = Table(
     Column("sha256", String, nullable=False),
     Column("size_bytes", BigInteger, nullable=False),
     Column("doc_count", Integer, nullable=False),
-    Column("report", document(), nullable=False),
+    Column("report", json_document(), nullable=False),
     Column("verdict", String, nullable=False),
     Column("reason", String, nullable=False),
-    Column("created_at", Moment, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
     Index("finetune_checkpoints_newest", "company", "created_at"),
 )
 
 
 #: One row a company: a switch is one update of it.
-serving = Table(
+pointer = Table(
     "serving",
     metadata,
     Column("company", String, primary_key=True),
     Column("version", Integer, nullable=False),
-    Column("current", document(), nullable=False),
-    Column("target", document(none_as_null=True)),
-    Column("previous", document(none_as_null=True)),
+    Column("current", json_document(), nullable=False),
+    Column("target", json_document(none_as_null=True)),
+    Column("previous", json_document(none_as_null=True)),
     Column("phase", String),
-    Column("until", Moment),
-    Column("changed_at", Moment, nullable=False),
+    Column("until", UtcDateTime),
+    Column("changed_at", UtcDateTime, nullable=False),
 )
 
 #: The reindex of a company, the last one when it has ended: one at a time by its key.
@@ -604,10 +604,10 @@ reindexes = Table(
     Column("passed_over", Integer, nullable=False),
     Column("freezes", Integer, nullable=False),
     Column("token", String),
-    Column("lease_until", Moment),
-    Column("rung_at", Moment, nullable=False),
-    Column("started_at", Moment, nullable=False),
-    Column("finished_at", Moment),
+    Column("lease_until", UtcDateTime),
+    Column("rung_at", UtcDateTime, nullable=False),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("finished_at", UtcDateTime),
     Column("trouble", String),
 )
 

@@ -13,7 +13,7 @@ IDS_PER_QUERY = 500
 
 
 def add_tombstones(connection: Connection, ids: Iterable[str], *, booking_id: str, at: datetime) -> None:
-    """Note that these ids are removed; an id that was buried before gets the new time."""
+    """Note that these ids are removed; an id that was tombstoned before gets the new time."""
     rows = [{"memory_id": memory_id, "booking_id": booking_id, "buried_at": at} for memory_id in sorted(ids)]
     if not rows:
         return

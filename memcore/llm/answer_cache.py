@@ -23,11 +23,11 @@ _log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def held(
+async def question_lease(
     table: Answers, question_id: str, token: str, *, renewal: timedelta = QUESTION_RENEWAL
 ) -> AsyncIterator[None]:
     """Renew the lease of a question that was taken, for as long as the block runs."""
-    beat = asyncio.create_task(_beat(table, question_id, token, renewal.total_seconds()))
+    beat = asyncio.create_task(_renew_until_end(table, question_id, token, renewal.total_seconds()))
     try:
         yield
     finally:
@@ -36,7 +36,7 @@ async def held(
             await beat
 
 
-async def _beat(table: Answers, question_id: str, token: str, seconds: float) -> None:
+async def _renew_until_end(table: Answers, question_id: str, token: str, seconds: float) -> None:
     while True:
         await asyncio.sleep(seconds)
         try:
@@ -51,7 +51,7 @@ async def _beat(table: Answers, question_id: str, token: str, seconds: float) ->
 _LEDGER = "ledger"
 
 
-class KeptModel:
+class CachingModel:
     """Ask a model, and keep its answer in the ledger under the question's key (see memcore.llm.protocol.Model).
 
     Args:
@@ -70,7 +70,7 @@ class KeptModel:
             AnswerMissingError: another worker asks this question now.
             BudgetExceededError, RetryExhaustedError, ProviderError: as Model.ask.
         """
-        known = self._table.take(
+        known = self._table.claim(
             key,
             company=by.company,
             agent_id=by.agent_id,
@@ -83,12 +83,12 @@ class KeptModel:
         if known.token is None:
             return Completion(text=known.text or "", is_cut=False, model=_LEDGER, prompt_tokens=0, completion_tokens=0)
         try:
-            async with held(self._table, key, known.token):
+            async with question_lease(self._table, key, known.token):
                 completion = await self._model.ask(request, by=by, key=key)
         except Exception:
             # Without this it would be nobody's to ask until the lease ends, which is what happens if this fails too.
             with suppress(MemoryError):
-                self._table.let_go(key, known.token)
+                self._table.release(key, known.token)
             raise
         # Whether it is kept or somebody else has taken the question since, it is paid for and good.
         self._table.answered(key, known.token, completion.text)

@@ -63,7 +63,7 @@ class OpenAICompatibleProvider:
         from httpx import InvalidURL, TransportError  # noqa: PLC0415  # see above
 
         from memcore.bounded_http import AnswerError, ask  # noqa: PLC0415  # see above
-        from memcore.llm.retry import refusal_of, trouble_of  # noqa: PLC0415  # see above
+        from memcore.llm.retry import classify_error, refusal_of  # noqa: PLC0415  # see above
 
         server, trouble = masked(self._url), None
         try:
@@ -80,7 +80,7 @@ class OpenAICompatibleProvider:
                 return answer.content
             trouble = refusal_of(answer, server=server, now=self._clock())
         except (AnswerError, TransportError, InvalidURL) as error:
-            trouble = trouble_of(error, server=server)
+            trouble = classify_error(error, server=server)
         # Out here it carries no context: what httpx says may name the address with its password.
         raise trouble
 

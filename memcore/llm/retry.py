@@ -13,7 +13,7 @@ from http import HTTPStatus
 import orjson
 from httpx import ConnectError, ConnectTimeout, InvalidURL, PoolTimeout, TransportError, UnsupportedProtocol
 
-from memcore.bounded_http import Answer, AnswerError
+from memcore.bounded_http import AnswerError, HttpResponse
 from memcore.errors import ProviderError, ProviderUnavailableError, RetryExhaustedError
 from memcore.llm.protocol import Completion, CompletionProvider, CompletionRequest, ModelEvent
 
@@ -135,7 +135,7 @@ _TYPE = re.compile(r"[a-z][a-z_]{0,39}")
 _UNSENT = (ConnectError, ConnectTimeout, PoolTimeout, UnsupportedProtocol)
 
 
-def trouble_of(error: AnswerError | TransportError | InvalidURL, *, server: str) -> ProviderError:
+def classify_error(error: AnswerError | TransportError | InvalidURL, *, server: str) -> ProviderError:
     """Return our error for a request that got no answer, or one that breaks a limit.
 
     Args:
@@ -151,7 +151,7 @@ def trouble_of(error: AnswerError | TransportError | InvalidURL, *, server: str)
     return ProviderUnavailableError(f"the language model's server at {server} is away ({problem})", tokens=tokens)
 
 
-def refusal_of(answer: Answer, *, server: str, now: datetime) -> ProviderError:
+def refusal_of(answer: HttpResponse, *, server: str, now: datetime) -> ProviderError:
     """Return our error for a status that says no.
 
     Its sentence holds the status and a type, and never the server's words: servers quote the prompt that they refuse.
@@ -191,9 +191,9 @@ def _kind_and_code(content: bytes) -> tuple[str | None, str | None]:
         body = orjson.loads(content)
     except orjson.JSONDecodeError:
         return None, None
-    told = body.get("error", body) if isinstance(body, dict) else None
-    if not isinstance(told, dict):
+    reported = body.get("error", body) if isinstance(body, dict) else None
+    if not isinstance(reported, dict):
         return None, None
-    kind, code = told.get("type"), told.get("code")
+    kind, code = reported.get("type"), reported.get("code")
     is_type = isinstance(kind, str) and _TYPE.fullmatch(kind)
     return kind if is_type else None, code if isinstance(code, str) else None

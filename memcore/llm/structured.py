@@ -1,4 +1,4 @@
-"""Answers in a form: asked for as JSON, checked as if a stranger had written it, and mended once."""
+"""Answers in a form: asked for as JSON, checked as if an outsider had written it, and mended once."""
 
 import hashlib
 import logging
@@ -26,8 +26,8 @@ Form = TypeVar("Form", bound=BaseModel)
 MAX_JSON_BYTES = 262_144
 
 #: Most problems of an answer that the model is told, and the longest each may be, in characters.
-_TOLD_PROBLEMS = 8
-_TOLD_CHARS = 200
+_REPORTED_PROBLEMS = 8
+_REPORTED_CHARS = 200
 
 #: As much of its own answer as the model is shown, in characters.
 _SHOWN_CHARS = 4_000
@@ -70,7 +70,7 @@ async def ask_structured(
         extra={"agent_id": by.agent_id, "run_id": by.run_id, "purpose": by.purpose, "problems": len(read)},
     )
     digest = hashlib.sha256(completion.text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    completion = await model.ask(_mending(request, completion.text, read), by=by, key=f"{key}/mended/{digest}")
+    completion = await model.ask(_repair_request(request, completion.text, read), by=by, key=f"{key}/mended/{digest}")
     read = _read(completion, form)
     if isinstance(read, list):
         # Neither the answer's words nor the names of its keys: they may be those of a memory.
@@ -94,11 +94,11 @@ def _read(completion: Completion, form: type[Form]) -> "Form | list[str]":
 
 def _problems(error: ValidationError) -> list[str]:
     found = error.errors(include_url=False, include_context=False, include_input=False)
-    told = (".".join(map(str, each["loc"])) + ": " + each["msg"] for each in found[:_TOLD_PROBLEMS])
-    return [sentence.removeprefix(": ")[:_TOLD_CHARS] for sentence in told]
+    reported = (".".join(map(str, each["loc"])) + ": " + each["msg"] for each in found[:_REPORTED_PROBLEMS])
+    return [sentence.removeprefix(": ")[:_REPORTED_CHARS] for sentence in reported]
 
 
-def _mending(request: CompletionRequest, answer: str, problems: list[str]) -> CompletionRequest:
+def _repair_request(request: CompletionRequest, answer: str, problems: list[str]) -> CompletionRequest:
     content = (
         f"Your earlier answer has not the form that was asked for. {untrusted_content_directive(_TAG_ANSWER)} The same "
         f"holds for <{_TAG_PROBLEMS}>, which says what is wrong with it.\n"
@@ -106,8 +106,8 @@ def _mending(request: CompletionRequest, answer: str, problems: list[str]) -> Co
         f"{wrap_untrusted(_TAG_PROBLEMS, chr(10).join(problems))}\n"
         "Answer the question above anew: JSON of the schema, whole, and nothing else."
     )
-    mending = ChatMessage(role=MessageRole.USER, content=content)
-    return request.model_copy(update={"messages": (*request.messages, mending)})
+    repairing = ChatMessage(role=MessageRole.USER, content=content)
+    return request.model_copy(update={"messages": (*request.messages, repairing)})
 
 
 #: Largest answer that is read, in bytes; the longest that models write is some 500 KB.

@@ -1,4 +1,4 @@
-"""The night: what may be removed from an agent's memory, how it is replaced, and how all of it is undone.
+"""The run: what may be removed from an agent's memory, how it is replaced, and how all of it is undone.
 
-A run moves through retention, consolidation and enforcement; every removal is one booking (``bookkeeper``).
+A run moves through retention, consolidation and enforcement; every removal is one entry (``journaled store``).
 """

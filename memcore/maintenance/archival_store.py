@@ -34,7 +34,7 @@ class ArchivalStore(Protocol):
 
 
 class LedgerArchivalStore:
-    """The archive of one company, beside its nights' own work.
+    """The archive of one company, beside its runs' own work.
 
     ``restore`` hands out an entry and changes nothing; ``MemoryClient.restore`` brings the memory back into the store.
     What came back is neither found nor counted here, and ``restore`` still hands it out.

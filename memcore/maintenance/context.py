@@ -9,24 +9,32 @@ from memcore.config.maintenance import ConsolidationConfig, PruningConfig
 from memcore.jobs.payloads import Use
 from memcore.ledger.learning.skills import Applications
 from memcore.ledger.runs import EndKind, Run
-from memcore.maintenance.removals import Bookkeeper
-from memcore.maintenance.rules import NOTHING_OVER, Archiving, Eligibility, Over, Terms, cutoffs, is_old
+from memcore.maintenance.removals import JournaledStore
+from memcore.maintenance.rules import (
+    NOTHING_ENDED,
+    Archiving,
+    EffectivePolicy,
+    Eligibility,
+    EndedScopes,
+    is_old,
+    retention_cutoffs,
+)
 from memcore.models.memory import MemoryCategory
 from memcore.records import MemoryRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class AgentSnapshot:
     """An agent's memories and terms at one moment; all that planning needs.
 
     Attributes:
         now: one moment for the whole attempt: nothing becomes too old between two steps.
-        held: ids that an undo has just brought back; no step touches them.
+        protected_by_undo: ids that an undo has just brought back; no step touches them.
         ended: tells when those of the given sessions or projects were ended that were.
         uses: tells how often the agent was shown those of the given memories that it was.
         applications: tells how often those of the given lessons were applied that were.
         pruning: which lessons are forgotten; None forgets none.
-        over: what has been found over; a plan counts it as gone.
+        ended_scopes: what has been found over; a plan counts it as gone.
         pruned: the lessons that were found to be forgotten; a plan counts them as gone.
     """
 
@@ -34,31 +42,35 @@ class View:
     agent_id: str
     backend: BatchBackend
     policy: ConsolidationConfig
-    terms: Terms
+    terms: EffectivePolicy
     now: datetime
-    held: frozenset[str]
+    protected_by_undo: frozenset[str]
     ended: Callable[[EndKind, Collection[str]], Mapping[str, datetime]]
     uses: Callable[[Collection[str]], Mapping[str, Use]]
     applications: Callable[[Collection[str]], Mapping[str, Applications]]
     pruning: PruningConfig | None = None
-    over: Over = NOTHING_OVER
+    ended_scopes: EndedScopes = NOTHING_ENDED
     pruned: frozenset[str] = frozenset()
 
     @property
-    def cutoffs(self) -> dict[MemoryCategory, datetime]:
+    def retention_cutoffs(self) -> dict[MemoryCategory, datetime]:
         """For each category that has a rule or a time-out, the time before which a memory is too old."""
-        found = cutoffs(self.terms.keep_days, self.now)
+        found = retention_cutoffs(self.terms.keep_days, self.now)
         if self.terms.working_timeout is not None:
             silent = self.now - self.terms.working_timeout
             found[MemoryCategory.WORKING] = max(found.get(MemoryCategory.WORKING, silent), silent)
         return found
 
     @property
-    def stays(self) -> Callable[[MemoryRecord], bool]:
+    def survives_retention(self) -> Callable[[MemoryRecord], bool]:
         """Tells of a memory that is not held whether the retention step leaves it, pruning included."""
-        too_old = self.cutoffs
+        too_old = self.retention_cutoffs
         return lambda record: (
-            not (record.entry.id in self.pruned or is_old(record.entry, too_old, self.now) or self.over.takes(record))
+            not (
+                record.entry.id in self.pruned
+                or is_old(record.entry, too_old, self.now)
+                or self.ended_scopes.takes(record)
+            )
         )
 
     @property
@@ -69,9 +81,9 @@ class View:
             categories=self.policy.categories,
             min_age_days=self.policy.least_age_days,
             level=self.terms.level,
-            cutoffs=self.cutoffs,
-            held=self.held,
-            over=self.over,
+            retention_cutoffs=self.retention_cutoffs,
+            protected_by_undo=self.protected_by_undo,
+            ended_scopes=self.ended_scopes,
         )
 
     @property
@@ -81,9 +93,9 @@ class View:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class RunContext:
     """One attempt at a run: what it sees, and who carries out what it decides."""
 
     run: Run
-    view: View
-    books: Bookkeeper
+    snapshot: AgentSnapshot
+    journaled_store: JournaledStore

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from memcore.backends.protocol import pages
 from memcore.embedding.bm25 import Tokenizer
 from memcore.errors import MemoryConfigError
-from memcore.maintenance.consolidation.selection import MAX_BOOKING
-from memcore.maintenance.context import Attempt, View
+from memcore.maintenance.consolidation.selection import MAX_ENTRY
+from memcore.maintenance.context import AgentSnapshot, RunContext
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.value import Candidate, MemoryValue
 from memcore.records import MemoryRecord, Where
 
-# MinHash with banding (Broder 1997; Leskovec et al., Mining of Massive Datasets, chapter 3): of each memory's words,
+# MinHash with banding (Broder 1997; Leskovec et al., Mining of Massive Datasets, event 3): of each memory's words,
 # and
 # of the pairs of neighbours among them, the least of 64 hashes are taken, eight and eight to a band. Two memories
 # that
@@ -35,7 +35,7 @@ _BANDS, _ROWS = 8, 8
 _LEAST_TERMS = 4
 
 
-class Repeats:
+class NearDuplicates:
     """Gather the memories of one agent, oldest first, and tell which a newer one repeats.
 
     It holds about 200 bytes a memory: its id and eight numbers.
@@ -84,24 +84,24 @@ class Repeats:
         )
 
 
-async def find_repeats(found: AsyncIterator[tuple[MemoryRecord, ...]]) -> frozenset[str]:
+async def find_near_duplicates(found: AsyncIterator[tuple[MemoryRecord, ...]]) -> frozenset[str]:
     """Walk through an agent's memories, oldest first, and return the ids of those that a newer one repeats."""
-    repeats = Repeats()
+    repeats = NearDuplicates()
     async for page in found:
         repeats.add(page)
     return repeats.found()
 
 
-class Appraisal:
+class MemoryScorer:
     """Weigh one agent's memories as they are now; repetitions are looked for when the first is asked for.
 
     Args:
-        view: whose memories.
+        snapshot: whose memories.
         value: the rule.
     """
 
-    def __init__(self, view: View, value: MemoryValue) -> None:
-        self._view = view
+    def __init__(self, snapshot: AgentSnapshot, value: MemoryValue) -> None:
+        self._snapshot = snapshot
         self._value = value
         self._repeated: frozenset[str] | None = None
 
@@ -113,9 +113,9 @@ class Appraisal:
             MemoryRetrievalError, MemoryConnectionError: the store or the uses cannot be read.
         """
         if self._repeated is None:
-            mine = Where(agent_id=self._view.agent_id, without_ids=self._view.held)
-            self._repeated = await find_repeats(pages(self._view.backend, mine))
-        uses = self._view.uses([record.entry.id for record in records])
+            mine = Where(agent_id=self._snapshot.agent_id, without_ids=self._snapshot.protected_by_undo)
+            self._repeated = await find_near_duplicates(pages(self._snapshot.backend, mine))
+        uses = self._snapshot.uses([record.entry.id for record in records])
         worth: list[float] = []
         for record in records:
             use = uses.get(record.entry.id)
@@ -147,7 +147,7 @@ PROTECTED_FROM_ENFORCEMENT = ("core", "pinned")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Victim:
+class EvictionCandidate:
     """A memory's place in the order of removal: unprotected first, then by value, then oldest first, then by id."""
 
     is_protected: bool
@@ -168,19 +168,19 @@ class Victim:
 
 
 class Lowest:
-    """Keep the first ``size`` of any number of victims, holding at most twice as many."""
+    """Keep the first ``size`` of any number of eviction candidates, holding at most twice as many."""
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._kept: list[Victim] = []
+        self._kept: list[EvictionCandidate] = []
 
-    def add(self, victims: Iterable[Victim]) -> None:
+    def add(self, eviction_candidates: Iterable[EvictionCandidate]) -> None:
         """Take these into account."""
-        self._kept.extend(victims)
+        self._kept.extend(eviction_candidates)
         if len(self._kept) > 2 * self._size:
             self._trim()
 
-    def taken(self) -> tuple[Victim, ...]:
+    def taken(self) -> tuple[EvictionCandidate, ...]:
         """Return the first of all, in the order of removal."""
         self._trim()
         return tuple(self._kept)
@@ -194,53 +194,61 @@ async def lowest(
     found: AsyncIterator[tuple[MemoryRecord, ...]],
     *,
     size: int,
-    value: Appraisal,
+    value: MemoryScorer,
     now: datetime,
     counts: Callable[[MemoryRecord], bool] = lambda _: True,
-) -> tuple[Victim, ...]:
+) -> tuple[EvictionCandidate, ...]:
     """Return the ``size`` memories that go first, of those that count; memory grows with size, not with the agent."""
     order = Lowest(size)
     async for page in found:
         counted = [record for record in page if counts(record)]
         worth = await value.values(counted, now=now)
-        order.add(Victim.of(record, each) for record, each in zip(counted, worth, strict=True))
+        order.add(EvictionCandidate.of(record, each) for record, each in zip(counted, worth, strict=True))
     return order.taken()
 
 
-#: Victims chosen in one walk through an agent's memories: under a megabyte, and sixteen bookings.
+#: Eviction candidates chosen in one walk through an agent's memories: under a megabyte, and sixteen entries.
 ROUND_SIZE = 4096
 
 _log = logging.getLogger(__name__)
 
 
-async def apply_enforcement(attempt: Attempt, value: Appraisal) -> None:
+async def apply_enforcement(run_context: RunContext, value: MemoryScorer) -> None:
     """Remove exactly the excess over the agent's limit, by the store's own count.
 
     Memories under a hold are neither counted nor taken: else others, that nobody restored, would go in their stead.
     """
-    view = attempt.view
-    free = Where(agent_id=view.agent_id, without_ids=view.held)
+    snapshot = run_context.snapshot
+    free = Where(agent_id=snapshot.agent_id, without_ids=snapshot.protected_by_undo)
     removed = 0
-    while (excess := await view.backend.count_where(free) - view.terms.max_memories) > 0:
-        victims = await lowest(pages(view.backend, free), size=min(excess, ROUND_SIZE), value=value, now=view.now)
-        taken = await _remove(attempt, victims)
+    while (excess := await snapshot.backend.count_where(free) - snapshot.terms.max_memories) > 0:
+        eviction_candidates = await lowest(
+            pages(snapshot.backend, free), size=min(excess, ROUND_SIZE), value=value, now=snapshot.now
+        )
+        taken = await _remove(run_context, eviction_candidates)
         if not taken:
             break
         removed += taken
-    _log.info(MaintenanceEvent.ENFORCED, extra={"agent_id": view.agent_id, "removed": removed})
+    _log.info(MaintenanceEvent.ENFORCED, extra={"agent_id": snapshot.agent_id, "removed": removed})
 
 
-async def _remove(attempt: Attempt, victims: tuple[Victim, ...]) -> int:
+async def _remove(run_context: RunContext, eviction_candidates: tuple[EvictionCandidate, ...]) -> int:
     removed = 0
     for is_protected in (False, True):
-        ids = [victim.id for victim in victims if victim.is_protected is is_protected]
-        for start in range(0, len(ids), MAX_BOOKING):
+        ids = [
+            eviction_candidate.id
+            for eviction_candidate in eviction_candidates
+            if eviction_candidate.is_protected is is_protected
+        ]
+        for start in range(0, len(ids), MAX_ENTRY):
             where = Where(
-                agent_id=attempt.view.agent_id,
-                ids=frozenset(ids[start : start + MAX_BOOKING]),
+                agent_id=run_context.snapshot.agent_id,
+                ids=frozenset(ids[start : start + MAX_ENTRY]),
                 # One that was pinned after it was chosen stays; the next round finds another.
                 without_tags=() if is_protected else PROTECTED_FROM_ENFORCEMENT,
             )
-            booked = await attempt.books.remove(where, reason="enforced", archive_as=attempt.view.archiving.mode_of)
-            removed += booked.outgoing
+            entry_counts = await run_context.journaled_store.remove(
+                where, reason="enforced", archive_as=run_context.snapshot.archiving.mode_of
+            )
+            removed += entry_counts.outgoing
     return removed

@@ -12,7 +12,7 @@ class MaintenanceEvent(StrEnum):
     STARTED = "consolidation.maintenance.start"
     COMPLETED = "consolidation.maintenance.complete"
     FAILED = "consolidation.maintenance.failed"
-    #: A run that would remove more than the brake allows waits for a person.
+    #: A run that would remove more than the removal guard allows waits for a person.
     HELD = "consolidation.maintenance.held"
     #: The kill switch is on or cannot be read, or a model is missing: the run is looked at again later.
     SKIPPED = "consolidation.run.skipped"
@@ -22,8 +22,8 @@ class MaintenanceEvent(StrEnum):
     PRUNED = "procedural_pruning.complete"
     STRATEGY_COMPLETED = "consolidation.strategy.complete"
     ENFORCED = "consolidation.max_memories.enforced"
-    #: A booking that an earlier attempt had decided was carried out.
-    BOOKING_RESUMED = "consolidation.booking.resumed"
+    #: An entry that an earlier attempt had decided was carried out.
+    ENTRY_RESUMED = "consolidation.booking.resumed"
     #: The ledger could not be reached to renew the lease; the next beat tries again.
     LEASE_UNCERTAIN = "consolidation.lease.uncertain"
     LEASE_LOST = "consolidation.lease.lost"
@@ -46,7 +46,7 @@ class MaintenanceEvent(StrEnum):
     PROMPT_CUT = "consolidation.llm.prompt_cut"
 
 
-_NIGHT = {
+_MAINTENANCE_RUN = {
     "ended": ("ended", "removed"),
     "retention": ("retention", "removed"),
     "expired": ("expired", "removed"),
@@ -64,13 +64,13 @@ _RESTORE = {"restored": ("restored", "restored")}
 
 _REMOVE = {"removed": ("deleted", "removed")}
 
-_NAMES = {"maintenance": _NIGHT, "undo": _UNDO, "restore": _RESTORE, "remove": _REMOVE}
+_NAMES = {"maintenance": _MAINTENANCE_RUN, "undo": _UNDO, "restore": _RESTORE, "remove": _REMOVE}
 
 
 def run_counts(journal: Journal, run: Run) -> dict[str, int]:
     """Return what the run has done so far.
 
-    Of a night: ``ended`` (with its session or project), ``retention`` (too old), ``expired``, ``pruned`` (lessons that
+    Of a run: ``ended`` (with its session or project), ``retention`` (too old), ``expired``, ``pruned`` (lessons that
     are forgotten), ``consolidated``, ``summaries``, ``enforced``. Of an end: ``ended``. Of an undo: ``restored``,
     ``removed``, and ``skipped``: moves of the undone run that it left as they are. Of a restore: ``restored``. Of a
     removal: ``removed``.

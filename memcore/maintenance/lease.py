@@ -58,7 +58,7 @@ class Lease:
         self._ends = since + length.total_seconds()
         self._lost = False
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name=f"lease-{run_id}", daemon=True)
+        self._thread = threading.Thread(target=self._renew_until_end, name=f"lease-{run_id}", daemon=True)
 
     def __enter__(self) -> Self:
         """Begin to renew."""
@@ -87,7 +87,7 @@ class Lease:
         self.check()
         self._renew()
 
-    def yield_up(self, *, after: timedelta) -> None:
+    def release(self, *, after: timedelta) -> None:
         """Let the lease end after the wait that a retry should keep; until then nobody takes the run.
 
         Raises:
@@ -104,7 +104,7 @@ class Lease:
             raise
         self._ends = asked + self._length.total_seconds()
 
-    def _beat(self) -> None:
+    def _renew_until_end(self) -> None:
         while not self._stop.wait(self._renewal_seconds):
             try:
                 self._renew()
@@ -123,8 +123,8 @@ class Guard:
 
     Args:
         lease: of the run.
-        switch: None for an undo or a restore. A person who has paused everything because a night went wrong must be
-            able to reverse that night, or to bring a memory back; and a switch that cannot be read must not stand
+        switch: None for an undo or a restore. A person who has paused everything because a run went wrong must be
+            able to reverse that run, or to bring a memory back; and a switch that cannot be read must not stand
             between them and their memories.
     """
 
@@ -144,7 +144,7 @@ class Guard:
             self._switch.check()
 
     def hold(self) -> None:
-        """Ask before a decision is carried further: a pause leaves no booking half done. Raises LeaseLostError."""
+        """Ask before a decision is carried further: a pause leaves no entry half done. Raises LeaseLostError."""
         self._lease.check()
 
     def confirm(self) -> None:

@@ -1,4 +1,4 @@
-"""What a night would do, without doing it: for people to look at, and for the brake that asks them first."""
+"""What a run would do, without doing it: for people to look at, and for the removal guard that asks them first."""
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
@@ -11,14 +11,14 @@ from memcore.config.maintenance import ConsolidationConfig
 from memcore.errors import AnswerMissingError
 from memcore.ledger.runs import RunStep
 from memcore.maintenance.consolidation.answers import NoAnswers
-from memcore.maintenance.consolidation.selection import Member, Part
+from memcore.maintenance.consolidation.selection import SummaryCandidate, SummaryGroup
 from memcore.maintenance.consolidation.step import parts
-from memcore.maintenance.consolidation.strategy import ConsolidationStrategy, Draft
+from memcore.maintenance.consolidation.strategy import ConsolidationStrategy, SummaryDraft
 from memcore.maintenance.consolidation.summary import summary_record
-from memcore.maintenance.context import View
-from memcore.maintenance.enforcement import Appraisal, lowest
+from memcore.maintenance.context import AgentSnapshot
+from memcore.maintenance.enforcement import MemoryScorer, lowest
 from memcore.maintenance.retention import find_pruned, rules
-from memcore.maintenance.rules import aged_filters, aged_together, expired_filter, find_over, is_old
+from memcore.maintenance.rules import aged_filters, aged_together, expired_filter, find_ended_scopes, is_old
 from memcore.models.base import Frozen
 from memcore.models.memory import MemoryCategory
 from memcore.records import MemoryRecord, Where
@@ -70,7 +70,7 @@ class PlannedGroup(Frozen):
 
 
 class MaintenancePlan(Frozen):
-    """What a night would do to an agent.
+    """What a run would do to an agent.
 
     Attributes:
         live: memories that the agent has now.
@@ -129,39 +129,43 @@ class MaintenancePlan(Frozen):
 
 
 async def make_plan(
-    view: View, strategy: ConsolidationStrategy | None, value: Appraisal, *, waits: str | None = None
+    snapshot: AgentSnapshot, strategy: ConsolidationStrategy | None, value: MemoryScorer, *, waits: str | None = None
 ) -> MaintenancePlan:
     """Count what each step would remove, each after those before it; nothing is written or marked."""
-    view = await with_gone(view)
-    live = await view.backend.count_where(Where(agent_id=view.agent_id))
-    due = await _due(view)
-    retention = await _retention(view, due)
+    snapshot = await with_gone(snapshot)
+    live = await snapshot.backend.count_where(Where(agent_id=snapshot.agent_id))
+    due = await _due(snapshot)
+    retention = await _retention(snapshot, due)
     merged: dict[str, None] = {}
     summaries = 0
     if strategy is not None:
-        async for _, part in parts(view, strategy):
+        async for _, part in parts(snapshot, strategy):
             merged.update(dict.fromkeys(member.id for member in part.members))
             summaries += 1
     consolidation = PlannedStep(step=RunStep.CONSOLIDATION, removed=len(merged), examples=tuple(merged)[:MAX_EXAMPLES])
-    free = await view.backend.count_where(Where(agent_id=view.agent_id, without_ids=view.held)) if view.held else live
-    excess = free - retention.removed - len(merged) + summaries - view.terms.max_memories
-    enforcement = await _enforcement(view, value, excess, summaries=summaries, gone=frozenset(merged))
+    free = (
+        await snapshot.backend.count_where(Where(agent_id=snapshot.agent_id, without_ids=snapshot.protected_by_undo))
+        if snapshot.protected_by_undo
+        else live
+    )
+    excess = free - retention.removed - len(merged) + summaries - snapshot.terms.max_memories
+    enforcement = await _enforcement(snapshot, value, excess, summaries=summaries, gone=frozenset(merged))
     steps = (retention, consolidation, enforcement)
     return MaintenancePlan(
-        agent_id=view.agent_id,
+        agent_id=snapshot.agent_id,
         live=live,
         steps=steps,
         summaries=summaries,
-        # What ends with its session, project or task was never to stay: the brake looks at the others.
-        is_held=_is_large(sum(step.removed for step in steps) - due.timely, live - due.timely, view.policy),
+        # What ends with its session, project or task was never to stay: the removal guard looks at the others.
+        is_held=_is_large(sum(step.removed for step in steps) - due.timely, live - due.timely, snapshot.policy),
         waits=waits,
     )
 
 
-async def with_gone(view: View) -> View:
+async def with_gone(snapshot: AgentSnapshot) -> AgentSnapshot:
     """Return the view with all that the retention step finds beside memories that are too old."""
-    view = replace(view, over=await find_over(view))
-    return replace(view, pruned=frozenset(await find_pruned(view)))
+    snapshot = replace(snapshot, ended_scopes=await find_ended_scopes(snapshot))
+    return replace(snapshot, pruned=frozenset(await find_pruned(snapshot)))
 
 
 def _is_large(removed: int, live: int, policy: ConsolidationConfig) -> bool:
@@ -181,58 +185,66 @@ class _Due:
     timely: int
 
 
-async def _due(view: View) -> _Due:
-    too_old = view.cutoffs
-    silent = too_old.get(MemoryCategory.WORKING) if view.terms.working_timeout is not None else None
-    working = aged_filters(view.agent_id, {MemoryCategory.WORKING: silent} if silent else {}, held=view.held)
-    timely = sum([await view.backend.count_where(where) for where in working.values()])
+async def _due(snapshot: AgentSnapshot) -> _Due:
+    too_old = snapshot.retention_cutoffs
+    silent = too_old.get(MemoryCategory.WORKING) if snapshot.terms.working_timeout is not None else None
+    working = aged_filters(
+        snapshot.agent_id,
+        {MemoryCategory.WORKING: silent} if silent else {},
+        protected_by_undo=snapshot.protected_by_undo,
+    )
+    timely = sum([await snapshot.backend.count_where(where) for where in working.values()])
     only, seen = 0, set[str]()
-    for where in view.over.filters(view.agent_id, held=view.held):
-        async for page in pages(view.backend, where):
+    for where in snapshot.ended_scopes.filters(snapshot.agent_id, protected_by_undo=snapshot.protected_by_undo):
+        async for page in pages(snapshot.backend, where):
             # A session and its project may be over, both of them.
             for record in (record for record in page if record.entry.id not in seen):
                 seen.add(record.entry.id)
-                only += not is_old(record.entry, too_old, view.now)
+                only += not is_old(record.entry, too_old, snapshot.now)
                 is_working = record.entry.category is MemoryCategory.WORKING
                 timely += not (silent is not None and is_working and record.entry.created_at < silent)
     return _Due(only, timely)
 
 
-async def _retention(view: View, due: _Due) -> PlannedStep:
-    expired = expired_filter(view.agent_id, view.now, held=view.held)
-    aged = aged_together(view.agent_id, view.cutoffs, held=view.held)
-    removed = due.only + len(view.pruned) + await view.backend.count_where(expired)
+async def _retention(snapshot: AgentSnapshot, due: _Due) -> PlannedStep:
+    expired = expired_filter(snapshot.agent_id, snapshot.now, protected_by_undo=snapshot.protected_by_undo)
+    aged = aged_together(snapshot.agent_id, snapshot.retention_cutoffs, protected_by_undo=snapshot.protected_by_undo)
+    removed = due.only + len(snapshot.pruned) + await snapshot.backend.count_where(expired)
     for where in aged:
-        if too_old := await view.backend.count_where(where):
+        if too_old := await snapshot.backend.count_where(where):
             # One that is too old and has expired is removed once.
-            removed += too_old - await view.backend.count_where(where.model_copy(update={"expires_by": view.now}))
+            removed += too_old - await snapshot.backend.count_where(
+                where.model_copy(update={"expires_by": snapshot.now})
+            )
     examples: dict[str, None] = {}
-    for _, where in rules(view):
-        if len(examples) < min(removed - len(view.pruned), MAX_EXAMPLES):
-            page = await view.backend.scan(where, limit=MAX_EXAMPLES)
+    for _, where in rules(snapshot):
+        if len(examples) < min(removed - len(snapshot.pruned), MAX_EXAMPLES):
+            page = await snapshot.backend.scan(where, limit=MAX_EXAMPLES)
             examples.update(dict.fromkeys(record.entry.id for record in page.records))
-    examples.update(dict.fromkeys(sorted(view.pruned)))
+    examples.update(dict.fromkeys(sorted(snapshot.pruned)))
     return PlannedStep(
-        step=RunStep.RETENTION, removed=removed, examples=tuple(examples)[:MAX_EXAMPLES], pruned=len(view.pruned)
+        step=RunStep.RETENTION, removed=removed, examples=tuple(examples)[:MAX_EXAMPLES], pruned=len(snapshot.pruned)
     )
 
 
 async def _enforcement(
-    view: View, value: Appraisal, excess: int, *, summaries: int, gone: frozenset[str]
+    snapshot: AgentSnapshot, value: MemoryScorer, excess: int, *, summaries: int, gone: frozenset[str]
 ) -> PlannedStep:
     if excess <= 0:
         return PlannedStep(step=RunStep.ENFORCEMENT, removed=0, examples=())
-    stays = view.stays
-    free = Where(agent_id=view.agent_id, without_ids=view.held)
+    survives_retention = snapshot.survives_retention
+    free = Where(agent_id=snapshot.agent_id, without_ids=snapshot.protected_by_undo)
     first = await lowest(
-        pages(view.backend, free),
-        # New summaries may be among the victims: only so many of today's memories go for certain.
+        pages(snapshot.backend, free),
+        # New summaries may be among the eviction candidates: only so many of today's memories go for certain.
         size=max(0, min(excess - summaries, MAX_EXAMPLES)),
         value=value,
-        now=view.now,
-        counts=lambda record: record.entry.id not in gone and stays(record),
+        now=snapshot.now,
+        counts=lambda record: record.entry.id not in gone and survives_retention(record),
     )
-    return PlannedStep(step=RunStep.ENFORCEMENT, removed=excess, examples=tuple(victim.id for victim in first))
+    return PlannedStep(
+        step=RunStep.ENFORCEMENT, removed=excess, examples=tuple(eviction_candidate.id for eviction_candidate in first)
+    )
 
 
 #: Text of a summary that a model would have to write first; what it is worth does not depend on it.
@@ -241,53 +253,62 @@ _UNWRITTEN = "not written yet"
 
 async def with_details(
     plan: MaintenancePlan,
-    view: View,
+    snapshot: AgentSnapshot,
     strategy: ConsolidationStrategy | None,
-    value: Appraisal,
+    value: MemoryScorer,
     *,
     answers: NoAnswers,
 ) -> MaintenancePlan:
     """Return the plan with its groups and its figures of archive and models.
 
     Summaries that need no model are written in memory to see whether enforcement would take them again at once; that
-    costs about what the consolidation itself does, so a night leaves it out.
+    costs about what the consolidation itself does, so a run leaves it out.
     """
-    view = await with_gone(view)
-    found = _Found(view, answers)
+    snapshot = await with_gone(snapshot)
+    found = _Found(snapshot, answers)
     if strategy is not None:
-        async for _, part in parts(view, strategy):
+        async for _, part in parts(snapshot, strategy):
             await found.add(part, strategy)
     steps = tuple(
-        [step if step.step is RunStep.RETENTION else await _detailed(step, view, found, value) for step in plan.steps]
+        [
+            step if step.step is RunStep.RETENTION else await _detailed(step, snapshot, found, value)
+            for step in plan.steps
+        ]
     )
     return plan.model_copy(update={"steps": steps, "groups": found.groups()})
 
 
-async def _detailed(step: PlannedStep, view: View, found: "_Found", value: Appraisal) -> PlannedStep:
+async def _detailed(step: PlannedStep, snapshot: AgentSnapshot, found: "_Found", value: MemoryScorer) -> PlannedStep:
     if step.step is RunStep.CONSOLIDATION:
         archived = [each.id for each in found.members]
         more = {"questions": found.questions, "tokens": found.tokens}
     else:
-        archived, more = await _archived_by_enforcement(step, view, found, value), {}
+        archived, more = await _archived_by_enforcement(step, snapshot, found, value), {}
     return step.model_copy(
         update={"archived": len(archived), "archived_examples": tuple(archived[:MAX_EXAMPLES]), **more}
     )
 
 
-async def _archived_by_enforcement(step: PlannedStep, view: View, found: "_Found", value: Appraisal) -> list[str]:
-    if not step.removed or not view.archiving.config.enabled:
+async def _archived_by_enforcement(
+    step: PlannedStep, snapshot: AgentSnapshot, found: "_Found", value: MemoryScorer
+) -> list[str]:
+    if not step.removed or not snapshot.archiving.config.enabled:
         return []
-    stays, gone = view.stays, {each.id for each in found.members}
-    free = Where(agent_id=view.agent_id, without_ids=view.held)
-    there = _then(pages(view.backend, free), found.summaries)
-    victims = await lowest(
+    survives_retention, gone = snapshot.survives_retention, {each.id for each in found.members}
+    free = Where(agent_id=snapshot.agent_id, without_ids=snapshot.protected_by_undo)
+    there = _then(pages(snapshot.backend, free), found.summaries)
+    eviction_candidates = await lowest(
         there,
         size=step.removed,
         value=value,
-        now=view.now,
-        counts=lambda record: record.entry.id not in gone and stays(record),
+        now=snapshot.now,
+        counts=lambda record: record.entry.id not in gone and survives_retention(record),
     )
-    return [victim.id for victim in victims if view.archiving.takes(victim.created_at)]
+    return [
+        eviction_candidate.id
+        for eviction_candidate in eviction_candidates
+        if snapshot.archiving.takes(eviction_candidate.created_at)
+    ]
 
 
 async def _then(
@@ -301,10 +322,10 @@ async def _then(
 class _Found:
     """What consolidation would do, gathered part by part."""
 
-    def __init__(self, view: View, answers: NoAnswers) -> None:
-        self._view = view
+    def __init__(self, snapshot: AgentSnapshot, answers: NoAnswers) -> None:
+        self._snapshot = snapshot
         self._answers = answers
-        self._parts: list[Part] = []
+        self._parts: list[SummaryGroup] = []
         self.summaries: list[MemoryRecord] = []
         self.tokens = 0
 
@@ -314,32 +335,32 @@ class _Found:
         return self._answers.asked
 
     @property
-    def members(self) -> list[Member]:
+    def members(self) -> list[SummaryCandidate]:
         """All that would be merged."""
         return [member for part in self._parts for member in part.members]
 
-    async def add(self, part: Part, strategy: ConsolidationStrategy) -> None:
+    async def add(self, part: SummaryGroup, strategy: ConsolidationStrategy) -> None:
         """Count a part, and write its summary as far as no model is needed."""
         self._parts.append(part)
-        sources = await self._view.backend.get_many(self._view.agent_id, [member.id for member in part.members])
-        kept = await self._view.backend.get_many(self._view.agent_id, [part.kept.id]) if part.kept else ()
+        sources = await self._snapshot.backend.get_many(self._snapshot.agent_id, [member.id for member in part.members])
+        kept = await self._snapshot.backend.get_many(self._snapshot.agent_id, [part.kept.id]) if part.kept else ()
         try:
             draft = await strategy.write(sources, kept=kept[0] if kept else None)
         except AnswerMissingError:
-            draft = Draft(content=_UNWRITTEN)
+            draft = SummaryDraft(content=_UNWRITTEN)
             self.tokens += sum(member.tokens for member in part.members)
-        self.summaries.append(summary_record(sources, draft, company=self._view.company, strategy=strategy.name))
+        self.summaries.append(summary_record(sources, draft, company=self._snapshot.company, strategy=strategy.name))
 
     def groups(self) -> tuple[PlannedGroup, ...]:
         """Return what would be merged, by category and namespace, the largest first."""
-        found: dict[tuple[MemoryCategory, str], list[Part]] = {}
+        found: dict[tuple[MemoryCategory, str], list[SummaryGroup]] = {}
         for part in self._parts:
             found.setdefault((part.members[0].category, part.members[0].namespace), []).append(part)
         groups = [_group(category, namespace, within) for (category, namespace), within in found.items()]
         return tuple(sorted(groups, key=lambda group: (-group.removed, group.category, group.namespace)))
 
 
-def _group(category: MemoryCategory, namespace: str, within: list[Part]) -> PlannedGroup:
+def _group(category: MemoryCategory, namespace: str, within: list[SummaryGroup]) -> PlannedGroup:
     times = [member.created_at for part in within for member in part.members]
     return PlannedGroup(
         category=category,

@@ -10,7 +10,7 @@ from pydantic import Field
 from memcore.backends.protocol import BatchBackend
 from memcore.clock import BoundedTime
 from memcore.errors import MemoryNotFoundError
-from memcore.ledger.journal_entries import BookingReason, RecordKind
+from memcore.ledger.journal_entries import EntryReason, RecordKind
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.lineage import Exchange, Move
 from memcore.ledger.runs import RunKind, RunOrigin
@@ -33,7 +33,7 @@ class MemoryState(StrEnum):
     MISSING = "missing"
 
 
-class TextPlace(StrEnum):
+class TextLocation(StrEnum):
     """Where the full text of a memory is."""
 
     STORE = "store"
@@ -42,7 +42,7 @@ class TextPlace(StrEnum):
     GONE = "gone"
 
 
-class Chapter(Frozen):
+class HistoryEvent(Frozen):
     """One thing that a run did to a memory.
 
     Attributes:
@@ -57,7 +57,7 @@ class Chapter(Frozen):
     """
 
     kind: RecordKind
-    reason: BookingReason
+    reason: EntryReason
     at: BoundedTime
     is_open: bool
     run_id: str
@@ -66,7 +66,7 @@ class Chapter(Frozen):
     undo_of: str | None = None
 
 
-class StoryMemory(Frozen):
+class MemoryTrace(Frozen):
     """One memory of a story.
 
     Attributes:
@@ -83,15 +83,15 @@ class StoryMemory(Frozen):
     memory_id: str
     state: MemoryState
     replaced_by: tuple[str, ...] = ()
-    text_in: TextPlace
+    text_in: TextLocation
     text_until: BoundedTime | None = None
     text: str | None = Field(default=None, repr=False)
     made_of: tuple[str, ...] = ()
     made_into: tuple[str, ...] = ()
-    chapters: tuple[Chapter, ...] = ()
+    chapters: tuple[HistoryEvent, ...] = ()
 
 
-class StoryModel(Frozen):
+class ModelTrace(Frozen):
     """What a model was asked for in the run that made a summary.
 
     Attributes:
@@ -111,7 +111,7 @@ class StoryModel(Frozen):
     cost: float
 
 
-class Story(Frozen):
+class MemoryHistory(Frozen):
     """A memory, all that it was made of and all that was made of it, through any depth; each memory stands once.
 
     Attributes:
@@ -123,15 +123,15 @@ class Story(Frozen):
 
     memory_id: str
     agent_id: str
-    memories: tuple[StoryMemory, ...] = Field(min_length=1)
-    models: tuple[StoryModel, ...] = ()
+    memories: tuple[MemoryTrace, ...] = Field(min_length=1)
+    models: tuple[ModelTrace, ...] = ()
 
     @property
-    def memory(self) -> StoryMemory:
+    def memory(self) -> MemoryTrace:
         """The memory whose story this is."""
         return self.memories[0]
 
-    def find(self, memory_id: str) -> StoryMemory | None:
+    def find(self, memory_id: str) -> MemoryTrace | None:
         """Return a memory of the story."""
         return next((each for each in self.memories if each.memory_id == memory_id), None)
 
@@ -144,7 +144,7 @@ class Story(Frozen):
         """Return the ids of all summaries that this memory went into, whether they still stand or not."""
         return tuple(each.memory_id for each in self._follow("made_into"))
 
-    def _follow(self, edge: str) -> Iterator[StoryMemory]:
+    def _follow(self, edge: str) -> Iterator[MemoryTrace]:
         by_id = {each.memory_id: each for each in self.memories}
         seen = {self.memory_id}
         level = [self.memory]
@@ -155,7 +155,7 @@ class Story(Frozen):
             yield from level
 
 
-async def tell_story(
+async def trace_memory(
     memory_id: str,
     *,
     backend: BatchBackend,
@@ -164,7 +164,7 @@ async def tell_story(
     journal_days: int,
     agent_id: str | None = None,
     with_text: bool = False,
-) -> Story:
+) -> MemoryHistory:
     """Return the story of a memory; nothing is written.
 
     Args:
@@ -184,20 +184,20 @@ async def tell_story(
         raise MemoryNotFoundError(
             "memory_id: names no memory that a run has moved; name its agent, to look for it in the store"
         )
-    family = _Family(backend, ledger, company=company, agent_id=owner, keep=timedelta(days=journal_days))
+    family = _Lineage(backend, ledger, company=company, agent_id=owner, keep=timedelta(days=journal_days))
     below = await family.walk(memory_id, family.made_of)
     above = await family.walk(memory_id, family.made_into)
     if not family.is_known(memory_id):
         raise MemoryNotFoundError("memory_id: names no memory of this agent, now or before")
-    return Story(
+    return MemoryHistory(
         memory_id=memory_id,
         agent_id=owner,
-        memories=tuple(family.tell(each, with_text=with_text) for each in dict.fromkeys([*below, *above])),
+        memories=tuple(family.describe(each, with_text=with_text) for each in dict.fromkeys([*below, *above])),
         models=family.models(memory_id),
     )
 
 
-class _Family:
+class _Lineage:
     """What is known of the memories met so far; each level of the walk costs a few queries, however wide it is."""
 
     def __init__(self, backend: BatchBackend, ledger: Ledger, *, company: str, agent_id: str, keep: timedelta) -> None:
@@ -238,11 +238,11 @@ class _Family:
         """Return the summaries that replaced a memory, the first one first."""
         return self._ids_of(memory_id, _was_merged, lambda each: each.incoming)
 
-    def tell(self, memory_id: str, *, with_text: bool) -> StoryMemory:
+    def describe(self, memory_id: str, *, with_text: bool) -> MemoryTrace:
         """Return what is known of one memory."""
         replaced_by = self._replaced_by(memory_id)
         place, until = self._text_in(memory_id)
-        return StoryMemory(
+        return MemoryTrace(
             memory_id=memory_id,
             state=self._state(memory_id, replaced_by),
             replaced_by=replaced_by,
@@ -251,14 +251,14 @@ class _Family:
             text=self._text(memory_id) if with_text else None,
             made_of=self.made_of(memory_id),
             made_into=self.made_into(memory_id),
-            chapters=tuple(self._chapter(move) for move in self._moves_of(memory_id)),
+            chapters=tuple(self._history_event(move) for move in self._moves_of(memory_id)),
         )
 
-    def models(self, memory_id: str) -> tuple[StoryModel, ...]:
+    def models(self, memory_id: str) -> tuple[ModelTrace, ...]:
         """Return what models were asked for in the runs that made a summary."""
         made_in = [move.run_id for move in self._moves_of(memory_id) if move.kind == "created"]
         return tuple(
-            StoryModel(
+            ModelTrace(
                 run_id=run_id,
                 purpose=use.purpose,
                 model=use.model,
@@ -280,8 +280,8 @@ class _Family:
         self._archived |= self._ledger.lineage.archived(self._company, self._agent_id, new)
         moves = self._ledger.lineage.moves(self._company, self._agent_id, new)
         self._moves.update(moves)
-        told = {move.booking_id for each in moves.values() for move in each if _tells_of_others(move)}
-        self._exchanges.update(self._ledger.lineage.exchanges(told - self._exchanges.keys()))
+        reported = {move.booking_id for each in moves.values() for move in each if _concerns_others(move)}
+        self._exchanges.update(self._ledger.lineage.exchanges(reported - self._exchanges.keys()))
 
     def _moves_of(self, memory_id: str) -> tuple[Move, ...]:
         return self._moves.get(memory_id, ())
@@ -297,7 +297,7 @@ class _Family:
         if memory_id in self._live or not moves or moves[-1].kind != "removed":
             return ()
         into = self.made_into(memory_id)
-        if not _tells_of_others(moves[-1]):
+        if not _concerns_others(moves[-1]):
             return ()
         # The undo of an undo removes it again for the summary that comes back.
         came = tuple(each for each in self._exchanges[moves[-1].booking_id].incoming if each in into)
@@ -312,15 +312,15 @@ class _Family:
             return MemoryState.MISSING
         return MemoryState.REPLACED if replaced_by else MemoryState.REMOVED
 
-    def _text_in(self, memory_id: str) -> tuple[TextPlace, datetime | None]:
+    def _text_in(self, memory_id: str) -> tuple[TextLocation, datetime | None]:
         if memory_id in self._live:
-            return TextPlace.STORE, None
+            return TextLocation.STORE, None
         if memory_id in self._archived:
-            return TextPlace.ARCHIVE, None
+            return TextLocation.ARCHIVE, None
         held = self._last_in_full(memory_id)
         if held is None:
-            return TextPlace.GONE, None
-        return TextPlace.JOURNAL, None if held.settled_at is None else held.settled_at + self._keep
+            return TextLocation.GONE, None
+        return TextLocation.JOURNAL, None if held.settled_at is None else held.settled_at + self._keep
 
     def _text(self, memory_id: str) -> str | None:
         if memory_id in self._live:
@@ -335,11 +335,11 @@ class _Family:
     def _last_in_full(self, memory_id: str) -> Move | None:
         return next((move for move in reversed(self._moves_of(memory_id)) if move.has_content), None)
 
-    def _chapter(self, move: Move) -> Chapter:
+    def _history_event(self, move: Move) -> HistoryEvent:
         if move.run_id not in self._runs:
             self._runs[move.run_id] = self._ledger.runs.get(move.run_id)
         run = self._runs[move.run_id]
-        return Chapter(
+        return HistoryEvent(
             kind=move.kind,
             reason=move.reason,
             at=move.at,
@@ -355,5 +355,5 @@ def _was_merged(move: Move) -> bool:
     return move.kind == "removed" and move.reason == "consolidated"
 
 
-def _tells_of_others(move: Move) -> bool:
+def _concerns_others(move: Move) -> bool:
     return move.kind == "created" or _was_merged(move) or (move.kind == "removed" and move.reason == "undone")

@@ -1,8 +1,9 @@
-"""The one way in which maintenance changes a store: a booking, written down in full before it is carried out.
+"""The one way in which maintenance changes a store: an entry, written down in full before it is carried out.
 
-Claim the victims in the store with this attempt's token; read exactly what carries it; journal all that goes out and
+Claim the eviction candidates in the store with this attempt's token; read exactly what carries it; journal all that
+goes out and
 comes in, in one transaction; store what comes in and see that it can be read; delete what still carries the token;
-settle. A booking that a crash left open is a decision already made: the next attempt finishes it. Several bookings may
+settle. An entry that a crash left open is a decision already made: the next attempt finishes it. Several entries may
 take each of these steps together: they cost little more than one, and are as safe.
 """
 
@@ -16,7 +17,7 @@ from memcore.backends.protocol import BatchBackend, marked
 from memcore.clock import EARLIEST
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryStoreError
 from memcore.ledger.journal import Journal
-from memcore.ledger.journal_entries import Booking, BookingReason, IncomingKind
+from memcore.ledger.journal_entries import EntryReason, IncomingKind, JournalEntry
 from memcore.ledger.runs import Run
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.lease import Guard
@@ -29,7 +30,8 @@ Replace = Callable[[tuple[MemoryRecord, ...]], Awaitable[MemoryRecord | None]]
 #: Under which mode a memory that goes out is archived; None for one that is not.
 ArchiveAs = Callable[[MemoryRecord], ArchivalMode | None]
 
-#: Times that victims are marked and deleted before the store counts as unable to: a zombie's mark may cover ours once.
+#: Times that eviction candidates are marked and deleted before the store counts as unable to: a zombie's mark may cover
+#: ours once.
 _DELETE_ATTEMPTS = 3
 
 _log = logging.getLogger(__name__)
@@ -40,16 +42,16 @@ def _not_at_all(_record: MemoryRecord) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Booked:
-    """What a booking did: how many memories came in and went out."""
+class EntryCounts:
+    """What an entry did: how many memories came in and went out."""
 
     incoming: int = 0
     outgoing: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leaving:
-    """Memories that go out as one booking.
+class PlannedRemoval:
+    """Memories that go out as one entry.
 
     Attributes:
         ids: which.
@@ -62,14 +64,14 @@ class Leaving:
     archive_as: ArchiveAs = _not_at_all
 
 
-class Bookkeeper:
-    """Carry out the bookings of one attempt of one run.
+class JournaledStore:
+    """Carry out the entries of one attempt of one run.
 
     Args:
         backend: the store.
-        journal: where bookings are kept.
+        journal: where entries are kept.
         guard: asked before every write.
-        run: whose bookings these are.
+        run: whose entries these are.
     """
 
     def __init__(self, backend: BatchBackend, journal: Journal, guard: Guard, run: Run) -> None:
@@ -86,22 +88,26 @@ class Bookkeeper:
         await self.resume()
 
     async def resume(self) -> None:
-        """Carry out the agent's open bookings, also those of a run that failed for good."""
-        for booking in self._journal.open_of(self._run.company, self._run.agent_id):
+        """Carry out the agent's open entries, also those of a run that failed for good."""
+        for journal_entry in self._journal.open_of(self._run.company, self._run.agent_id):
             _log.info(
-                MaintenanceEvent.BOOKING_RESUMED,
-                extra={"booking_id": booking.booking_id, "run_id": booking.run_id, "agent_id": booking.agent_id},
+                MaintenanceEvent.ENTRY_RESUMED,
+                extra={
+                    "booking_id": journal_entry.booking_id,
+                    "run_id": journal_entry.run_id,
+                    "agent_id": journal_entry.agent_id,
+                },
             )
-            await self._carry_out([booking], None)
+            await self._execute([journal_entry], None)
 
     async def remove(
         self,
         where: Where,
         *,
-        reason: BookingReason,
+        reason: EntryReason,
         replace: Replace | None = None,
         archive_as: ArchiveAs = _not_at_all,
-    ) -> Booked:
+    ) -> EntryCounts:
         """Remove what the filter still matches, replaced by a summary if ``replace`` makes one.
 
         Args:
@@ -113,17 +119,17 @@ class Bookkeeper:
 
         Raises:
             LeaseLostError, MaintenancePausedError: before anything new was decided.
-            MemoryStoreError, MemoryRetrievalError, MemoryConnectionError: the booking, if it was written down, is
+            MemoryStoreError, MemoryRetrievalError, MemoryConnectionError: the entry, if it was written down, is
                 finished by the next attempt.
         """
-        leaving = Leaving(ids=where.ids or frozenset(), replace=replace, archive_as=archive_as)
-        (booked,) = await self.remove_parts(where, [leaving], reason=reason)
-        return booked
+        planned_removal = PlannedRemoval(ids=where.ids or frozenset(), replace=replace, archive_as=archive_as)
+        (entry_counts,) = await self.remove_parts(where, [planned_removal], reason=reason)
+        return entry_counts
 
     async def remove_parts(
-        self, where: Where, parts: Sequence[Leaving], *, reason: BookingReason
-    ) -> tuple[Booked, ...]:
-        """Remove what the filter still matches of each part, a booking each; return what each did.
+        self, where: Where, parts: Sequence[PlannedRemoval], *, reason: EntryReason
+    ) -> tuple[EntryCounts, ...]:
+        """Remove what the filter still matches of each part, an entry each; return what each did.
 
         Args:
             where: the conditions under which they may go, looked at again by the store; its ids are the parts'.
@@ -132,16 +138,20 @@ class Bookkeeper:
 
         Raises:
             LeaseLostError, MaintenancePausedError: before anything new was decided.
-            MemoryStoreError, MemoryRetrievalError, MemoryConnectionError: the bookings, if they were written down, are
+            MemoryStoreError, MemoryRetrievalError, MemoryConnectionError: the entries, if they were written down, are
                 finished by the next attempt.
         """
         self._guard.enter()
         wanted = frozenset[str]().union(*(part.ids for part in parts))
         known = self._known(wanted)
-        token, victims = await self._claim(where.model_copy(update={"ids": wanted}))
-        decided: dict[int, Booking] = {}
+        token, eviction_candidates = await self._claim(where.model_copy(update={"ids": wanted}))
+        decided: dict[int, JournalEntry] = {}
         for place, part in enumerate(parts):
-            outgoing = tuple(victim for victim in victims if victim.entry.id in part.ids)
+            outgoing = tuple(
+                eviction_candidate
+                for eviction_candidate in eviction_candidates
+                if eviction_candidate.entry.id in part.ids
+            )
             summary = await part.replace(outgoing) if part.replace is not None and outgoing else None
             if not outgoing or (part.replace is not None and summary is None):
                 continue
@@ -152,9 +162,9 @@ class Bookkeeper:
                 reason=reason,
                 archived={each.entry.id: mode for each in outgoing if (mode := part.archive_as(each)) is not None},
             )
-        booked = await self._book(token, await self._unless_there(list(decided.values())), known=known)
-        done = dict(zip(decided, booked, strict=True))
-        return tuple(done.get(place, Booked()) for place in range(len(parts)))
+        entry_counts = await self._journal_entry(token, await self._unless_there(list(decided.values())), known=known)
+        done = dict(zip(decided, entry_counts, strict=True))
+        return tuple(done.get(place, EntryCounts()) for place in range(len(parts)))
 
     async def exchange(
         self,
@@ -165,16 +175,16 @@ class Bookkeeper:
         seq: int,
         reverses: str,
         known: frozenset[str],
-    ) -> Booked:
+    ) -> EntryCounts:
         """Bring memories back as they were, and take out those of the ids that ``may_go`` allows.
 
         Args:
             incoming: whole, with their vectors.
             outgoing_ids: what goes in exchange.
             may_go: looked up on the store's present record.
-            seq: the booking's place in its run.
-            reverses: the booking that this one undoes.
-            known: the bookings that removed any of the outgoing ids before all this was decided.
+            seq: the entry's place in its run.
+            reverses: the entry that this one undoes.
+            known: the entries that removed any of the outgoing ids before all this was decided.
         """
         self._guard.enter()
         token, found = "", tuple[MemoryRecord, ...]()
@@ -182,17 +192,17 @@ class Bookkeeper:
             token, found = await self._claim(Where(agent_id=self._run.agent_id, ids=outgoing_ids))
         outgoing = tuple(record for record in found if may_go(record))
         if not incoming and not outgoing:
-            return Booked()
+            return EntryCounts()
         decision = self._decision(
             incoming=incoming, kind="restored", outgoing=outgoing, reason="undone", reverses=reverses
         )
-        return (await self._book(token, [decision], seq=seq, known=known, watched=outgoing_ids))[0]
+        return (await self._journal_entry(token, [decision], seq=seq, known=known, watched=outgoing_ids))[0]
 
-    async def bring_back(self, record: MemoryRecord) -> Booked:
-        """Bring a memory back into the store as it was; the run's one booking, so that two attempts never make two."""
+    async def restore_removed(self, record: MemoryRecord) -> EntryCounts:
+        """Bring a memory back into the store as it was; the run's one entry, so that two attempts never make two."""
         self._guard.enter()
         decision = self._decision(incoming=(record,), kind="restored", outgoing=(), reason="restored")
-        return (await self._book("", [decision], seq=0))[0]
+        return (await self._journal_entry("", [decision], seq=0))[0]
 
     def _known(self, wanted: frozenset[str]) -> frozenset[str]:
         # Asked before the memories are read: what an engine deletes after this must not live on in a summary.
@@ -204,7 +214,7 @@ class Bookkeeper:
         return token, await marked(self._backend, where.agent_id, token)
 
     def _next_token(self) -> str:
-        # One mark a booking: what an earlier booking of this attempt claimed and then left must not be taken for ours.
+        # One mark an entry: what an earlier entry of this attempt claimed and then left must not be taken for ours.
         self._claims += 1
         return f"{self._guard.token}.{self._claims}"
 
@@ -214,11 +224,11 @@ class Bookkeeper:
         incoming: tuple[MemoryRecord, ...],
         kind: IncomingKind,
         outgoing: tuple[MemoryRecord, ...],
-        reason: BookingReason,
+        reason: EntryReason,
         reverses: str | None = None,
         archived: Mapping[str, ArchivalMode] = MappingProxyType({}),
-    ) -> Booking:
-        return Booking(
+    ) -> JournalEntry:
+        return JournalEntry(
             booking_id=ids.new_id(),
             run_id=self._run.run_id,
             company=self._run.company,
@@ -233,86 +243,91 @@ class Bookkeeper:
             vector_space=self._backend.vector_space,
         )
 
-    async def _unless_there(self, decided: Sequence[Booking]) -> list[Booking]:
+    async def _unless_there(self, decided: Sequence[JournalEntry]) -> list[JournalEntry]:
         # Sources that were stored anew after their summary was made: it stands for them already.
-        coming = [summary_id for booking in decided for summary_id in sorted(booking.incoming_ids)]
+        coming = [summary_id for journal_entry in decided for summary_id in sorted(journal_entry.incoming_ids)]
         found = await self._backend.get_many(self._run.agent_id, coming) if coming else ()
         there = {record.entry.id for record in found}
-        return [replace(booking, incoming=()) if booking.incoming_ids & there else booking for booking in decided]
+        return [
+            replace(journal_entry, incoming=()) if journal_entry.incoming_ids & there else journal_entry
+            for journal_entry in decided
+        ]
 
-    async def _book(
+    async def _journal_entry(
         self,
         token: str,
-        decided: Sequence[Booking],
+        decided: Sequence[JournalEntry],
         *,
         seq: int | None = None,
         known: frozenset[str] | None = None,
         watched: frozenset[str] = frozenset(),
-    ) -> tuple[Booked, ...]:
+    ) -> tuple[EntryCounts, ...]:
         if not decided:
             return ()
         first = self._journal.next_seq(self._run.run_id) if seq is None else seq
-        bookings = [replace(booking, seq=first + place) for place, booking in enumerate(decided)]
+        journal_entries = [replace(journal_entry, seq=first + place) for place, journal_entry in enumerate(decided)]
         self._guard.hold()
         try:
-            self._journal.prepare(*bookings, known=known, watched=watched)
+            self._journal.prepare(*journal_entries, known=known, watched=watched)
         except MemoryInputError as error:
             if error.field != "seq":
                 raise
-            # A zombie wrote its booking down in our place. Only the run's owner gets past this line.
+            # A zombie wrote its entry down in our place. Only the run's owner gets past this line.
             self._guard.confirm()
-            raise MemoryStoreError("another attempt's booking must be carried out first; try again") from error
-        if archived := sum(len(booking.archived) for booking in bookings):
+            raise MemoryStoreError("another attempt's journal entry must be carried out first; try again") from error
+        if archived := sum(len(journal_entry.archived) for journal_entry in journal_entries):
             _log.info(
                 MaintenanceEvent.ARCHIVED,
                 extra={"agent_id": self._run.agent_id, "run_id": self._run.run_id, "archived": archived},
             )
-        return await self._carry_out(bookings, token)
+        return await self._execute(journal_entries, token)
 
-    async def _carry_out(self, bookings: Sequence[Booking], token: str | None) -> tuple[Booked, ...]:
-        """Carry out bookings of one run; without a token one that an earlier attempt wrote down."""
-        agent_id, run_id = bookings[0].agent_id, bookings[0].run_id
-        foreign_in = await self._store(agent_id, _by_id(record for each in bookings for record in each.incoming))
-        outgoing = _by_id(record for each in bookings for record in each.outgoing)
+    async def _execute(self, journal_entries: Sequence[JournalEntry], token: str | None) -> tuple[EntryCounts, ...]:
+        """Carry out entries of one run; without a token one that an earlier attempt wrote down."""
+        agent_id, run_id = journal_entries[0].agent_id, journal_entries[0].run_id
+        foreign_in = await self._store(agent_id, _by_id(record for each in journal_entries for record in each.incoming))
+        outgoing = _by_id(record for each in journal_entries for record in each.outgoing)
         foreign_out = await self._delete(agent_id, run_id, outgoing, token)
         self._guard.hold()
-        self._journal.settle(*(each.booking_id for each in bookings), missing_in=foreign_in, missing_out=foreign_out)
+        self._journal.settle(
+            *(each.booking_id for each in journal_entries), missing_in=foreign_in, missing_out=foreign_out
+        )
         return tuple(
-            Booked(
+            EntryCounts(
                 incoming=len(each.incoming_ids - foreign_in),
                 outgoing=len(each.outgoing_ids - foreign_out),
             )
-            for each in bookings
+            for each in journal_entries
         )
 
     async def _store(self, agent_id: str, incoming: Mapping[str, MemoryRecord]) -> frozenset[str]:
-        """Store what comes in; return the ids that these bookings did not bring: removed since, or someone else's."""
+        """Store what comes in; return the ids that these entries did not bring: removed since, or someone else's."""
         if not incoming:
             return frozenset()
-        # A booking takes the tombstones of what it brings away: one that stands now was set by a later removal.
-        buried = self._buried(incoming)
-        wanted = {key: record for key, record in incoming.items() if key not in buried}
+        # An entry takes the tombstones of what it brings away: one that stands now was set by a later removal.
+        tombstoned = self._tombstoned(incoming)
+        wanted = {key: record for key, record in incoming.items() if key not in tombstoned}
         self._guard.hold()
         await self._backend.store_many(list(wanted.values()))
-        if risen := self._buried(incoming) - buried:
+        if without_tombstone := self._tombstoned(incoming) - tombstoned:
             # While we slept, another attempt did all this and removed these again. The journal has them in full.
-            await self._backend.delete_many(agent_id, sorted(risen))
-            raise LeaseLostError(f"run {self._run.run_id}: another worker has done this booking's work")
+            await self._backend.delete_many(agent_id, sorted(without_tombstone))
+            raise LeaseLostError(f"run {self._run.run_id}: another worker has done this entry's work")
         found = {record.entry.id: record for record in await self._backend.get_many(agent_id, list(wanted))}
         if len(found) < len(wanted):
             raise MemoryStoreError(
                 f"{len(wanted) - len(found)} of {len(wanted)} memories cannot be read back after they were stored"
             )
-        return buried | {key for key, record in wanted.items() if not is_same(record, found[key])}
+        return tombstoned | {key for key, record in wanted.items() if not is_same(record, found[key])}
 
-    def _buried(self, incoming: Iterable[str]) -> frozenset[str]:
+    def _tombstoned(self, incoming: Iterable[str]) -> frozenset[str]:
         # The earliest time lies before any tombstone was set: asks whether one stands at all.
-        return self._journal.buried(dict.fromkeys(incoming, EARLIEST))
+        return self._journal.tombstoned(dict.fromkeys(incoming, EARLIEST))
 
     async def _delete(
         self, agent_id: str, run_id: str, wanted: Mapping[str, MemoryRecord], token: str | None
     ) -> frozenset[str]:
-        """Delete what goes out; return the ids that these bookings did not remove."""
+        """Delete what goes out; return the ids that these entries did not remove."""
         if not wanted:
             return frozenset()
         not_ours = frozenset[str]()

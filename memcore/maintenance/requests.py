@@ -7,23 +7,26 @@ from memcore.errors import MemoryInputError
 from memcore.ledger.journal import Journal
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import EndKind
-from memcore.maintenance.context import Attempt
+from memcore.maintenance.context import RunContext
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.retention import remove_all
 from memcore.maintenance.rules import MOMENT, end_filter
 from memcore.records import Where
 
 
-async def apply_end(attempt: Attempt, kind: EndKind) -> None:
+async def apply_end(run_context: RunContext, kind: EndKind) -> None:
     """Remove what goes with the end, as far as it was made before the end was asked for.
 
-    Somebody asks for this one: neither the brake nor the hold on what an undo has brought back stands in its way.
+    Somebody asks for this one: neither the removal guard nor the hold on what an undo has brought back stands in its
+    way.
     """
-    run = attempt.run
-    await remove_all(attempt, "ended", end_filter(attempt.view, kind, run.scope_id or "", at=run.planned_at))
+    run = run_context.run
+    await remove_all(
+        run_context, "ended", end_filter(run_context.snapshot, kind, run.scope_id or "", at=run.planned_at)
+    )
 
 
-async def apply_removal(attempt: Attempt, journal: Journal) -> str | None:
+async def apply_removal(run_context: RunContext, journal: Journal) -> str | None:
     """Remove the memory named by ``scope_id``, whatever its rules; one that was stored anew since stays.
 
     It goes to the journal, as all that leaves, and not to the archive: once the journal lets go of it, it is gone.
@@ -31,21 +34,21 @@ async def apply_removal(attempt: Attempt, journal: Journal) -> str | None:
     Returns:
         Why nothing was to be done, in one sentence; None when it was removed.
     """
-    run = attempt.run
+    run = run_context.run
     if journal.next_seq(run.run_id):
-        # An earlier attempt decided, and the bookkeeper has carried that out.
+        # An earlier attempt decided, and the journaled store has carried that out.
         return None
     before = run.planned_at + MOMENT
     where = Where(agent_id=run.agent_id, ids=frozenset({run.scope_id or ""}), created_before=before)
-    booked = await attempt.books.remove(where, reason="deleted")
-    return None if booked.outgoing else f"memory {run.scope_id} is not there any more"
+    entry_counts = await run_context.journaled_store.remove(where, reason="deleted")
+    return None if entry_counts.outgoing else f"memory {run.scope_id} is not there any more"
 
 
 _log = logging.getLogger(__name__)
 
 
-async def apply_restore(attempt: Attempt, ledger: Ledger) -> str | None:
-    """Bring back the memory named by ``scope_id``, an archival id or its own id, and hold it from the next nights.
+async def apply_restore(run_context: RunContext, ledger: Ledger) -> str | None:
+    """Bring back the memory named by ``scope_id``, an archival id or its own id, and hold it from the next runs.
 
     It returns with its id, namespace, times, expiry, metadata and lineage, and with its vectors if the store's embedder
     has not changed since; else it is embedded anew. The summary that stands for it stays.
@@ -56,23 +59,23 @@ async def apply_restore(attempt: Attempt, ledger: Ledger) -> str | None:
     Raises:
         MemoryInputError: nothing of that name is in the agent's archive, or it came back before and was removed since.
     """
-    run, view = attempt.run, attempt.view
+    run, snapshot = run_context.run, run_context.snapshot
     if ledger.journal.next_seq(run.run_id):
-        # An earlier attempt decided, and the bookkeeper has carried that out.
+        # An earlier attempt decided, and the journaled store has carried that out.
         return None
     archived = ledger.archive.find(run.company, run.agent_id, run.scope_id or "")
     if archived is None:
         raise MemoryInputError("scope_id", "names no archived memory of this agent")
     memory_id = archived.original_id
-    if await view.backend.get_many(run.agent_id, [memory_id]):
+    if await snapshot.backend.get_many(run.agent_id, [memory_id]):
         return f"memory {memory_id} stands in the store already"
     if archived.returned_at is not None:
         raise MemoryInputError(
             "scope_id", "names a memory that came back from the archive before and was removed since; see its runs"
         )
-    until = view.now + timedelta(days=view.policy.restored_hold_days)
+    until = snapshot.now + timedelta(days=snapshot.policy.restored_hold_days)
     ledger.journal.hold(run.company, run.agent_id, [memory_id], until=until)
-    await attempt.books.bring_back(archived.record_for(view.backend.vector_space))
+    await run_context.journaled_store.restore_removed(archived.record_for(snapshot.backend.vector_space))
     _log.info(
         MaintenanceEvent.RESTORED,
         extra={

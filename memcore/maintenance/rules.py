@@ -27,7 +27,7 @@ from memcore.models.memory import (
 from memcore.records import MemoryRecord, Scope, Where
 
 if TYPE_CHECKING:
-    from memcore.maintenance.context import View
+    from memcore.maintenance.context import AgentSnapshot
 
 _NO_OVERRIDES: Mapping[MemoryCategory, int] = MappingProxyType({})
 
@@ -61,46 +61,48 @@ def _first(*days: int | None) -> int | None:
     return next((value for value in days if value is not None), None)
 
 
-def cutoffs(keep_days: Mapping[MemoryCategory, int | None], now: datetime) -> dict[MemoryCategory, datetime]:
+def retention_cutoffs(keep_days: Mapping[MemoryCategory, int | None], now: datetime) -> dict[MemoryCategory, datetime]:
     """Return, for each category that has a rule, the time before which a memory is too old."""
     return {category: now - timedelta(days=days) for category, days in keep_days.items() if days is not None}
 
 
-def is_old(entry: MemoryEntry, cutoffs: Mapping[MemoryCategory, datetime], now: datetime) -> bool:
+def is_old(entry: MemoryEntry, retention_cutoffs: Mapping[MemoryCategory, datetime], now: datetime) -> bool:
     """Return whether retention removes a memory for its age or its own expiry."""
-    cutoff = cutoffs.get(entry.category)
+    cutoff = retention_cutoffs.get(entry.category)
     return (cutoff is not None and entry.created_at < cutoff) or (
         entry.expires_at is not None and entry.expires_at <= now
     )
 
 
-def expired_filter(agent_id: str, now: datetime, *, held: frozenset[str]) -> Where:
+def expired_filter(agent_id: str, now: datetime, *, protected_by_undo: frozenset[str]) -> Where:
     """Name the memories whose own ``expires_at`` has come."""
-    return Where(agent_id=agent_id, expires_by=now, without_ids=held)
+    return Where(agent_id=agent_id, expires_by=now, without_ids=protected_by_undo)
 
 
 def aged_filters(
-    agent_id: str, cutoffs: Mapping[MemoryCategory, datetime], *, held: frozenset[str]
+    agent_id: str, retention_cutoffs: Mapping[MemoryCategory, datetime], *, protected_by_undo: frozenset[str]
 ) -> dict[MemoryCategory, Where]:
     """Name the memories that are older than their category may be, one filter a category."""
     return {
-        category: Where(agent_id=agent_id, categories=frozenset({category}), created_before=cutoff, without_ids=held)
-        for category, cutoff in cutoffs.items()
+        category: Where(
+            agent_id=agent_id, categories=frozenset({category}), created_before=cutoff, without_ids=protected_by_undo
+        )
+        for category, cutoff in retention_cutoffs.items()
     }
 
 
 def aged_together(
-    agent_id: str, cutoffs: Mapping[MemoryCategory, datetime], *, held: frozenset[str]
+    agent_id: str, retention_cutoffs: Mapping[MemoryCategory, datetime], *, protected_by_undo: frozenset[str]
 ) -> tuple[Where, ...]:
     """Name the same memories with as few filters as there are cutoffs, to be counted."""
     return tuple(
         Where(
             agent_id=agent_id,
-            categories=frozenset(category for category in cutoffs if cutoffs[category] == cutoff),
+            categories=frozenset(category for category in retention_cutoffs if retention_cutoffs[category] == cutoff),
             created_before=cutoff,
-            without_ids=held,
+            without_ids=protected_by_undo,
         )
-        for cutoff in sorted(set(cutoffs.values()))
+        for cutoff in sorted(set(retention_cutoffs.values()))
     )
 
 
@@ -133,7 +135,7 @@ def _hours(count: int | None) -> timedelta | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class EffectivePolicy:
     """What applies to an agent.
 
     Attributes:
@@ -199,8 +201,8 @@ MOMENT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Over:
-    """What a night finds over: per session and project, the time before which what was made in it goes."""
+class EndedScopes:
+    """What a run finds over: per session and project, the time before which what was made in it goes."""
 
     sessions: Mapping[str, datetime] = field(default_factory=dict)
     projects: Mapping[str, datetime] = field(default_factory=dict)
@@ -209,12 +211,12 @@ class Over:
         """Whether anything is over."""
         return bool(self.sessions or self.projects)
 
-    def filters(self, agent_id: str, *, held: frozenset[str]) -> Iterator[Where]:
+    def filters(self, agent_id: str, *, protected_by_undo: frozenset[str]) -> Iterator[Where]:
         """Yield what goes, one filter for each session and project."""
         for session_id, before in self.sessions.items():
-            yield Where(agent_id=agent_id, session_id=session_id, created_before=before, without_ids=held)
+            yield Where(agent_id=agent_id, session_id=session_id, created_before=before, without_ids=protected_by_undo)
         for project_id, before in self.projects.items():
-            yield Where(agent_id=agent_id, project_id=project_id, created_before=before, without_ids=held)
+            yield Where(agent_id=agent_id, project_id=project_id, created_before=before, without_ids=protected_by_undo)
 
     def takes(self, record: MemoryRecord) -> bool:
         """Return whether one of the filters matches a memory that is not held."""
@@ -223,27 +225,27 @@ class Over:
 
 
 #: A company whose memories stay: nothing is over.
-NOTHING_OVER = Over()
+NOTHING_ENDED = EndedScopes()
 
 
-async def find_over(view: "View") -> Over:
+async def find_ended_scopes(snapshot: "AgentSnapshot") -> EndedScopes:
     """Look for sessions and projects that were ended, or have been silent for too long, and still have memories.
 
     What was stored late, after its session's end had run, is found here too. The store itself gathers and counts: an
     agent of whose sessions none is over costs a few calls, however many memories it has.
     """
-    timeouts = view.terms.timeouts
-    return Over(
-        sessions=await _over(view, "end_session", timeouts.session),
-        projects=await _over(view, "end_project", timeouts.project),
+    timeouts = snapshot.terms.timeouts
+    return EndedScopes(
+        sessions=await _ended_scopes(snapshot, "end_session", timeouts.session),
+        projects=await _ended_scopes(snapshot, "end_project", timeouts.project),
     )
 
 
-def end_filter(view: "View", kind: EndKind, scope_id: str, *, at: datetime) -> Where:
+def end_filter(snapshot: "AgentSnapshot", kind: EndKind, scope_id: str, *, at: datetime) -> Where:
     """Name what goes with an end that was asked for at a time: what was made later stays."""
-    everything = view.terms.level in ENDED_LEVELS[kind]
+    everything = snapshot.terms.level in ENDED_LEVELS[kind]
     return Where(
-        agent_id=view.agent_id,
+        agent_id=snapshot.agent_id,
         categories=None if everything else frozenset({MemoryCategory.WORKING}),
         created_before=at + MOMENT,
         session_id=scope_id if kind == "end_session" else None,
@@ -252,22 +254,22 @@ def end_filter(view: "View", kind: EndKind, scope_id: str, *, at: datetime) -> W
     )
 
 
-async def _over(view: "View", kind: EndKind, silence: timedelta | None) -> Mapping[str, datetime]:
-    if view.terms.level not in ENDED_LEVELS[kind]:
+async def _ended_scopes(snapshot: "AgentSnapshot", kind: EndKind, silence: timedelta | None) -> Mapping[str, datetime]:
+    if snapshot.terms.level not in ENDED_LEVELS[kind]:
         return {}
-    field_name, mine = _FIELDS[kind], Where(agent_id=view.agent_id, without_ids=view.held)
-    known = await view.backend.scopes(mine, field_name)
+    field_name, mine = _FIELDS[kind], Where(agent_id=snapshot.agent_id, without_ids=snapshot.protected_by_undo)
+    known = await snapshot.backend.scopes(mine, field_name)
     found: dict[str, datetime] = {}
     if known and silence is not None:
-        heard_since = view.now - silence + MOMENT
+        heard_since = snapshot.now - silence + MOMENT
         # What is old first: an agent that began a moment ago has nothing of the kind.
-        if old := await view.backend.scopes(mine.model_copy(update={"created_before": heard_since}), field_name):
-            heard = await view.backend.scopes(mine.model_copy(update={"created_since": heard_since}), field_name)
+        if old := await snapshot.backend.scopes(mine.model_copy(update={"created_before": heard_since}), field_name):
+            heard = await snapshot.backend.scopes(mine.model_copy(update={"created_since": heard_since}), field_name)
             found = dict.fromkeys(sorted(old - heard), heard_since)
-    ended = view.ended(kind, known - found.keys()) if known else {}
+    ended = snapshot.ended(kind, known - found.keys()) if known else {}
     for scope_id, at in sorted(ended.items()):
         before = at + MOMENT
-        if await view.backend.count_where(mine.model_copy(update={field_name: scope_id, "created_before": before})):
+        if await snapshot.backend.count_where(mine.model_copy(update={field_name: scope_id, "created_before": before})):
             found[scope_id] = before
     return found
 
@@ -286,23 +288,23 @@ class Eligibility:
         min_age_days: younger memories are left alone.
         level: the agent's level. Ending a session removes a session-level agent's memories of it, so one that still
             names a session belongs to an open one and is left alone; at other levels the least age stands for that.
-        cutoffs: what retention would remove is not summarised first.
-        held: ids that an undo has just brought back.
-        over: what goes with its session or project is not summarised first.
+        retention_cutoffs: what retention would remove is not summarised first.
+        protected_by_undo: ids that an undo has just brought back.
+        ended_scopes: what goes with its session or project is not summarised first.
     """
 
     now: datetime
     categories: tuple[MemoryCategory, ...]
     min_age_days: int
     level: MemoryLevel
-    cutoffs: Mapping[MemoryCategory, datetime]
-    held: frozenset[str]
-    over: Over = NOTHING_OVER
+    retention_cutoffs: Mapping[MemoryCategory, datetime]
+    protected_by_undo: frozenset[str]
+    ended_scopes: EndedScopes = NOTHING_ENDED
 
     def where(self, agent_id: str, category: MemoryCategory) -> Where | None:
         """Return the filter for one category, or None when nothing of it can be taken."""
         newest = self.now - timedelta(days=self.min_age_days)
-        oldest = self.cutoffs.get(category)
+        oldest = self.retention_cutoffs.get(category)
         if category not in self.categories or (oldest is not None and oldest >= newest):
             return None
         return Where(
@@ -311,7 +313,7 @@ class Eligibility:
             without_tags=PROTECTED_FROM_CONSOLIDATION,
             created_before=newest,
             created_since=oldest,
-            without_ids=self.held,
+            without_ids=self.protected_by_undo,
             # A lesson would lose its form, and what is known about it; pruning keeps them few.
             lessons=False if category is MemoryCategory.PROCEDURAL else None,
             outside="session_id" if self.level is MemoryLevel.SESSION else None,
@@ -322,7 +324,7 @@ class Eligibility:
         expires_at = record.entry.expires_at
         if expires_at is not None and expires_at <= self.now:
             return False
-        if self.over.takes(record):
+        if self.ended_scopes.takes(record):
             return False
         return self.level is not MemoryLevel.SESSION or record.lineage.session_id is None
 

@@ -22,20 +22,20 @@ from memcore.jobs.outcomes import Dead, Done, Outcome, Retry, Skipped, Snooze
 from memcore.kill_switch import KillSwitch
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run, RunState, RunStep
-from memcore.maintenance.consolidation.answers import KeptAnswers, NoAnswers
-from memcore.maintenance.consolidation.condense import RememberedVocabulary
+from memcore.maintenance.consolidation.answers import CachedAnswers, NoAnswers
+from memcore.maintenance.consolidation.condense import CorpusVocabulary
 from memcore.maintenance.consolidation.factory import ConsolidationDeps, StrategyBuilder, build_consolidation_strategy
 from memcore.maintenance.consolidation.step import apply_consolidation
-from memcore.maintenance.consolidation.strategy import Answers, ConsolidationStrategy
-from memcore.maintenance.context import Attempt, View
-from memcore.maintenance.enforcement import Appraisal, apply_enforcement
+from memcore.maintenance.consolidation.strategy import AnswerSource, ConsolidationStrategy
+from memcore.maintenance.context import AgentSnapshot, RunContext
+from memcore.maintenance.enforcement import MemoryScorer, apply_enforcement
 from memcore.maintenance.events import MaintenanceEvent, run_counts
 from memcore.maintenance.lease import LEASE_LENGTH, Guard, Lease
 from memcore.maintenance.plan import MaintenancePlan, make_plan, with_details
-from memcore.maintenance.removals import Bookkeeper
+from memcore.maintenance.removals import JournaledStore
 from memcore.maintenance.requests import apply_end, apply_removal, apply_restore
 from memcore.maintenance.retention import apply_pruning, apply_retention
-from memcore.maintenance.rules import Terms, Timeouts
+from memcore.maintenance.rules import EffectivePolicy, Timeouts
 from memcore.maintenance.undo import apply_undo
 from memcore.maintenance.value import MemoryValue, installed_value
 from memcore.models.memory import MemoryLevel
@@ -63,14 +63,14 @@ class MaintenanceService:
 
     Args:
         backend: where the memories live.
-        ledger: runs, journal, agents, switches. Its calls block for milliseconds; a worker runs one night at a time.
+        ledger: runs, journal, agents, switches. Its calls block for milliseconds; a worker runs one run at a time.
         policy: the company's decisions; an agent's own settings are read from the ledger.
         company: whose agents.
         level: how long memories live unless an agent says otherwise.
         timeouts: when sessions, projects and tasks are over that nobody ends; none by default.
         pruning: which lessons are forgotten; None forgets none.
         clock: the time.
-        has_model: whether a language model is connected to the workers that ask one; nights themselves never do.
+        has_model: whether a language model is connected to the workers that ask one; runs themselves never do.
         build_strategy: makes the consolidation strategy; a pair of one's own goes here.
         value: what a memory is worth when an agent has too many; left out, the installed rule or the shipped one.
         monotonic: seconds on a clock that never goes back, for the lease.
@@ -131,23 +131,23 @@ class MaintenanceService:
         )
 
     async def plan(self, agent_id: str, *, in_detail: bool = True) -> MaintenancePlan:
-        """Return what a night would do to the agent now, held or not; nothing is written, and no model is asked.
+        """Return what a run would do to the agent now, held or not; nothing is written, and no model is asked.
 
         Args:
-            agent_id: whose night.
+            agent_id: whose run.
             in_detail: whether to look at what would be merged and archived too; without it the plan is the one that a
-                night makes for its brake, and costs as little.
+                run makes for its brake, and costs as little.
 
         Raises:
             MemoryRetrievalError, MemoryConnectionError: the store or the ledger cannot be read.
         """
         answers = NoAnswers()
-        view = self._view(agent_id)
+        snapshot = self._snapshot(agent_id)
         strategy, missing = self._strategy(answers)
-        plan = await make_plan(view, strategy, Appraisal(view, self._value), waits=missing)
+        plan = await make_plan(snapshot, strategy, MemoryScorer(snapshot, self._value), waits=missing)
         if not in_detail:
             return plan
-        return await with_details(plan, view, strategy, Appraisal(view, self._value), answers=answers)
+        return await with_details(plan, snapshot, strategy, MemoryScorer(snapshot, self._value), answers=answers)
 
     async def run(self, run_id: str) -> Outcome:
         """Carry a run to its end or its next stop; whatever happens, calling it again goes on where it stopped.
@@ -171,7 +171,7 @@ class MaintenanceService:
         lease = Lease(self._ledger.runs, run_id, run.token, since=since, monotonic=self._monotonic)
         try:
             with lease:
-                return await self._attempt(run, lease)
+                return await self._run_context(run, lease)
         except LeaseLostError as error:
             return Skipped(reason=str(error))
         except Exception as error:  # noqa: BLE001  # raised again by _stopped, once the run is free for another attempt
@@ -185,7 +185,7 @@ class MaintenanceService:
             if isinstance(error, MemoryError) and not error.is_retryable:
                 return self._fail(run, lease, str(error))
             delay = min(FIRST_RETRY_DELAY * 2 ** (run.attempt - 1), MAX_RETRY_DELAY)
-            lease.yield_up(after=delay)
+            lease.release(after=delay)
         except LeaseLostError as lost:
             return Skipped(reason=str(lost))
         except MemoryError as second:
@@ -195,73 +195,73 @@ class MaintenanceService:
             raise error
         return Retry(reason=str(error), delay=delay)
 
-    async def _attempt(self, run: Run, lease: Lease) -> Outcome:
+    async def _run_context(self, run: Run, lease: Lease) -> Outcome:
         if run.attempt > MAX_ATTEMPTS:
             return self._fail(run, lease, f"was attempted {MAX_ATTEMPTS} times without reaching its end")
-        brings_back = run.kind in {"undo", "restore"}
-        guard = Guard(lease, None if brings_back else self._switch(run))
+        restores = run.kind in {"undo", "restore"}
+        guard = Guard(lease, None if restores else self._switch(run))
         guard.enter()
         _log.info(MaintenanceEvent.STARTED, extra=_about(run))
-        books = Bookkeeper(self._backend, self._ledger.journal, guard, run)
-        await books.begin()
-        attempt = Attempt(run=run, view=self._view(run.agent_id), books=books)
-        stop = await self._carried_out(attempt, lease)
+        journaled_store = JournaledStore(self._backend, self._ledger.journal, guard, run)
+        await journaled_store.begin()
+        run_context = RunContext(run=run, snapshot=self._snapshot(run.agent_id), journaled_store=journaled_store)
+        stop = await self._executed(run_context, lease)
         if stop is not None:
             return stop
-        # A zombie may have written a booking down after begin() looked; it is a decision like any other.
-        await books.begin()
+        # A zombie may have written an entry down after begin() looked; it is a decision like any other.
+        await journaled_store.begin()
         return self._done(run, lease)
 
-    async def _carried_out(self, attempt: Attempt, lease: Lease) -> Outcome | None:
+    async def _executed(self, run_context: RunContext, lease: Lease) -> Outcome | None:
         """Do what the run is for; None when all is done."""
-        run, left = attempt.run, None
+        run, left = run_context.run, None
         match run.kind:
             case "maintenance":
-                return await self._night(attempt, lease)
+                return await self._maintenance_run(run_context, lease)
             case "undo":
-                await apply_undo(attempt, self._ledger)
+                await apply_undo(run_context, self._ledger)
             case "restore":
-                left = await apply_restore(attempt, self._ledger)
+                left = await apply_restore(run_context, self._ledger)
             case "remove":
-                left = await apply_removal(attempt, self._ledger.journal)
+                left = await apply_removal(run_context, self._ledger.journal)
             case kind:
-                await apply_end(attempt, kind)
+                await apply_end(run_context, kind)
         return None if left is None else self._leave(run, lease, left)
 
-    async def _night(self, attempt: Attempt, lease: Lease) -> Outcome | None:
+    async def _maintenance_run(self, run_context: RunContext, lease: Lease) -> Outcome | None:
         """Run the steps that are left; None when all are done."""
-        run = attempt.run
-        strategy, missing = self._strategy(KeptAnswers(self._ledger.answers, run))
+        run = run_context.run
+        strategy, missing = self._strategy(CachedAnswers(self._ledger.answers, run))
         if run.step is RunStep.RETENTION:
             if not (run.allow_large or "planned" in run.counts):
-                plan = await make_plan(attempt.view, strategy, Appraisal(attempt.view, self._value))
+                plan = await make_plan(run_context.snapshot, strategy, MemoryScorer(run_context.snapshot, self._value))
                 if plan.is_held:
                     return self._hold(run, lease, plan)
                 if missing is None and not plan.removed:
-                    # Steps would look for the same again; what becomes due in between waits for the next night.
+                    # Steps would look for the same again; what becomes due in between waits for the next run.
                     self._advance(run, lease, RunStep.ENFORCEMENT, planned=0)
                     return None
                 # Saved before the first removal: a later attempt sees less and would judge another share.
                 self._advance(run, lease, RunStep.RETENTION, planned=plan.removed)
-            await apply_retention(attempt)
-            await apply_pruning(attempt)
+            await apply_retention(run_context)
+            await apply_pruning(run_context)
             self._advance(run, lease, RunStep.CONSOLIDATION)
         if run.step in {RunStep.RETENTION, RunStep.CONSOLIDATION}:
             if missing is not None:
                 return self._snooze(run, lease, missing, MODEL_DELAY)
-            wait = await apply_consolidation(attempt, strategy, self._ledger.syntheses) if strategy else None
+            wait = await apply_consolidation(run_context, strategy, self._ledger.syntheses) if strategy else None
             if wait is not None:
-                return self._snooze(run, lease, wait.reason, wait.until - attempt.view.now)
+                return self._snooze(run, lease, wait.reason, wait.until - run_context.snapshot.now)
             self._advance(run, lease, RunStep.ENFORCEMENT)
-        await apply_enforcement(attempt, Appraisal(attempt.view, self._value))
+        await apply_enforcement(run_context, MemoryScorer(run_context.snapshot, self._value))
         return None
 
-    def _strategy(self, answers: Answers) -> tuple[ConsolidationStrategy | None, str | None]:
+    def _strategy(self, answers: AnswerSource) -> tuple[ConsolidationStrategy | None, str | None]:
         """Return the strategy, or what it lacks in one sentence; neither when nothing is consolidated."""
         deps = ConsolidationDeps(
             policy=self._policy,
             answers=answers if self._has_model else None,
-            vocabulary=RememberedVocabulary(self._backend),
+            vocabulary=CorpusVocabulary(self._backend),
         )
         try:
             return self._build_strategy(deps), None
@@ -297,7 +297,7 @@ class MaintenanceService:
         return Skipped(reason=plan.reason)
 
     def _snooze(self, run: Run, lease: Lease, reason: str, delay: timedelta) -> Outcome:
-        self._ledger.runs.give_back(run.run_id, lease.token, reason=reason, wake_at=self._clock() + delay)
+        self._ledger.runs.release(run.run_id, lease.token, reason=reason, wake_at=self._clock() + delay)
         _log.info(MaintenanceEvent.SKIPPED, extra={**_about(run), "reason": reason})
         return Snooze(reason=reason, delay=delay)
 
@@ -310,16 +310,16 @@ class MaintenanceService:
             is_enabled=lambda: run.kind != "maintenance" or self._policy.enabled,
         )
 
-    def _view(self, agent_id: str) -> View:
+    def _snapshot(self, agent_id: str) -> AgentSnapshot:
         agent = self._ledger.agents.get(self._company, agent_id)
-        return View(
+        return AgentSnapshot(
             company=self._company,
             agent_id=agent_id,
             backend=self._backend,
             policy=self._policy,
-            terms=Terms.of(agent, self._policy, level=self._level, timeouts=self._timeouts),
+            terms=EffectivePolicy.of(agent, self._policy, level=self._level, timeouts=self._timeouts),
             now=self._clock(),
-            held=self._ledger.journal.held(self._company, agent_id),
+            protected_by_undo=self._ledger.journal.protected_by_undo(self._company, agent_id),
             ended=lambda kind, ids: self._ledger.runs.ended(self._company, agent_id, kind, ids),
             uses=lambda ids: self._ledger.uses.of(self._company, agent_id, ids),
             applications=lambda ids: self._ledger.skills.applications(self._company, ids),

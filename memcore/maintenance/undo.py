@@ -1,6 +1,6 @@
-"""Undoing a run: its bookings are reversed, the last first, as bookings of the run that undoes it.
+"""Undoing a run: its entries are reversed, the last first, as entries of the run that undoes it.
 
-So an undo is as safe as a night, and can itself be undone. What later runs, or agents, have changed since is left as
+So an undo is as safe as a run, and can itself be undone. What later runs, or agents, have changed since is left as
 it is and reported.
 """
 
@@ -12,10 +12,10 @@ from enum import StrEnum
 from memcore.backends.protocol import BatchBackend
 from memcore.errors import MemoryInputError
 from memcore.ledger.journal import Journal
-from memcore.ledger.journal_entries import Booking
+from memcore.ledger.journal_entries import JournalEntry
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run, RunState
-from memcore.maintenance.context import Attempt
+from memcore.maintenance.context import RunContext
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.removals import is_same
 from memcore.models.base import Frozen
@@ -47,36 +47,36 @@ def undo_report(journal: Journal, undo: Run) -> UndoReport:
     if undo.undo_of is None:
         raise MemoryInputError("run_id", "names no undo")
     missing_in, missing_out = Counter[str](), Counter[str]()
-    for booking in journal.bookings(undo.undo_of):
-        missing_in.update(booking.outgoing_ids)
-        missing_out.update(booking.incoming_ids)
-    for booking in journal.bookings(undo.run_id):
-        missing_in.subtract(booking.incoming_ids)
-        missing_out.subtract(booking.outgoing_ids)
+    for journal_entry in journal.journal_entries(undo.undo_of):
+        missing_in.update(journal_entry.outgoing_ids)
+        missing_out.update(journal_entry.incoming_ids)
+    for journal_entry in journal.journal_entries(undo.run_id):
+        missing_in.subtract(journal_entry.incoming_ids)
+        missing_out.subtract(journal_entry.outgoing_ids)
     return UndoReport(not_restored=tuple(sorted(+missing_in)), not_removed=tuple(sorted(+missing_out)))
 
 
-async def apply_undo(attempt: Attempt, ledger: Ledger) -> None:
-    """Reverse every booking of the run named by ``undo_of``, and hold what comes back from the next nights.
+async def apply_undo(run_context: RunContext, ledger: Ledger) -> None:
+    """Reverse every entry of the run named by ``undo_of``, and hold what comes back from the next runs.
 
     Raises:
         MemoryInputError: the run cannot be undone; the message says why.
     """
-    run = attempt.run
+    run = run_context.run
     target = undo_target(ledger, run.company, run.undo_of or "", agent_id=run.agent_id)
     journal = ledger.journal
-    start = journal.next_seq(attempt.run.run_id)
+    start = journal.next_seq(run_context.run.run_id)
     # A reversal has the place of what it reverses, counted from the end: after a crash the journal itself says how
-    # far the undo came, and no booking is reversed twice.
-    for place, booking in enumerate(journal.bookings(target.run_id, newest_first=True)):
+    # far the undo came, and no entry is reversed twice.
+    for place, journal_entry in enumerate(journal.journal_entries(target.run_id, newest_first=True)):
         if place >= start:
-            await _reverse(attempt, ledger, booking, place)
-    moved = journal.totals(attempt.run.run_id)
+            await _reverse(run_context, ledger, journal_entry, place)
+    moved = journal.totals(run_context.run.run_id)
     _log.info(
         MaintenanceEvent.UNDO_COMPLETED,
         extra={
-            "agent_id": attempt.run.agent_id,
-            "run_id": attempt.run.run_id,
+            "agent_id": run_context.run.agent_id,
+            "run_id": run_context.run.run_id,
             "undo_of": target.run_id,
             "restored": moved["undone", "restored"],
             "removed": moved["undone", "removed"],
@@ -85,7 +85,7 @@ async def apply_undo(attempt: Attempt, ledger: Ledger) -> None:
 
 
 def undo_target(ledger: Ledger, company: str, run_id: str, *, agent_id: str | None = None) -> Run:
-    """Return the run that is to be undone; one that waits and gives way counts as ended.
+    """Return the run that is to be undone; one that waits and is preempted counts as ended.
 
     Args:
         ledger: where runs are kept.
@@ -99,26 +99,26 @@ def undo_target(ledger: Ledger, company: str, run_id: str, *, agent_id: str | No
     target = ledger.runs.get(run_id)
     if target is None or target.company != company or agent_id not in {None, target.agent_id}:
         raise MemoryInputError("undo_of", f"names no run of this {'company' if agent_id is None else 'agent'}")
-    if target.state in {RunState.QUEUED, RunState.RUNNING} and not target.gives_way:
+    if target.state in {RunState.QUEUED, RunState.RUNNING} and not target.is_preemptible:
         raise MemoryInputError("undo_of", f"names a run that is {target.state}; wait until it has ended")
     journal = ledger.journal
     # What a run has left open is finished first, and is whole until then.
-    is_whole = journal.undoable(run_id) or journal.open_bookings(run_id)
+    is_whole = journal.undoable(run_id) or journal.open_entries(run_id)
     if journal.next_seq(run_id) and not is_whole:
         raise MemoryInputError("undo_of", "names a run whose journal has expired; it can no longer be undone")
     return target
 
 
-def deleted_since(ledger: Ledger, booking: Booking) -> bool:
+def deleted_since(ledger: Ledger, journal_entry: JournalEntry) -> bool:
     """Return whether memories were exchanged for others that an engine or a person has deleted since.
 
     Deleting a summary deletes what it stands for, also where it went into a further summary before. A deletion that was
     undone does not count.
     """
-    if not (booking.incoming and booking.outgoing):
+    if not (journal_entry.incoming and journal_entry.outgoing):
         return False
     met: set[str] = set()
-    level = booking.incoming_ids
+    level = journal_entry.incoming_ids
     while level:
         met |= level
         gone = ledger.journal.gone(level).values()
@@ -129,36 +129,38 @@ def deleted_since(ledger: Ledger, booking: Booking) -> bool:
     return False
 
 
-async def _reverse(attempt: Attempt, ledger: Ledger, booking: Booking, place: int) -> None:
+async def _reverse(run_context: RunContext, ledger: Ledger, journal_entry: JournalEntry, place: int) -> None:
     journal = ledger.journal
-    run, view = attempt.run, attempt.view
-    known = frozenset(each.booking_id for each in journal.removals(booking.incoming_ids))
-    if deleted_since(ledger, booking):
+    run, snapshot = run_context.run, run_context.snapshot
+    known = frozenset(each.booking_id for each in journal.removals(journal_entry.incoming_ids))
+    if deleted_since(ledger, journal_entry):
         return
     overtaken = journal.overtaken(
-        booking.booking_id,
-        booking.incoming_ids | booking.outgoing_ids,
-        not_by={booking.run_id, run.run_id},
+        journal_entry.booking_id,
+        journal_entry.incoming_ids | journal_entry.outgoing_ids,
+        not_by={journal_entry.run_id, run.run_id},
     )
-    back = await _absent(view.backend, booking, but_not=overtaken)
+    back = await _absent(snapshot.backend, journal_entry, but_not=overtaken)
     if back:
-        until = view.now + timedelta(days=view.policy.restored_hold_days)
+        until = snapshot.now + timedelta(days=snapshot.policy.restored_hold_days)
         journal.hold(run.company, run.agent_id, [record.entry.id for record in back], until=until)
-    came = {record.entry.id: record for record in booking.incoming if record.entry.id not in overtaken}
-    await attempt.books.exchange(
+    came = {record.entry.id: record for record in journal_entry.incoming if record.entry.id not in overtaken}
+    await run_context.journaled_store.exchange(
         incoming=back,
         outgoing_ids=frozenset(came),
         may_go=lambda record: is_untouched(record, came[record.entry.id]),
         seq=place,
-        reverses=booking.booking_id,
+        reverses=journal_entry.booking_id,
         known=known,
     )
 
 
-async def _absent(backend: BatchBackend, booking: Booking, *, but_not: frozenset[str]) -> tuple[MemoryRecord, ...]:
-    ids = [record.entry.id for record in booking.outgoing if record.entry.id not in but_not]
-    there = {record.entry.id for record in await backend.get_many(booking.agent_id, ids)} if ids else set[str]()
-    return tuple(record for record in booking.outgoing if record.entry.id in ids and record.entry.id not in there)
+async def _absent(
+    backend: BatchBackend, journal_entry: JournalEntry, *, but_not: frozenset[str]
+) -> tuple[MemoryRecord, ...]:
+    ids = [record.entry.id for record in journal_entry.outgoing if record.entry.id not in but_not]
+    there = {record.entry.id for record in await backend.get_many(journal_entry.agent_id, ids)} if ids else set[str]()
+    return tuple(record for record in journal_entry.outgoing if record.entry.id in ids and record.entry.id not in there)
 
 
 def is_untouched(now: MemoryRecord, then: MemoryRecord) -> bool:
@@ -218,17 +220,17 @@ async def plan_undo(run_id: str, *, backend: BatchBackend, ledger: Ledger, compa
     target = undo_target(ledger, company, run_id)
     store = _Store(backend, target.agent_id)
     # An undo first finishes what the agent's runs had decided and did not carry out.
-    for booking in ledger.journal.open_of(company, target.agent_id):
-        await store.finish(booking)
+    for journal_entry in ledger.journal.open_of(company, target.agent_id):
+        await store.finish(journal_entry)
     restored: list[str] = []
     removed: list[str] = []
     skipped: list[UndoSkip] = []
-    for booking in ledger.journal.bookings(run_id, newest_first=True):
-        ids = booking.incoming_ids | booking.outgoing_ids
-        overtaken = ledger.journal.overtaken(booking.booking_id, ids, not_by={run_id})
-        await store.look(ids)
-        deleted = SkipReason.DELETED_SINCE if deleted_since(ledger, booking) else None
-        for record in booking.outgoing:
+    for journal_entry in ledger.journal.journal_entries(run_id, newest_first=True):
+        ids = journal_entry.incoming_ids | journal_entry.outgoing_ids
+        overtaken = ledger.journal.overtaken(journal_entry.booking_id, ids, not_by={run_id})
+        await store.check_now(ids)
+        deleted = SkipReason.DELETED_SINCE if deleted_since(ledger, journal_entry) else None
+        for record in journal_entry.outgoing:
             memory_id = record.entry.id
             reason = SkipReason.DECIDED_SINCE if memory_id in overtaken else deleted or store.why_not_back(memory_id)
             if reason is None:
@@ -236,7 +238,7 @@ async def plan_undo(run_id: str, *, backend: BatchBackend, ledger: Ledger, compa
                 restored.append(memory_id)
             else:
                 skipped.append(UndoSkip(memory_id=memory_id, reason=reason))
-        for record in booking.incoming:
+        for record in journal_entry.incoming:
             memory_id = record.entry.id
             reason = SkipReason.DECIDED_SINCE if memory_id in overtaken else deleted or store.why_not_out(record)
             if reason is None:
@@ -254,14 +256,14 @@ async def plan_undo(run_id: str, *, backend: BatchBackend, ledger: Ledger, compa
 
 
 class _Store:
-    """The store as it would be, while one booking after the other is reversed."""
+    """The store as it would be, while one entry after the other is reversed."""
 
     def __init__(self, backend: BatchBackend, agent_id: str) -> None:
         self._backend = backend
         self._agent_id = agent_id
         self._there: dict[str, MemoryRecord | None] = {}
 
-    async def look(self, ids: frozenset[str]) -> None:
+    async def check_now(self, ids: frozenset[str]) -> None:
         """Read those of the ids that were not looked at before."""
         new = sorted(each for each in ids if each not in self._there)
         if new:
@@ -269,13 +271,13 @@ class _Store:
             found = await self._backend.get_many(self._agent_id, new)
             self._there.update((record.entry.id, record) for record in found)
 
-    async def finish(self, booking: Booking) -> None:
-        """Let happen what a booking had decided."""
-        await self.look(booking.incoming_ids | booking.outgoing_ids)
-        for record in booking.incoming:
+    async def finish(self, journal_entry: JournalEntry) -> None:
+        """Let happen what an entry had decided."""
+        await self.check_now(journal_entry.incoming_ids | journal_entry.outgoing_ids)
+        for record in journal_entry.incoming:
             if self._there[record.entry.id] is None:
                 self.put(record)
-        for record in booking.outgoing:
+        for record in journal_entry.outgoing:
             now = self._there[record.entry.id]
             if now is not None and is_same(now, record):
                 self.take(record.entry.id)

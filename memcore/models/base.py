@@ -136,7 +136,7 @@ class ReadOnlyMap(Mapping[_K, _V], Generic[_K, _V]):
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class ExtensionKeys:
     """Marks a field, in its ``Annotated`` type, as a key of memtend's own; a marked section marks all its keys.
 
     Args:

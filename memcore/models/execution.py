@@ -33,7 +33,7 @@ class TerminationReason(StrEnum):
     STAGNATION = "stagnation"
     CANCELLED = "cancelled"
     SHUTDOWN = "shutdown"
-    PARKED = "parked"
+    DEFERRED = "parked"
 
     @property
     def is_success(self) -> bool:

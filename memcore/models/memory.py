@@ -1,4 +1,4 @@
-"""What a memory is: the enums and value objects that every room shares.
+"""What a memory is: the enums and value objects that every package shares.
 
 Names, fields, defaults and bounds are those of the reference (memory-api-reference, Models).
 """

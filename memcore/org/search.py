@@ -23,7 +23,7 @@ _NAMESPACE = "org:"
 _VERSION_TAG = "version:"
 
 
-class Shown(NamedTuple):
+class IndexedFact(NamedTuple):
     """Which version of which fact an entry of the store shows."""
 
     fact_id: str
@@ -54,13 +54,13 @@ def record_of(company: str, line: OperationLogEntry) -> MemoryRecord:
     return MemoryRecord(entry=entry)
 
 
-def shown_by(entry: MemoryEntry) -> Shown | None:
+def shown_by(entry: MemoryEntry) -> IndexedFact | None:
     """Return which fact an entry shows; None for one that is no fact."""
     source, tag = entry.metadata.source, next(iter(entry.metadata.tags), "")
     version = tag.removeprefix(_VERSION_TAG)
     if entry.agent_id != ORGANISATION or source is None or not version.isdecimal():
         return None
-    return Shown(source, int(version))
+    return IndexedFact(source, int(version))
 
 
 def namespace_of(category: OrgFactCategory) -> str:
@@ -86,7 +86,7 @@ ID_PREFIX = "core-policy-"
 _SINCE = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class StaticPolicies:
+class ConfigPolicies:
     """Hold the policies of a configuration, under the ids ``core-policy-0``, ``core-policy-1`` and so on.
 
     Args:
@@ -129,7 +129,7 @@ Categories = frozenset[OrgFactCategory] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class ScoredFact:
     """What lies near a question by meaning.
 
     Attributes:
@@ -137,12 +137,12 @@ class Near:
         dense_weight: the share of meaning in a rank, 0 to 1.
     """
 
-    cosines: Mapping[Shown, float] = field(default_factory=dict)
+    cosines: Mapping[IndexedFact, float] = field(default_factory=dict)
     dense_weight: float = 0.0
 
 
 #: Where there is no store, or it does not answer.
-NOTHING_NEAR = Near()
+NOTHING_NEAR = ScoredFact()
 
 
 class OrgSearch:
@@ -154,7 +154,7 @@ class OrgSearch:
         company: whose facts.
     """
 
-    def __init__(self, log: "OrgLog", policies: StaticPolicies, *, company: str) -> None:
+    def __init__(self, log: "OrgLog", policies: ConfigPolicies, *, company: str) -> None:
         self._log = log
         self._policies = policies
         self._company = company
@@ -169,7 +169,7 @@ class OrgSearch:
         return (found + self._policies.facts[skipped:])[:limit]
 
     def ranked(
-        self, context: str, categories: Categories, *, limit: int, near: Near = NOTHING_NEAR
+        self, context: str, categories: Categories, *, limit: int, near: ScoredFact = NOTHING_NEAR
     ) -> tuple[OrgFact, ...]:
         """Return the facts that have words of a context or lie near it, best first.
 
@@ -221,16 +221,16 @@ _CANDIDATES = 50
 _log = logging.getLogger(__name__)
 
 
-async def nearness(facts: FactStore | None, context: str, categories: Categories) -> Near:
+async def fact_similarity(facts: FactStore | None, context: str, categories: Categories) -> ScoredFact:
     """Return what lies near a context, and nothing, with an event, when the store or the embedder fails."""
     if facts is None:
         return NOTHING_NEAR
     try:
         query = MemoryQuery(text=context, namespaces=namespaces_of(categories), limit=_CANDIDATES)
-        legs = await facts.legs(query)
+        rankings = await facts.rankings(query)
     except Exception as error:  # noqa: BLE001  # an engine's own embedder may raise anything
         _log.warning(OrgEvent.QUERY_DEGRADED, extra={"error": type(error).__name__})
         return NOTHING_NEAR
-    shown = [(shown_by(hit.entry), hit.cosine) for hit in (*legs.sparse, *legs.dense)]
+    shown = [(shown_by(hit.entry), hit.cosine) for hit in (*rankings.sparse, *rankings.dense)]
     cosines = {fact: cosine for fact, cosine in shown if fact is not None and cosine is not None}
-    return Near(cosines, facts.dense_weight)
+    return ScoredFact(cosines, facts.dense_weight)

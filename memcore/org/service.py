@@ -31,8 +31,8 @@ from memcore.models.organization import (
     OrgMemoryQuery,
 )
 from memcore.org.protocol import OrgEvent, author_facts, require_write_access
-from memcore.org.search import ID_PREFIX, OrgSearch, StaticPolicies, nearness
-from memcore.org.sync import OrgFollower
+from memcore.org.search import ID_PREFIX, ConfigPolicies, OrgSearch, fact_similarity
+from memcore.org.sync import OrgSync
 
 if TYPE_CHECKING:
     from memcore.backends.protocol import MemoryBackend
@@ -65,7 +65,7 @@ class LedgerOrgMemory:
         self._config = config
         self._company = company
         self._backend = backend
-        self._static = StaticPolicies(config.core_policies)
+        self._static = ConfigPolicies(config.core_policies)
         self._search = OrgSearch(log, self._static, company=company)
         self._is_connected = False
 
@@ -117,7 +117,7 @@ class LedgerOrgMemory:
         if context is None:
             return await self._do(lambda: self._search.newest(query.categories, limit=limit))
         self._require_connection()
-        near = await nearness(facts_of(self._backend), context, query.categories)
+        near = await fact_similarity(facts_of(self._backend), context, query.categories)
         return await self._do(lambda: self._search.ranked(context, query.categories, limit=limit, near=near))
 
     async def newest(
@@ -147,7 +147,7 @@ class LedgerOrgMemory:
                 "fact_id", f"begins with {ID_PREFIX}: policies of the configuration are changed there"
             )
         line = await self._do(lambda: self._facts.publish(self._company, key, request, author=author))
-        self._tell(line, author)
+        self._log_operation(line, author)
         await self._follow(line.fact_id)
         return line.fact_id
 
@@ -164,7 +164,7 @@ class LedgerOrgMemory:
         line = await self._do(lambda: self._facts.retract(self._company, fact_id, author=author))
         if line is None:
             return False
-        self._tell(line, author)
+        self._log_operation(line, author)
         await self._follow(fact_id)
         return True
 
@@ -220,7 +220,7 @@ class LedgerOrgMemory:
         facts = facts_of(self._backend)
         if facts is None:
             return
-        follower = OrgFollower(self._facts.outbox, facts, company=self._company)
+        follower = OrgSync(self._facts.outbox, facts, company=self._company)
         try:
             async with asyncio.timeout(_FOLLOW_SECONDS):
                 await follower.follow(fact_id=fact_id)
@@ -258,7 +258,7 @@ class LedgerOrgMemory:
         if not self._is_connected:
             raise OrgMemoryConnectionError("organisation memory is not connected; call connect first")
 
-    def _tell(self, line: OperationLogEntry, author: OrgFactAuthor) -> None:
+    def _log_operation(self, line: OperationLogEntry, author: OrgFactAuthor) -> None:
         facts = {"fact_id": line.fact_id, "operation": line.operation_type, "version": line.version}
         _log.info(OrgEvent.WRITE_COMPLETE, extra={**facts, "category": line.category, **author_facts(author)})
 

@@ -19,7 +19,7 @@ AT_A_TIME = 200
 _log = logging.getLogger(__name__)
 
 
-class OrgFollower:
+class OrgSync:
     """Bring the lines that the store does not show yet there, those of one fact in their order.
 
     A line stays in the outbox until the store shows it and hides the version before it. Both do nothing the second
@@ -91,5 +91,5 @@ class OrgFollower:
 
 
 def _failed(line: OperationLogEntry, error: errors.MemoryError) -> None:
-    told = {"fact_id": line.fact_id, "version": line.version, "error": type(error).__name__}
-    _log.warning(OrgEvent.SHOW_FAILED, extra=told)
+    reported = {"fact_id": line.fact_id, "version": line.version, "error": type(error).__name__}
+    _log.warning(OrgEvent.SHOW_FAILED, extra=reported)

@@ -13,7 +13,7 @@ from memcore.errors import (
     MemoryError,  # noqa: A004  # the reference fixes the name
     ProviderError,
 )
-from memcore.ingest import Graves, insert
+from memcore.ingest import Tombstones, insert_unless_tombstoned
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.llm.protocol import Model
 from memcore.procedural.proposer import MAX_TOOL_CALLS, FailureAnalysisPayload, ProceduralProposer, SuccessPayload
@@ -39,7 +39,7 @@ class CaptureOutcome(StrEnum):
     #: The agent has done better often enough: capture.success_quality_percentile.
     BELOW_PERCENTILE = "below_percentile"
     #: It was stored before, and a run has removed it since.
-    BURIED = "buried"
+    TOMBSTONED = "buried"
     #: The execution is kept no longer, or its agent was erased.
     GONE = "gone"
     #: The agent's level lets nothing outlive a session or a project.
@@ -127,7 +127,7 @@ class ProceduralCapture:
         model: who proposes.
         config: the policy.
         company: whose agents.
-        graves: which memories were removed, and are not to rise again.
+        tombstones: which memories were removed, and are not to rise again.
         skills: where lessons are written as skill folders too; None writes none.
         clock: the time.
     """
@@ -139,14 +139,14 @@ class ProceduralCapture:
         config: ProceduralMemoryConfig,
         *,
         company: str,
-        graves: Graves,
+        tombstones: Tombstones,
         skills: SkillFolders | None = None,
         clock: Clock = utc_now,
     ) -> None:
         self._backend = backend
         self._config = config
         self._company = company
-        self._graves = graves
+        self._tombstones = tombstones
         self._skills = skills
         self._clock = clock
         self._proposer = ProceduralProposer(model, config, company=company)
@@ -157,7 +157,7 @@ class ProceduralCapture:
         *,
         failure: FailureAnalysisPayload | None = None,
         success: SuccessPayload | None = None,
-        told_at: datetime | None = None,
+        learned_at: datetime | None = None,
     ) -> Captured:
         """Draw the lesson of one execution, if there is one.
 
@@ -165,7 +165,8 @@ class ProceduralCapture:
             agent_id: whose execution, and whose lesson.
             failure: what went wrong, if it had to be recovered from.
             success: what went well, if it did.
-            told_at: when it was told, the same each time; None for now. A memory that was removed since stays removed.
+            learned_at: when it was told, the same each time; None for now. A memory that was removed since stays
+            removed.
 
         Raises:
             BudgetExceededError, AnswerMissingError: nothing was asked; come back later.
@@ -194,7 +195,7 @@ class ProceduralCapture:
             agent_id=agent_id,
             task_id=payload.task_id,
             is_success=isinstance(payload, SuccessPayload),
-            created_at=told_at or self._clock(),
+            created_at=learned_at or self._clock(),
         )
         return await self._keep(proposed.proposal, record, refused=proposed.refused)
 
@@ -214,13 +215,15 @@ class ProceduralCapture:
         memory_id = record.entry.id
         facts = {"agent_id": record.entry.agent_id, "memory_id": memory_id}
         try:
-            buried = await insert(self._backend, self._graves, [record], sent={memory_id: record.entry.created_at})
+            tombstoned = await insert_unless_tombstoned(
+                self._backend, self._tombstones, [record], sent={memory_id: record.entry.created_at}
+            )
         except MemoryError as error:
             _log.warning(ProceduralEvent.STORE_FAILED, extra={**facts, "error": type(error).__name__})
             raise
-        if buried:
-            _log.info(ProceduralEvent.BURIED, extra=facts)
-            return Captured(outcome=CaptureOutcome.BURIED, proposal=proposal, refused=refused)
+        if tombstoned:
+            _log.info(ProceduralEvent.TOMBSTONED, extra=facts)
+            return Captured(outcome=CaptureOutcome.TOMBSTONED, proposal=proposal, refused=refused)
         _log.info(ProceduralEvent.STORED, extra=facts)
         skill = await self._write(proposal, record)
         return Captured(

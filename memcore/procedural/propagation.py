@@ -12,9 +12,9 @@ from memcore.errors import (
     MaintenancePausedError,
     MemoryError,  # noqa: A004  # the reference fixes the name
 )
-from memcore.ingest import insert
+from memcore.ingest import insert_unless_tombstoned
 from memcore.kill_switch import KillSwitch
-from memcore.ledger.agents import Likeness
+from memcore.ledger.agents import PeerCriterion
 from memcore.ledger.ledger import Ledger
 from memcore.models.memory import (
     MAX_KEY_CHARS,
@@ -91,8 +91,8 @@ def copy_of(record: MemoryRecord, *, company: str, target: str, scope: Procedura
     )
 
 
-#: Most lessons of one agent that one night passes on; the oldest first, the others wait for the next.
-LESSONS_A_NIGHT = 100
+#: Most lessons of one agent that one run passes on; the oldest first, the others wait for the next.
+LESSONS_PER_RUN = 100
 
 _log = logging.getLogger(__name__)
 
@@ -130,24 +130,24 @@ class Propagation:
         """Pass on what the agent has learned since, at most 100 lessons, and return how many copies were written.
 
         An agent that cannot be given them is logged, and the others get theirs. Where nobody could be given them, they
-        wait for the next night.
+        wait for the next run.
 
         Raises:
-            MemoryError: the lessons, or the agents, cannot be read; nothing is marked, the next night goes on.
+            MemoryError: the lessons, or the agents, cannot be read; nothing is marked, the next run goes on.
         """
         kind = self._config.propagation.type
         if kind == "none" or not self._config.enabled:
             return 0
-        waiting = self._ledger.lessons.unpropagated(self._company, agent_id, limit=LESSONS_A_NIGHT)
+        waiting = self._ledger.lessons.unpropagated(self._company, agent_id, limit=LESSONS_PER_RUN)
         if not waiting or self._is_paused(agent_id):
             return 0
-        told_at = {each.memory_id: each.created_at for each in waiting if each.memory_id is not None}
-        lessons = await self._backend.get_many(agent_id, list(told_at))
+        learned_at = {each.memory_id: each.created_at for each in waiting if each.memory_id is not None}
+        lessons = await self._backend.get_many(agent_id, list(learned_at))
         targets = self._targets(agent_id, kind) if lessons else ()
         written, failed = 0, 0
         for target in targets:
             try:
-                written += await self._tell(target, lessons, told_at)
+                written += await self._copy_to(target, lessons, learned_at)
             except MemoryError as error:
                 failed += 1
                 facts = {"agent_id": agent_id, "target": target, "error": type(error).__name__}
@@ -159,11 +159,11 @@ class Propagation:
         _log.info(ProceduralEvent.PROPAGATED, extra={"agent_id": agent_id, **counts})
         return written
 
-    def _targets(self, agent_id: str, kind: Likeness) -> tuple[str, ...]:
+    def _targets(self, agent_id: str, kind: PeerCriterion) -> tuple[str, ...]:
         limit = self._config.propagation.max_propagation_targets
         return self._ledger.agents.like(self._company, agent_id, by=kind, level=self._level, limit=limit)
 
-    async def _tell(self, target: str, lessons: Sequence[MemoryRecord], told_at: Mapping[str, datetime]) -> int:
+    async def _copy_to(self, target: str, lessons: Sequence[MemoryRecord], learned_at: Mapping[str, datetime]) -> int:
         """Give one agent the lessons that it lacks, and return how many they were."""
         copies: dict[str, MemoryRecord] = {}
         sent: dict[str, datetime] = {}
@@ -171,14 +171,16 @@ class Propagation:
             copy = copy_of(lesson, company=self._company, target=target, scope=self._scope)
             if copy is not None and copy.entry.content not in copies:
                 copies[copy.entry.content] = copy
-                # What the agent's own nights have removed since does not rise again.
-                sent[copy.entry.id] = told_at[lesson.entry.id]
+                # What the agent's own runs have removed since does not rise again.
+                sent[copy.entry.id] = learned_at[lesson.entry.id]
         for known in await self._known(target, copies) if copies else ():
             del copies[known]
         if not copies:
             return 0
-        buried = await insert(self._backend, self._ledger.journal, list(copies.values()), sent=sent)
-        return len(copies) - len(buried)
+        tombstoned = await insert_unless_tombstoned(
+            self._backend, self._ledger.journal, list(copies.values()), sent=sent
+        )
+        return len(copies) - len(tombstoned)
 
     async def _known(self, target: str, copies: Mapping[str, MemoryRecord]) -> frozenset[str]:
         """Return those of the texts that stand in a lesson of the agent already."""

@@ -139,7 +139,7 @@ def messages_of(payload: FailureAnalysisPayload | SuccessPayload) -> tuple[ChatM
     else:
         system, facts = _FAILURE, payload.model_dump(mode="json", exclude={"task_id"}, exclude_none=True)
     content = "\n\n".join(
-        f"{name}:\n{wrap_untrusted(TAG_FACT, clipped(_told(value), FACT_CHARS))}" for name, value in facts.items()
+        f"{name}:\n{wrap_untrusted(TAG_FACT, clipped(_value_text(value), FACT_CHARS))}" for name, value in facts.items()
     )
     return (
         ChatMessage(role=MessageRole.SYSTEM, content=system),
@@ -147,7 +147,7 @@ def messages_of(payload: FailureAnalysisPayload | SuccessPayload) -> tuple[ChatM
     )
 
 
-def _told(value: object) -> str:
+def _value_text(value: object) -> str:
     if isinstance(value, list):
         return "\n".join(map(str, value)) or "none"
     return value if isinstance(value, str) else json.dumps(value)

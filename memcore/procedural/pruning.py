@@ -9,7 +9,7 @@ from typing import Protocol
 from memcore.config.maintenance import PruningConfig
 
 
-class Forgettable(Protocol):
+class PrunableLesson(Protocol):
     """What is known of a lesson when it is weighed; a MemoryEntry is one."""
 
     @property
@@ -28,7 +28,7 @@ class Forgettable(Protocol):
         ...
 
 
-def to_prune(entries: Sequence[Forgettable], config: PruningConfig, *, now: datetime) -> tuple[str, ...]:
+def to_prune(entries: Sequence[PrunableLesson], config: PruningConfig, *, now: datetime) -> tuple[str, ...]:
     """Return the ids that the policy forgets, in the order of the entries.
 
     Args:
@@ -40,16 +40,16 @@ def to_prune(entries: Sequence[Forgettable], config: PruningConfig, *, now: date
     if config.type in {"ttl", "hybrid"}:
         gone.update(expired(entries, max_age=timedelta(days=config.max_age_days), now=now))
     if config.type in {"pareto", "hybrid"}:
-        gone.update(beaten([each for each in entries if each.id not in gone], max_entries=config.max_entries))
+        gone.update(surpassed([each for each in entries if each.id not in gone], max_entries=config.max_entries))
     return tuple(each.id for each in entries if each.id in gone)
 
 
-def expired(entries: Iterable[Forgettable], *, max_age: timedelta, now: datetime) -> tuple[str, ...]:
+def expired(entries: Iterable[PrunableLesson], *, max_age: timedelta, now: datetime) -> tuple[str, ...]:
     """Return the ids of those that are older than ``max_age``; who is exactly as old stays."""
     return tuple(each.id for each in entries if now - each.created_at > max_age)
 
 
-def beaten(entries: Sequence[Forgettable], *, max_entries: int) -> tuple[str, ...]:
+def surpassed(entries: Sequence[PrunableLesson], *, max_entries: int) -> tuple[str, ...]:
     """Return the ids beyond the best ``max_entries``, so that exactly so many are left, or all if there are fewer.
 
     An entry beats another that it equals or exceeds in relevance and in recency, and exceeds in one. Layer after layer
@@ -64,7 +64,7 @@ def beaten(entries: Sequence[Forgettable], *, max_entries: int) -> tuple[str, ..
     return tuple(each.id for each in entries if each.id not in kept)
 
 
-def _layers(entries: Sequence[Forgettable]) -> dict[str, int]:
+def _layers(entries: Sequence[PrunableLesson]) -> dict[str, int]:
     """Return the layer of each: the length of the longest chain of entries of which each beats the next, up to it."""
     layer_of: dict[str, int] = {}
     # The highest relevance of each layer so far, negated: it never falls from one layer to the next.
@@ -81,9 +81,9 @@ def _layers(entries: Sequence[Forgettable]) -> dict[str, int]:
     return layer_of
 
 
-def _place(entry: Forgettable) -> tuple[datetime, float]:
+def _place(entry: PrunableLesson) -> tuple[datetime, float]:
     return entry.created_at, _relevance(entry)
 
 
-def _relevance(entry: Forgettable) -> float:
+def _relevance(entry: PrunableLesson) -> float:
     return entry.relevance_score or 0.0

@@ -391,10 +391,10 @@ class ProposalDraft(LessonText):
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse(cls, told: object) -> object:
-        if not isinstance(told, Mapping):
-            return told
-        answer = cast("Mapping[str, Any]", told)
+    def _refuse(cls, reported: object) -> object:
+        if not isinstance(reported, Mapping):
+            return reported
+        answer = cast("Mapping[str, Any]", reported)
         kept = {name: value for name, value in answer.items() if name not in NOT_THE_MODELS}
         refused = answer.keys() - kept.keys()
         tags = kept.get("tags")
@@ -424,11 +424,11 @@ class ProceduralEvent(StrEnum):
     STORED = "procedural_memory.entry.stored"
     STORE_FAILED = "procedural_memory.entry.store_failed"
     #: A run has removed the memory since the execution was told; it stays removed.
-    BURIED = "procedural_memory.entry.buried"
+    TOMBSTONED = "procedural_memory.entry.buried"
     #: What became of a task's lesson is written down.
     DRAWN = "procedural_memory.lesson.drawn"
     #: The model is away: the lesson waits.
-    PUT_OFF = "procedural_memory.lesson.put_off"
+    POSTPONED = "procedural_memory.lesson.put_off"
     #: An agent's lessons were passed on to its like.
     PROPAGATED = "procedural_propagation.complete"
     #: One agent could not be given them; the others were.

@@ -7,12 +7,12 @@ from memcore.backends.protocol import BatchBackend
 from memcore.clock import Clock, utc_now
 from memcore.config.learning import ProceduralMemoryConfig
 from memcore.errors import AnswerMissingError, BudgetExceededError, MaintenancePausedError
-from memcore.jobs.outcomes import Done, Outcome, Parked, Skipped
+from memcore.jobs.outcomes import Deferred, Done, Outcome, Skipped
 from memcore.kill_switch import KillSwitch
 from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.ledger.ledger import Ledger
-from memcore.llm.answer_cache import KeptModel
+from memcore.llm.answer_cache import CachingModel
 from memcore.llm.protocol import Model
 from memcore.models.memory import MemoryLevel, experience_refusal
 from memcore.procedural.capture import (
@@ -50,8 +50,8 @@ _log = logging.getLogger(__name__)
 class LearningService:
     """Draw the lessons that wait in the ledger.
 
-    A lesson's row says what is to be done and what became of it; messages only ring for it. So a row that must wait
-    sleeps, its message ends, and the sweep rings when the time has come.
+    A lesson's row says what is to be done and what became of it; messages only dispatch it. So a row that must wait
+    sleeps, its message ends, and the sweep dispatches when the time has come.
 
     Args:
         backend: where lessons are kept, as memories.
@@ -85,13 +85,13 @@ class LearningService:
         self._skills = skills
         self._clock = clock
 
-    async def draw(self, lesson_id: str) -> Outcome:
+    async def extract_lesson(self, lesson_id: str) -> Outcome:
         """Draw a lesson that waits; doing it again draws nothing twice.
 
         Returns:
             Done: its row has an outcome, which is the one fact.
             Parked: it sleeps, for a budget that is spent, or a model that does not answer or refuses.
-            Skipped: nothing to draw now; the sweep rings again where it must.
+            Skipped: nothing to draw now; the sweep dispatches again where it must.
 
         Raises:
             MemoryError: the store or the ledger is in passing trouble; an answer that came is kept.
@@ -107,8 +107,8 @@ class LearningService:
         except (MaintenancePausedError, AnswerMissingError) as error:
             return Skipped(reason=str(error))
         except BudgetExceededError as error:
-            self._ledger.lessons.put_off(self._company, lesson_id, until=error.until)
-            return Parked(reason=str(error))
+            self._ledger.lessons.postpone(self._company, lesson_id, until=error.until)
+            return Deferred(reason=str(error))
         pause = pause_after(lesson.tries + 1) if captured.outcome in _PASSING else None
         if pause is not None:
             return self._slept(lesson, pause, because=captured.outcome)
@@ -123,10 +123,10 @@ class LearningService:
             return Captured(outcome=refusal)
         capture = ProceduralCapture(
             self._backend,
-            KeptModel(model, self._ledger.answers),
+            CachingModel(model, self._ledger.answers),
             self._config,
             company=self._company,
-            graves=self._ledger.journal,
+            tombstones=self._ledger.journal,
             skills=self._skills,
             clock=self._clock,
         )
@@ -135,7 +135,7 @@ class LearningService:
             lesson.agent_id,
             failure=failure_of(trajectory) if failed else None,
             success=None if failed else success_of(trajectory),
-            told_at=lesson.created_at,
+            learned_at=lesson.created_at,
         )
 
     def _refusal(self, trajectory: Trajectory) -> CaptureOutcome | None:
@@ -156,10 +156,12 @@ class LearningService:
 
     def _slept(self, lesson: Lesson, pause: timedelta, *, because: CaptureOutcome) -> Outcome:
         until = self._clock() + pause
-        self._ledger.lessons.put_off(self._company, lesson.lesson_id, until=until, is_in_vain=True)
+        self._ledger.lessons.postpone(self._company, lesson.lesson_id, until=until, is_failed_attempt=True)
         facts = {"agent_id": lesson.agent_id, "lesson_id": lesson.lesson_id, "tries": lesson.tries + 1}
-        _log.info(ProceduralEvent.PUT_OFF, extra=facts)
-        return Parked(reason=f"the language model: {because.value}; try {lesson.tries + 1}, the next at {until:%H:%M}")
+        _log.info(ProceduralEvent.POSTPONED, extra=facts)
+        return Deferred(
+            reason=f"the language model: {because.value}; try {lesson.tries + 1}, the next at {until:%H:%M}"
+        )
 
     async def _ended(self, lesson: Lesson, captured: Captured) -> Outcome:
         proposal, is_stored = captured.proposal, captured.memory_id is not None
@@ -185,5 +187,5 @@ class LearningService:
             await self._backend.delete_many(lesson.agent_id, [captured.memory_id])
 
     def _switch(self, agent_id: str) -> KillSwitch:
-        # Lessons have a switch of their own in the policy, and are drawn also where nights are off.
+        # Lessons have a switch of their own in the policy, and are drawn also where runs are off.
         return KillSwitch(self._ledger, company=self._company, agent_id=agent_id)

@@ -61,8 +61,8 @@ def skill_file(lesson: LessonText, *, name: str, source: str) -> bytes:
 
 def _description(lesson: LessonText) -> str:
     """Return what it does and when to use it, which is what agents choose by."""
-    told = f"{_line(lesson.discovery)} Use when: {_line(lesson.condition)}".translate(_ANGLES).strip()
-    return told if len(told) <= MAX_DESCRIPTION_CHARS else f"{told[: MAX_DESCRIPTION_CHARS - 1]}…"
+    reported = f"{_line(lesson.discovery)} Use when: {_line(lesson.condition)}".translate(_ANGLES).strip()
+    return reported if len(reported) <= MAX_DESCRIPTION_CHARS else f"{reported[: MAX_DESCRIPTION_CHARS - 1]}…"
 
 
 def _steps(lesson: LessonText) -> str:

@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from memcore.backends.factory import followed_row, mem0_place
+from memcore.backends.factory import followed_row, mem0_config_of
 from memcore.backends.mem0.active_collection import served
-from memcore.backends.mem0.reindex_target import Mirror
+from memcore.backends.mem0.reindex_target import ReindexTarget
 from memcore.backends.mem0.schema import IndexedText
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder
 from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import MemoryBackendUnsupportedError, MemoryInputError
-from memcore.ledger.embedders.collections import Serving
+from memcore.ledger.embedders.collections import CollectionPointer
 from memcore.ledger.embedders.reindexes import ReindexKind
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import AuditNote
@@ -24,29 +24,29 @@ class ReindexPlanning:
     """Change the row on a person's word; the worker does the rest.
 
     Args:
-        mirror: the store.
+        reindex_target: the store.
         ledger: where the row is.
         company: whose.
     """
 
-    def __init__(self, mirror: Mirror, ledger: Ledger, *, company: str) -> None:
-        self._mirror = mirror
+    def __init__(self, reindex_target: ReindexTarget, ledger: Ledger, *, company: str) -> None:
+        self._reindex_target = reindex_target
         self._ledger = ledger
         self._company = company
 
-    def ready(self) -> Serving:
+    def ready(self) -> CollectionPointer:
         """Return the row if a new collection may be filled now.
 
         Raises MemoryInputError when a reindex is under way, when the old collection of the last one is still kept, or
         when nothing is stored yet.
         """
-        serving = self._serving()
-        if serving.previous is not None:
+        pointer = self._pointer()
+        if pointer.previous is not None:
             raise MemoryInputError(
-                "reindex", f"{serving.previous.name} is still kept for going back: `memtend reindex --drop-old` first"
+                "reindex", f"{pointer.previous.name} is still kept for going back: `memtend reindex --drop-old` first"
             )
-        self._require_none(serving)
-        return serving
+        self._require_none(pointer)
+        return pointer
 
     async def begin(
         self,
@@ -58,7 +58,7 @@ class ReindexPlanning:
         dense_weight: float | None = None,
         checkpoint_id: str | None = None,
         note: AuditNote | None = None,
-    ) -> Serving:
+    ) -> CollectionPointer:
         """Begin to fill a new collection with an embedder.
 
         Args:
@@ -74,12 +74,12 @@ class ReindexPlanning:
             MemoryInputError: as ``ready``; or this embedder serves already, or somebody was quicker.
             CheckpointNotFoundError: the checkpoint was deleted.
         """
-        serving = self.ready()
-        generation = serving.current.generation + 1
+        pointer = self.ready()
+        generation = pointer.current.generation + 1
         target = served(
             # A dot stands in no company's name, so that no other company's collection is called so; and no two that
             # are ever filled have one name, so that dropping one never takes another.
-            f"{serving.current.name.partition('.')[0]}.{serving.version + 1}",
+            f"{pointer.current.name.partition('.')[0]}.{pointer.version + 1}",
             embedder=embedder,
             encoder=encoder,
             text=IndexedText(text_template),
@@ -88,19 +88,21 @@ class ReindexPlanning:
             dense_weight=dense_weight,
             checkpoint_id=checkpoint_id,
         )
-        if target.identity == serving.current.identity:
+        if target.identity == pointer.current.identity:
             raise MemoryInputError("reindex", f"{target.identity.label} serves already: configure another embedder")
-        total = await self._mirror.count(serving.current.name)
-        return self._ledger.servings.begin(
+        total = await self._reindex_target.count(pointer.current.name)
+        return self._ledger.collection_pointers.begin(
             self._company,
-            version=serving.version,
+            version=pointer.version,
             target=target,
             kind=ReindexKind.FORWARD,
             total=total,
             note=note,
         )
 
-    async def go_back(self, seen: Serving | None = None, *, note: AuditNote | None = None) -> Serving:
+    async def go_back(
+        self, seen: CollectionPointer | None = None, *, note: AuditNote | None = None
+    ) -> CollectionPointer:
         """Begin to bring the old collection up to date, to serve again.
 
         Args:
@@ -109,60 +111,62 @@ class ReindexPlanning:
 
         Raises MemoryInputError when none is kept, when a reindex is under way, or when somebody was quicker.
         """
-        serving = seen or self._serving()
-        if serving.previous is None:
+        pointer = seen or self._pointer()
+        if pointer.previous is None:
             raise MemoryInputError("reindex", "no old collection is kept to go back to")
-        self._require_none(serving)
-        total = await self._mirror.count(serving.current.name)
-        return self._ledger.servings.begin(
+        self._require_none(pointer)
+        total = await self._reindex_target.count(pointer.current.name)
+        return self._ledger.collection_pointers.begin(
             self._company,
-            version=serving.version,
-            target=serving.previous,
+            version=pointer.version,
+            target=pointer.previous,
             kind=ReindexKind.BACK,
             total=total,
             note=note,
         )
 
-    async def cancel(self) -> Serving:
+    async def cancel(self) -> CollectionPointer:
         """End a reindex that has not switched, and drop what it filled. Raises MemoryInputError."""
-        serving = self._serving()
-        target = serving.target
-        changed = None if target is None else self._ledger.servings.cancel(self._company, version=serving.version)
+        pointer = self._pointer()
+        target = pointer.target
+        changed = (
+            None if target is None else self._ledger.collection_pointers.cancel(self._company, version=pointer.version)
+        )
         if target is None or changed is None:
             raise MemoryInputError("reindex", "none is under way that could be cancelled: see `--status`, try again")
         if changed.previous is None or changed.previous.name != target.name:
-            await self._mirror.drop(target.name)
+            await self._reindex_target.drop(target.name)
         return changed
 
-    async def drop_old(self) -> Serving:
+    async def drop_old(self) -> CollectionPointer:
         """Drop the collection that is kept for going back, for good. Raises MemoryInputError."""
-        serving = self._serving()
-        self._require_none(serving)
-        if serving.previous is None:
+        pointer = self._pointer()
+        self._require_none(pointer)
+        if pointer.previous is None:
             raise MemoryInputError("reindex", "no old collection is kept")
         # Forgotten first: nobody goes back to it any more.
-        changed = self._ledger.servings.forget_previous(self._company, version=serving.version)
+        changed = self._ledger.collection_pointers.forget_previous(self._company, version=pointer.version)
         if changed is None:
             raise MemoryInputError("reindex", "somebody else changed it meanwhile: see `--status`, try again")
-        await self._mirror.drop(serving.previous.name)
+        await self._reindex_target.drop(pointer.previous.name)
         return changed
 
-    def _serving(self) -> Serving:
-        serving = self._ledger.servings.get(self._company)
-        if serving is None:
+    def _pointer(self) -> CollectionPointer:
+        pointer = self._ledger.collection_pointers.get(self._company)
+        if pointer is None:
             raise MemoryInputError("reindex", "nothing is stored yet")
-        return serving
+        return pointer
 
-    def _require_none(self, serving: Serving) -> None:
-        if serving.phase is not None:
+    def _require_none(self, pointer: CollectionPointer) -> None:
+        if pointer.phase is not None:
             raise MemoryInputError("reindex", "one is under way: see `memtend reindex --status`")
 
 
-def create_mirror(settings: "Settings", policy: "Policy") -> "Mirror":
-    """Return the mirror of the company's collections; MemoryBackendUnsupportedError where none has vectors."""
+def create_reindex_target(settings: "Settings", policy: "Policy") -> "ReindexTarget":
+    """Return the reindex target of the company's collections; MemoryBackendUnsupportedError where none has vectors."""
     if "mem0" not in policy.memory.backends.values():
         raise MemoryBackendUnsupportedError("reindex: no backend of this policy embeds anything")
     # The store's client takes a third of a second to import.
-    from memcore.backends.mem0.reindex_target import Mirror  # noqa: PLC0415  # see above
+    from memcore.backends.mem0.reindex_target import ReindexTarget  # noqa: PLC0415  # see above
 
-    return Mirror(mem0_place(settings), followed=followed_row(settings, policy))
+    return ReindexTarget(mem0_config_of(settings), followed=followed_row(settings, policy))

@@ -14,11 +14,11 @@ from enum import StrEnum
 
 from memcore import errors
 from memcore.backends.mem0.active_collection import READ_AGE
-from memcore.backends.mem0.reindex_target import Mirror
+from memcore.backends.mem0.reindex_target import ReindexTarget
 from memcore.clock import Clock
 from memcore.errors import LeaseLostError
-from memcore.jobs.outcomes import Done, Outcome, Parked, Skipped, Tell, untold
-from memcore.ledger.embedders.collections import Phase, Serving
+from memcore.jobs.outcomes import Deferred, Done, Outcome, ProgressCallback, Skipped, no_progress
+from memcore.ledger.embedders.collections import CollectionPointer, Phase
 from memcore.ledger.embedders.reindexes import Reindex, Reindexes, ReindexStage
 from memcore.ledger.ledger import Ledger
 
@@ -63,12 +63,12 @@ class ReindexEvent(StrEnum):
     #: It cannot go on for now; the error's name stands beside.
     TROUBLE = "memory.reindex.trouble"
     #: Writes were stopped, and it took too long to catch up; they go on, and it is tried again.
-    THAWED = "memory.reindex.thawed"
+    UNFROZEN = "memory.reindex.thawed"
     #: The new collection serves.
     SWITCHED = "memory.reindex.switched"
 
 
-#: How long one job works, so that the nights that wait behind it have their turn.
+#: How long one job works, so that the runs that wait behind it have their turn.
 SLICE = timedelta(seconds=10)
 
 #: Pause after a page, as a share of what the page took: the store belongs to the engines.
@@ -84,7 +84,7 @@ OWNERS = 64
 FREEZE = timedelta(seconds=20)
 
 #: How long they stay stopped if the worker dies over it: then the next writer lets them go on.
-THAW = timedelta(seconds=30)
+UNFREEZE = timedelta(seconds=30)
 
 #: How long they stay stopped behind a switch if the worker dies over it.
 SETTLE = timedelta(seconds=30)
@@ -108,18 +108,18 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Held:
+class _LeasedReindex:
     reindex: Reindex
     token: str
     lease: ReindexLease
-    tell: Tell
+    on_progress: ProgressCallback
 
 
 class ReindexService:
     """Carry a company's reindex on.
 
     Args:
-        mirror: the store.
+        reindex_target: the store.
         ledger: the row that serves, the reindex, and the marks.
         company: whose.
         clock: the time.
@@ -128,88 +128,88 @@ class ReindexService:
 
     def __init__(
         self,
-        mirror: Mirror,
+        reindex_target: ReindexTarget,
         ledger: Ledger,
         *,
         company: str,
         clock: Clock,
         rest: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._mirror = mirror
+        self._reindex_target = reindex_target
         self._ledger = ledger
         self._company = company
         self._clock = clock
         self._rest = rest
 
-    async def run(self, *, lasts: timedelta = SLICE, tell: Tell = untold) -> Slice:
+    async def run(self, *, lasts: timedelta = SLICE, on_progress: ProgressCallback = no_progress) -> Slice:
         """Work for a while; whoever else has the reindex, or that it is over, makes this do nothing.
 
         Args:
             lasts: how long.
-            tell: takes how far the reindex is, page by page.
+            on_progress: takes how far the reindex is, page by page.
         """
         if self._ledger.switches.paused(self._company):
-            return Slice(outcome=Parked(reason="maintenance is paused"))
-        reindex = self._ledger.reindexes.take(self._company, lease=LEASE)
+            return Slice(outcome=Deferred(reason="maintenance is paused"))
+        reindex = self._ledger.reindexes.claim(self._company, lease=LEASE)
         if reindex is None or reindex.token is None:
             return Slice(outcome=Skipped(reason="no reindex is under way, or another worker has it"))
         token = reindex.token
         lease = ReindexLease(self._ledger.reindexes, company=self._company, token=token, clock=self._clock)
         try:
-            held = _Held(reindex=reindex, token=token, lease=lease, tell=tell)
+            held = _LeasedReindex(reindex=reindex, token=token, lease=lease, on_progress=on_progress)
             goes_on = await self._step(held, self._clock() + lasts)
         except LeaseLostError as error:
             return Slice(outcome=Skipped(reason=str(error)))
         except errors.MemoryError as error:
             _log.warning(ReindexEvent.TROUBLE, extra={"company": self._company, "error": type(error).__name__})
-            self._ledger.reindexes.give_back(self._company, token, trouble=_told(error))
-            return Slice(outcome=Parked(reason=type(error).__name__))
-        self._ledger.reindexes.give_back(self._company, token)
+            self._ledger.reindexes.release(self._company, token, trouble=_error_of(error))
+            return Slice(outcome=Deferred(reason=type(error).__name__))
+        self._ledger.reindexes.release(self._company, token)
         seen = self._ledger.reindexes.get(self._company)
         facts = {} if seen is None else {"looked_at": seen.looked_at, "written": seen.written}
         return Slice(outcome=Done(facts=facts), goes_on=goes_on)
 
-    async def _step(self, held: _Held, until: datetime) -> bool:
-        serving = self._ledger.servings.get(self._company)
-        if serving is None or serving.phase is None:
+    async def _step(self, held: _LeasedReindex, until: datetime) -> bool:
+        pointer = self._ledger.collection_pointers.get(self._company)
+        if pointer is None or pointer.phase is None:
             return False
-        if serving.phase is Phase.SETTLING:
-            return await self._settle(serving)
-        if serving.phase is Phase.FROZEN:
+        if pointer.phase is Phase.SETTLING:
+            return await self._settle(pointer)
+        if pointer.phase is Phase.FROZEN:
             # Whoever stopped the writes is dead: its lease has ended.
-            serving = self._ledger.servings.thaw(self._company, version=serving.version)
-        if serving is None or serving.target is None:
+            pointer = self._ledger.collection_pointers.unfreeze(self._company, version=pointer.version)
+        if pointer is None or pointer.target is None:
             return True
         is_begun = held.reindex.stage is not ReindexStage.COPYING or held.reindex.cursor is not None
-        await self._mirror.prepare(serving.target, is_begun=is_begun)
-        if held.reindex.stage is ReindexStage.COPYING and not await self._copy(held, serving, until):
+        await self._reindex_target.prepare(pointer.target, is_begun=is_begun)
+        if held.reindex.stage is ReindexStage.COPYING and not await self._copy(held, pointer, until):
             return True
-        return await self._catch_up(held, serving, until)
+        return await self._catch_up(held, pointer, until)
 
-    async def _copy(self, held: _Held, serving: Serving, until: datetime) -> bool:
+    async def _copy(self, held: _LeasedReindex, pointer: CollectionPointer, until: datetime) -> bool:
         """Copy page by page; True when the last one is done."""
         cursor = held.reindex.cursor
         while self._clock() < until:
-            cursor = await self._page(held, serving, None, cursor)
+            cursor = await self._page(held, pointer, None, cursor)
             if cursor is None:
                 return True
         return False
 
-    async def _catch_up(self, held: _Held, serving: Serving, until: datetime) -> bool:
+    async def _catch_up(self, held: _LeasedReindex, pointer: CollectionPointer, until: datetime) -> bool:
         marks, before = self._ledger.reindex_marks, None
         while self._clock() < until:
             left = marks.count(self._company)
             # No more than one comparison, or as many as arrive while they are compared.
             if left <= OWNERS or (before is not None and left * 2 > before):
-                return await self._switch(held, serving)
+                return await self._switch(held, pointer)
             before = left
             for _ in range(0, left, OWNERS):
-                if await self._compare(held, serving) == 0 or self._clock() >= until:
+                if await self._compare(held, pointer) == 0 or self._clock() >= until:
                     break
         return True
 
-    async def _switch(self, held: _Held, serving: Serving) -> bool:
-        frozen = self._ledger.servings.freeze(self._company, version=serving.version, lasts=THAW)
+    async def _switch(self, held: _LeasedReindex, pointer: CollectionPointer) -> bool:
+        frozen = self._ledger.collection_pointers.freeze(self._company, version=pointer.version, lasts=UNFREEZE)
         if frozen is None:
             return True
         self._save(held, ReindexStage.CATCHING_UP, freezes=1)
@@ -217,48 +217,54 @@ class ReindexService:
         try:
             while await self._compare(held, frozen, rests=False):
                 if self._clock() >= until:
-                    _log.warning(ReindexEvent.THAWED, extra={"company": self._company})
-                    self._ledger.servings.thaw(self._company, version=frozen.version)
-                    return False  # the sweep rings again: writes have a while for themselves
+                    _log.warning(ReindexEvent.UNFROZEN, extra={"company": self._company})
+                    self._ledger.collection_pointers.unfreeze(self._company, version=frozen.version)
+                    return False  # the sweep dispatches again: writes have a while for themselves
         except errors.MemoryError:
-            self._ledger.servings.thaw(self._company, version=frozen.version)
+            self._ledger.collection_pointers.unfreeze(self._company, version=frozen.version)
             raise
         held.lease.keep()
-        switched = self._ledger.servings.switch(self._company, version=frozen.version, settles=SETTLE)
+        switched = self._ledger.collection_pointers.switch(self._company, version=frozen.version, settles=SETTLE)
         if switched is None:
             return True
         about = {"generation": switched.current.generation, "checkpoint_id": switched.current.checkpoint_id}
         _log.info(ReindexEvent.SWITCHED, extra={"company": self._company, **about})
         return await self._settle(switched)
 
-    async def _settle(self, serving: Serving) -> bool:
+    async def _settle(self, pointer: CollectionPointer) -> bool:
         await self._rest((READ_AGE + _MARGIN).total_seconds())
-        self._ledger.servings.settle(self._company, version=serving.version)
+        self._ledger.collection_pointers.settle(self._company, version=pointer.version)
         return False
 
-    async def _compare(self, held: _Held, serving: Serving, *, rests: bool = True) -> int:
+    async def _compare(self, held: _LeasedReindex, pointer: CollectionPointer, *, rests: bool = True) -> int:
         """Compare some marked owners; return how many they were."""
         owners = self._ledger.reindex_marks.take(self._company, held.token, limit=OWNERS)
         cursor, is_first = None, True
         while owners and (is_first or cursor is not None):
-            cursor, is_first = await self._page(held, serving, owners, cursor, rests=rests), False
+            cursor, is_first = await self._page(held, pointer, owners, cursor, rests=rests), False
         if owners:
             self._ledger.reindex_marks.compared(self._company, held.token, owners)
         return len(owners)
 
     async def _page(
-        self, held: _Held, serving: Serving, owners: tuple[str, ...] | None, cursor: str | None, *, rests: bool = True
+        self,
+        held: _LeasedReindex,
+        pointer: CollectionPointer,
+        owners: tuple[str, ...] | None,
+        cursor: str | None,
+        *,
+        rests: bool = True,
     ) -> str | None:
-        source, target = serving.current, serving.target
+        source, target = pointer.current, pointer.target
         if target is None:
             raise LeaseLostError("the reindex has ended")
         began, alive = self._clock(), held.lease.keep
         if owners is None:
-            done = await self._mirror.page(source, target, cursor, alive=alive)
+            done = await self._reindex_target.page(source, target, cursor, alive=alive)
             stage = ReindexStage.CATCHING_UP if done.following is None else ReindexStage.COPYING
             self._save(held, stage, done.following, done.looked_at, done.written, done.passed_over)
         else:
-            done = await self._mirror.owners(source, target, owners, cursor, alive=alive)
+            done = await self._reindex_target.owners(source, target, owners, cursor, alive=alive)
             self._save(held, ReindexStage.CATCHING_UP, written=done.written)
         if rests:
             took = (self._clock() - began).total_seconds()
@@ -267,7 +273,7 @@ class ReindexService:
 
     def _save(
         self,
-        held: _Held,
+        held: _LeasedReindex,
         stage: ReindexStage,
         cursor: str | None = None,
         looked_at: int = 0,
@@ -288,9 +294,9 @@ class ReindexService:
         )
         if saved is None:
             raise LeaseLostError("another worker has the reindex, or it has ended")
-        held.tell(saved.stage, saved.fraction)
+        held.on_progress(saved.stage, saved.fraction)
 
 
-def _told(error: errors.MemoryError) -> str:
+def _error_of(error: errors.MemoryError) -> str:
     # A configuration error names what a person has to do; another one may quote what it met.
     return str(error) if isinstance(error, errors.MemoryConfigError) else type(error).__name__

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Self
 
-from memcore.backends.fusion import HybridBackend, Legs
-from memcore.backends.protocol import HoldsFacts, MemoryBackend, MemoryCapabilities, SharedKnowledgeStore
+from memcore.backends.fusion import HybridBackend, RankedLists
+from memcore.backends.protocol import FactStoreProvider, MemoryBackend, MemoryCapabilities, SharedKnowledgeStore
 from memcore.clock import Clock, utc_now
 from memcore.config.organization import ExtendedStoreConfig
 from memcore.config.policy import Policy
@@ -105,7 +105,7 @@ class ContextInjectionStrategy:
         hierarchical_retriever: HierarchicalRetriever | None = None,
         reranker: QuerySpecificReranker | None = None,
         core_policies: Sequence[str] = (),
-        organisation: HoldsFacts | None = None,
+        organisation: FactStoreProvider | None = None,
         max_facts: int = ExtendedStoreConfig().max_retrieved_per_query,
         similarity_fn: Similarity | None = None,
         use_recorder: UseRecorder | None = None,
@@ -147,7 +147,7 @@ class ContextInjectionStrategy:
     ) -> Self:
         """Return the strategy that a policy describes, with what the backend has of shared knowledge and facts."""
         can_share = isinstance(backend, MemoryCapabilities) and backend.supports_shared_access
-        shared_store: SharedSearch | None = FactsAlone(backend) if isinstance(backend, HoldsFacts) else None
+        shared_store: SharedSearch | None = FactsAlone(backend) if isinstance(backend, FactStoreProvider) else None
         if can_share and isinstance(backend, SharedKnowledgeStore):
             shared_store = backend
         return cls(
@@ -156,7 +156,7 @@ class ContextInjectionStrategy:
             shared_store=shared_store,
             token_estimator=token_estimator,
             core_policies=policy.org_memory.core_policies,
-            organisation=backend if isinstance(backend, HoldsFacts) else None,
+            organisation=backend if isinstance(backend, FactStoreProvider) else None,
             max_facts=policy.org_memory.extended_store.max_retrieved_per_query,
             use_recorder=use_recorder,
             clock=clock,
@@ -198,15 +198,15 @@ class ContextInjectionStrategy:
             texts = (*self._core_policies, *(each.content for each in written if each.author.is_human))
             policies = format_core_policies(texts, estimator=self._estimator, token_budget=token_budget)
             taken = sum(self._estimator.estimate_tokens(message.content) for message in policies)
-            told = as_memories([each for each in written if not each.author.is_human])
+            reported = as_memories([each for each in written if not each.author.is_human])
             memories = await self._memories(agent_id, query_text, categories)
-            fitting = self._fitting(told, memories, token_budget=token_budget - taken)
+            fitting = self._fitting(reported, memories, token_budget=token_budget - taken)
             messages = (*policies, *format_fitting(fitting, injection_point=self._config.injection_point))
         except Exception as error:  # noqa: BLE001  # degrade raises what must not be hidden
             degrade(error, source=Source.PIPELINE, agent_id=agent_id)
             return ()
         self._note_use(agent_id, fitting)
-        counts = {"found": len(told) + len(memories), "injected": len(fitting)}
+        counts = {"found": len(reported) + len(memories), "injected": len(fitting)}
         _log.debug(RetrievalEvent.COMPLETED, extra={"agent_id": agent_id, **counts})
         return messages
 
@@ -233,12 +233,12 @@ class ContextInjectionStrategy:
                 return ()
         query = MemoryQuery(text=query_text, categories=categories, limit=self._pool)
         if self._is_hybrid and isinstance(self._backend, HybridBackend):
-            legs = await self._sources.legs(self._backend, agent_id, query)
-            if legs.sparse or legs.shared_sparse:
-                weight = self._backend.dense_weight if legs.dense_weight is None else legs.dense_weight
-                return self._fused_apart(legs, dense_weight=weight)
+            rankings = await self._sources.rankings(self._backend, agent_id, query)
+            if rankings.sparse or rankings.shared_sparse:
+                weight = self._backend.dense_weight if rankings.dense_weight is None else rankings.dense_weight
+                return self._fused_apart(rankings, dense_weight=weight)
             # Nothing by keywords: one list is left, and its similarities speak for themselves.
-            own, shared = nearest(legs.dense), nearest(legs.shared_dense)
+            own, shared = nearest(rankings.dense), nearest(rankings.shared_dense)
         else:
             own, shared = await self._sources.entries(agent_id, query)
         every = len(own) + len(shared)
@@ -253,25 +253,25 @@ class ContextInjectionStrategy:
     def _is_hybrid(self) -> bool:
         return self._config.sparse and self._config.fusion_strategy is not FusionStrategy.LINEAR
 
-    def _fused_apart(self, legs: Legs, *, dense_weight: float) -> tuple[ScoredMemory, ...]:
+    def _fused_apart(self, rankings: RankedLists, *, dense_weight: float) -> tuple[ScoredMemory, ...]:
         """Fuse the agent's own lists without the shared ones: what others publish must not change how these score."""
-        own = self._fused(Legs(dense=legs.dense, sparse=legs.sparse), dense_weight=dense_weight)
-        others = (each for each in self._fused(legs, dense_weight=dense_weight) if each.is_shared)
+        own = self._fused(RankedLists(dense=rankings.dense, sparse=rankings.sparse), dense_weight=dense_weight)
+        others = (each for each in self._fused(rankings, dense_weight=dense_weight) if each.is_shared)
         return tuple(sorted((*own, *others), key=best_first))
 
-    def _fused(self, legs: Legs, *, dense_weight: float) -> tuple[ScoredMemory, ...]:
+    def _fused(self, rankings: RankedLists, *, dense_weight: float) -> tuple[ScoredMemory, ...]:
         config = self._config
-        every = sum(map(len, (legs.dense, legs.sparse, legs.shared_dense, legs.shared_sparse)))
+        every = sum(map(len, (rankings.dense, rankings.sparse, rankings.shared_dense, rankings.shared_sparse)))
         if not every:
             return ()
         if config.fusion_strategy is FusionStrategy.WEIGHTED:
-            return fuse_weighted(legs, config=config, dense_weight=dense_weight, now=self._clock(), limit=every)
-        worded = (tuple(hit.entry for hit in leg) for leg in (legs.sparse, legs.shared_sparse))
+            return fuse_weighted(rankings, config=config, dense_weight=dense_weight, now=self._clock(), limit=every)
+        worded = (tuple(hit.entry for hit in leg) for leg in (rankings.sparse, rankings.shared_sparse))
         return fuse_ranked_lists(
-            (nearest(legs.dense), nearest(legs.shared_dense), *worded),
+            (nearest(rankings.dense), nearest(rankings.shared_dense), *worded),
             k=config.rrf_k,
             max_results=every,
-            shared_ids={hit.entry.id for hit in (*legs.shared_dense, *legs.shared_sparse)},
+            shared_ids={hit.entry.id for hit in (*rankings.shared_dense, *rankings.shared_sparse)},
             min_relevance=config.min_relevance,
         )
 
@@ -342,22 +342,22 @@ class ContextInjectionStrategy:
         return self._config.max_memories
 
     def _fitting(
-        self, told: tuple[ScoredMemory, ...], chosen: tuple[ScoredMemory, ...], *, token_budget: int
+        self, reported: tuple[ScoredMemory, ...], chosen: tuple[ScoredMemory, ...], *, token_budget: int
     ) -> tuple[ScoredMemory, ...]:
         """Return what the prompt holds: policies that agents wrote, the agent's own memories, then what is shared."""
         own, shared = fit_parts(
             [each for each in chosen if not each.is_shared],
-            [*told, *(each for each in chosen if each.is_shared)],
+            [*reported, *(each for each in chosen if each.is_shared)],
             estimator=self._estimator,
             token_budget=token_budget,
             slots=self._slots,
             shared_fraction=self._config.shared_fraction,
         )
-        leading = [each for each in shared if each in told]
-        return (*leading, *own, *(each for each in shared if each not in told))
+        leading = [each for each in shared if each in reported]
+        return (*leading, *own, *(each for each in shared if each not in reported))
 
     def _note_use(self, agent_id: str, injected: tuple[ScoredMemory, ...]) -> None:
-        # The organisation's facts are nobody's memories: no night asks how often they were used.
+        # The organisation's facts are nobody's memories: no run asks how often they were used.
         used = [each.entry.id for each in injected if not each.is_fact]
         if self._use_recorder is None or not used:
             return

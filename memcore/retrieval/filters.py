@@ -77,7 +77,7 @@ class StoreGuard:
     def __init__(self) -> None:
         self._warned: set[str] = set()
 
-    def look(self, agent_id: str, tags: Collection[str]) -> None:
+    def check_now(self, agent_id: str, tags: Collection[str]) -> None:
         """Log ``memory.filter.store_missing_tag`` when the tag is missing and the agent has not been named yet."""
         if NON_INFERABLE_TAG in tags or agent_id in self._warned:
             return

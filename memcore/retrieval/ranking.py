@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from memcore.backends.fusion import Legs, weighted_legs
+from memcore.backends.fusion import RankedLists, weighted_rankings
 from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
 from memcore.models.memory import MemoryEntry
 from memcore.retrieval.protocol import ScoredMemory, best_first
@@ -163,7 +163,12 @@ def fuse_ranked_lists(
 
 
 def fuse_weighted(
-    legs: Legs, *, config: MemoryRetrievalConfig, dense_weight: float, now: datetime, limit: int | None = None
+    rankings: RankedLists,
+    *,
+    config: MemoryRetrievalConfig,
+    dense_weight: float,
+    now: datetime,
+    limit: int | None = None,
 ) -> tuple[ScoredMemory, ...]:
     """Return the memories that reach ``config.min_relevance``, best first.
 
@@ -172,15 +177,18 @@ def fuse_weighted(
     weight. A cap at 1, as ``linear`` has it, would make one of all that come near the best, which has 1 here.
 
     Args:
-        legs: raw scores: cosine similarities and BM25, neither cut off.
+        rankings: raw scores: cosine similarities and BM25, neither cut off.
         config: weights, decay, threshold.
         dense_weight: share of the vectors.
         now: the time from which ages count.
         limit: most memories returned; ``config.max_memories`` when left out.
     """
-    shared = {hit.entry.id for hit in (*legs.shared_dense, *legs.shared_sparse)}
-    entries = {hit.entry.id: hit.entry for hit in (*legs.shared_sparse, *legs.shared_dense, *legs.sparse, *legs.dense)}
-    relevance = weighted_legs(legs, dense_weight=dense_weight)
+    shared = {hit.entry.id for hit in (*rankings.shared_dense, *rankings.shared_sparse)}
+    entries = {
+        hit.entry.id: hit.entry
+        for hit in (*rankings.shared_sparse, *rankings.shared_dense, *rankings.sparse, *rankings.dense)
+    }
+    relevance = weighted_rankings(rankings, dense_weight=dense_weight)
     boost = config.personal_boost
     scored = [
         with_recency(

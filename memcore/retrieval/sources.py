@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from memcore import errors
-from memcore.backends.fusion import Hit, HybridBackend, Legs
-from memcore.backends.protocol import ORGANISATION, FactStore, HoldsFacts, MemoryBackend, SharedKnowledgeStore
+from memcore.backends.fusion import Hit, HybridBackend, RankedLists
+from memcore.backends.protocol import ORGANISATION, FactStore, FactStoreProvider, MemoryBackend, SharedKnowledgeStore
 from memcore.clock import Clock
 from memcore.embedding.vectors import relevance_of, score_of
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery
@@ -56,23 +56,23 @@ class Sources:
             own = both.create_task(self._own(agent_id, query))
             shared = both.create_task(self._others(agent_id, query))
         found = shared.result()
-        crowd = self._crowd(found, is_full=len(found) >= query.limit)
+        crowd = self._crowding_publishers(found, is_full=len(found) >= query.limit)
         if crowd and isinstance(self._shared, SharedKnowledgeStore):
             more = await self._others(agent_id, query, but_not=crowd)
             kept = (*(each for each in found if each.agent_id in crowd), *more)
             found = tuple(sorted(kept, key=lambda each: -(each.relevance_score or 0.0)))
         return own.result(), found
 
-    async def legs(self, backend: HybridBackend, agent_id: str, query: MemoryQuery) -> Legs:
+    async def rankings(self, backend: HybridBackend, agent_id: str, query: MemoryQuery) -> RankedLists:
         """Return the four lists of a hybrid search; where the embedder fails, those of the keywords alone."""
         async with asyncio.TaskGroup() as both:
-            own = both.create_task(self._own_legs(backend, agent_id, query, include_shared=self._is_one_store))
-            shared = None if self._is_one_store else both.create_task(self._other_legs(agent_id, query))
+            own = both.create_task(self._own_rankings(backend, agent_id, query, include_shared=self._is_one_store))
+            shared = None if self._is_one_store else both.create_task(self._other_rankings(agent_id, query))
         found = own.result() if shared is None else shared.result()
         lists = (found.shared_dense, found.shared_sparse)
         entries = {hit.entry.id: hit.entry for each in lists for hit in each}.values()
-        if crowd := self._crowd(entries, is_full=any(len(each) >= query.limit for each in lists)):
-            more = await self._legs_without(backend, agent_id, query, crowd)
+        if crowd := self._crowding_publishers(entries, is_full=any(len(each) >= query.limit for each in lists)):
+            more = await self._rankings_without(backend, agent_id, query, crowd)
             found = replace(
                 found,
                 shared_dense=_beside(found.shared_dense, more.shared_dense, crowd),
@@ -80,7 +80,7 @@ class Sources:
             )
         return replace(own.result(), shared_dense=found.shared_dense, shared_sparse=found.shared_sparse)
 
-    def _crowd(self, found: Iterable[MemoryEntry], *, is_full: bool) -> frozenset[str]:
+    def _crowding_publishers(self, found: Iterable[MemoryEntry], *, is_full: bool) -> frozenset[str]:
         """Return the publishers that may have kept others out of an answer; none where enough of it can be used."""
         # A person's facts have no limit, and are never in the way.
         published = Counter(entry.agent_id for entry in found)
@@ -93,18 +93,18 @@ class Sources:
             name for name, number in published.items() if number > self._per_publisher and name != ORGANISATION
         )
 
-    async def _legs_without(
+    async def _rankings_without(
         self, backend: HybridBackend, agent_id: str, query: MemoryQuery, crowd: frozenset[str]
-    ) -> Legs:
+    ) -> RankedLists:
         if self._is_one_store:
             try:
-                return await backend.retrieve_legs(agent_id, query, include_shared=True, exclude_agents=crowd)
+                return await backend.retrieve_rankings(agent_id, query, include_shared=True, exclude_agents=crowd)
             except Exception as error:  # noqa: BLE001  # see _own
                 degrade(error, source=Source.SHARED_STORE, agent_id=agent_id)
-                return Legs()
+                return RankedLists()
         if isinstance(self._shared, SharedKnowledgeStore):
-            return await self._other_legs(agent_id, query, but_not=crowd)
-        return Legs()
+            return await self._other_rankings(agent_id, query, but_not=crowd)
+        return RankedLists()
 
     async def _own(self, agent_id: str, query: MemoryQuery) -> _Entries:
         try:
@@ -122,58 +122,60 @@ class Sources:
             degrade(error, source=Source.SHARED_STORE, agent_id=agent_id)
             return ()
 
-    async def _own_legs(
+    async def _own_rankings(
         self, backend: HybridBackend, agent_id: str, query: MemoryQuery, *, include_shared: bool
-    ) -> Legs:
+    ) -> RankedLists:
         try:
-            return await backend.retrieve_legs(agent_id, query, include_shared=include_shared)
+            return await backend.retrieve_rankings(agent_id, query, include_shared=include_shared)
         except Exception as error:  # noqa: BLE001  # see _own
             if _is_embedders(error):
                 degrade(error, source=Source.BACKEND, agent_id=agent_id)
                 return await self._words(agent_id, query, include_shared=include_shared)
             if not include_shared:
                 degrade(error, source=Source.BACKEND, agent_id=agent_id)
-                return Legs()
+                return RankedLists()
             # Which of the two failed, only asking for the agent's own alone can tell.
             return await self._without_shared(backend, agent_id, query, error)
 
     async def _without_shared(
         self, backend: HybridBackend, agent_id: str, query: MemoryQuery, error: Exception
-    ) -> Legs:
+    ) -> RankedLists:
         try:
-            found = await backend.retrieve_legs(agent_id, query)
+            found = await backend.retrieve_rankings(agent_id, query)
         except Exception as second:  # noqa: BLE001  # see _own
             degrade(second, source=Source.BACKEND, agent_id=agent_id)
-            return Legs()
+            return RankedLists()
         degrade(error, source=Source.SHARED_STORE, agent_id=agent_id)
         return found
 
-    async def _words(self, agent_id: str, query: MemoryQuery, *, include_shared: bool) -> Legs:
+    async def _words(self, agent_id: str, query: MemoryQuery, *, include_shared: bool) -> RankedLists:
         try:
             search = getattr(self._backend, "retrieve_sparse", None)
             own: _Entries = () if search is None else await search(agent_id, query)
             shared = await self._shared_words(agent_id, query) if include_shared else ()
         except Exception as error:  # noqa: BLE001  # see _own
             degrade(error, source=Source.KEYWORDS, agent_id=agent_id)
-            return Legs()
-        return Legs(sparse=_worded(own), shared_sparse=_worded(shared))
+            return RankedLists()
+        return RankedLists(sparse=_worded(own), shared_sparse=_worded(shared))
 
     async def _search_shared(self, agent_id: str, query: MemoryQuery, but_not: frozenset[str]) -> _Entries:
         if but_not and isinstance(self._shared, SharedKnowledgeStore):
             return await self._shared.search_shared(query, exclude_agent=but_not | {agent_id})
         return () if self._shared is None else await self._shared.search_shared(query, exclude_agent=agent_id)
 
-    async def _other_legs(self, agent_id: str, query: MemoryQuery, *, but_not: frozenset[str] = frozenset()) -> Legs:
+    async def _other_rankings(
+        self, agent_id: str, query: MemoryQuery, *, but_not: frozenset[str] = frozenset()
+    ) -> RankedLists:
         if self._shared is None:
-            return Legs()
+            return RankedLists()
         try:
             near = await self._search_shared(agent_id, query, but_not)
             worded = await self._shared_words(agent_id, query, but_not=but_not)
         except Exception as error:  # noqa: BLE001  # see _own
             degrade(error, source=Source.SHARED_STORE, agent_id=agent_id)
-            return Legs()
+            return RankedLists()
         dense = tuple(Hit(entry=entry, score=entry.relevance_score or 0.0) for entry in near)
-        return Legs(shared_dense=dense, shared_sparse=_worded(worded))
+        return RankedLists(shared_dense=dense, shared_sparse=_worded(worded))
 
     async def _shared_words(
         self, agent_id: str, query: MemoryQuery, *, but_not: frozenset[str] = frozenset()
@@ -225,7 +227,7 @@ class Organisation:
         clock: the time.
     """
 
-    def __init__(self, holder: HoldsFacts | None, *, clock: Clock) -> None:
+    def __init__(self, holder: FactStoreProvider | None, *, clock: Clock) -> None:
         self._holder = holder
         self._clock = clock
         self._reading = asyncio.Lock()
@@ -253,7 +255,9 @@ class Organisation:
         shown = {memory.entry.id: shown_by(memory.entry) for memory in found if memory.is_fact}
         if not shown:
             return found
-        standing = await self._standing(agent_id, {fact.fact_id for fact in shown.values() if fact is not None})
+        standing = await self._published_versions(
+            agent_id, {fact.fact_id for fact in shown.values() if fact is not None}
+        )
         authors = {
             key: standing[fact.fact_id][1].author
             for key, fact in shown.items()
@@ -265,7 +269,7 @@ class Organisation:
             if not memory.is_fact or memory.entry.id in authors
         )
 
-    async def _standing(self, agent_id: str, fact_ids: set[str]) -> dict[str, tuple[int, OrgFact]]:
+    async def _published_versions(self, agent_id: str, fact_ids: set[str]) -> dict[str, tuple[int, OrgFact]]:
         facts = None if self._holder is None else self._holder.facts
         if facts is None:
             return {}
@@ -307,7 +311,7 @@ class FactsAlone:
         holder: the backend beside whose memories facts lie.
     """
 
-    def __init__(self, holder: HoldsFacts) -> None:
+    def __init__(self, holder: FactStoreProvider) -> None:
         self._holder = holder
 
     async def search_shared(self, query: MemoryQuery, *, exclude_agent: str | None = None) -> tuple[MemoryEntry, ...]:
@@ -323,9 +327,9 @@ class FactsAlone:
         found = (await self._found(query)).sparse
         return tuple(hit.entry.model_copy(update={"relevance_score": relevance_of(hit.score)}) for hit in found)
 
-    async def _found(self, query: MemoryQuery) -> Legs:
+    async def _found(self, query: MemoryQuery) -> RankedLists:
         facts = self._holder.facts
-        return Legs() if facts is None else await facts.legs(query)
+        return RankedLists() if facts is None else await facts.rankings(query)
 
 
 def as_memories(policies: Sequence[OrgFact]) -> tuple[ScoredMemory, ...]:

@@ -17,7 +17,7 @@ from memcore.retrieval.protocol import RetrievalEvent
 #: Memories that wait before they are handed on, unless the time comes first: a job of 70 KB.
 FLUSH_COUNT = 512
 
-#: Longest time that a use waits, in seconds: what reads it, the nights, looks once an hour at most.
+#: Longest time that a use waits, in seconds: what reads it, the runs, looks once an hour at most.
 FLUSH_SECONDS = 30.0
 
 #: Most memories that wait while the broker is away, about 2 MB.
@@ -150,9 +150,9 @@ class BufferedUseRecorder:
             self._wake.clear()
             # Read before the last look at what waits: nothing is counted once it is set.
             is_last = self._closing
-            self._hand_on()
+            self._forward()
 
-    def _hand_on(self) -> None:
+    def _forward(self) -> None:
         with self._lock:
             dropped, self._dropped = self._dropped, 0
         if dropped:

@@ -3,13 +3,19 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from memcore.approvals.effects import ApprovalEffects, EffectRegistry, KeepsOwnLog, PublicationLog, SharedPublication
+from memcore.approvals.effects import (
+    ApprovalEffects,
+    EffectRegistry,
+    PublicationLog,
+    SharedLogProvider,
+    SharedPublication,
+)
 from memcore.approvals.service import ApprovalService
 from memcore.approvals.webhook import Webhook
 from memcore.backends.protocol import MemoryBackend, MemoryCapabilities, SharedKnowledgeStore
 from memcore.clock import Clock, utc_now
 from memcore.procedural.skill_files import SkillFolders
-from memcore.skills.publication import ORG_PROMOTION, SkillRows, SkillShelf
+from memcore.skills.publication import ORG_PROMOTION, SkillRows, SkillStore
 
 if TYPE_CHECKING:
     from memcore.config.policy import Policy
@@ -51,14 +57,21 @@ def create_approvals(
 def _publications(
     settings: "Settings", policy: "Policy", ledger: "Ledger", store: SharedKnowledgeStore, *, clock: Clock
 ) -> Iterator[ApprovalEffects]:
-    log: PublicationLog = store.shared_log if isinstance(store, KeepsOwnLog) else ledger.shared_log
+    log: PublicationLog = store.shared_log if isinstance(store, SharedLogProvider) else ledger.shared_log
     company, procedural = settings.company, policy.memory.procedural
-    shelf = None
+    active_collection = None
     if procedural.skill_md_directory is not None:
         # One that begins with a slash stands for itself.
-        shelf = SkillShelf(SkillFolders(settings.home / procedural.skill_md_directory), ledger.skills, company=company)
+        active_collection = SkillStore(
+            SkillFolders(settings.home / procedural.skill_md_directory), ledger.skills, company=company
+        )
     notes = SkillRows(
-        ledger.skills, log, company=company, limit=procedural.evolver.max_org_entries, clock=clock, shelf=shelf
+        ledger.skills,
+        log,
+        company=company,
+        limit=procedural.evolver.max_org_entries,
+        clock=clock,
+        active_collection=active_collection,
     )
     yield SharedPublication(store, log, ledger.approvals, company=company, clock=clock)
     yield SharedPublication(

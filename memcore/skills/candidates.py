@@ -17,7 +17,7 @@ from memcore.procedural.records import LessonText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class SkillCandidate:
     """What may be proposed.
 
     Attributes:

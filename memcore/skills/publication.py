@@ -11,9 +11,9 @@ from memcore.clock import Clock
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ids import require_memory_id
 from memcore.jobs.payloads import AppliedPayload
-from memcore.ledger.learning.skills import Skill, SkillRoom, Skills, SkillState
+from memcore.ledger.learning.skills import Skill, SkillCapacity, Skills, SkillState
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.organization.approvals import Room
+from memcore.ledger.organization.approvals import CapacityLimit
 from memcore.models.approval import Approval, ApprovalRisk, Proposal, Superseded
 from memcore.models.memory import NON_INFERABLE_TAG, MemoryCategory
 from memcore.procedural.records import LessonText, ProceduralEvent, ProceduralMemoryScope, written
@@ -101,7 +101,7 @@ def superseded_skill(log: PublicationLog, company: str, skill_id: str) -> Supers
 _log = logging.getLogger(__name__)
 
 
-class SkillShelf:
+class SkillStore:
     """Write and take away the folders of the organisation's skills; trouble with the disk is logged, and stops nothing.
 
     Args:
@@ -149,7 +149,7 @@ class SkillRows:
         company: whose.
         limit: most skills that may stand.
         clock: the time.
-        shelf: where skills lie as folders too; None where they do not.
+        active_collection: where skills lie as folders too; None where they do not.
     """
 
     def __init__(
@@ -160,21 +160,23 @@ class SkillRows:
         company: str,
         limit: int,
         clock: Clock,
-        shelf: SkillShelf | None = None,
+        active_collection: SkillStore | None = None,
     ) -> None:
         self._skills = skills
         self._log = log
         self._company = company
         self._limit = limit
         self._clock = clock
-        self._shelf = shelf
+        self._active_collection = active_collection
 
-    def room(self, approval: Approval) -> Room | None:
+    def room(self, approval: Approval) -> CapacityLimit | None:
         """Return the limit on skills that stand; raises MemoryInputError when this one could not be kept."""
         lesson_of(approval)
         _pattern_of(approval)
         frees = (self._skill_id(each.id) for each in approval.proposal.supersedes)
-        return SkillRoom(limit=self._limit, action=ORG_PROMOTION, frees=[each for each in frees if each is not None])
+        return SkillCapacity(
+            limit=self._limit, action=ORG_PROMOTION, frees=[each for each in frees if each is not None]
+        )
 
     async def published(self, approval: Approval, fact_id: str) -> None:
         """Keep the skill; one that is there already stays as it is, retired or not."""
@@ -224,8 +226,8 @@ class SkillRows:
         return lines[0].memory_id if lines else None
 
     async def _show(self, skill_id: str) -> None:
-        if self._shelf is not None:
-            await self._shelf.follow(skill_id)
+        if self._active_collection is not None:
+            await self._active_collection.follow(skill_id)
 
 
 def _pattern_of(approval: Approval) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from memcore.ledger.learning.patterns import PatternKind
 from memcore.ledger.learning.trajectories import Trajectory
-from memcore.skills.candidates import Candidate, terms
+from memcore.skills.candidates import SkillCandidate, terms
 
 #: Share of the weight of a condition's words that must have been met.
 FITS = 0.5
@@ -17,7 +17,7 @@ _SCALE = 1_000_000
 
 
 @dataclass(slots=True, kw_only=True)
-class Trial:
+class BacktestResult:
     """How a candidate did on the past.
 
     Attributes:
@@ -26,7 +26,7 @@ class Trial:
         agents: whose those are.
     """
 
-    candidate: Candidate
+    candidate: SkillCandidate
     fits: int = 0
     helped: int = 0
     agents: set[str] = field(default_factory=set)
@@ -49,7 +49,9 @@ class Trial:
             self.agents.add(trajectory.agent_id)
 
 
-def replay(candidates: Sequence[Candidate], stream: Callable[[], Iterator[Trajectory]]) -> list[Trial]:
+def backtest_candidate(
+    candidates: Sequence[SkillCandidate], stream: Callable[[], Iterator[Trajectory]]
+) -> list[BacktestResult]:
     """Return how each candidate does on the stream, which is read twice: to weigh words, and to try conditions.
 
     A word weighs the more the fewer executions have it. A condition fits an execution that has half the weight of its
@@ -59,10 +61,10 @@ def replay(candidates: Sequence[Candidate], stream: Callable[[], Iterator[Trajec
         candidates: all that are tried.
         stream: yields the executions, the same ones each time.
     """
-    trials = [Trial(candidate=each) for each in candidates]
+    backtests = [BacktestResult(candidate=each) for each in candidates]
     conditions = [terms(each.condition) for each in candidates]
     if not candidates:
-        return trials
+        return backtests
     weights = _weights(frozenset().union(*conditions), stream())
     needed = [FITS * sum(weights.get(word, 0) for word in words) for words in conditions]
     with_word: dict[str, list[int]] = {word: [] for word in weights}
@@ -76,8 +78,8 @@ def replay(candidates: Sequence[Candidate], stream: Callable[[], Iterator[Trajec
                 matched[number] += weights[word]
         for number, weight in matched.items():
             if weight >= needed[number]:
-                trials[number].note(trajectory)
-    return trials
+                backtests[number].note(trajectory)
+    return backtests
 
 
 def _weights(words: frozenset[str], trajectories: Iterable[Trajectory]) -> dict[str, int]:
@@ -103,7 +105,7 @@ def _met(trajectory: Trajectory) -> frozenset[str]:
     )
 
 
-def _shows(trajectory: Trajectory, candidate: Candidate) -> bool:
+def _shows(trajectory: Trajectory, candidate: SkillCandidate) -> bool:
     pattern = candidate.pattern
     if pattern.kind is PatternKind.FAILURE:
         return trajectory.error_category == pattern.key

@@ -10,16 +10,16 @@ from memcore.errors import MemoryInputError
 from memcore.ledger.learning.skills import Skill
 from memcore.models.approval import Approval, ApprovalState
 from memcore.procedural.records import LessonText
-from memcore.skills.candidates import ApprovalSource, Candidate, SkillSource
+from memcore.skills.candidates import ApprovalSource, SkillCandidate, SkillSource
 from memcore.skills.publication import ORG_PROMOTION, lesson_of
-from memcore.skills.supersession import Reading, Verdict
+from memcore.skills.supersession import ParsedClaim, Verdict
 
 #: How much surer a pattern must have become before its own skill is proposed anew: else each window would move it.
 LEAST_GAIN = 0.05
 
 
 @dataclass(slots=True, kw_only=True)
-class Stand:
+class CandidateStanding:
     """Where a candidate stands among the skills.
 
     Attributes:
@@ -30,14 +30,14 @@ class Stand:
         is_repeat: whether another skill says the same.
     """
 
-    candidate: Candidate
-    reading: Reading
+    candidate: SkillCandidate
+    reading: ParsedClaim
     conflicts: list[str] = field(default_factory=list)
     supersedes: list[str] = field(default_factory=list)
     is_settled: bool = False
     is_repeat: bool = False
 
-    def meet(self, skill: Skill, text: LessonText, reading: Reading) -> None:
+    def meet(self, skill: Skill, text: LessonText, reading: ParsedClaim) -> None:
         """Hold the candidate against a skill."""
         verdict = self.reading.verdict(reading)
         if skill.pattern_id == self.candidate.pattern_id:
@@ -53,7 +53,7 @@ class Stand:
             self.is_repeat = True
 
 
-class Waiting:
+class PendingCandidates:
     """The evolver's proposals that wait for a person, those of this cycle among them.
 
     Attributes:
@@ -61,7 +61,7 @@ class Waiting:
     """
 
     def __init__(self) -> None:
-        self._readings: dict[str, Reading] = {}
+        self._readings: dict[str, ParsedClaim] = {}
         self.growth = 0
 
     def add(self, approval: Approval) -> None:
@@ -72,36 +72,36 @@ class Waiting:
             lesson = lesson_of(approval)
         except MemoryInputError:
             return  # of another release: it can be approved there, and compared here no more
-        self._readings[approval.approval_id] = Reading.of(lesson)
+        self._readings[approval.approval_id] = ParsedClaim.of(lesson)
         self.growth += 1 - len(approval.proposal.supersedes)
 
-    def conflicts(self, reading: Reading) -> list[str]:
+    def conflicts(self, reading: ParsedClaim) -> list[str]:
         """Return the proposals that say otherwise."""
         return [name for name, each in self._readings.items() if reading.verdict(each) is Verdict.CONFLICT]
 
-    def says(self, reading: Reading) -> bool:
+    def says(self, reading: ParsedClaim) -> bool:
         """Tell whether one of them says the same; also a candidate that is surer waits until that one is decided."""
         return any(reading.repeats(each) or reading.verdict(each) is Verdict.FULL for each in self._readings.values())
 
 
-def stands(candidates: Sequence[Candidate], skills: SkillSource, *, company: str) -> list[Stand]:
+def is_published(candidates: Sequence[SkillCandidate], skills: SkillSource, *, company: str) -> list[CandidateStanding]:
     """Hold each candidate against each skill that stands; the skills are read once."""
-    found = [Stand(candidate=each, reading=Reading.of(each)) for each in candidates]
+    found = [CandidateStanding(candidate=each, reading=ParsedClaim.of(each)) for each in candidates]
     for skill in skills.stream(company) if found else ():
         try:
             text = LessonText.model_validate_json(skill.text)
         except ValidationError:
             continue
         # The row's confidence is the skill's, whatever its text was made with.
-        reading = Reading.of(text).model_copy(update={"confidence": skill.confidence})
+        reading = ParsedClaim.of(text).model_copy(update={"confidence": skill.confidence})
         for each in found:
             each.meet(skill, text, reading)
     return found
 
 
-def waiting(approvals: ApprovalSource, *, company: str, now: datetime) -> Waiting:
+def waiting(approvals: ApprovalSource, *, company: str, now: datetime) -> PendingCandidates:
     """Return the proposals of skills that wait; one that has expired does not, marked or not."""
-    found = Waiting()
+    found = PendingCandidates()
     for approval in _pending(approvals, company):
         if approval.proposal.action == ORG_PROMOTION and now < approval.expires_at:
             found.add(approval)

@@ -37,7 +37,7 @@ class Verdict(StrEnum):
     PARTIAL = "partial"
 
 
-class Claim(Protocol):
+class SkillClaim(Protocol):
     """When a skill applies, what it does then, and how sure it is; a ProceduralMemoryProposal is one."""
 
     @property
@@ -56,7 +56,7 @@ class Claim(Protocol):
         ...
 
 
-class Reading(Frozen):
+class ParsedClaim(Frozen):
     """A claim as it is compared: read once, compared with many.
 
     Attributes:
@@ -70,11 +70,11 @@ class Reading(Frozen):
     confidence: float
 
     @classmethod
-    def of(cls, claim: Claim) -> Self:
+    def of(cls, claim: SkillClaim) -> Self:
         """Return the reading of a claim."""
         return cls(condition=tokens(claim.condition), action=tokens(claim.action), confidence=claim.confidence)
 
-    def verdict(self, existing: "Reading") -> Verdict:
+    def verdict(self, existing: "ParsedClaim") -> Verdict:
         """Return what this one is to the one that exists; a contradiction is looked for first.
 
         A condition without a word says nothing about its case, so both stand. Actions without a word agree with
@@ -89,21 +89,21 @@ class Reading(Frozen):
             return Verdict.FULL
         return Verdict.PARTIAL
 
-    def repeats(self, existing: "Reading") -> bool:
+    def repeats(self, existing: "ParsedClaim") -> bool:
         """Tell whether the one that exists covers its case and acts alike: it would add nothing."""
         return bool(self.condition) and existing.covers(self) and self._acts_like(existing)
 
-    def covers(self, other: "Reading") -> bool:
+    def covers(self, other: "ParsedClaim") -> bool:
         """Tell whether its condition reaches as far as the other one's, which has a word."""
         return len(self.condition & other.condition) / len(other.condition) >= COVERS
 
-    def _acts_like(self, other: "Reading") -> bool:
+    def _acts_like(self, other: "ParsedClaim") -> bool:
         return jaccard(self.action, other.action) >= SAME_ACTION
 
 
-def verdict_of(candidate: Claim, existing: Claim) -> Verdict:
-    """Return what the candidate is to the one that exists (see :meth:`Reading.verdict`)."""
-    return Reading.of(candidate).verdict(Reading.of(existing))
+def verdict_of(candidate: SkillClaim, existing: SkillClaim) -> Verdict:
+    """Return what the candidate is to the one that exists (see :meth:`ParsedClaim.verdict`)."""
+    return ParsedClaim.of(candidate).verdict(ParsedClaim.of(existing))
 
 
 def tokens(text: str) -> frozenset[str]:

@@ -10,20 +10,20 @@ from itertools import count
 from memcore import ids
 from memcore.clock import Clock
 from memcore.config.learning import EvolverConfig
-from memcore.jobs.outcomes import Tell
+from memcore.jobs.outcomes import ProgressCallback
 from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.learning.patterns import Pattern, PatternKind, Window
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.models.approval import Approval, ApprovalNeed, ApprovalState
-from memcore.skills.candidates import ApprovalSource, Candidate, CycleStage, Sources
+from memcore.skills.candidates import ApprovalSource, CycleStage, SkillCandidate, Sources
 from memcore.skills.publication import ORG_PROMOTION
-from memcore.skills.replay import Trial, replay
-from memcore.skills.rivals import Stand, Waiting, stands, waiting
+from memcore.skills.replay import BacktestResult, backtest_candidate
+from memcore.skills.rivals import CandidateStanding, PendingCandidates, is_published, waiting
 from memcore.skills.supersession import medoid
 
 
-class Filings:
+class ProposalFilings:
     """The proposals of patterns. A pattern has one id, and each proposal of it a number, from 0.
 
     Args:
@@ -68,8 +68,8 @@ class Filings:
             case ApprovalState.UNDONE:
                 return self._is_recent(approval.undone_at, now)
 
-    def _is_recent(self, said_at: datetime | None, now: datetime) -> bool:
-        return said_at is not None and now - said_at < self._rest
+    def _is_recent(self, reported_at: datetime | None, now: datetime) -> bool:
+        return reported_at is not None and now - reported_at < self._rest
 
 
 def approval_id_of(company: str, pattern_id: str, number: int) -> str:
@@ -81,7 +81,7 @@ def approval_id_of(company: str, pattern_id: str, number: int) -> str:
 MAX_LESSONS = 32
 
 #: Candidates tried on the past in one cycle, the surest; the rest is left to the next one.
-MAX_TRIALS = 256
+MAX_BACKTESTS = 256
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,12 +98,12 @@ class Findings:
 
     counts: Counter[str] = field(default_factory=Counter)
     own: list[Approval] = field(default_factory=list)
-    docket: list[tuple[Trial, Stand]] = field(default_factory=list)
-    waiting: Waiting = field(default_factory=Waiting)
+    docket: list[tuple[BacktestResult, CandidateStanding]] = field(default_factory=list)
+    waiting: PendingCandidates = field(default_factory=PendingCandidates)
     standing: int = 0
 
 
-class Survey:
+class PatternMining:
     """Read the window of a cycle; nothing is written.
 
     Args:
@@ -115,7 +115,7 @@ class Survey:
     """
 
     def __init__(
-        self, sources: Sources, filings: Filings, config: EvolverConfig, *, company: str, clock: Clock
+        self, sources: Sources, filings: ProposalFilings, config: EvolverConfig, *, company: str, clock: Clock
     ) -> None:
         self._sources = sources
         self._filings = filings
@@ -123,18 +123,20 @@ class Survey:
         self._company = company
         self._clock = clock
 
-    def of(self, cycle: Cycle, tell: Tell) -> Findings:
+    def of(self, cycle: Cycle, on_progress: ProgressCallback) -> Findings:
         """Return what a cycle finds, and tell how far it is."""
         found = Findings()
-        tell(CycleStage.SEARCHING, None)
+        on_progress(CycleStage.SEARCHING, None)
         candidates = self._candidates(cycle, found)
         stream = partial(
             self._sources.trajectories.stream, self._company, since=cycle.window_start, until=cycle.window_end
         )
-        trials = replay(candidates, _watched(stream, found.counts["trajectories_analyzed"], tell))
-        passed = sorted(filter(self._is_proven, trials), key=lambda trial: trial.candidate.rank)
-        found.counts["skipped_by_replay"] = len(trials) - len(passed)
-        standing = stands([trial.candidate for trial in passed], self._sources.skills, company=self._company)
+        backtests = backtest_candidate(candidates, _watched(stream, found.counts["trajectories_analyzed"], on_progress))
+        passed = sorted(filter(self._is_proven, backtests), key=lambda backtest: backtest.candidate.rank)
+        found.counts["skipped_by_replay"] = len(backtests) - len(passed)
+        standing = is_published(
+            [backtest.candidate for backtest in passed], self._sources.skills, company=self._company
+        )
         found.waiting = waiting(self._sources.approvals, company=self._company, now=self._clock())
         # After what waits was read: another worker at this cycle may have filed since the candidates were listed.
         docket = zip(passed, standing, strict=True)
@@ -142,7 +144,7 @@ class Survey:
         found.standing = self._sources.skills.count(self._company)
         return found
 
-    def _candidates(self, cycle: Cycle, found: Findings) -> list[Candidate]:
+    def _candidates(self, cycle: Cycle, found: Findings) -> list[SkillCandidate]:
         config, counts = self._config, found.counts
         window = Window(
             since=cycle.window_start,
@@ -157,10 +159,10 @@ class Survey:
         counts["patterns_found"] = tally.found
         counts["skipped_below_agent_threshold"] = tally.found - tally.shared
         counts["skipped_low_confidence"] = tally.shared - tally.sure
-        candidates: list[Candidate] = []
+        candidates: list[SkillCandidate] = []
         looked_at = 0
         for pattern in self._sources.patterns.surest(self._company, window):
-            if len(candidates) == MAX_TRIALS:
+            if len(candidates) == MAX_BACKTESTS:
                 break
             looked_at += 1
             candidate = self._candidate(pattern, cycle, found)
@@ -170,7 +172,7 @@ class Survey:
         counts["postponed"] = max(0, tally.sure - looked_at)
         return candidates
 
-    def _candidate(self, pattern: Pattern, cycle: Cycle, found: Findings) -> Candidate | None:
+    def _candidate(self, pattern: Pattern, cycle: Cycle, found: Findings) -> SkillCandidate | None:
         pattern_id = ids.pattern_id(company=self._company, kind=str(pattern.kind), key=pattern.key)
         filing = self._filings.next_of(pattern_id, cycle_id=cycle.cycle_id)
         if isinstance(filing, Approval):
@@ -180,9 +182,9 @@ class Survey:
         if lesson is None:
             found.counts["skipped_without_lesson"] += 1
             return None
-        return Candidate(pattern_id=pattern_id, approval_id=filing, pattern=pattern, lesson=lesson)
+        return SkillCandidate(pattern_id=pattern_id, approval_id=filing, pattern=pattern, lesson=lesson)
 
-    def _is_filed(self, candidate: Candidate, cycle: Cycle, found: Findings) -> bool:
+    def _is_filed(self, candidate: SkillCandidate, cycle: Cycle, found: Findings) -> bool:
         filing = self._sources.approvals.get(self._company, candidate.approval_id)
         if filing is not None:
             _noted(filing, cycle, found)
@@ -193,9 +195,9 @@ class Survey:
         of = lessons.of_failures if pattern.kind is PatternKind.FAILURE else lessons.of_successes
         return of(self._company, pattern.key, since=cycle.window_start, until=cycle.window_end, limit=MAX_LESSONS)
 
-    def _is_proven(self, trial: Trial) -> bool:
+    def _is_proven(self, backtest: BacktestResult) -> bool:
         config = self._config
-        return trial.precision >= config.min_precision and len(trial.agents) >= config.min_agents_seen_pattern
+        return backtest.precision >= config.min_precision and len(backtest.agents) >= config.min_agents_seen_pattern
 
 
 def _noted(filing: Approval, cycle: Cycle, found: Findings) -> None:
@@ -205,13 +207,15 @@ def _noted(filing: Approval, cycle: Cycle, found: Findings) -> None:
         found.counts["skipped_known"] += 1
 
 
-def _watched(stream: Callable[[], Iterator[Trajectory]], number: int, tell: Tell) -> Callable[[], Iterator[Trajectory]]:
+def _watched(
+    stream: Callable[[], Iterator[Trajectory]], number: int, on_progress: ProgressCallback
+) -> Callable[[], Iterator[Trajectory]]:
     """Return a stream that tells how far it is; it is read twice."""
     read = count(1)
 
     def watched() -> Iterator[Trajectory]:
         for trajectory, place in zip(stream(), read, strict=False):
-            tell(CycleStage.REPLAYING, min(1.0, place / max(1, 2 * number)))
+            on_progress(CycleStage.REPLAYING, min(1.0, place / max(1, 2 * number)))
             yield trajectory
 
     return watched

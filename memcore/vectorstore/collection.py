@@ -21,7 +21,7 @@ from memcore.vectorstore.completeness import (
     refuse_cut_files,
     write_checkpoint,
 )
-from memcore.vectorstore.rest import NotFoundError, RefusedError, engine_errors
+from memcore.vectorstore.rest import ApiError, NotFoundError, engine_errors
 from memcore.vectorstore.schema import Shape
 from memcore.vectorstore.wal import GroupCommit, sync_log, sync_tree, write_file
 from memcore.vectorstore.writes import Operation, PointRemoval, SparseRemoval
@@ -102,7 +102,7 @@ class Collection:
         power cut when the upkeep has synced the log, about a second later.
 
         Raises:
-            RefusedError: the engine refused one; those before it are written.
+            ApiError: the engine refused one; those before it are written.
         """
         numbers = []
         async with self._turn:
@@ -114,7 +114,7 @@ class Collection:
                             await asyncio.sleep(0)
                     self._operations += 1
                     numbers.append(self._operations)
-            except RefusedError:
+            except ApiError:
                 # what was applied before the refusal is as durable as an answered write
                 if wait and self._is_open:
                     await self.settle()
@@ -223,7 +223,7 @@ class Collection:
             try:
                 await self.settle()
                 self.checkpoint()
-            except RefusedError as error:
+            except ApiError as error:
                 # The log has what was answered: the next start replays it.
                 _log.error("store.close.unwritten collection=%s error=%s", self.name, error)
             self._is_open = False
@@ -249,7 +249,7 @@ def load_shard(path: Path, shape: Shape) -> edge.EdgeShard:
     try:
         with engine_errors():
             return edge.EdgeShard.load(str(path), shape.engine_config())
-    except RefusedError as error:
+    except ApiError as error:
         raise DamagedError(f"{path.name} cannot be opened: {error}") from error
 
 
@@ -268,7 +268,7 @@ def read_whole(shard: edge.EdgeShard) -> int:
                 points += len(found)
                 if offset is None:
                     return points
-    except RefusedError as error:
+    except ApiError as error:
         raise DamagedError(f"a point cannot be read: {error}") from error
 
 

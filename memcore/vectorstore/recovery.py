@@ -39,7 +39,7 @@ from memcore.vectorstore.completeness import (
     write_checkpoint,
 )
 from memcore.vectorstore.ownership import Ownership
-from memcore.vectorstore.rest import RefusedError, engine_errors
+from memcore.vectorstore.rest import ApiError, engine_errors
 from memcore.vectorstore.schema import Shape
 from memcore.vectorstore.wal import copy_tree, sync_folder, sync_tree, write_file
 
@@ -174,7 +174,7 @@ def _finished(folder: Path, shard: Path) -> int:
         with engine_errors():
             points = read_whole(opened)
             opened.flush()
-    except RefusedError as error:
+    except ApiError as error:
         raise DamagedError(f"it cannot be read: {error}") from None
     finally:
         opened.close()

@@ -15,7 +15,7 @@ from memcore.errors import MemoryError as MemtendError
 
 # ::
 #
-#     RefusedError
+#     ApiError
 #     ├── BadRequestError      400  the request is wrong; nothing was written
 #     ├── UnauthorizedError    401  the API key is missing or wrong
 #     ├── NotFoundError        404  no such collection, alias or point
@@ -42,14 +42,14 @@ _CALLERS_FAULT = (
 _MISSING_POINT = "No point with id"
 
 
-class RefusedError(MemtendError):
+class ApiError(MemtendError):
     """The store will not or cannot answer; the message says why and the status is the HTTP one."""
 
     #: The HTTP status of the answer.
     status: ClassVar[int] = 500
 
 
-class BadRequestError(RefusedError):
+class BadRequestError(ApiError):
     """The request is wrong: change it; nothing was written."""
 
     status = 400
@@ -62,13 +62,13 @@ class BadRequestError(RefusedError):
         return cls(f"Format error in JSON body: {where}: {first['msg']}")
 
 
-class UnauthorizedError(RefusedError):
+class UnauthorizedError(ApiError):
     """The API key is missing or wrong."""
 
     status = 401
 
 
-class NotFoundError(RefusedError):
+class NotFoundError(ApiError):
     """Nothing has that name or id."""
 
     status = 404
@@ -79,26 +79,26 @@ class NotFoundError(RefusedError):
         return cls(f"Not found: Collection `{name}` doesn't exist!")
 
 
-class ConflictError(RefusedError):
+class ConflictError(ApiError):
     """It exists already."""
 
     status = 409
 
 
-class TooLargeError(RefusedError):
+class TooLargeError(ApiError):
     """The body is above the limit: send fewer points at a time."""
 
     status = 413
 
 
-class EngineFailedError(RefusedError):
+class EngineFailedError(ApiError):
     """The engine or the disk failed; what was answered before is unharmed."""
 
     is_retryable = True
     status = 500
 
 
-class NotSupportedError(RefusedError):
+class NotSupportedError(ApiError):
     """Qdrant knows this call or option and the embedded store does not: use a Qdrant server for it."""
 
     status = 501
@@ -108,13 +108,13 @@ class NotSupportedError(RefusedError):
         super().__init__(f"Not supported by the embedded store: {what}; a Qdrant server has it")
 
 
-class UnavailableError(RefusedError):
+class UnavailableError(ApiError):
     """The collection is damaged; the message says how, and which command restores it."""
 
     status = 503
 
 
-class DiskFullError(RefusedError):
+class DiskFullError(ApiError):
     """The disk has no room; nothing was written. Make room, and send it again."""
 
     is_retryable = True
@@ -126,7 +126,7 @@ def engine_errors() -> Generator[None]:
     """Turn what the engine raises into a refusal: 400 and 404 where the request is at fault, 500 otherwise."""
     try:
         yield
-    except (RefusedError, ValidationError):
+    except (ApiError, ValidationError):
         raise
     except (TypeError, ValueError, OverflowError) as error:
         raise BadRequestError(f"Format error in JSON body: {str(error).splitlines()[0]}") from error

@@ -40,21 +40,21 @@ from memcore.errors import MemoryConfigError, MemoryDiskFullError
 from memcore.vectorstore.ownership import Ownership
 from memcore.vectorstore.rest import (
     ARRIVED,
+    ApiError,
     BadRequestError,
     EngineFailedError,
     NotSupportedError,
-    RefusedError,
     UnauthorizedError,
     refusal,
 )
 from memcore.vectorstore.routes import CollectionCalls, ReadCalls, WriteCalls
-from memcore.vectorstore.store import Store, Upkeep
+from memcore.vectorstore.store import Compaction, Store
 
 #: Paths that tell no more than that a server is there and which API it speaks (the same as Qdrant's).
 _OPEN_PATHS = frozenset({"/", "/healthz", "/livez", "/readyz"})
 
 
-class Gate:
+class ApiKeyMiddleware:
     """Middleware that checks the API key in constant time.
 
     Args:
@@ -100,7 +100,7 @@ def build_app(store: Store, *, api_key: str | None, monotonic: Callable[[], floa
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        upkeep = asyncio.create_task(Upkeep(store, monotonic=monotonic).run())
+        upkeep = asyncio.create_task(Compaction(store, monotonic=monotonic).run())
         try:
             yield
         finally:
@@ -122,9 +122,9 @@ def build_app(store: Store, *, api_key: str | None, monotonic: Callable[[], floa
             *ReadCalls(store).routes(),
             *WriteCalls(store).routes(),
         ],
-        middleware=[Middleware(Gate, api_key=api_key)],
+        middleware=[Middleware(ApiKeyMiddleware, api_key=api_key)],
         exception_handlers={
-            RefusedError: _refused,
+            ApiError: _refused,
             ValidationError: _invalid,
             HTTPException: _unknown_call,
             Exception: _failed,
@@ -139,7 +139,7 @@ async def _version(_: Request) -> Response:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RefusedError)  # noqa: S101  # the table of handlers says so; this tells the type checker
+    assert isinstance(error, ApiError)  # noqa: S101  # the table of handlers says so; this tells the type checker
     if error.status >= EngineFailedError.status and not isinstance(error, NotSupportedError):
         _log.error("store.call.failed method=%s path=%s error=%s", request.method, request.url.path, error)
     return refusal(request, error.status, str(error))

@@ -31,11 +31,11 @@ from memcore.vectorstore.collection import Collection
 from memcore.vectorstore.completeness import DamagedError
 from memcore.vectorstore.recovery import open_collection
 from memcore.vectorstore.rest import (
+    ApiError,
     BadRequestError,
     ConflictError,
     DiskFullError,
     NotFoundError,
-    RefusedError,
     UnavailableError,
 )
 from memcore.vectorstore.wal import sync_folder, write_file
@@ -150,7 +150,7 @@ class Store:
             except DamagedError as damage:
                 _log.error("store.collection.refused %s", damage)
                 self.refused[name] = str(damage)
-        self._shelf = asyncio.Lock()
+        self._active_collection = asyncio.Lock()
 
     def _open(self, path: Path) -> Collection:
         return open_collection(path, unquote(path.name), executor=self._executor, monotonic=self._monotonic)
@@ -195,7 +195,7 @@ class Store:
         """
         folder = self._home / _folder_name(name)
         self.refuse_when_full()
-        async with self._shelf:
+        async with self._active_collection:
             self._refuse_damaged(name)
             if self.exists(name):
                 raise ConflictError(f"Wrong input: Collection `{name}` already exists!")
@@ -212,7 +212,7 @@ class Store:
 
     async def delete(self, name: str) -> bool:
         """Delete a collection and its aliases; say whether there was one."""
-        async with self._shelf:
+        async with self._active_collection:
             if not self.exists(name):
                 return False
             self.aliases.drop_target(name)
@@ -227,7 +227,7 @@ class Store:
 
     async def close(self) -> None:
         """Write everything to disk and let go of the files."""
-        async with self._shelf:
+        async with self._active_collection:
             for collection in self.collections.values():
                 await collection.close()
             self.collections.clear()
@@ -266,7 +266,7 @@ OLDEST_CHECKPOINT = timedelta(seconds=30)
 QUIET = timedelta(seconds=10)
 
 
-class Upkeep:
+class Compaction:
     """Goes round the collections of a store.
 
     Args:
@@ -288,11 +288,11 @@ class Upkeep:
         """Do once what is due; a failure is logged, tried again the next time, and holds up no other collection."""
         for collection in list(self._store.collections.values()):
             try:
-                await self._tend(collection)
-            except RefusedError:
+                await self._compact_due(collection)
+            except ApiError:
                 _log.exception("store.upkeep.failed collection=%s", collection.name)
 
-    async def _tend(self, collection: Collection) -> None:
+    async def _compact_due(self, collection: Collection) -> None:
         if collection.commit.pending:
             await collection.settle()
         # the collection may have been deleted meanwhile

@@ -14,8 +14,8 @@ from memcore.clock import Clock, utc_now
 from memcore.config.maintenance import WikiExportConfig
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.ledger.ledger import Ledger
-from memcore.wiki.folders import AgentFolder, place_name
-from memcore.wiki.pages import AgentIndex, CompanyIndex, Tiers, WikiExport, compressed_page, raw_page
+from memcore.wiki.folders import AgentFolder, slug
+from memcore.wiki.pages import AgentIndex, CompanyIndex, ExportTiers, WikiExport, compressed_page, raw_page
 
 
 class WikiEvent(StrEnum):
@@ -49,7 +49,7 @@ class AgentExport:
         at: the time that the index tells.
     """
 
-    def __init__(self, agent_id: str, tiers: Tiers, folder: AgentFolder, *, at: datetime) -> None:
+    def __init__(self, agent_id: str, tiers: ExportTiers, folder: AgentFolder, *, at: datetime) -> None:
         self._agent_id = agent_id
         self._tiers = tiers
         self._folder = folder
@@ -106,7 +106,7 @@ class AgentExport:
     def _write_one(self, file: tuple[str, str, bytes]) -> str | None:
         folder, key, content = file
         try:
-            self._folder.add(f"{folder}/{place_name(key)}.md", content)
+            self._folder.add(f"{folder}/{slug(key)}.md", content)
         except OSError as error:
             about = {"agent_id": self._agent_id, "id": key, "error": type(error).__name__}
             _log.warning(WikiEvent.FILE_FAILED, extra=about)
@@ -149,7 +149,7 @@ class WikiExporter:
         company: str,
         clock: Clock = utc_now,
     ) -> None:
-        self._tiers = Tiers(backend, ledger, config, company=company)
+        self._tiers = ExportTiers(backend, ledger, config, company=company)
         self._agents = ledger.agents
         self._is_enabled = config.enabled
         self._root = (home / config.export_root).resolve()
@@ -187,7 +187,7 @@ class WikiExporter:
             for agent_id in agent_ids:
                 done.append(await self._one(agent_id))  # noqa: PERF401  # what was done before an error counts
         finally:
-            await asyncio.to_thread(self._tell, [export for export in done if export.is_published])
+            await asyncio.to_thread(self._index, [export for export in done if export.is_published])
         return tuple(done)
 
     def agents(self) -> Iterator[str]:
@@ -226,7 +226,7 @@ class WikiExporter:
             _log.warning(WikiEvent.FAILED, extra=counts)
         return export
 
-    def _tell(self, published: list[WikiExport]) -> None:
+    def _index(self, published: list[WikiExport]) -> None:
         if not published:
             return
         try:
@@ -240,7 +240,7 @@ def _disabled(agent_id: str) -> WikiExport:
     return WikiExport(agent_id=agent_id, reason="memory.consolidation.wiki_export.enabled is false")
 
 
-async def export_after_night(
+async def export_after_run(
     backend: BatchBackend,
     ledger: Ledger,
     config: WikiExportConfig,
@@ -250,9 +250,9 @@ async def export_after_night(
     company: str,
     clock: Clock = utc_now,
 ) -> WikiExport | None:
-    """Export the agent whose night has just ended, if the policy says ``trigger: on_consolidation``; None otherwise.
+    """Export the agent whose run has just ended, if the policy says ``trigger: on_consolidation``; None otherwise.
 
-    It raises no memory error: the night is over and done, and a wiki that is late must not make it look undone.
+    It raises no memory error: the run is over and done, and a wiki that is late must not make it look undone.
     """
     if not config.enabled or config.trigger != "on_consolidation":
         return None

@@ -22,7 +22,7 @@ _RENAME_EXCHANGE = 2
 _UNKNOWN = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV})
 
 
-def swap(new: Path, old: Path, *, aside: Path) -> None:
+def atomic_replace(new: Path, old: Path, *, aside: Path) -> None:
     """Put ``new`` in the place of ``old``, which may not exist yet and then stands in the place of ``new``.
 
     One step where the system can exchange two names (Linux). Elsewhere the old one is moved ``aside`` for a moment; a
@@ -68,7 +68,7 @@ MAX_CHARS = 200
 _READABLE_CHARS = 120
 
 
-def place_name(key: str) -> str:
+def slug(key: str) -> str:
     """Return the name: lower-case letters, digits, ``_`` and ``-`` as they are, every other byte as ``=`` and its hex.
 
     A name that becomes too long keeps its beginning and ends in ``=-`` and a hash of the whole; no other name has
@@ -106,7 +106,7 @@ class AgentFolder:
     """
 
     def __init__(self, root: Path, agent_id: str) -> None:
-        name = place_name(agent_id)
+        name = slug(agent_id)
         self._root = root
         self._path = root / name
         self._new = root / f".{name}.new"
@@ -120,7 +120,7 @@ class AgentFolder:
         """Write a file and wait until it is on the disk; several threads may write at a time.
 
         Args:
-            place: its name, or its folder's and its own with a slash between, made of :func:`place_name`'s.
+            place: its name, or its folder's and its own with a slash between, made of :func:`slug`'s.
             content: what it holds.
 
         Raises OSError.
@@ -135,7 +135,7 @@ class AgentFolder:
         """Put what was written in the place of the agent's folder. Raises OSError; then the old one stays."""
         for folder in (*sorted(self._made), ""):
             sync_folder(self._new / folder)
-        swap(self._new, self._path, aside=self._aside)
+        atomic_replace(self._new, self._path, aside=self._aside)
         sync_folder(self._root)
 
     def remove(self) -> None:

@@ -20,7 +20,7 @@ from memcore.models.base import Frozen
 from memcore.models.experience import CompressedExperience, DetailedExperience
 from memcore.models.memory import COMPRESSED_TAG, MemoryCategory, MemoryEntry
 from memcore.records import Where
-from memcore.wiki.folders import drop, lock_file, place_name, sync_folder, write_durably
+from memcore.wiki.folders import drop, lock_file, slug, sync_folder, write_durably
 
 #: What Markdown and its dialects give a meaning inside a line.
 _MEANT = re.compile(r"[\\`*_{}\[\]<>&!|~#$^=%]")
@@ -28,7 +28,7 @@ _MEANT = re.compile(r"[\\`*_{}\[\]<>&!|~#$^=%]")
 #: What gives the beginning of a line a meaning.
 _BEGINNING = re.compile(r"^(\d{0,9})([-+.)])")
 
-#: Characters that move the cursor or ring the bell.
+#: Characters that move the cursor or make the terminal beep.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 _BACKTICKS = re.compile("`+")
@@ -114,7 +114,7 @@ def _lessons(found: CompressedExperience, *, raw_ids: Container[str]) -> list[st
     if found.applicable_contexts:
         parts += ["## Where it applies", _listed(found.applicable_contexts)]
     sources = (
-        f"- [{plain(key)}](../raw/{place_name(key)}.md)" if key in raw_ids else f"- {plain(key)}"
+        f"- [{plain(key)}](../raw/{slug(key)}.md)" if key in raw_ids else f"- {plain(key)}"
         for key in found.source_artifact_ids
     )
     made = f"Compressed to {found.compression_ratio:.0%} of its sources by {plain(found.compressor_version)}."
@@ -159,14 +159,14 @@ class AgentIndex:
     def add_raw(self, experiences: Iterable[DetailedExperience]) -> None:
         """Name the files of raw experiences."""
         for each in experiences:
-            place = f"raw/{place_name(each.id)}.md"
+            place = f"raw/{slug(each.id)}.md"
             task = "" if each.source_task_id is None else f", task {plain(each.source_task_id)}"
             self._raw.append(f"- {_moment(each.created_at)}: [{plain(each.id)}]({place}){task}")
 
     def add_compressed(self, entries: Iterable[MemoryEntry]) -> None:
         """Name the files of compressed experiences."""
         for entry in entries:
-            place = f"wiki/{place_name(entry.id)}.md"
+            place = f"wiki/{slug(entry.id)}.md"
             self._compressed.append(f"- {_moment(entry.created_at)}: [{plain(_shown(headline(entry)))}]({place})")
 
     def page(self, export: WikiExport, *, at: datetime) -> bytes:
@@ -236,7 +236,7 @@ class CompanyIndex:
         lock = lock_file(self._root / ".index.md.lock", wait=True)
         try:
             lines = _lines(self._read())
-            lines |= {place_name(export.agent_id): _line(export, at) for export in exports}
+            lines |= {slug(export.agent_id): _line(export, at) for export in exports}
             standing = {name: lines[name] for name in sorted(lines) if (self._root / name).is_dir()}
             draft = self._root / ".index.md.new"
             drop(draft)
@@ -274,7 +274,7 @@ def _lines(page: str) -> dict[str, str]:
 
 
 def _line(export: WikiExport, at: datetime) -> str:
-    link = f"[{plain(export.agent_id)}]({place_name(export.agent_id)}/index.md)"
+    link = f"[{plain(export.agent_id)}]({slug(export.agent_id)}/index.md)"
     return f"| {link} | {export.compressed_count} | {export.raw_count} | {at.isoformat()} |"
 
 
@@ -287,7 +287,7 @@ def _head(page: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-class Tiers:
+class ExportTiers:
     """Read what an export shows: all of it, or the newest ``max_entries_per_view`` of each tier.
 
     Args:

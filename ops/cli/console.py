@@ -134,18 +134,18 @@ LIMIT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class CheckResult:
     """One thing looked at: whether it is well, what was seen, and what to do when it is not."""
 
     check: str
     ok: bool
     seen: str
-    mend: str = ""
+    repair: str = ""
     group: Group = "look"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class HealthCheck:
     """One look of the doctor.
 
     Attributes:
@@ -157,24 +157,26 @@ class Look:
 
     name: str
     group: Group
-    take: Callable[[Settings], Iterable[Finding]]
+    take: Callable[[Settings], Iterable[CheckResult]]
     needs: tuple[str, ...] = ()
 
 
-def take_all(looks: Sequence[Look], settings: Settings, *, limit_seconds: float = LIMIT_SECONDS) -> list[Finding]:
+def take_all(
+    health_checks: Sequence[HealthCheck], settings: Settings, *, limit_seconds: float = LIMIT_SECONDS
+) -> list[CheckResult]:
     """Take all looks at once and return their findings in order; whatever fails becomes a finding of its own."""
-    taking = _Taking(settings, {look.name: Future() for look in looks})
-    for look in looks:
+    taking = _Taking(settings, {health_check.name: Future() for health_check in health_checks})
+    for health_check in health_checks:
         # Daemons: a look that hangs must not keep the process.
-        threading.Thread(target=taking.take, args=(look,), name=look.name, daemon=True).start()
+        threading.Thread(target=taking.take, args=(health_check,), name=health_check.name, daemon=True).start()
     deadline = monotonic() + limit_seconds
-    findings: list[Finding] = []
-    for look in looks:
+    findings: list[CheckResult] = []
+    for health_check in health_checks:
         try:
-            findings += taking.found[look.name].result(max(0.0, deadline - monotonic()))
+            findings += taking.found[health_check.name].result(max(0.0, deadline - monotonic()))
         except FutureTimeoutError:
             seen = f"no answer within {limit_seconds:g} s"
-            findings.append(_failed(look, seen, "it hangs: see its log, then start it again"))
+            findings.append(_failed(health_check, seen, "it hangs: see its log, then start it again"))
     return findings
 
 
@@ -195,36 +197,36 @@ def require_listener(host: str, port: int) -> None:
 @dataclass(frozen=True, slots=True)
 class _Taking:
     settings: Settings
-    found: Mapping[str, "Future[list[Finding]]"] = field(repr=False)
+    found: Mapping[str, "Future[list[CheckResult]]"] = field(repr=False)
 
-    def take(self, look: Look) -> None:
-        findings = self._blocked(look) or safely(look, self.settings)
-        self.found[look.name].set_result(
-            [replace(each, group=look.group) if each.group == "look" else each for each in findings]
+    def take(self, health_check: HealthCheck) -> None:
+        findings = self._blocked(health_check) or safely(health_check, self.settings)
+        self.found[health_check.name].set_result(
+            [replace(each, group=health_check.group) if each.group == "look" else each for each in findings]
         )
 
-    def _blocked(self, look: Look) -> list[Finding]:
-        for need in look.needs:
+    def _blocked(self, health_check: HealthCheck) -> list[CheckResult]:
+        for need in health_check.needs:
             # The look that a need is found by has its name.
             wrong = [each for each in self.found[need].result() if each.check == need and not each.ok]
             if wrong:
-                return [_failed(look, f"not looked at, for {need} is not well", "")]
+                return [_failed(health_check, f"not looked at, for {need} is not well", "")]
         return []
 
 
-def safely(look: Look, settings: Settings) -> list[Finding]:
+def safely(health_check: HealthCheck, settings: Settings) -> list[CheckResult]:
     """Take one look; an error becomes one finding in one sentence."""
     try:
-        return list(look.take(settings))
+        return list(health_check.take(settings))
     except Exception as error:  # noqa: BLE001  # a doctor that falls over says nothing about all the rest
         sentence = sentence_of(error)
         if sentence is None:
             line = str(error).partition("\n")[0]
-            return [_failed(look, f"{type(error).__name__}: {line}", "a defect of memtend: please report it")]
+            return [_failed(health_check, f"{type(error).__name__}: {line}", "a defect of memtend: please report it")]
         is_written = isinstance(error, (MemoryConfigError, ImportError))
-        mend = "change policy.yaml or the settings" if is_written else "is it running? see `memtend status`"
-        return [_failed(look, sentence, mend)]
+        repair = "change policy.yaml or the settings" if is_written else "is it running? see `memtend status`"
+        return [_failed(health_check, sentence, repair)]
 
 
-def _failed(look: Look, seen: str, mend: str) -> Finding:
-    return Finding(check=look.name, ok=False, seen=seen, mend=mend, group=look.group)
+def _failed(health_check: HealthCheck, seen: str, repair: str) -> CheckResult:
+    return CheckResult(check=health_check.name, ok=False, seen=seen, repair=repair, group=health_check.group)

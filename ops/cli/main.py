@@ -5,10 +5,10 @@ from importlib import import_module
 
 import typer
 
-from memcore.operational import tell
+from memcore.operational import report_error
 
-#: The room of each command. Only the one that is asked for is imported: all together take a second.
-ROOMS = {
+#: The package of each command. Only the one that is asked for is imported: all together take a second.
+PRODUCT_FOLDERS = {
     "up": "running.processes",
     "worker": "running.processes",
     "beat": "running.processes",
@@ -43,7 +43,7 @@ ROOMS = {
 
 
 def build(command: str | None = None) -> typer.Typer:
-    """Return the command line with the room of one command, or with all rooms for anything else."""
+    """Return the command line with the package of one command, or with all packages for anything else."""
     app = typer.Typer(
         name="memtend",
         no_args_is_help=True,
@@ -52,8 +52,10 @@ def build(command: str | None = None) -> typer.Typer:
     )
     # The callback keeps the command's name on the line even when it is the only command.
     app.callback()(_nothing)
-    for room in dict.fromkeys([ROOMS[command]] if command in ROOMS else ROOMS.values()):
-        import_module(f"ops.cli.{room}").add_to(app)
+    for capacity in dict.fromkeys(
+        [PRODUCT_FOLDERS[command]] if command in PRODUCT_FOLDERS else PRODUCT_FOLDERS.values()
+    ):
+        import_module(f"ops.cli.{capacity}").add_to(app)
     return app
 
 
@@ -62,11 +64,11 @@ def run() -> None:
     try:
         build(sys.argv[1] if len(sys.argv) > 1 else None)(standalone_mode=True)
     except Exception as error:  # noqa: BLE001  # a defect is raised again
-        sys.exit(tell(error, prefix="memtend: "))
+        sys.exit(report_error(error, prefix="memtend: "))
 
 
 def _nothing() -> None:
-    """The night crew of an agent fleet: long-term memories, kept findable, small and safe."""
+    """The run context of an agent fleet: long-term memories, kept findable, small and safe."""
 
 
 if __name__ == "__main__":

@@ -17,14 +17,14 @@ from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryStoreError
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.organization.audit import Guardrail
+from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.runs import Run
 from memcore.service import MemoryService, create_memory_service
 from ops.cli.console import warn
 
 if TYPE_CHECKING:
     from memcore.backends.factory import WorkerBackend
-    from workers.dispatcher import BrokerBell
+    from workers.dispatcher import BrokerDispatcher
 
 #: The option that says which stack is meant.
 HomeOption = Annotated[Path | None, typer.Option("--home", help="Data folder; else MEMTEND_HOME, else ~/.memtend.")]
@@ -130,36 +130,36 @@ def _await(client: MemoryClient, job_ids: tuple[str, ...], timeout_seconds: floa
     return stored
 
 
-def ring(settings: Settings, runs: Iterable[Run], *, cycles: Iterable[Cycle] = ()) -> None:
+def dispatch(settings: Settings, runs: Iterable[Run], *, cycles: Iterable[Cycle] = ()) -> None:
     """Send the message of each run and cycle; one that is under way already makes its message do nothing."""
 
-    def rings(bell: "BrokerBell") -> None:
-        bell.ring_many(runs)
-        bell.ring_cycles(settings.company, cycles)
+    def dispatching(dispatcher: "BrokerDispatcher") -> None:
+        dispatcher.dispatch_runs(runs)
+        dispatcher.dispatch_skill_cycles(settings.company, cycles)
 
-    _ring(settings, rings)
+    _dispatch(settings, dispatching)
 
 
-def ring_reindex(settings: Settings) -> None:
+def dispatch_reindex(settings: Settings) -> None:
     """Send the message of the company's reindex; while a worker is at it, its message does nothing."""
-    _ring(settings, lambda bell: bell.ring_reindex(settings.company))
+    _dispatch(settings, lambda dispatcher: dispatcher.dispatch_reindex(settings.company))
 
 
-def ring_finetune(settings: Settings, run_id: str) -> None:
+def dispatch_finetune(settings: Settings, run_id: str) -> None:
     """Send the message of a fine-tune run's next stage; while a worker is at it, its message does nothing."""
-    _ring(settings, lambda bell: bell.ring_finetune(settings.company, run_id))
+    _dispatch(settings, lambda dispatcher: dispatcher.dispatch_finetune(settings.company, run_id))
 
 
-def _ring(settings: Settings, rings: Callable[["BrokerBell"], None]) -> None:
+def _dispatch(settings: Settings, dispatching: Callable[["BrokerDispatcher"], None]) -> None:
     # The app of the workers takes a second to import, and few commands ring.
     from workers.app import create_app  # noqa: PLC0415  # see above
-    from workers.dispatcher import BrokerBell  # noqa: PLC0415  # see above
+    from workers.dispatcher import BrokerDispatcher  # noqa: PLC0415  # see above
 
     app = create_app(settings)
     try:
-        rings(BrokerBell(app))
+        dispatching(BrokerDispatcher(app))
     except MemoryConnectionError:
-        return  # what was to be changed is changed, and the sweep rings when the broker is back
+        return  # what was to be changed is changed, and the sweep dispatches when the broker is back
     finally:
         app.close()
 
@@ -172,34 +172,34 @@ Reason = Annotated[str, typer.Option("--reason", help="Why; it is kept in the au
 TYPED = "asked for by a command"
 
 
-def word(by: str, reason: str) -> Guardrail:
+def confirmation_phrase(by: str, reason: str) -> Confirmation:
     """Return the word of the person who typed the command. Raises MemoryInputError."""
-    return Guardrail(actor=by, confirm=True, reason=reason)
+    return Confirmation(actor=by, confirm=True, reason=reason)
 
 
 @contextmanager
 def memory_service_of(settings: Settings) -> Iterator[tuple[MemoryService, asyncio.Runner]]:
     """Yield the stack's memory service, and the runner for its coroutines."""
     with ledger_of(settings) as ledger, asyncio.Runner() as runner:
-        yield create_memory_service(settings, policy_of(settings), ledger, CommandBell(settings)), runner
+        yield create_memory_service(settings, policy_of(settings), ledger, CommandDispatcher(settings)), runner
 
 
-class CommandBell:
-    """Rings through a broker connection that lives as long as one ring: few commands ring, and none twice."""
+class CommandDispatcher:
+    """Publishes through a broker connection that lives as long as one dispatch: no command dispatches twice."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def ring_many(self, runs: Iterable[Run]) -> None:
+    def dispatch_runs(self, runs: Iterable[Run]) -> None:
         """Send the messages of runs."""
-        ring(self._settings, runs)
+        dispatch(self._settings, runs)
 
-    def ring_reindex(self, company: str) -> None:
+    def dispatch_reindex(self, company: str) -> None:
         """Send the message of the stack's one company."""
         del company
-        ring_reindex(self._settings)
+        dispatch_reindex(self._settings)
 
-    def ring_finetune(self, company: str, run_id: str) -> None:
+    def dispatch_finetune(self, company: str, run_id: str) -> None:
         """Send the message of a run's next stage."""
         del company
-        ring_finetune(self._settings, run_id)
+        dispatch_finetune(self._settings, run_id)

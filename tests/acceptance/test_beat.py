@@ -1,4 +1,4 @@
-"""Beat alone begins the nights; the kill switch holds all of them."""
+"""Beat alone begins the runs; the kill switch holds all of them."""
 
 import socket
 from collections.abc import Generator
@@ -43,7 +43,7 @@ def ledger(settings: Settings) -> Generator[Ledger]:
 
 
 def fill(settings: Settings, ledger: Ledger, agent_id: str) -> set[str]:
-    """Give an agent five memories, two of them past their retention, and nights that are far away."""
+    """Give an agent five memories, two of them past their retention, and runs that are far away."""
     now = datetime.now(UTC)
     retain = {MemoryCategory.WORKING: 1}
     ledger.agents.put(AgentSpec(company=settings.company, agent_id=agent_id, retention_overrides=retain))
@@ -66,7 +66,7 @@ def runs_of(settings: Settings, ledger: Ledger, agent_id: str) -> tuple[Run, ...
     return ledger.runs.list(settings.company, agent_id=agent_id)
 
 
-def test_a_due_agent_has_its_night_without_anybody_asking(settings: Settings, ledger: Ledger) -> None:
+def test_a_due_agent_has_its_run_without_anybody_asking(settings: Settings, ledger: Ledger) -> None:
     ids = fill(settings, ledger, "early")
     assert runs_of(settings, ledger, "early") == ()
     ledger.agents.set_due(settings.company, "early", datetime.now(UTC))
@@ -82,7 +82,7 @@ def test_a_due_agent_has_its_night_without_anybody_asking(settings: Settings, le
 
 
 def ticks(settings: Settings) -> int:
-    """Count the ticks that the night worker has taken on since it began."""
+    """Count the ticks that the maintenance worker has taken on since it began."""
     app = create_app(settings)
     try:
         (stats,) = app.control.inspect([f"night@{socket.gethostname()}"], timeout=60.0).stats().values()
@@ -91,7 +91,7 @@ def ticks(settings: Settings) -> int:
     return int(stats["total"].get(str(TaskName.TICK), 0))
 
 
-def test_the_kill_switch_holds_every_night_until_it_is_released(settings: Settings, ledger: Ledger, home: Path) -> None:
+def test_the_kill_switch_holds_every_run_until_it_is_released(settings: Settings, ledger: Ledger, home: Path) -> None:
     memtend = CommandLine(home=home)
     asked, due = fill(settings, ledger, "asked"), fill(settings, ledger, "due")
     memtend.ok("pause")

@@ -18,8 +18,8 @@ pytestmark = [
 ]
 
 
-def row(told: str, name: str) -> list[str]:
-    return [line.removeprefix(name).split() for line in told.splitlines() if line.startswith(f"{name}  ")][-1]
+def row(reported: str, name: str) -> list[str]:
+    return [line.removeprefix(name).split() for line in reported.splitlines() if line.startswith(f"{name}  ")][-1]
 
 
 def test_the_demo_trains_deploys_and_goes_back_while_agents_go_on(tmp_path: Path) -> None:
@@ -28,23 +28,23 @@ def test_the_demo_trains_deploys_and_goes_back_while_agents_go_on(tmp_path: Path
         program_argv("examples.demo.finetuning"), env=environ, stdin=subprocess.DEVNULL, capture_output=True,
         text=True, check=False,
     )  # fmt: skip
-    told = demo.stdout
-    assert demo.returncode == 0, told + demo.stderr
+    reported = demo.stdout
+    assert demo.returncode == 0, reported + demo.stderr
     assert list(tmp_path.glob("memtend-*")) == []
-    assert f"{len(notes())} notes of 4 agents are stored" in told
-    assert f"{len(questions())} questions" in told
+    assert f"{len(notes())} notes of 4 agents are stored" in reported
+    assert f"{len(questions())} questions" in reported
     for stage in ("generating_data", "mining_negatives", "training", "evaluating", "deploying"):
         assert f"{stage}: 100%" in demo.stderr
-    assert re.search(r"^\S+ .* promoted ", told, re.MULTILINE)
+    assert re.search(r"^\S+ .* promoted ", reported, re.MULTILINE)
     for change in ("deploy", "rollback"):
         seen = re.search(
-            rf"^during the {change}: (\d+) searches, 0 failed; (\d+) .* 0 failed, 0 lost$", told, re.MULTILINE
+            rf"^during the {change}: (\d+) searches, 0 failed; (\d+) .* 0 failed, 0 lost$", reported, re.MULTILINE
         )
         assert seen
         assert int(seen[1]) > 0
         assert int(seen[2]) > 0
-    base, trained, back = row(told, "MiniLM"), row(told, "the checkpoint"), row(told, "MiniLM again")
+    base, trained, back = row(reported, "MiniLM"), row(reported, "the checkpoint"), row(reported, "MiniLM again")
     assert back == base
     assert float(trained[0]) > float(base[0])
-    assert "torch in the process that searched: no" in told
-    assert "every question finds its note where it did" in told
+    assert "torch in the process that searched: no" in reported
+    assert "every question finds its note where it did" in reported

@@ -118,17 +118,17 @@ def test_a_memory_goes_the_whole_way_and_back(installation: Fleet, ledger: Ledge
         stored = list(receipt.memory_ids)
         assert len(set(stored) & set(memory_ids(settings))) == 100
 
-        # Beat, the scheduler's tick and the night worker find the agent by themselves.
+        # Beat, the scheduler's tick and the maintenance worker find the agent by themselves.
         ledger.agents.set_due(settings.company, AGENT, datetime.now(UTC))
         wait_until(
             lambda: [run.state for run in ledger.runs.list(settings.company, agent_id=AGENT)] == [RunState.DONE],
             what=f"the night: {installation.logs()}",
         )
-        (night,) = ledger.runs.list(settings.company, agent_id=AGENT)
+        (maintenance_run,) = ledger.runs.list(settings.company, agent_id=AGENT)
         after = account(installation, ledger, stored)
         assert (after.live.total(), after.is_exact) == (60, True), after.equation()
 
-        undo = client.undo(AGENT, night.run_id)
+        undo = client.undo(AGENT, maintenance_run.run_id)
         (status,) = client.wait([undo.job_id], timeout_seconds=60)
         assert status.state == "done"
     undone = account(installation, ledger, stored)

@@ -20,10 +20,10 @@ def test_the_memories_of_one_embedder_go_over_to_another(tmp_path: Path) -> None
         with pytest.MonkeyPatch.context() as environ:
             environ.setenv("MEMTEND_EMBEDDER", "minilm")
             assert memtend.ok("search", "keeper", "kettle", "--json").value[0]["text"] == TEXTS[2]
-            looks = {look["check"]: look for look in memtend("doctor", "--json").value}
-        assert not looks["embedder"]["ok"]
+            health_checks = {health_check["check"]: health_check for health_check in memtend("doctor", "--json").value}
+        assert not health_checks["embedder"]["ok"]
         for part in ("wordllama-256-tempered", "all-MiniLM-L6-v2-int8", "memtend reindex"):
-            assert part in looks["embedder"]["seen"] + looks["embedder"]["mend"]
+            assert part in health_checks["embedder"]["seen"] + health_checks["embedder"]["mend"]
         memtend.ok("export", str(file))
     with running_stack(new, MEMTEND_EMBEDDER="minilm"):
         memtend = CommandLine(home=new)

@@ -1,4 +1,4 @@
-"""What an agent went through, in a real stack: told over the queue, compressed after a night, found, and exported."""
+"""What an agent went through, in a real stack: told over the queue, compressed after a run, found, and exported."""
 
 from collections.abc import Generator
 
@@ -47,7 +47,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, model: StubLLM) -> Generator
         yield address
 
 
-def test_what_was_told_is_found_as_a_lesson_after_the_night_and_stands_in_the_wiki(
+def test_what_was_told_is_found_as_a_lesson_after_the_run_and_stands_in_the_wiki(
     stack: StackAddress, model: StubLLM
 ) -> None:
     memtend, company = CommandLine(home=stack.home), stack.settings.company

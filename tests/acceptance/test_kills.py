@@ -1,4 +1,4 @@
-"""kill -9 in the middle of the work: nothing is lost, nothing is doubled, every night ends (SPEC S1)."""
+"""kill -9 in the middle of the work: nothing is lost, nothing is doubled, every run ends (SPEC S1)."""
 
 import os
 import signal
@@ -34,10 +34,10 @@ ROUND = sized(1_000, thorough=2_500)
 #: Memories that must not be acknowledged yet when the signal is sent.
 BACKLOG = sized(200, thorough=500)
 
-#: Memories of the agent whose night is interrupted; most are past their retention.
-NIGHT_SIZE = 1_500
+#: Memories of the agent whose run is interrupted; most are past their retention.
+RUN_SIZE = 1_500
 
-NIGHT_AGENT = "sleeper"
+RUN_AGENT = "sleeper"
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Sent:
 
     @property
     def ids(self) -> list[str]:
-        return [memory_id for client in self.clients for memory_id in client.promised()]
+        return [memory_id for client in self.clients for memory_id in client.acknowledged()]
 
 
 @contextmanager
@@ -95,8 +95,8 @@ def kill_in_the_middle(stack: StackAddress, sent: Sent, started: list[ClientProc
 
 
 def is_drained(settings: Settings) -> bool:
-    lanes = [queue for queue in Queue if queue.startswith(Queue.STORE)]
-    return not jobs_waiting(settings, *lanes) and not jobs_in_hand(settings, "store")
+    fair_queues = [queue for queue in Queue if queue.startswith(Queue.STORE)]
+    return not jobs_waiting(settings, *fair_queues) and not jobs_in_hand(settings, "store")
 
 
 @pytest.fixture(scope="module")
@@ -106,34 +106,34 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Generator[StackAddress]:
 
 
 @dataclass(frozen=True)
-class Night:
+class MaintenanceRun:
     stored: frozenset[str]
     run_id: str
 
 
 @pytest.fixture(scope="module")
-def wounded_night(stack: StackAddress) -> Night:
-    """A night whose worker children were killed while it ran; it goes on while other tests work."""
+def interrupted_run(stack: StackAddress) -> MaintenanceRun:
+    """A run whose worker children were killed while it ran; it goes on while other tests work."""
     settings, now = stack.settings, datetime.now(UTC)
     with open_ledger(settings) as ledger, MemoryClient.from_settings(settings) as client:
         ledger.agents.put(
-            AgentSpec(company=settings.company, agent_id=NIGHT_AGENT, retention_overrides={MemoryCategory.EPISODIC: 30})
+            AgentSpec(company=settings.company, agent_id=RUN_AGENT, retention_overrides={MemoryCategory.EPISODIC: 30})
         )
         receipt = client.import_many(
             ImportRecord(
-                agent_id=NIGHT_AGENT,
+                agent_id=RUN_AGENT,
                 category=MemoryCategory.EPISODIC,
                 content=f"entry {number} of the log",
                 created_at=now - timedelta(days=200 if number % 10 else 1),
             )
-            for number in range(NIGHT_SIZE)
+            for number in range(RUN_SIZE)
         )
         assert all(status.state == "done" for status in client.wait(receipt.job_ids, timeout_seconds=120))
         worker = stack.pid("worker-night")
         assert worker is not None
         children = psutil.Process(worker).children()
         assert children
-        run_id = client.maintain_now(NIGHT_AGENT, allow_large=True).job_id
+        run_id = client.maintain_now(RUN_AGENT, allow_large=True).job_id
 
         def is_running() -> bool:
             run = ledger.runs.get(run_id)
@@ -142,10 +142,10 @@ def wounded_night(stack: StackAddress) -> Night:
         wait_until(is_running, what="the night to begin")
         for child in children:
             child.send_signal(signal.SIGKILL)
-    return Night(frozenset(receipt.memory_ids), run_id)
+    return MaintenanceRun(frozenset(receipt.memory_ids), run_id)
 
 
-@pytest.mark.usefixtures("wounded_night")
+@pytest.mark.usefixtures("interrupted_run")
 def test_kills_of_the_worker_and_of_the_store_lose_nothing_and_double_nothing(stack: StackAddress) -> None:
     settings, sent = stack.settings, Sent()
     for part in ("worker-store", "store-server"):
@@ -156,36 +156,36 @@ def test_kills_of_the_worker_and_of_the_store_lose_nothing_and_double_nothing(st
             ends = [client.end(seconds=120) for client in started]
         assert ends == [0] * len(started)
         wait_until(lambda: is_drained(settings), seconds=180, what="the store queues to drain")
-    promised = Counter(sent.ids)
-    assert promised.total() == 2 * ROUND
-    assert len(promised) == 2 * ROUND
-    held = Counter({key: number for key, number in memory_ids(settings).items() if key in promised})
-    assert held == promised
+    acknowledged = Counter(sent.ids)
+    assert acknowledged.total() == 2 * ROUND
+    assert len(acknowledged) == 2 * ROUND
+    held = Counter({key: number for key, number in memory_ids(settings).items() if key in acknowledged})
+    assert held == acknowledged
     events = history_events(settings)
-    ours = {key: number for key, number in events.items() if key[0] in promised}
-    assert ours == {(memory_id, "ADD"): 1 for memory_id in promised}
+    ours = {key: number for key, number in events.items() if key[0] in acknowledged}
+    assert ours == {(memory_id, "ADD"): 1 for memory_id in acknowledged}
     with open_ledger(settings) as ledger:
         assert ledger.dead_letters.count(settings.company) == 0
 
 
-def test_a_night_whose_worker_child_was_killed_ends_and_its_account_balances(
-    stack: StackAddress, wounded_night: Night
+def test_a_run_whose_worker_child_was_killed_ends_and_its_account_balances(
+    stack: StackAddress, interrupted_run: MaintenanceRun
 ) -> None:
     settings = stack.settings
     with open_ledger(settings) as ledger:
 
         def run() -> Run:
-            found = ledger.runs.get(wounded_night.run_id)
+            found = ledger.runs.get(interrupted_run.run_id)
             assert found is not None
             return found
 
         wait_until(lambda: run().state not in {RunState.QUEUED, RunState.RUNNING}, seconds=150, what="the night's end")
         assert run().state is RunState.DONE
         assert run().attempt >= 2
-        tally = ledger.journal.tally(settings.company, NIGHT_AGENT)
-        agents = {booking.agent_id for booking in ledger.journal.bookings(wounded_night.run_id)}
-    assert agents == {NIGHT_AGENT}
-    assert tally.removed.total() >= NIGHT_SIZE * 0.9
-    account = wounded_night.stored | set(tally.created)
+        tally = ledger.journal.tally(settings.company, RUN_AGENT)
+        agents = {journal_entry.agent_id for journal_entry in ledger.journal.journal_entries(interrupted_run.run_id)}
+    assert agents == {RUN_AGENT}
+    assert tally.removed.total() >= RUN_SIZE * 0.9
+    account = interrupted_run.stored | set(tally.created)
     live = [memory_id for memory_id in memory_ids(settings) if memory_id in account]
-    assert balance(stored=wounded_night.stored, tally=tally, live=live).is_exact
+    assert balance(stored=interrupted_run.stored, tally=tally, live=live).is_exact

@@ -1,4 +1,4 @@
-"""A night that needs a language model, in a real stack: its worker dies while it asks; nothing is lost or paid again.
+"""A run that needs a language model, in a real stack: its worker dies while it asks; nothing is lost or paid again.
 
 The model is the stub, which bills a question once by its key.
 """
@@ -109,7 +109,7 @@ def test_a_worker_killed_while_it_asks_costs_no_memory_and_no_second_bill(stack:
     ledger.close()
 
 
-def test_with_a_budget_of_0_the_night_waits_nothing_goes_and_the_doctor_says_so(tmp_path: Path, model: StubLLM) -> None:
+def test_with_a_budget_of_0_the_run_waits_nothing_goes_and_the_doctor_says_so(tmp_path: Path, model: StubLLM) -> None:
     home = tmp_path / "home"
     home.mkdir()
     policy = POLICY.format(more="  budgets:\n    tokens_per_agent_per_day: 0")

@@ -1,4 +1,4 @@
-"""Lessons in a real stack: the night passes them on to an agent's like, and forgets those that are too many."""
+"""Lessons in a real stack: the run passes them on to an agent's like, and forgets those that are too many."""
 
 from collections.abc import Generator
 from datetime import UTC, datetime
@@ -60,7 +60,7 @@ def lessons(memtend: CommandLine, agent: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_night_forgets_what_is_too_much_and_passes_on_the_rest(stack: StackAddress) -> None:
+def test_a_run_forgets_what_is_too_much_and_passes_on_the_rest(stack: StackAddress) -> None:
     memtend = CommandLine(home=stack.home)
     for agent, role in (("ada", "clerk"), ("bob", "clerk"), ("cy", "pilot")):
         memtend.ok("agents", "add", agent, "--role", role, "--interval", "never")
@@ -71,15 +71,15 @@ def test_a_night_forgets_what_is_too_much_and_passes_on_the_rest(stack: StackAdd
 
     plan = memtend.ok("maintain", "ada", "--dry-run")
     assert "1 of them are lessons that memory.procedural.pruning forgets" in plan.out
-    night = memtend.ok("maintain", "ada", "--json").value
+    maintenance_run = memtend.ok("maintain", "ada", "--json").value
 
-    assert night["counts"]["pruned"] == 1
+    assert maintenance_run["counts"]["pruned"] == 1
     wait_until(lambda: len(lessons(memtend, "bob")) == KEPT, seconds=60, what="the lessons to be passed on")
     mine, copies = lessons(memtend, "ada"), lessons(memtend, "bob")
     assert {each["text"] for each in copies} == {each["text"] for each in mine}
     assert all("propagated:ada" in each["metadata"]["tags"] for each in copies)
     assert {each["id"] for each in copies}.isdisjoint(each["id"] for each in mine)
     assert lessons(memtend, "cy") == []
-    undone = memtend.ok("runs", "undo", night["run_id"], "--json").value
+    undone = memtend.ok("runs", "undo", maintenance_run["run_id"], "--json").value
     assert undone["counts"]["restored"] == 1
     assert len(lessons(memtend, "ada")) == DRAWN

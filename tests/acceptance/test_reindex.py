@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from support.command_line import CommandLine
-from support.reindex_load import constant_load, filled, kill_night, lost
+from support.reindex_load import constant_load, filled, kill_run, lost
 from support.running_stack import running_stack, wait_until
 from support.thorough import sized
 
@@ -32,7 +32,7 @@ def test_a_reindex_under_load_loses_nothing_and_outlives_its_worker(tmp_path: Pa
                 environ.setenv("MEMTEND_EMBEDDER", "minilm")
                 memtend.ok("reindex", "--no-wait")
             wait_until(lambda: fraction() >= 0.4, seconds=400, what="half of the reindex")
-            kill_night(stack)
+            kill_run(stack)
             assert fraction() < 0.9
             wait_until(lambda: fraction() == 1.0, seconds=600, what="the reindex")
             seen = len(load.reads)

@@ -20,7 +20,7 @@ from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.tables import skill_cycles
 from memcore.models.approval import Approval
 from ops.cli.session import ledger_of
-from scheduler.sweep import UNHEARD_TOO_LONG
+from scheduler.sweep import REDISPATCH_AFTER_SECONDS
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
 
@@ -113,12 +113,12 @@ def test_a_cycle_comes_by_itself_once_a_slot_and_people_see_it(
 
 
 @pytest.mark.usefixtures("first")
-@pytest.mark.parametrize("victim", ["child", "worker"])
+@pytest.mark.parametrize("eviction_candidate", ["child", "worker"])
 def test_a_worker_killed_in_the_middle_of_a_cycle_leaves_one_that_is_finished_once(
-    stack: StackAddress, ledger: Ledger, victim: str
+    stack: StackAddress, ledger: Ledger, eviction_candidate: str
 ) -> None:
     company = stack.settings.company
-    share_failures(ledger, company, at=datetime.now(UTC), failures=many_failures(victim, PATTERNS))
+    share_failures(ledger, company, at=datetime.now(UTC), failures=many_failures(eviction_candidate, PATTERNS))
     worker, restarts = stack.pid("worker-night"), stack.restarts("worker-night")
     assert worker is not None
     children = psutil.Process(worker).children()
@@ -129,13 +129,13 @@ def test_a_worker_killed_in_the_middle_of_a_cycle_leaves_one_that_is_finished_on
     while ledger.approvals.count(company) < before + 3:  # without a pause: the rest is filed within a second
         assert time.monotonic() < deadline
     # Killed before anything is asked: a process that is only stopped may hold the ledger's lock for ever.
-    for pid in [*([worker] if victim == "worker" else []), *(child.pid for child in children)]:
+    for pid in [*([worker] if eviction_candidate == "worker" else []), *(child.pid for child in children)]:
         os.kill(pid, signal.SIGKILL)
     cycle = ledger.skill_cycles.get(company, cycle_id)
     assert cycle is not None
     assert cycle.finished_at is None
     assert before + 3 <= ledger.approvals.count(company) < before + PATTERNS
-    if victim == "worker":
+    if eviction_candidate == "worker":
         wait_until(lambda: stack.restarts("worker-night") > restarts, seconds=120, what="the worker to be back")
         _let_time_pass(stack, cycle_id)
 
@@ -157,6 +157,6 @@ def _let_time_pass(stack: StackAddress, cycle_id: str) -> None:
     """Let the cycle's message have been sent so long ago that the sweep takes it for lost."""
     engine = create_engine(stack.settings.ledger_urls.ledger)
     with engine.begin() as connection:
-        long_ago = datetime.now(UTC) - UNHEARD_TOO_LONG - timedelta(minutes=1)
+        long_ago = datetime.now(UTC) - REDISPATCH_AFTER_SECONDS - timedelta(minutes=1)
         connection.execute(update(skill_cycles).where(skill_cycles.c.cycle_id == cycle_id).values(rung_at=long_ago))
     engine.dispose()

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 from support.plain_processes import Fleet, fleet
 from support.store_servers import store_server
-from support.tls_proxy import tls_gate
+from support.tls_proxy import tls_proxy
 from support.valkey_servers import valkey_server
 
 from memcore.client import MemoryClient
@@ -26,19 +26,19 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Generator[Fleet]:
     with (
         valkey_server(folder / "broker") as broker,
         store_server(folder / "store") as store,
-        tls_gate(broker.port, folder / "broker") as broker_gate,
-        tls_gate(urlsplit(store.url).port or 0, folder / "store") as store_gate,
+        tls_proxy(broker.port, folder / "broker") as broker_proxy,
+        tls_proxy(urlsplit(store.url).port or 0, folder / "store") as store_proxy,
         fleet(
             folder / "home",
-            broker_url=f"rediss://:{broker.password}@localhost:{broker_gate.port}/0?ssl_ca_certs={broker_gate.ca_file}",
+            broker_url=f"rediss://:{broker.password}@localhost:{broker_proxy.port}/0?ssl_ca_certs={broker_proxy.ca_file}",
             database_url=f"sqlite:///{folder / 'ledger.db'}",
             history_url=f"sqlite:///{folder / 'history.db'}",
-            qdrant_url=f"https://localhost:{store_gate.port}",
+            qdrant_url=f"https://localhost:{store_proxy.port}",
             qdrant_api_key=store.api_key,
         ) as made,
     ):
         # The standard way to name an authority to Python's TLS, which the store's client reads too.
-        made.extra["SSL_CERT_FILE"] = str(store_gate.ca_file)
+        made.extra["SSL_CERT_FILE"] = str(store_proxy.ca_file)
         made.memtend("migrate")
         made.start_all("worker-store")
         yield made
@@ -52,16 +52,16 @@ def test_a_memory_is_stored_and_found_over_tls(guarded: Fleet) -> None:
     assert set(queues.values()) == {0}
 
 
-def test_a_broker_with_a_strangers_certificate_is_not_spoken_to(guarded: Fleet) -> None:
+def test_a_broker_with_a_outsiders_certificate_is_not_spoken_to(guarded: Fleet) -> None:
     settings = guarded.settings
-    stranger = settings.model_copy(update={"broker_url": settings.broker_url.partition("?")[0]})
-    assert set(waiting(stranger).values()) == {None}
+    outsider = settings.model_copy(update={"broker_url": settings.broker_url.partition("?")[0]})
+    assert set(waiting(outsider).values()) == {None}
     request = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="nobody should hear this")
-    with MemoryClient.from_settings(stranger) as client, pytest.raises(MemoryConnectionError):
+    with MemoryClient.from_settings(outsider) as client, pytest.raises(MemoryConnectionError):
         client.store("keeper", request)
 
 
-def test_a_store_with_a_strangers_certificate_is_not_spoken_to(guarded: Fleet) -> None:
+def test_a_store_with_a_outsiders_certificate_is_not_spoken_to(guarded: Fleet) -> None:
     trusted = guarded.extra.pop("SSL_CERT_FILE")
     try:
         guarded.memtend("search", "keeper", "dog", code=1)

@@ -1,4 +1,4 @@
-"""Two beats and two night workers on one ledger: every due agent has one night for each planned time, whoever dies."""
+"""Two beats and two run workers on one ledger: every due agent has one run for each planned time, whoever dies."""
 
 import subprocess
 from collections.abc import Generator
@@ -41,7 +41,7 @@ def part(home: Path, *argv: str) -> Generator["subprocess.Popen[bytes]"]:
 
 
 def tickers(settings: Settings) -> int:
-    """Count the night workers that have taken ticks; two of them answer to one name."""
+    """Count the maintenance workers that have taken ticks; two of them answer to one name."""
     app = create_app(settings)
     try:
         answers = app.control.broadcast("stats", reply=True, timeout=3.0)
@@ -55,7 +55,7 @@ def planned(ledger: Ledger, company: str, slots: set[datetime], state: RunState 
     return [run for run in ledger.runs.list(company, state=state, limit=1_000) if run.planned_at in slots]
 
 
-def test_two_beats_and_two_schedulers_double_no_night(tmp_path: Path) -> None:
+def test_two_beats_and_two_schedulers_double_no_run(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with ExitStack() as opened:
         settings = opened.enter_context(quick_stack(home, tick_seconds=NEVER_SECONDS, sweep_seconds=NEVER_SECONDS))
@@ -64,13 +64,13 @@ def test_two_beats_and_two_schedulers_double_no_night(tmp_path: Path) -> None:
         for agent_id in AGENTS:
             spec = AgentSpec(company=settings.company, agent_id=agent_id, interval=ConsolidationInterval.WEEKLY)
             ledger.agents.put(spec)
-        night = opened.enter_context(part(home, "workers.run", "--group", "night"))
+        maintenance_run = opened.enter_context(part(home, "workers.run", "--group", "night"))
         first = opened.enter_context(part(home, "workers.beat"))
         second = opened.enter_context(part(home, "workers.beat"))
         slots: set[datetime] = set()
 
         def wave() -> None:
-            # an hour apart, as if the night workers had slept through them: catching up is one night, not many
+            # an hour apart, as if the maintenance workers had slept through them: catching up is one run, not many
             slot = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=len(slots))
             slots.add(slot)
             for agent_id in AGENTS:
@@ -83,7 +83,7 @@ def test_two_beats_and_two_schedulers_double_no_night(tmp_path: Path) -> None:
 
         wave()
         wait_until(lambda: tickers(settings) == 2, what="both night workers to tick")
-        assert (night.poll(), first.poll(), second.poll()) == (None, None, None)
+        assert (maintenance_run.poll(), first.poll(), second.poll()) == (None, None, None)
         first.kill()
         wave()
         opened.enter_context(part(home, "workers.beat"))

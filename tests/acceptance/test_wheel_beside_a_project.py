@@ -1,4 +1,4 @@
-"""The wheel, installed beside a project of a stranger whose own names are the names of our folders and libraries."""
+"""The wheel, installed beside a project of an outsider whose own names are the names of our folders and libraries."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.installed_extras import library_folder
-from support.repository import ROOMS, ROOT
+from support.repository import PRODUCT_FOLDERS, ROOT
 from support.running_stack import clean_environ, running_stack
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(240)]
@@ -21,7 +21,7 @@ MODULES = ("celery", "celeryconfig", "flowerconfig", "redis", "scheduler", "sett
 PACKAGES = ("alembic", "kombu", "ops", "workers")
 
 #: Each of the project's modules writes down that it was imported.
-WITNESS = "import os, sys\nwith open({path!r}, 'a') as out:\n    print(__name__, sys.argv, file=out)\n"
+IMPORT_MARKER = "import os, sys\nwith open({path!r}, 'a') as out:\n    print(__name__, sys.argv, file=out)\n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class Project:
 
     folder: Path
     python: Path
-    witness: Path
+    import_marker: Path
     environ: dict[str, str]
 
     @property
@@ -76,16 +76,18 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
         "BROKER_URL": "redis://127.0.0.1:1/0",
         "FLOWER_PORT": "1",
     }
-    made = Project(folder=folder / "project", python=python, witness=folder / "imported.txt", environ=environ)
+    made = Project(folder=folder / "project", python=python, import_marker=folder / "imported.txt", environ=environ)
     (made.site / "third_party.pth").write_text("\n".join(libraries), encoding="utf-8")
     # The folder that memtend is started in, and one of PYTHONPATH.
     for place in (made.folder, made.folder / "lib"):
         place.mkdir()
         for name in MODULES:
-            (place / f"{name}.py").write_text(WITNESS.format(path=str(made.witness)), encoding="utf-8")
+            (place / f"{name}.py").write_text(IMPORT_MARKER.format(path=str(made.import_marker)), encoding="utf-8")
         for name in PACKAGES:
             (place / name).mkdir()
-            (place / name / "__init__.py").write_text(WITNESS.format(path=str(made.witness)), encoding="utf-8")
+            (place / name / "__init__.py").write_text(
+                IMPORT_MARKER.format(path=str(made.import_marker)), encoding="utf-8"
+            )
     return made
 
 
@@ -101,7 +103,7 @@ def test_the_wheel_adds_memcore_alone_to_what_can_be_imported(project: Project) 
     installed = Distribution.at(next(project.site.glob("memtend-*.dist-info")))
     names = {path.parts[0] for path in installed.files or () if path.parts[0] not in {"..", installed.name}}
     assert {name for name in names if not name.endswith(".dist-info")} == {"memcore"}
-    code = f"import importlib.util as util; print([name for name in {ROOMS!r} if util.find_spec(name)])"
+    code = f"import importlib.util as util; print([name for name in {PRODUCT_FOLDERS!r} if util.find_spec(name)])"
     found = subprocess.run([project.python, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "['memcore']"
 
@@ -114,7 +116,7 @@ def test_the_stack_works_and_imports_nothing_of_the_project(stack: Project) -> N
     assert text in found.stdout, found.stderr
     maintained = stack.run("memtend", "maintain", "oncall")
     assert maintained.returncode == 0, maintained.stderr
-    assert not stack.witness.exists(), stack.witness.read_text()
+    assert not stack.import_marker.exists(), stack.import_marker.read_text()
 
 
 def test_an_engine_of_the_project_stores_and_reads_with_what_its_extra_installs(stack: Project, tmp_path: Path) -> None:
@@ -129,7 +131,7 @@ def test_an_engine_of_the_project_stores_and_reads_with_what_its_extra_installs(
         check=False,
     )
     assert "The payment queue pages at 500 messages." in engine.stdout, engine.stderr
-    assert not stack.witness.exists(), stack.witness.read_text()
+    assert not stack.import_marker.exists(), stack.import_marker.read_text()
 
 
 def test_a_plug_in_that_only_pythonpath_knows_is_still_found(project: Project) -> None:

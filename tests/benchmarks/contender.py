@@ -48,7 +48,7 @@ class Contender:
     copies: int = 1
 
 
-class Heat:
+class BenchmarkRound:
     """A contender whose worker runs, and the jobs that it gets in every turn."""
 
     def __init__(self, contender: Contender, redis: Redis, jobs: int, filling: Sequence[Command]) -> None:
@@ -98,15 +98,15 @@ class Heat:
 
 
 @contextmanager
-def running(contender: Contender, redis: Redis, jobs: int, filling: Sequence[Command]) -> Iterator[Heat]:
+def running(contender: Contender, redis: Redis, jobs: int, filling: Sequence[Command]) -> Iterator[BenchmarkRound]:
     """Start the workers and let them do a few jobs: their imports and connections are then made."""
     contender.send(contender.url, WARM_UP)
-    heat = Heat(contender, redis, jobs, filling)
+    benchmark_round = BenchmarkRound(contender, redis, jobs, filling)
     try:
-        heat.wait_for_end()
-        yield heat
+        benchmark_round.wait_for_end()
+        yield benchmark_round
     finally:
-        heat.stop()
+        benchmark_round.stop()
 
 
 def sent(contender: Contender, redis: Redis, jobs: int) -> list[Command]:

@@ -1,7 +1,7 @@
 """What is still found of an agent's memories when half of them must go: ``python tests/benchmarks/enforcing.py``.
 
 LoCoMo (MEMTEND_LOCOMO_DIR): every conversation is an agent. Every other question is asked before, and what it is shown
-is recorded as used, as an engine does; then a night removes half of the memories, by the shipped rule, by age alone or
+is recorded as used, as an engine does; then a run removes half of the memories, by the shipped rule, by age alone or
 by lot; then the other questions are asked. Evidence that is gone counts as missed.
 """
 
@@ -25,14 +25,14 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find the tree first
 from benchmarks.report import show  # noqa: E402
 from benchmarks.retrieval.conversations import FOLDER, Conversation, conversations  # noqa: E402
-from benchmarks.retrieval.quality import DEPTH, lead, ndcg  # noqa: E402
+from benchmarks.retrieval.quality import DEPTH, improvement, ndcg  # noqa: E402
 from support.ledger_records import sqlite_urls  # noqa: E402
 from support.store_servers import store_server  # noqa: E402
 
 from memcore import ids  # noqa: E402
 from memcore.backends.inmemory import fresh_record  # noqa: E402
 from memcore.backends.mem0.backend import Mem0Backend  # noqa: E402
-from memcore.backends.mem0.config import Mem0Place  # noqa: E402
+from memcore.backends.mem0.config import Mem0Config  # noqa: E402
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType  # noqa: E402
 from memcore.embedding.bm25 import Bm25Encoder  # noqa: E402
 from memcore.embedding.factory import create_embedder  # noqa: E402
@@ -53,7 +53,7 @@ from memcore.models.memory import (  # noqa: E402    MemoryCategory,
 
 _COMPANY = "bench-enforcing"
 
-#: When the night comes: so long after the last turn.
+#: When the run comes: so long after the last turn.
 _LATER = timedelta(days=1)
 
 
@@ -93,19 +93,19 @@ class Fleet:
         self._ledger = ledger
         self._runner = runner
 
-    def measure(self, told: Conversation, rule: str, value: MemoryValue | None) -> list[float]:
-        """Return NDCG@10 of every other question, after the others have been asked and a night has passed."""
-        agent_id = f"{told.agent_id}-{zlib.crc32(rule.encode())}"
-        now = max(turn.at for turn in told.turns) + _LATER
-        self._fill(agent_id, told)
-        earlier, later = told.questions[::2], told.questions[1::2]
+    def measure(self, reported: Conversation, rule: str, value: MemoryValue | None) -> list[float]:
+        """Return NDCG@10 of every other question, after the others have been asked and a run has passed."""
+        agent_id = f"{reported.agent_id}-{zlib.crc32(rule.encode())}"
+        now = max(turn.at for turn in reported.turns) + _LATER
+        self._fill(agent_id, reported)
+        earlier, later = reported.questions[::2], reported.questions[1::2]
         shown: Counter[str] = Counter()
         for question in earlier:
             shown.update(entry.id for entry in self._asked(agent_id, question.text))
         uses = [Use(agent_id=agent_id, memory_id=key, uses=count, last_used_at=now) for key, count in shown.items()]
         self._ledger.uses.count(_COMPANY, ids.new_id(), uses)
         if value is not None:
-            self._night(agent_id, value, now, most=len(told.turns) // 2)
+            self._maintenance_run(agent_id, value, now, most=len(reported.turns) // 2)
         scores = []
         for question in later:
             ranked = [str(entry.metadata.source) for entry in self._asked(agent_id, question.text)]
@@ -115,7 +115,7 @@ class Fleet:
     def _asked(self, agent_id: str, text: str) -> Sequence[MemoryEntry]:
         return self._runner.run(self._backend.retrieve(agent_id, MemoryQuery(text=text, limit=DEPTH)))
 
-    def _night(self, agent_id: str, value: MemoryValue, now: datetime, *, most: int) -> None:
+    def _maintenance_run(self, agent_id: str, value: MemoryValue, now: datetime, *, most: int) -> None:
         policy = ConsolidationConfig(
             strategy=ConsolidationStrategyType.NONE, max_memories_per_agent=most, max_removed_fraction=1.0
         )
@@ -134,32 +134,32 @@ class Fleet:
         assert isinstance(outcome, Done), outcome
         assert self._runner.run(self._backend.count(agent_id)) == most
 
-    def _fill(self, agent_id: str, told: Conversation) -> None:
+    def _fill(self, agent_id: str, reported: Conversation) -> None:
         records = [
             fresh_record(
                 agent_id,
                 MemoryStoreRequest(
                     category=MemoryCategory.EPISODIC,
-                    content=turn.told,
+                    content=turn.reported,
                     metadata=MemoryMetadata(source=turn.name),
                 ),
                 company=_COMPANY,
                 now=turn.at,
             )
-            for turn in told.turns
+            for turn in reported.turns
         ]
         self._runner.run(self._backend.store_many(records))
 
 
 def enforcing(rules: dict[str, MemoryValue | None]) -> tuple[list[Figure], list[Target]]:
     """Measure every rule on every conversation of the folder."""
-    told = conversations()
+    reported = conversations()
     scores: dict[str, list[float]] = {name: [] for name in rules}
     with _opened() as fleet:
-        for each in told:
+        for each in reported:
             for name, value in rules.items():
                 scores[name] += fleet.measure(each, name, value)
-    is_new = np.array([asked for each in told for asked in _asks_for_new(each)])
+    is_new = np.array([asked for each in reported for asked in _asks_for_new(each)])
     kinds = {"all": np.full(len(is_new), fill_value=True), "about what nobody asked for before": is_new}
     figures: list[Figure] = []
     for kind, chosen in kinds.items():
@@ -168,7 +168,7 @@ def enforcing(rules: dict[str, MemoryValue | None]) -> tuple[list[Figure], list[
         for name, found in scores.items():
             mean, apart = (
                 float(np.mean(np.asarray(found)[chosen])),
-                lead(ours.tolist(), np.asarray(found)[chosen].tolist()),
+                improvement(ours.tolist(), np.asarray(found)[chosen].tolist()),
             )
             note = f"{mean / whole:.1%} of {_WHOLE}; shipped rule ahead by {apart.mean:+.4f}"
             note += f" ({apart.low:+.4f} to {apart.high:+.4f})"
@@ -176,17 +176,19 @@ def enforcing(rules: dict[str, MemoryValue | None]) -> tuple[list[Figure], list[
             figures.append(Figure(group=group, name=name, unit="NDCG@10", samples=[mean], note=note))
     targets = [
         Target(
-            name=f"{_OURS} ahead of {name}, low end of 95 %", values=[lead(scores[_OURS], scores[name]).low], wanted=0.0
+            name=f"{_OURS} ahead of {name}, low end of 95 %",
+            values=[improvement(scores[_OURS], scores[name]).low],
+            wanted=0.0,
         )
         for name in ("oldest first", "by lot")
     ]
     return figures, targets
 
 
-def _asks_for_new(told: Conversation) -> list[bool]:
+def _asks_for_new(reported: Conversation) -> list[bool]:
     """Tell of each question that is measured whether no earlier one had evidence in common with it."""
-    known = frozenset[str]().union(*(question.evidence for question in told.questions[::2]))
-    return [known.isdisjoint(question.evidence) for question in told.questions[1::2]]
+    known = frozenset[str]().union(*(question.evidence for question in reported.questions[::2]))
+    return [known.isdisjoint(question.evidence) for question in reported.questions[1::2]]
 
 
 @contextmanager
@@ -195,11 +197,11 @@ def _opened() -> Iterator[Fleet]:
         urls, history_url = sqlite_urls(Path(folder)), f"sqlite:///{Path(folder) / 'history.db'}"
         migrate(urls)
         migrate_history(history_url)
-        place = Mem0Place(
+        place = Mem0Config(
             url=store.url,
             api_key=SecretStr(store.api_key),
             history_url=history_url,
-            collection=Mem0Place.collection_of(_COMPANY),
+            collection=Mem0Config.collection_of(_COMPANY),
         )
         backend = Mem0Backend(place, company=_COMPANY, embedder=create_embedder("static"), encoder=Bm25Encoder())
         with closing(Ledger.open(urls)) as ledger, asyncio.Runner() as runner:

@@ -12,8 +12,8 @@ from redis import Redis
 from support.valkey_servers import valkey_server
 
 from memcore import ids
-from memcore.client.envelopes import Posting
-from memcore.client.publisher import CHUNK_JOBS, Outlet
+from memcore.client.envelopes import OutgoingJob
+from memcore.client.publisher import CHUNK_JOBS, Publisher
 from memcore.jobs.payloads import MaintenancePayload
 from memcore.jobs.queues import Queue, TaskName
 from workers import transport
@@ -54,29 +54,29 @@ def _contenders() -> Iterator[tuple[Redis, dict[str, tuple[int, Callable[[], Non
     transport.register()
     with tempfile.TemporaryDirectory() as folder, valkey_server(Path(folder)) as address, address.client() as broker:
         app = Celery(broker=transport.reliable_url(address.url), set_as_current=False)
-        outlet, postings = Outlet(app), [_posting(number) for number in range(JOBS)]
-        outlet.publish(TaskName.MAINTAIN, postings[:1], track=True)
+        publisher, outgoing_jobs = Publisher(app), [_run_job(number) for number in range(JOBS)]
+        publisher.publish(TaskName.MAINTAIN, outgoing_jobs[:1], track=True)
         message = broker.lrange(str(Queue.MAINTENANCE), 0, 0)[0]
         texts = [b"%d%s" % (number % 10, message[1:]) for number in range(JOBS)]
         try:
             yield (
                 broker,
                 {
-                    OURS: (JOBS, lambda: outlet.publish(TaskName.MAINTAIN, postings, track=True)),
+                    OURS: (JOBS, lambda: publisher.publish(TaskName.MAINTAIN, outgoing_jobs, track=True)),
                     RAW: (JOBS, lambda: _pipeline(broker, texts)),
-                    _CELERY: (ONE_BY_ONE, lambda: _one_by_one(app, postings[:ONE_BY_ONE])),
+                    _CELERY: (ONE_BY_ONE, lambda: _one_by_one(app, outgoing_jobs[:ONE_BY_ONE])),
                 },
             )
         finally:
             app.close()
 
 
-def _posting(number: int) -> Posting:
+def _run_job(number: int) -> OutgoingJob:
     agent_id, run_id = f"agent-{number}", ids.new_id()
     payload = MaintenancePayload.model_validate(
         {"company": "acme", "agent_id": agent_id, "run_id": run_id, "planned_at": "2026-03-01T00:00:00Z"}
     )
-    return Posting(
+    return OutgoingJob(
         job_id=run_id, queue=str(Queue.MAINTENANCE), payload=payload.model_dump_json(), summary=f"night of {agent_id}"
     )
 
@@ -89,9 +89,9 @@ def _pipeline(broker: Redis, texts: Sequence[bytes]) -> None:
             pipeline.execute()
 
 
-def _one_by_one(app: Celery, postings: Sequence[Posting]) -> None:
-    for posting in postings:
+def _one_by_one(app: Celery, outgoing_jobs: Sequence[OutgoingJob]) -> None:
+    for outgoing_job in outgoing_jobs:
         app.send_task(
-            str(TaskName.MAINTAIN), args=(posting.payload,), task_id=posting.job_id, queue=posting.queue,
-            argsrepr=posting.summary, kwargsrepr="",
+            str(TaskName.MAINTAIN), args=(outgoing_job.payload,), task_id=outgoing_job.job_id, queue=outgoing_job.queue,
+            argsrepr=outgoing_job.summary, kwargsrepr="",
         )  # fmt: skip

@@ -22,11 +22,11 @@ from memcore.config.settings import Settings
 from workers.stack.home import Home, read_state
 from workers.stack.stack import start_stack
 
-#: Seconds between two ticks of beat: no night may begin while we measure.
+#: Seconds between two ticks of beat: no run may begin while we measure.
 _TICK_SECONDS = 3_600.0
 
 #: Seconds between two looks whether everything can be found: 3% of the shortest stretch, and cheap for the store.
-_LOOK_SECONDS = 0.03
+_POLL_INTERVAL_SECONDS = 0.03
 
 #: Seconds after which the memories are given up.
 _LIMIT_SECONDS = 300.0
@@ -36,7 +36,7 @@ _NOBODY = str(UUID(int=0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class House:
+class Repository:
     """A running stack."""
 
     settings: Settings
@@ -71,7 +71,7 @@ class House:
             if time.monotonic() > deadline:
                 msg = f"{found} of {count} memories had arrived after {_LIMIT_SECONDS:g} s"
                 raise TimeoutError(msg)
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_INTERVAL_SECONDS)
         # A write that changes nothing: its answer says that every write before it has been synced.
         client.delete(self.collection, points_selector=[_NOBODY], wait=True)
 
@@ -94,7 +94,7 @@ def policy_of(settings: Settings) -> Policy:
 
 
 @contextmanager
-def open_house(*, policy: str | None = None) -> Iterator[House]:
+def open_home(*, policy: str | None = None) -> Iterator[Repository]:
     """Run a stack in a temporary folder for as long as the context is open, with the starter policy or this one."""
     home = Path(tempfile.mkdtemp(prefix="memtend-bench-"))
     if policy is not None:
@@ -103,7 +103,7 @@ def open_house(*, policy: str | None = None) -> Iterator[House]:
     watcher = threading.Thread(target=stack.supervisor.watch, name="watch")
     watcher.start()
     try:
-        yield House(settings=stack.settings, home=home)
+        yield Repository(settings=stack.settings, home=home)
     finally:
         stack.supervisor.ask_to_stop()
         watcher.join()

@@ -10,7 +10,7 @@ import psutil
 
 
 @dataclass(kw_only=True)
-class Stretch:
+class Measurement:
     """What one stretch of work took.
 
     Attributes:
@@ -27,18 +27,18 @@ class Stretch:
 
 
 @contextmanager
-def measured(pids: Callable[[], Mapping[str, int]]) -> Iterator[Stretch]:
+def measured(pids: Callable[[], Mapping[str, int]]) -> Iterator[Measurement]:
     """Fill the stretch that is handed out when the context ends; this process is always watched, as "this"."""
     watched = {"this": os.getpid(), **pids()}
-    stretch = Stretch()
+    measurement = Measurement()
     before, busy, begun = _cpu(watched), _busy(), time.perf_counter()
-    yield stretch
-    stretch.wall = time.perf_counter() - begun
+    yield measurement
+    measurement.wall = time.perf_counter() - begun
     after = _cpu(watched)
-    stretch.parts = {name: after[name] - before[name] for name in watched}
-    stretch.cpu = sum(stretch.parts.values())
-    machine = stretch.wall * (psutil.cpu_count() or 1)
-    stretch.foreign = max(0.0, (_busy() - busy - stretch.cpu) / machine)
+    measurement.parts = {name: after[name] - before[name] for name in watched}
+    measurement.cpu = sum(measurement.parts.values())
+    machine = measurement.wall * (psutil.cpu_count() or 1)
+    measurement.foreign = max(0.0, (_busy() - busy - measurement.cpu) / machine)
 
 
 def family(pid: int) -> Iterable[psutil.Process]:

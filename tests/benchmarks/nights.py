@@ -1,6 +1,6 @@
-"""What a night costs an agent with many memories: ``python tests/benchmarks/nights.py [memories] [turns]``.
+"""What a run costs an agent with many memories: ``python tests/benchmarks/nights.py [memories] [turns]``.
 
-A real store server, the mem0 backend and a ledger on SQLite; the night's own service runs in this process. One agent
+A real store server, the mem0 backend and a ledger on SQLite; the run's own service runs in this process. One agent
 has nothing due, of others one and ten in a hundred memories have expired, and of the last all may be merged.
 """
 
@@ -33,7 +33,7 @@ from support.store_servers import StoreAddress, store_server  # noqa: E402
 from memcore import ids  # noqa: E402
 from memcore.backends.factory import WorkerBackend  # noqa: E402
 from memcore.backends.mem0.backend import Mem0Backend  # noqa: E402
-from memcore.backends.mem0.config import Mem0Place  # noqa: E402
+from memcore.backends.mem0.config import Mem0Config  # noqa: E402
 from memcore.clock import utc_now  # noqa: E402
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, PruningConfig, RetentionConfig  # noqa: E402
 from memcore.embedding.bm25 import Bm25Encoder  # noqa: E402
@@ -46,7 +46,7 @@ from memcore.maintenance.service import MaintenanceService  # noqa: E402
 from memcore.models.memory import MemoryEntry, MemoryLevel  # noqa: E402
 from memcore.records import Lineage, MemoryRecord, Page  # noqa: E402
 
-#: Whose nights these are.
+#: Whose runs these are.
 _COMPANY = "bench-nights"
 
 #: Memories written in one call while an agent is filled.
@@ -70,8 +70,8 @@ _IDLE, _IDLE_SESSIONS = "nothing due", "nothing due, level session"
 
 
 @dataclass(kw_only=True)
-class Seen:
-    """What the nights of one kind took."""
+class PageSeen:
+    """What the runs of one kind took."""
 
     seconds: list[float] = field(default_factory=list)
     here: float = 0.0
@@ -107,7 +107,7 @@ class _Counting:
         return asked
 
 
-class Nights:
+class MaintenanceRuns:
     """Agents of a company of its own, filled and maintained."""
 
     def __init__(self, backend: Mem0Backend, ledger: Ledger, store: psutil.Process, texts: Texts) -> None:
@@ -117,34 +117,34 @@ class Nights:
         self._texts = texts
         self._filled = 0
 
-    def idle(self, size: int, *, turns: int, level: MemoryLevel = MemoryLevel.PERSISTENT) -> Seen:
+    def idle(self, size: int, *, turns: int, level: MemoryLevel = MemoryLevel.PERSISTENT) -> PageSeen:
         """Maintain an agent of whose memories none is due, again and again."""
-        agent_id, seen = f"idle-{level}", Seen()
+        agent_id, seen = f"idle-{level}", PageSeen()
         self._fill(agent_id, size, days_old=1)
         for _ in range(turns):
-            self._night(agent_id, seen, level=level)
+            self._maintenance_run(agent_id, seen, level=level)
         return seen
 
-    def expiring(self, size: int, due: int, *, turns: int) -> Seen:
+    def expiring(self, size: int, due: int, *, turns: int) -> PageSeen:
         """Maintain an agent of whose memories so many have expired, again before each turn."""
-        agent_id, seen = f"expiring-{due}-of-{size}", Seen()
+        agent_id, seen = f"expiring-{due}-of-{size}", PageSeen()
         self._fill(agent_id, size - due, days_old=1)
         for _ in range(turns):
             self._fill(agent_id, due, days_old=2, is_expired=True)
-            done = self._night(agent_id, seen)
+            done = self._maintenance_run(agent_id, seen)
             assert done.facts["expired"] == due
         return seen
 
-    def merging(self, size: int, *, turns: int) -> Seen:
+    def merging(self, size: int, *, turns: int) -> PageSeen:
         """Maintain an agent whose memories may all be merged; each turn another agent."""
-        seen = Seen()
+        seen = PageSeen()
         for turn in range(turns):
             self._fill(f"merging-{turn}", size, days_old=30)
-            done = self._night(f"merging-{turn}", seen)
+            done = self._maintenance_run(f"merging-{turn}", seen)
             assert done.facts["consolidated"] > 0.9 * size
         return seen
 
-    def _night(self, agent_id: str, seen: Seen, *, level: MemoryLevel = MemoryLevel.PERSISTENT) -> Done:
+    def _maintenance_run(self, agent_id: str, seen: PageSeen, *, level: MemoryLevel = MemoryLevel.PERSISTENT) -> Done:
         counting = _Counting(self._backend)
         service = MaintenanceService(
             cast("WorkerBackend", counting),
@@ -190,8 +190,8 @@ class Nights:
             _RUNNER.run(self._backend.store_many(records[start : start + _FILL]))
 
 
-def nights(*, size: int, turns: int) -> tuple[list[Figure], list[Target]]:
-    """Measure every kind of night."""
+def maintenance_runs(*, size: int, turns: int) -> tuple[list[Figure], list[Target]]:
+    """Measure every kind of run."""
     few, many = size // 100, size // 10
     with _opened() as world:
         seen = {
@@ -206,7 +206,7 @@ def nights(*, size: int, turns: int) -> tuple[list[Figure], list[Target]]:
         for name, one in seen.items()
     ]
     idle = [seconds * 1e3 for name in (_IDLE, _IDLE_SESSIONS) for seconds in seen[name].seconds]
-    # Beside an idle night, which every night pays for.
+    # Beside an idle run, which every run pays for.
     alone = statistics.median(seen[_IDLE].seconds)
     cost = {due: [(one - alone) / due for one in seen[f"{due:,} expired"].seconds] for due in (few, many)}
     ratios = [one / ten for one, ten in zip(cost[few], cost[many], strict=True)]
@@ -223,7 +223,7 @@ def nights(*, size: int, turns: int) -> tuple[list[Figure], list[Target]]:
 
 
 @contextmanager
-def _opened() -> Iterator[Nights]:
+def _opened() -> Iterator[MaintenanceRuns]:
     with tempfile.TemporaryDirectory(prefix="memtend-bench-") as folder, store_server(Path(folder) / "store") as store:
         urls = sqlite_urls(Path(folder))
         migrate(urls)
@@ -231,18 +231,18 @@ def _opened() -> Iterator[Nights]:
         with closing(Ledger.open(urls)) as ledger:
             _RUNNER.run(backend.connect())
             try:
-                yield Nights(backend, ledger, psutil.Process(store.pid), Texts())
+                yield MaintenanceRuns(backend, ledger, psutil.Process(store.pid), Texts())
             finally:
                 _RUNNER.run(backend.disconnect())
 
 
 def _backend(store: StoreAddress, history_url: str) -> Mem0Backend:
     migrate_history(history_url)
-    place = Mem0Place(
+    place = Mem0Config(
         url=store.url,
         api_key=SecretStr(store.api_key),
         history_url=history_url,
-        collection=Mem0Place.collection_of(_COMPANY),
+        collection=Mem0Config.collection_of(_COMPANY),
     )
     return Mem0Backend(place, company=_COMPANY, embedder=create_embedder("static"), encoder=Bm25Encoder())
 
@@ -258,7 +258,7 @@ def _cpu(process: psutil.Process) -> float:
 def main(argv: Sequence[str]) -> int:
     """Measure and print."""
     size, turns = (int(text) for text in (*argv, *("10000", "4")[len(argv) :]))
-    figures, targets = nights(size=size, turns=turns)
+    figures, targets = maintenance_runs(size=size, turns=turns)
     show(figures, targets, {"turns": turns})
     return 0
 

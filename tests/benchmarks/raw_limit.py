@@ -2,8 +2,8 @@
 
 from uuid import uuid4
 
-from benchmarks.house import House
-from benchmarks.meter import Stretch, measured
+from benchmarks.house import Repository
+from benchmarks.meter import Measurement, measured
 from benchmarks.texts import Texts, by_agent
 from qdrant_client import QdrantClient
 from qdrant_client.models import Distance, Modifier, PointStruct, SparseVector, SparseVectorParams, VectorParams
@@ -19,9 +19,9 @@ class RawLimit:
     """Dense and sparse vectors and a small payload, written with qdrant-client as its manual shows it."""
 
     def __init__(
-        self, house: House, qdrant: QdrantClient, embedder: Embedder, encoder: Bm25Encoder, texts: Texts
+        self, repository_tree: Repository, qdrant: QdrantClient, embedder: Embedder, encoder: Bm25Encoder, texts: Texts
     ) -> None:
-        self._house = house
+        self._repository = repository_tree
         self._qdrant = qdrant
         self._embedder = embedder
         self._encoder = encoder
@@ -34,7 +34,7 @@ class RawLimit:
             sparse_vectors_config={"bm25": SparseVectorParams(modifier=Modifier.IDF)},
         )
 
-    def run(self, count: int) -> Stretch:
+    def run(self, count: int) -> Measurement:
         """Write that many fresh memories."""
         self._turn += 1
         memories = [
@@ -43,7 +43,7 @@ class RawLimit:
             for request in dealt
         ]
         before = self._qdrant.count(self.collection, exact=True).count
-        with measured(self._house.pids) as stretch:
+        with measured(self._repository.pids) as measurement:
             for start in range(0, count, BATCH):
                 batch = memories[start : start + BATCH]
                 texts = [request.content for _, request in batch]
@@ -63,4 +63,4 @@ class RawLimit:
         found = self._qdrant.count(self.collection, exact=True).count - before
         if found != count:
             raise AssertionError(f"the raw limit wrote {found} of {count}")
-        return stretch
+        return measurement

@@ -15,7 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from support.command_line import CommandLine  # the tests' own modules
-from support.reindex_load import Load, constant_load, filled, kill_night, lost
+from support.reindex_load import Load, constant_load, filled, kill_run, lost
 from support.running_stack import running_stack, wait_until
 
 from memcore.ledger.ledger import Ledger
@@ -44,7 +44,7 @@ def main() -> int:
             began = monotonic()
             wait_until(lambda: fraction() >= 0.45, seconds=3600, what="half of it")
             killed = monotonic()
-            kill_night(stack)
+            kill_run(stack)
             stood_at = fraction()
             wait_until(lambda: fraction() > stood_at, seconds=3600, what="the next worker")
             resumed = monotonic()

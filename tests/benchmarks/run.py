@@ -1,4 +1,4 @@
-"""``python tests/benchmarks/run.py``: stores, searches, imports, memory, queues, crowding, scheduler, nights, skills.
+"""``python tests/benchmarks/run.py``: stores, searches, imports, memory, queues, crowding, scheduler, runs, skills.
 
 Every figure is repeated; the contenders of one figure take turns, so that the machine's other work meets all alike.
 CPU time is less moved by other work than wall time: trust ratios of it on a busy machine.
@@ -24,10 +24,10 @@ from benchmarks.crowding import Crowding  # noqa: E402  # a script must find the
 from benchmarks.enforcing import RULES, enforcing  # noqa: E402
 from benchmarks.enqueueing import OURS, RAW, enqueues  # noqa: E402  # a script must find the tree first
 from benchmarks.figure import Figure, Target  # noqa: E402
-from benchmarks.house import House, open_house  # noqa: E402
+from benchmarks.house import Repository, open_home  # noqa: E402
 from benchmarks.importing import imports  # noqa: E402
-from benchmarks.meter import Stretch  # noqa: E402
-from benchmarks.nights import nights  # noqa: E402
+from benchmarks.meter import Measurement  # noqa: E402
+from benchmarks.nights import maintenance_runs  # noqa: E402
 from benchmarks.raw_limit import RawLimit  # noqa: E402
 from benchmarks.report import save, show  # noqa: E402
 from benchmarks.residence import residence  # noqa: E402
@@ -65,19 +65,22 @@ def main(argv: Sequence[str]) -> int:
     figures += queued
     noise.append(_spin())
     texts = Texts()
-    with open_house() as house:
-        figures += _stores(house, texts, options, foreign)
+    with open_home() as repository_tree:
+        figures += _stores(repository_tree, texts, options, foreign)
         noise.append(_spin())
-        with closing(house.qdrant()) as qdrant:
-            searching = Searching(house, qdrant, create_embedder("static"), Bm25Encoder(), texts)
+        with closing(repository_tree.qdrant()) as qdrant:
+            searching = Searching(repository_tree, qdrant, create_embedder("static"), Bm25Encoder(), texts)
             figures += searching.run(options.search, rounds=options.rounds)
-        figures += residence(house)
+        figures += residence(repository_tree)
         noise.append(_spin())
-        with closing(house.qdrant()) as qdrant, MemoryClient.from_settings(house.settings) as client:
-            crowd, crowd_targets = Crowding(house, client, qdrant, texts).run(options.crowd)
+        with (
+            closing(repository_tree.qdrant()) as qdrant,
+            MemoryClient.from_settings(repository_tree.settings) as client,
+        ):
+            crowd, crowd_targets = Crowding(repository_tree, client, qdrant, texts).run(options.crowd)
     agenda, agenda_targets = scheduling(known=options.agents, due=options.due)
     noise.append(_spin())
-    kept, night_targets = nights(size=options.night, turns=options.turns)
+    kept, run_targets = maintenance_runs(size=options.maintenance_run, turns=options.turns)
     noise.append(_spin())
     learned, skill_targets = skill_cycles(size=options.executions, turns=1)
     found, found_targets = enforcing(RULES) if conversations() else ([], [])
@@ -88,7 +91,7 @@ def main(argv: Sequence[str]) -> int:
     figures.append(spin)
     machine = _machine(foreign, time.monotonic() - begun)
     targets = _targets({figure.name: figure for figure in figures}) + queue_targets + crowd_targets
-    targets += agenda_targets + night_targets + skill_targets + found_targets + weight_targets
+    targets += agenda_targets + run_targets + skill_targets + found_targets + weight_targets
     show(figures, targets, machine)
     if options.json:
         save(options.json, figures, targets, machine)
@@ -114,16 +117,18 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _stores(house: House, texts: Texts, options: argparse.Namespace, foreign: list[float]) -> list[Figure]:
+def _stores(
+    repository_tree: Repository, texts: Texts, options: argparse.Namespace, foreign: list[float]
+) -> list[Figure]:
     embedder, encoder = create_embedder("static"), Bm25Encoder()
     with (
-        closing(house.qdrant()) as qdrant,
-        MemoryClient.from_settings(house.settings) as client,
+        closing(repository_tree.qdrant()) as qdrant,
+        MemoryClient.from_settings(repository_tree.settings) as client,
         stock_mem0(embedder, texts) as mem0,
     ):
-        storing = Storing(house, client, qdrant, texts)
-        raw = RawLimit(house, qdrant, embedder, encoder, texts)
-        contenders: dict[str, tuple[int, Callable[[int], Stretch]]] = {
+        storing = Storing(repository_tree, client, qdrant, texts)
+        raw = RawLimit(repository_tree, qdrant, embedder, encoder, texts)
+        contenders: dict[str, tuple[int, Callable[[int], Measurement]]] = {
             "one at a time, 1 thread": (options.single, lambda n: storing.one_at_a_time(n, threads=1)),
             "one at a time, 4 threads": (options.single, lambda n: storing.one_at_a_time(n, threads=4)),
             _MANY: (options.bulk, storing.many),
@@ -131,28 +136,28 @@ def _stores(house: House, texts: Texts, options: argparse.Namespace, foreign: li
             _RAW: (options.bulk, raw.run),
             _MEM0: (options.mem0, mem0.run),
         }
-        seen: dict[str, list[Stretch]] = {name: [] for name in contenders}
+        seen: dict[str, list[Measurement]] = {name: [] for name in contenders}
         for turn in range(options.repeats + 1):
             for name, (count, measure) in contenders.items():
                 # The first turn only warms up: connections, caches, imports that wait for the first job.
-                stretch = measure(count if turn else min(count, 256))
+                measurement = measure(count if turn else min(count, 256))
                 if turn:
-                    seen[name].append(stretch)
-                    foreign.append(stretch.foreign)
-    return [_figure(name, contenders[name][0], stretches) for name, stretches in seen.items()]
+                    seen[name].append(measurement)
+                    foreign.append(measurement.foreign)
+    return [_figure(name, contenders[name][0], measurements) for name, measurements in seen.items()]
 
 
-def _figure(name: str, count: int, stretches: Sequence[Stretch]) -> Figure:
+def _figure(name: str, count: int, measurements: Sequence[Measurement]) -> Figure:
     parts: dict[str, float] = {}
-    for stretch in stretches:
-        for part, seconds in stretch.parts.items():
-            parts[part] = parts.get(part, 0.0) + seconds * 1e3 / count / len(stretches)
+    for measurement in measurements:
+        for part, seconds in measurement.parts.items():
+            parts[part] = parts.get(part, 0.0) + seconds * 1e3 / count / len(measurements)
     return Figure(
         group=_STORES,
         name=name,
         unit="memories/s",
-        samples=[count / stretch.wall for stretch in stretches],
-        cpu_ms=sum(stretch.cpu for stretch in stretches) * 1e3 / count / len(stretches),
+        samples=[count / measurement.wall for measurement in measurements],
+        cpu_ms=sum(measurement.cpu for measurement in measurements) * 1e3 / count / len(measurements),
         note=", ".join(f"{part} {ms:.3f}" for part, ms in parts.items() if ms >= 0.005),
     )
 

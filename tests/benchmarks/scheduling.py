@@ -37,10 +37,10 @@ from memcore.ledger import Ledger, LedgerUrls  # noqa: E402
 from memcore.ledger.migrate import migrate  # noqa: E402
 from scheduler.tick import tick  # noqa: E402
 from workers.app import create_app  # noqa: E402
-from workers.dispatcher import BrokerBell  # noqa: E402
+from workers.dispatcher import BrokerDispatcher  # noqa: E402
 
 if TYPE_CHECKING:
-    from tasks.context import Crew
+    from tasks.context import JobContext
 
 #: Agents in the small fleet that the large one's memory is held against.
 FEW = 1_000
@@ -111,27 +111,27 @@ def _databases(folder: Path) -> Iterator[tuple[str, LedgerUrls]]:
 def _measure(urls: LedgerUrls, broker: BrokerAddress, home: Path, *, known: int, due: int) -> Samples:
     migrate(urls)
     clock, seen = StoppedClock(), Samples()
-    with _crew(urls, broker, home, clock) as crew:
-        _register(crew, range(FEW))
+    with _context(urls, broker, home, clock) as job_context:
+        _register(job_context, range(FEW))
         seen.few_mib = _peak_of_a_child(urls)
-        _register(crew, range(FEW, known))
+        _register(job_context, range(FEW, known))
         seen.many_mib = _peak_of_a_child(urls)
         cpu = process_time()
         for _ in range(IDLE_TICKS):
             begun = perf_counter()
-            tick("{}", crew)
+            tick("{}", job_context)
             seen.idle_ms.append((perf_counter() - begun) * 1e3)
         seen.idle_cpu_ms = (process_time() - cpu) * 1e3 / IDLE_TICKS
         for _ in range(DUE_TICKS):
             # Slots are spread evenly over the day: after its part of it, that part of the agents is due.
             clock.advance(timedelta(days=due / known))
-            _due(crew, broker, seen)
+            _due(job_context, broker, seen)
     return seen
 
 
-def _due(crew: "Crew", broker: BrokerAddress, seen: Samples) -> None:
+def _due(job_context: "JobContext", broker: BrokerAddress, seen: Samples) -> None:
     begun, cpu = perf_counter(), process_time()
-    outcome = tick("{}", crew)
+    outcome = tick("{}", job_context)
     seen.due_seconds.append(perf_counter() - begun)
     cpu = process_time() - cpu
     assert isinstance(outcome, Done)
@@ -143,7 +143,7 @@ def _due(crew: "Crew", broker: BrokerAddress, seen: Samples) -> None:
 
 
 @contextmanager
-def _crew(urls: LedgerUrls, broker: BrokerAddress, home: Path, clock: StoppedClock) -> Iterator["Crew"]:
+def _context(urls: LedgerUrls, broker: BrokerAddress, home: Path, clock: StoppedClock) -> Iterator["JobContext"]:
     settings = Settings(
         broker_url=broker.url,
         database_url=urls.ledger,
@@ -155,14 +155,16 @@ def _crew(urls: LedgerUrls, broker: BrokerAddress, home: Path, clock: StoppedClo
     with ExitStack() as opened:
         ledger = opened.enter_context(closing(Ledger.open(urls, clock=clock)))
         app = opened.enter_context(closing(create_app(settings)))
-        made = SimpleNamespace(company=COMPANY, ledger=ledger, policy=Policy(), bell=BrokerBell(app), clock=clock)
-        yield cast("Crew", made)
+        made = SimpleNamespace(
+            company=COMPANY, ledger=ledger, policy=Policy(), dispatcher=BrokerDispatcher(app), clock=clock
+        )
+        yield cast("JobContext", made)
 
 
-def _register(crew: "Crew", numbers: range) -> None:
+def _register(job_context: "JobContext", numbers: range) -> None:
     for start in range(numbers.start, numbers.stop, _PAGE):
         names = [f"agent-{number}" for number in range(start, min(start + _PAGE, numbers.stop))]
-        crew.ledger.agents.register(COMPANY, names, interval=crew.policy.memory.consolidation.interval)
+        job_context.ledger.agents.register(COMPANY, names, interval=job_context.policy.memory.consolidation.interval)
 
 
 def _peak_of_a_child(urls: LedgerUrls) -> float:
@@ -178,7 +180,7 @@ def _ticking(ledger_url: str, journal_url: str) -> None:
     with closing(Ledger.open(LedgerUrls(ledger=ledger_url, journal=journal_url), clock=clock)) as ledger:
         made = SimpleNamespace(company=COMPANY, ledger=ledger, policy=Policy(), clock=clock)
         for _ in range(IDLE_TICKS):
-            tick("{}", cast("Crew", made))
+            tick("{}", cast("JobContext", made))
     print(psutil.Process().memory_info().rss / 2**20)  # noqa: T201  # its answer
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.meter import Stretch, measured
+from benchmarks.meter import Measurement, measured
 from benchmarks.texts import Texts
 
 from memcore.backends.mem0 import sdk
@@ -33,18 +33,18 @@ class StockMem0:
         self._turn = 0
         self._written = 0
 
-    def run(self, count: int) -> Stretch:
+    def run(self, count: int) -> Measurement:
         """Add that many fresh memories, one after the other."""
         self._turn += 1
         memories = self._texts.requests(count, mark=f"mem0 {self._turn}")
-        with measured(dict) as stretch:
+        with measured(dict) as measurement:
             for memory in memories:
                 self._memory.add(memory.content, agent_id="agent-0", infer=False)
         found = self._memory.vector_store.client.count(self._memory.vector_store.collection_name).count
         self._written += count
         if found != self._written:
             raise AssertionError(f"mem0 wrote {found} of {self._written}")
-        return stretch
+        return measurement
 
     def close(self) -> None:
         """Close both databases."""

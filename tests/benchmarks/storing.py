@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from benchmarks.house import House
-from benchmarks.meter import Stretch, measured
+from benchmarks.house import Repository
+from benchmarks.meter import Measurement, measured
 from benchmarks.texts import Texts, by_agent
 from qdrant_client import QdrantClient
 
@@ -16,15 +16,15 @@ from memcore.models.memory import MemoryStoreRequest
 class Storing:
     """Stores through a running stack; each call is one measurement over fresh memories."""
 
-    def __init__(self, house: House, client: MemoryClient, qdrant: QdrantClient, texts: Texts) -> None:
-        self._house = house
+    def __init__(self, repository_tree: Repository, client: MemoryClient, qdrant: QdrantClient, texts: Texts) -> None:
+        self._repository = repository_tree
         self._client = client
         self._qdrant = qdrant
         self._texts = texts
         self._stored = 0
         self._turn = 0
 
-    def one_at_a_time(self, count: int, *, threads: int) -> Stretch:
+    def one_at_a_time(self, count: int, *, threads: int) -> Measurement:
         """Call ``store`` once for each memory, from that many threads."""
         memories = self._fresh(count)
         parts = [memories[n::threads] for n in range(threads)]
@@ -35,7 +35,7 @@ class Storing:
 
         return self._until_found(send, count)
 
-    def many(self, count: int) -> Stretch:
+    def many(self, count: int) -> Measurement:
         """Call ``store_many`` once for each agent."""
         memories = list(by_agent(self._fresh(count)))
 
@@ -45,7 +45,7 @@ class Storing:
 
         return self._until_found(send, count)
 
-    def imported(self, count: int) -> Stretch:
+    def imported(self, count: int) -> Measurement:
         """Call ``import_many`` once for all."""
         records = [
             ImportRecord(agent_id=agent_id, **dict(request))
@@ -58,12 +58,12 @@ class Storing:
         for memory in memories:
             self._client.store("agent-0", memory)
 
-    def _until_found(self, send: Callable[[], object], count: int) -> Stretch:
+    def _until_found(self, send: Callable[[], object], count: int) -> Measurement:
         self._stored += count
-        with measured(self._house.pids) as stretch:
+        with measured(self._repository.pids) as measurement:
             send()
-            self._house.await_count(self._qdrant, self._stored)
-        return stretch
+            self._repository.await_count(self._qdrant, self._stored)
+        return measurement
 
     def _fresh(self, count: int) -> list[MemoryStoreRequest]:
         self._turn += 1

@@ -14,11 +14,11 @@ class Texts:
     """The fleet's memories, told once."""
 
     def __init__(self) -> None:
-        self._told = [memory.request for memory in fleet(datetime.now(UTC))]
+        self._reported = [memory.request for memory in fleet(datetime.now(UTC))]
 
     def requests(self, count: int, *, mark: str) -> list[MemoryStoreRequest]:
         """Return that many memories of about 170 characters; another mark gives other memories."""
-        chosen = (self._told[n % len(self._told)] for n in range(count))
+        chosen = (self._reported[n % len(self._reported)] for n in range(count))
         return [
             MemoryStoreRequest(
                 category=request.category, content=f"{request.content} ({mark} {n})", metadata=request.metadata

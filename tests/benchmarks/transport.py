@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks import celery_queue, dramatiq_queue, taskiq_queue  # noqa: E402  # a script must find the tree first
-from benchmarks.contender import Command, Contender, Heat, running, sent  # noqa: E402
+from benchmarks.contender import BenchmarkRound, Command, Contender, running, sent  # noqa: E402
 from benchmarks.figure import Figure, Target  # noqa: E402
 from benchmarks.meter import measured  # noqa: E402
 from benchmarks.report import show  # noqa: E402
@@ -34,7 +34,7 @@ _BESIDE_TASKIQ = {"memtend, solo": 1, "memtend, threads": 1, _TWICE: 2, "memtend
 
 
 @dataclass(kw_only=True)
-class Turns:
+class SerialGate:
     """What the turns of one contender gave: per second, CPU ms per job, the broker's CPU ms and commands per job."""
 
     rates: list[float] = field(default_factory=list)
@@ -45,29 +45,29 @@ class Turns:
 
 def transports(jobs: int, turns: int) -> tuple[list[Figure], list[Target]]:
     """Let the contenders take turns."""
-    with _started(jobs) as (broker, heats):
-        seen = {heat.name: Turns() for heat in heats}
+    with _started(jobs) as (broker, benchmark_rounds):
+        seen = {benchmark_round.name: SerialGate() for benchmark_round in benchmark_rounds}
         for _ in range(turns):
-            for heat in heats:
-                _take_turn(heat, broker, jobs, seen[heat.name])
+            for benchmark_round in benchmark_rounds:
+                _take_turn(benchmark_round, broker, jobs, seen[benchmark_round.name])
     return [_figure(name, given) for name, given in seen.items()], list(_targets(seen))
 
 
 @contextmanager
-def _started(jobs: int) -> Iterator[tuple[BrokerAddress, list[Heat]]]:
+def _started(jobs: int) -> Iterator[tuple[BrokerAddress, list[BenchmarkRound]]]:
     with ExitStack() as opened:
         folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="memtend-bench-"))
         # Once a second, valkey's own default: were every command synced, the disk alone would decide, and whoever sends
         # most commands would look slowest.
         broker = opened.enter_context(valkey_server(Path(folder), appendfsync="everysec"))
-        heats: list[Heat] = []
+        benchmark_rounds: list[BenchmarkRound] = []
         fillings: dict[object, list[Command]] = {}
         for database, contender in enumerate(_contenders(broker)):
             redis = opened.enter_context(Redis(port=broker.port, password=broker.password, db=database))
             if contender.send not in fillings:
                 fillings[contender.send] = sent(contender, redis, jobs)
-            heats.append(opened.enter_context(running(contender, redis, jobs, fillings[contender.send])))
-        yield broker, heats
+            benchmark_rounds.append(opened.enter_context(running(contender, redis, jobs, fillings[contender.send])))
+        yield broker, benchmark_rounds
 
 
 def _contenders(broker: BrokerAddress) -> Iterator[Contender]:
@@ -98,20 +98,20 @@ def _celery(name: str, url: str, pool: str, *, copies: int = 1) -> Contender:
     )
 
 
-def _take_turn(heat: Heat, broker: BrokerAddress, jobs: int, seen: Turns) -> None:
+def _take_turn(benchmark_round: BenchmarkRound, broker: BrokerAddress, jobs: int, seen: SerialGate) -> None:
     assert broker.process is not None
     server = broker.process.pid
-    with broker.client() as client, measured(lambda: {**heat.pids, "broker": server}) as stretch:
-        heat.refill()
+    with broker.client() as client, measured(lambda: {**benchmark_round.pids, "broker": server}) as measurement:
+        benchmark_round.refill()
         before = _commands(client)
-        heat.wait_for_start()
+        benchmark_round.wait_for_start()
         begun = perf_counter()
-        heat.wait_for_end()
+        benchmark_round.wait_for_end()
         seconds = perf_counter() - begun
         sent = _commands(client) - before
     seen.rates.append(jobs / seconds)
-    seen.cpu.append(sum(stretch.parts[worker] for worker in heat.pids) * 1e3 / jobs)
-    seen.broker_cpu.append(stretch.parts["broker"] * 1e3 / jobs)
+    seen.cpu.append(sum(measurement.parts[worker] for worker in benchmark_round.pids) * 1e3 / jobs)
+    seen.broker_cpu.append(measurement.parts["broker"] * 1e3 / jobs)
     seen.commands.append(sent / jobs)
 
 
@@ -119,7 +119,7 @@ def _commands(client: Redis) -> int:
     return int(client.info("stats")["total_commands_processed"])
 
 
-def _figure(name: str, seen: Turns) -> Figure:
+def _figure(name: str, seen: SerialGate) -> Figure:
     broker_cpu, commands = sum(seen.broker_cpu) / len(seen.broker_cpu), sum(seen.commands) / len(seen.commands)
     return Figure(
         group="no-op jobs of a full queue, acknowledged late",
@@ -131,7 +131,7 @@ def _figure(name: str, seen: Turns) -> Figure:
     )
 
 
-def _targets(seen: dict[str, Turns]) -> Iterator[Target]:
+def _targets(seen: dict[str, SerialGate]) -> Iterator[Target]:
     for pool in celery_queue.POOLS:
         ours, stock = seen[_ours(pool)], seen[_stock(pool)]
         yield Target(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import psycopg
-from chaos.post import Post
+from chaos.post import FaultThread
 from sqlalchemy.engine import make_url
 
 #: Mean pause between two cuts, in seconds.
@@ -19,13 +19,13 @@ _PAUSE_SECONDS = 8.0
 _BACK_SECONDS = 60.0
 
 #: Seconds between two tries to reach it.
-_LOOK_SECONDS = 0.1
+_POLL_INTERVAL_SECONDS = 0.1
 
 #: One process for each connection to this database but one's own.
 _OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
 
 
-class Way(StrEnum):
+class CutKind(StrEnum):
     """How connections are cut."""
 
     ENDED = "ended by the server"
@@ -41,12 +41,12 @@ class Cut:
         seconds: until the server took new ones.
     """
 
-    way: Way
+    way: CutKind
     connections: int
     seconds: float
 
 
-class Cutter(Post):
+class ConnectionCutter(FaultThread):
     """Cut until the storm is over.
 
     Args:
@@ -59,7 +59,7 @@ class Cutter(Post):
         super().__init__()
         self.cuts: list[Cut] = []
         self._address = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-        self._ways = list(Way) if may_crash else [Way.ENDED]
+        self._ways = list(CutKind) if may_crash else [CutKind.ENDED]
         self._dice = dice
 
     def work(self) -> None:
@@ -71,9 +71,9 @@ class Cutter(Post):
             self._await_server()
             self.cuts.append(Cut(way=way, connections=connections, seconds=time.monotonic() - begun))
 
-    def _cut(self, way: Way) -> int:
+    def _cut(self, way: CutKind) -> int:
         with closing(psycopg.connect(self._address, autocommit=True)) as connection:
-            if way is Way.ENDED:
+            if way is CutKind.ENDED:
                 return len(connection.execute(f"SELECT pg_terminate_backend(pid) {_OTHERS}").fetchall())
             pids = [pid for (pid,) in connection.execute(f"SELECT pid {_OTHERS} ORDER BY pid").fetchall()]
             if pids:
@@ -91,6 +91,6 @@ class Cutter(Post):
             except psycopg.OperationalError:
                 if time.monotonic() > until:
                     raise
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(_POLL_INTERVAL_SECONDS)
             else:
                 return

@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from chaos.errand import Errand, errands  # noqa: E402  # a script must find the tree first
+from chaos.errand import ChaosTask, chaos_tasks  # noqa: E402  # a script must find the tree first
 from chaos.receipt import Receipt  # noqa: E402
 
 from memcore.client import MemoryClient  # noqa: E402
@@ -28,33 +28,33 @@ def main(argv: Sequence[str]) -> int:
     """Send everything, then end."""
     options = _options(argv)
     settings = Settings.load({}, options.home)
-    work = errands(options.seed, engine=options.engine, count=options.count, agents=options.agents.split(","))
-    pace = options.seconds / options.count
+    work = chaos_tasks(options.seed, engine=options.engine, count=options.count, agents=options.agents.split(","))
+    rate_limiter = options.seconds / options.count
     begun = time.monotonic()
     with MemoryClient.from_settings(settings) as client, options.receipts.open("a", encoding="utf-8") as file:
-        for number, errand in enumerate(work):
-            time.sleep(max(0.0, begun + number * pace - time.monotonic()))
-            file.write(f"{_send(client, errand).line()}\n")
+        for number, chaos_task in enumerate(work):
+            time.sleep(max(0.0, begun + number * rate_limiter - time.monotonic()))
+            file.write(f"{_send(client, chaos_task).line()}\n")
             file.flush()
     return 0
 
 
-def _send(client: MemoryClient, errand: Errand) -> Receipt:
+def _send(client: MemoryClient, chaos_task: ChaosTask) -> Receipt:
     sends = 1
     while True:
         try:
-            promised = errand.run(client)
+            acknowledged = chaos_task.run(client)
         except MemoryConnectionError:
             sends += 1
             time.sleep(_AGAIN_SECONDS)
             continue
-        owners = [agent_id for agent_id, _, _ in errand.memories]
+        owners = [agent_id for agent_id, _, _ in chaos_task.memories]
         return Receipt(
-            call=errand.call,
-            jobs=len(promised.job_ids),
+            call=chaos_task.call,
+            jobs=len(acknowledged.job_ids),
             sends=sends,
             at=time.time(),
-            memories=list(zip(owners, promised.memory_ids, strict=True)),
+            memories=list(zip(owners, acknowledged.memory_ids, strict=True)),
         )
 
 

@@ -1,4 +1,4 @@
-"""An errand: one call that an engine makes; seed and number say what is in it."""
+"""An engine call: one call that an engine makes; seed and number say what is in it."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ _EVENTS = ("was delayed by a day", "needs a second look", "went better than plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errand:
+class ChaosTask:
     """One call of the client, ready to be made as often as it takes.
 
     Attributes:
@@ -36,7 +36,7 @@ class Errand:
     memories: Sequence[tuple[str, MemoryStoreRequest, int]]
 
     def run(self, client: MemoryClient) -> StoreReceipt:
-        """Make the call; the same errand has the same ids each time."""
+        """Make the call; the same engine call has the same ids each time."""
         requests = [request for _, request, _ in self.memories]
         agent_id = self.memories[0][0]
         match self.call:
@@ -63,14 +63,14 @@ class Errand:
             )
 
 
-def errands(seed: int, *, engine: int, count: int, agents: Sequence[str]) -> Iterator[Errand]:
+def chaos_tasks(seed: int, *, engine: int, count: int, agents: Sequence[str]) -> Iterator[ChaosTask]:
     """Yield what one engine has to do; no two memories of a storm have the same text."""
     dice = random.Random(f"errands {seed} {engine}")
     for number in range(count):
         (call,) = dice.choices(list(_SHARES), list(_SHARES.values()))
         size = {"store": 1, "store_many": dice.randint(2, _MANY), "import": dice.randint(2, _IMPORTED)}[call]
         owner = dice.choice(agents)
-        yield Errand(
+        yield ChaosTask(
             call=call,
             memories=[
                 (

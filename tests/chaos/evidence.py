@@ -9,10 +9,10 @@ from sqlalchemy import create_engine, text
 from support.running_stack import StackAddress
 from support.stored import history_events, store_client
 
-from memcore.backends.factory import mem0_place
+from memcore.backends.factory import mem0_config_of
 from memcore.config.settings import Settings
 from memcore.ledger.dead_letters import UNREADABLE
-from memcore.ledger.journal_entries import Tally
+from memcore.ledger.journal_entries import Counts
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run
 from memcore.maintenance.events import run_counts
@@ -24,7 +24,7 @@ _PAGE = 1_000
 _ALL = 100_000
 
 #: Ids of the history's rows that have a text.
-_TOLD = "SELECT DISTINCT memory_id FROM history WHERE old_memory IS NOT NULL OR new_memory IS NOT NULL"
+_REPORTED = "SELECT DISTINCT memory_id FROM history WHERE old_memory IS NOT NULL OR new_memory IS NOT NULL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,24 +34,24 @@ class Evidence:
     Attributes:
         live: agent and text of each id in the store.
         history: rows by id and event.
-        told: ids whose text stands in the history.
-        tallies: what bookings did, by agent.
+        reported: ids whose text stands in the history.
+        tallies: what entries did, by agent.
         runs: every run's row.
         counted: what the journal says each finished run did.
-        open_bookings: decided and not carried out.
-        buried: ids that stand in the list of the removed.
+        open_entries: decided and not carried out.
+        tombstoned: ids that stand in the list of the removed.
         dead: job ids of the dead letters.
         unreadable: the messages that are letters of their own, as they were.
     """
 
     live: Mapping[str, tuple[str, str]]
     history: Counter[tuple[str, str]]
-    told: frozenset[str]
-    tallies: Mapping[str, Tally]
+    reported: frozenset[str]
+    tallies: Mapping[str, Counts]
     runs: Sequence[Run]
     counted: Mapping[str, Mapping[str, int]]
-    open_bookings: Sequence[str]
-    buried: frozenset[str]
+    open_entries: Sequence[str]
+    tombstoned: frozenset[str]
     dead: Counter[str]
     unreadable: frozenset[bytes]
 
@@ -66,12 +66,12 @@ def gather(stack: StackAddress, ledger: Ledger) -> Evidence:
     return Evidence(
         live=live,
         history=history_events(settings),
-        told=frozenset(_column(settings.history_url, _TOLD)),
+        reported=frozenset(_column(settings.history_url, _REPORTED)),
         tallies={agent_id: ledger.journal.tally(settings.company, agent_id) for agent_id in agents},
         runs=runs,
         counted={run.run_id: run_counts(ledger.journal, run) for run in runs},
-        open_bookings=_column(settings.journal_url, "SELECT booking_id FROM bookings WHERE state = 'prepared'"),
-        buried=frozenset(_column(settings.journal_url, "SELECT memory_id FROM tombstones")),
+        open_entries=_column(settings.journal_url, "SELECT booking_id FROM bookings WHERE state = 'prepared'"),
+        tombstoned=frozenset(_column(settings.journal_url, "SELECT memory_id FROM tombstones")),
         dead=Counter(letter.job_id for letter in letters if letter.job != UNREADABLE),
         unreadable=frozenset(
             json.loads(letter.payload)["text"].encode() for letter in letters if letter.job == UNREADABLE
@@ -85,7 +85,7 @@ def _live(settings: Settings) -> dict[str, tuple[str, str]]:
         offset = None
         while True:
             points, offset = client.scroll(
-                mem0_place(settings).collection, limit=_PAGE, offset=offset, with_payload=["agent_id", "data"]
+                mem0_config_of(settings).collection, limit=_PAGE, offset=offset, with_payload=["agent_id", "data"]
             )
             for point in points:
                 payload = point.payload or {}

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True, kw_only=True)
-class Fall:
+class Outage:
     """One kill and its end.
 
     Attributes:
         target: what fell.
         at: when, in seconds of the wall clock, which all processes share.
         restarts: how often its part had been started again before.
-        children: pids of the night worker's children before, when one of them fell.
+        children: pids of the maintenance worker's children before, when one of them fell.
         up_at: when it was seen ready again; None so far.
     """
 
@@ -29,29 +29,29 @@ class Fall:
         return None if self.up_at is None else self.up_at - self.at
 
 
-def by_target(falls: Sequence[Fall]) -> Counter[str]:
+def by_target(outages: Sequence[Outage]) -> Counter[str]:
     """Count the falls of each target."""
-    return Counter(fall.target for fall in falls)
+    return Counter(outage.target for outage in outages)
 
 
-def longest_down(falls: Sequence[Fall]) -> dict[str, float]:
+def longest_down(outages: Sequence[Outage]) -> dict[str, float]:
     """Return, for each target, the longest time from kill to ready."""
     longest: dict[str, float] = defaultdict(float)
-    for fall in falls:
-        longest[fall.target] = max(longest[fall.target], fall.seconds_down or 0.0)
+    for outage in outages:
+        longest[outage.target] = max(longest[outage.target], outage.seconds_down or 0.0)
     return dict(longest)
 
 
-def longest_until(falls: Sequence[Fall], moments: Sequence[tuple[float, float]]) -> dict[str, float]:
+def longest_until(outages: Sequence[Outage], moments: Sequence[tuple[float, float]]) -> dict[str, float]:
     """Return, for each target, the longest time from a kill until something that began after it had ended.
 
     Args:
-        falls: the kills.
+        outages: the kills.
         moments: begin and end of each thing, here of stores.
     """
     longest: dict[str, float] = {}
-    for fall in falls:
-        ends = [end for begin, end in moments if begin >= fall.at]
+    for outage in outages:
+        ends = [end for begin, end in moments if begin >= outage.at]
         if ends:
-            longest[fall.target] = max(longest.get(fall.target, 0.0), min(ends) - fall.at)
+            longest[outage.target] = max(longest.get(outage.target, 0.0), min(ends) - outage.at)
     return longest

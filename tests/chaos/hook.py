@@ -27,13 +27,13 @@ tasks.JOBS += (Job(name="chaos.killer", queue=Queue.STORE, limits=limits, run=ki
 
 _DATABASE = """\
 from workers.stack import home
-own = home.Doors.settings
+own = home.ListenAddresses.settings
 
 def settings(self, *args, **kwargs):
     given = dict.fromkeys(("database_url", "journal_url", "history_url"), {url!r})
     return own(self, *args, **kwargs).model_copy(update=given)
 
-home.Doors.settings = settings
+home.ListenAddresses.settings = settings
 """
 
 _STOCK = """\

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 import psycopg
-from chaos.post import Post
+from chaos.post import FaultThread
 from psycopg.sql import SQL, Identifier
 from sqlalchemy.engine import URL, make_url
 
@@ -36,7 +36,7 @@ class Hold:
     seconds: float
 
 
-class Locksmith(Post):
+class DatabaseLocker(FaultThread):
     """Take turns at the ledger, the journal and the history; one hold is longer than any SQLite writer waits.
 
     Args:

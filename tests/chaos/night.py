@@ -1,4 +1,4 @@
-"""The nights: agents that the ledger says are due, again and again; beat, tick and workers do the rest."""
+"""The runs: agents that the ledger says are due, again and again; beat, tick and workers do the rest."""
 
 import random
 import time
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count, islice
 
-from chaos.post import Post
+from chaos.post import FaultThread
 
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.agents import AgentSpec, first_due
@@ -47,11 +47,11 @@ def register(ledger: Ledger, company: str, agents: Sequence[str]) -> None:
         ledger.agents.put(AgentSpec(company=company, agent_id=agent_id, interval=_INTERVAL, max_memories=limit))
 
 
-class NightWatch(Post):
+class RunWatch(FaultThread):
     """Make idle agents due at a time that is written down; each time must become one run that ends.
 
     Attributes:
-        planned: agent and time, for each night that the ledger was told of.
+        planned: agent and time, for each run that the ledger was told of.
     """
 
     def __init__(self, ledger: Ledger, company: str, agents: Sequence[str], *, dice: random.Random) -> None:
@@ -64,7 +64,7 @@ class NightWatch(Post):
         self._dice = dice
 
     def work(self) -> None:
-        """Plan nights for agents whose last one has ended: a due agent with an active run would lose its slot."""
+        """Plan runs for agents whose last one has ended: a due agent with an active run would lose its slot."""
         while not self.is_over.wait(_PAUSE_SECONDS):
             try:
                 idle = [agent_id for agent_id in self._agents if self._is_idle(agent_id)]

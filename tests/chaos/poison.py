@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import cast
 
 from chaos.hook import KILLER
-from chaos.post import Post
+from chaos.post import FaultThread
 from redis import Redis
 from redis.exceptions import RedisError
 
-from memcore.client.publisher import Sender
+from memcore.client.publisher import JobResults
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError
 from memcore.ids import new_id
@@ -31,8 +31,8 @@ _PAYLOADS = (
 )
 
 
-class Poisoner(Post):
-    """Slip a bad job among the good ones now and then.
+class PoisonSender(FaultThread):
+    """Pending write a bad job among the good ones now and then.
 
     Attributes:
         job_ids: jobs that can never be done and must become dead letters.
@@ -55,7 +55,7 @@ class Poisoner(Post):
 
     def work(self) -> None:
         """Send bad jobs until the storm is over."""
-        sender = Sender(self._settings.broker_url, None)
+        sender = JobResults(self._settings.broker_url, None)
         try:
             for _ in range(self._killers):
                 self.killer_ids.add(self._send(sender, KILLER, "{}", queue=self._dice.choice(self._queues)))
@@ -69,7 +69,7 @@ class Poisoner(Post):
             sender.close()
 
     @staticmethod
-    def _send(sender: Sender, name: str, payload: str, *, queue: Queue) -> str:
+    def _send(sender: JobResults, name: str, payload: str, *, queue: Queue) -> str:
         job_id = new_id()
         while True:
             try:

@@ -4,7 +4,7 @@ import threading
 from abc import ABC, abstractmethod
 
 
-class Post(ABC):
+class FaultThread(ABC):
     """Something that goes on beside the storm; ``work`` returns soon after ``is_over`` is set."""
 
     def __init__(self) -> None:

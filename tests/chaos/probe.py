@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-from chaos.post import Post
+from chaos.post import FaultThread
 from chaos.receipt import Receipt
 
 from memcore.client import MemoryClient
@@ -16,7 +16,7 @@ from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 _PAUSE_SECONDS = 0.5
 
 #: Seconds between two looks at the probes under way.
-_LOOK_SECONDS = 0.1
+_POLL_INTERVAL_SECONDS = 0.1
 
 #: Seconds after the storm in which the last probes must come home.
 _HOME_SECONDS = 180.0
@@ -36,7 +36,7 @@ class Probe:
     ended: float | None = None
 
 
-class Prober(Post):
+class Prober(FaultThread):
     """Send probes and follow them."""
 
     def __init__(self, settings: Settings, *, agent_id: str) -> None:
@@ -60,15 +60,15 @@ class Prober(Post):
         """Send and look until the storm is over, then wait for those under way."""
         with MemoryClient.from_settings(self._settings) as client:
             due = time.monotonic()
-            while not self.is_over.wait(_LOOK_SECONDS):
+            while not self.is_over.wait(_POLL_INTERVAL_SECONDS):
                 if time.monotonic() >= due:
                     due = max(due + _PAUSE_SECONDS, time.monotonic())
                     self._send(client)
-                self._look(client)
+                self._check_once(client)
             until = time.monotonic() + _HOME_SECONDS
             while self.lost and time.monotonic() < until:
-                time.sleep(_LOOK_SECONDS)
-                self._look(client)
+                time.sleep(_POLL_INTERVAL_SECONDS)
+                self._check_once(client)
 
     def _send(self, client: MemoryClient) -> None:
         begun, sends = time.time(), 0
@@ -78,14 +78,14 @@ class Prober(Post):
             try:
                 receipt = client.store(self._agent_id, request)
             except MemoryConnectionError:
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(_POLL_INTERVAL_SECONDS)
                 continue
             break
         self.probes.append(Probe(job_id=receipt.job_ids[0], begun=begun))
         memories = [(self._agent_id, receipt.memory_ids[0])]
         self.receipts.append(Receipt(call="probe", jobs=1, sends=sends, at=time.time(), memories=memories))
 
-    def _look(self, client: MemoryClient) -> None:
+    def _check_once(self, client: MemoryClient) -> None:
         for probe in self.probes:
             if probe.ended is None:
                 try:

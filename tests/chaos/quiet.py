@@ -1,38 +1,38 @@
-"""Quiet: nothing waits, nothing is in hand, every night that was planned has ended."""
+"""Quiet: nothing waits, nothing is in hand, every run that was planned has ended."""
 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chaos.night import ACTIVE, NightWatch
+from chaos.night import ACTIVE, RunWatch
 from redis import Redis
 from support.stored import jobs_in_hand, jobs_waiting
 
 from memcore.config.settings import Settings
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import NewRun
-from workers.groups import NIGHT, STORE
+from workers.groups import MAINTENANCE_RUN, STORE
 
 #: Seconds that the work left over may take: a dead worker's messages and its run come back within a minute, and may
 #: have to wait for others first.
 _LIMIT_SECONDS = 240.0
 
 #: Seconds between two looks.
-_LOOK_SECONDS = 0.25
+_POLL_INTERVAL_SECONDS = 0.25
 
 #: More runs than a storm can plan.
 _ALL = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quiet:
+class IdleState:
     """How the storm's work came to its end.
 
     Attributes:
         seconds: from the last kill until nothing was left.
         left: what was left when time ran out; empty when all is well.
-        redelivered: messages of dead night workers that were made overdue and delivered a second time.
+        redelivered: messages of dead run workers that were made overdue and delivered a second time.
     """
 
     seconds: float
@@ -40,8 +40,8 @@ class Quiet:
     redelivered: int
 
 
-def await_quiet(settings: Settings, ledger: Ledger, nights: NightWatch) -> Quiet:
-    """Wait until all work is done, then let the messages of dead night workers be delivered again, all at once.
+def await_idle(settings: Settings, ledger: Ledger, maintenance_runs: RunWatch) -> IdleState:
+    """Wait until all work is done, then let the messages of dead run workers be delivered again, all at once.
 
     By themselves they would come back after more than an hour, long after their runs were done by others: each of them
     must then do nothing.
@@ -51,7 +51,8 @@ def await_quiet(settings: Settings, ledger: Ledger, nights: NightWatch) -> Quiet
     def work() -> dict[str, int]:
         rows = {run.run_id: run for run in ledger.runs.list(settings.company, limit=_ALL)}
         planned = [
-            NewRun(company=settings.company, agent_id=agent, planned_at=at).run_id for agent, at in nights.planned
+            NewRun(company=settings.company, agent_id=agent, planned_at=at).run_id
+            for agent, at in maintenance_runs.planned
         ]
         return {
             "jobs in the queues": jobs_waiting(settings),
@@ -61,28 +62,28 @@ def await_quiet(settings: Settings, ledger: Ledger, nights: NightWatch) -> Quiet
         }
 
     def late() -> dict[str, int]:
-        return {**work(), "night jobs in hand": jobs_in_hand(settings, NIGHT.name)}
+        return {**work(), "night jobs in hand": jobs_in_hand(settings, MAINTENANCE_RUN.name)}
 
     left = _await(work)
     redelivered = 0 if left else _age(settings)
     left = left or _await(late)
-    return Quiet(seconds=time.monotonic() - begun, left=left, redelivered=redelivered)
+    return IdleState(seconds=time.monotonic() - begun, left=left, redelivered=redelivered)
 
 
-def _await(look: Callable[[], Mapping[str, int]]) -> dict[str, int]:
+def _await(health_check: Callable[[], Mapping[str, int]]) -> dict[str, int]:
     until = time.monotonic() + _LIMIT_SECONDS
-    while left := {what: number for what, number in look().items() if number}:
+    while left := {what: number for what, number in health_check().items() if number}:
         if time.monotonic() > until:
             return left
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_INTERVAL_SECONDS)
     return {}
 
 
 def _age(settings: Settings) -> int:
-    index = f"unacked_index.{NIGHT.name}"
+    index = f"unacked_index.{MAINTENANCE_RUN.name}"
     with Redis.from_url(settings.broker_url) as broker:
         tags: list[Any] = broker.zrange(index, 0, -1)
         for tag in tags:
             # XX: one that was acknowledged meanwhile must not come back as a tag without a message.
-            broker.zadd(index, {tag: -NIGHT.visibility.total_seconds()}, xx=True, incr=True)
+            broker.zadd(index, {tag: -MAINTENANCE_RUN.visibility.total_seconds()}, xx=True, incr=True)
         return len(tags)

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import psutil
-from chaos.fall import Fall
-from chaos.post import Post
-from chaos.strike import Strike, Target
+from chaos.fall import Outage
+from chaos.post import FaultThread
+from chaos.strike import Kill, Target
 from support.running_stack import StackAddress
 
 from workers.stack.home import same_process
 
 if TYPE_CHECKING:
-    from chaos.sleeper import Sleeper
+    from chaos.sleeper import ProcessPauser
 
 #: Seconds until a part that fell must be ready again: twice the supervisor's longest wait, and a slow start.
 _UP_SECONDS = 90.0
@@ -23,16 +23,17 @@ _UP_SECONDS = 90.0
 _LONGEST_TIMES = 6.0
 
 #: Seconds between two looks at the stack.
-_LOOK_SECONDS = 0.05
+_POLL_INTERVAL_SECONDS = 0.05
 
 
-class Reaper(Post):
+class ProcessKiller(FaultThread):
     """Carry out the strikes.
 
     Args:
         stack: whose parts fall.
-        strikes: in order.
-        sleeper: says which processes it keeps stopped; they are left to wake up, or nothing would be learnt of them.
+        kills_planned: in order.
+        process_pauser: says which processes it keeps stopped; they are left to wake up, or nothing would be learnt of
+        them.
         dice: choose among children.
 
     Attributes:
@@ -40,49 +41,54 @@ class Reaper(Post):
     """
 
     def __init__(
-        self, stack: StackAddress, strikes: Sequence[Strike], *, sleeper: "Sleeper", dice: random.Random
+        self,
+        stack: StackAddress,
+        kills_planned: Sequence[Kill],
+        *,
+        process_pauser: "ProcessPauser",
+        dice: random.Random,
     ) -> None:
         super().__init__()
-        self.falls: list[Fall] = []
+        self.outages: list[Outage] = []
         self.hung: list[str] = []
         self._stack = stack
-        self._strikes = list(strikes)
-        self._sleeper = sleeper
+        self._kills = list(kills_planned)
+        self._process_pauser = process_pauser
         self._dice = dice
 
     def work(self) -> None:
         """Strike until none is left."""
-        until = time.monotonic() + _LONGEST_TIMES * 2 * sum(strike.pause_seconds for strike in self._strikes)
-        while self._strikes and not self.is_over.is_set() and time.monotonic() < until:
-            self._pause(self._strikes[0].pause_seconds)
+        until = time.monotonic() + _LONGEST_TIMES * 2 * sum(strike.pause_seconds for strike in self._kills)
+        while self._kills and not self.is_over.is_set() and time.monotonic() < until:
+            self._pause(self._kills[0].pause_seconds)
             # A part that sleeps now is struck later: the first strike that may be carried out comes before it.
-            may = [strike for strike in self._strikes if strike.target not in self._sleeper.spared]
+            may = [strike for strike in self._kills if strike.target not in self._process_pauser.spared]
             if may:
-                fall = self._strike(may[0].target)
-                if fall is not None:
-                    self._strikes.remove(may[0])
-                    self.falls.append(fall)
+                outage = self._kill_one(may[0].target)
+                if outage is not None:
+                    self._kills.remove(may[0])
+                    self.outages.append(outage)
         self._await_all()
 
-    def _strike(self, target: Target) -> Fall | None:
+    def _kill_one(self, target: Target) -> Outage | None:
         """Kill once the target stands; None when it was put to sleep before that."""
         until = time.monotonic() + _UP_SECONDS
-        while target not in self._sleeper.spared:
-            self._look()
-            victim = self._child() if target is Target.CHILD else self._part(target)
-            if victim is not None:
-                fall = Fall(
+        while target not in self._process_pauser.spared:
+            self._check_once()
+            eviction_candidate = self._child() if target is Target.CHILD else self._part(target)
+            if eviction_candidate is not None:
+                outage = Outage(
                     target=str(target),
                     at=time.time(),
                     restarts=self._stack.restarts(_part_of(target)),
-                    children=frozenset(child.pid for child in night_children(self._stack)),
+                    children=frozenset(child.pid for child in run_children(self._stack)),
                 )
-                victim.kill()
-                return fall
+                eviction_candidate.kill()
+                return outage
             if time.monotonic() > until:
                 self._end_hung(target)
                 return None
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_INTERVAL_SECONDS)
         return None
 
     def _end_hung(self, target: Target) -> None:
@@ -100,35 +106,35 @@ class Reaper(Post):
         return psutil.Process(part.pid)
 
     def _child(self) -> psutil.Process | None:
-        children = [child for child in night_children(self._stack) if child.pid not in self._sleeper.asleep]
+        children = [child for child in run_children(self._stack) if child.pid not in self._process_pauser.asleep]
         return self._dice.choice(children) if children else None
 
     def _pause(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
-            self._look()
-            time.sleep(min(left, _LOOK_SECONDS))
+            self._check_once()
+            time.sleep(min(left, _POLL_INTERVAL_SECONDS))
 
     def _await_all(self) -> None:
         until = time.monotonic() + _UP_SECONDS
-        while any(fall.up_at is None for fall in self.falls) and time.monotonic() < until:
-            self._pause(_LOOK_SECONDS)
+        while any(outage.up_at is None for outage in self.outages) and time.monotonic() < until:
+            self._pause(_POLL_INTERVAL_SECONDS)
 
-    def _look(self) -> None:
+    def _check_once(self) -> None:
         """Note which of the fallen stand again."""
-        for fall in self.falls:
-            if fall.up_at is None and self._is_up(fall):
-                fall.up_at = time.time()
+        for outage in self.outages:
+            if outage.up_at is None and self._is_up(outage):
+                outage.up_at = time.time()
 
-    def _is_up(self, fall: Fall) -> bool:
-        if fall.target == Target.CHILD:
-            return any(child.pid not in fall.children for child in night_children(self._stack))
-        return self._stack.restarts(fall.target) > fall.restarts and self._stack.is_ready(fall.target)
+    def _is_up(self, outage: Outage) -> bool:
+        if outage.target == Target.CHILD:
+            return any(child.pid not in outage.children for child in run_children(self._stack))
+        return self._stack.restarts(outage.target) > outage.restarts and self._stack.is_ready(outage.target)
 
 
-def night_children(stack: StackAddress) -> list[psutil.Process]:
-    """Return the processes in which nights run, while the night worker is ready."""
-    part = next(each for each in stack.state.parts if each.name == Target.NIGHT_WORKER)
+def run_children(stack: StackAddress) -> list[psutil.Process]:
+    """Return the processes in which runs run, while the maintenance worker is ready."""
+    part = next(each for each in stack.state.parts if each.name == Target.MAINTENANCE_WORKER)
     if part.pid is None or not part.ready or not same_process(part.pid, part.born):
         return []
     try:
@@ -138,4 +144,4 @@ def night_children(stack: StackAddress) -> list[psutil.Process]:
 
 
 def _part_of(target: Target) -> str:
-    return str(Target.NIGHT_WORKER if target is Target.CHILD else target)
+    return str(Target.MAINTENANCE_WORKER if target is Target.CHILD else target)

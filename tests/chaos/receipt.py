@@ -39,13 +39,13 @@ class Receipt:
 
 
 @dataclass(slots=True, kw_only=True)
-class Promises:
+class Acknowledged:
     """All receipts of a storm.
 
     Attributes:
         ids: of each agent.
         resent: how often each id was sent, where that was more than once. Such a memory may have been stored, removed
-            by a night, and stored anew by the second call: what an engine sends again, it wants again.
+            by a run, and stored anew by the second call: what an engine sends again, it wants again.
     """
 
     jobs: int = 0

@@ -6,13 +6,13 @@ from datetime import datetime
 
 from chaos.evidence import Evidence
 from chaos.finding import Finding, finding
-from chaos.receipt import Promises
+from chaos.receipt import Acknowledged
 
 from examples.demo.balance import balance
-from memcore.ledger.journal_entries import Tally
+from memcore.ledger.journal_entries import Counts
 from memcore.ledger.runs import RunState
 
-#: How a night may end: done, or held back for a person.
+#: How a run may end: done, or held back for a person.
 _ENDED = frozenset({RunState.DONE, RunState.HELD})
 
 #: A count that is the plan's, not the journal's.
@@ -24,7 +24,7 @@ class Reconciliation:
 
     Args:
         promises: what the engines' receipts say.
-        planned: agent and time of each night.
+        planned: agent and time of each run.
         poison: ids of jobs that must be dead letters, and of nothing else.
         unreadable: what must have been put aside, and nothing else.
         evidence: what is there.
@@ -33,13 +33,13 @@ class Reconciliation:
     def __init__(
         self,
         *,
-        promises: Promises,
+        promises: Acknowledged,
         planned: Collection[tuple[str, datetime]],
         poison: Collection[str],
         unreadable: Collection[bytes],
         evidence: Evidence,
     ) -> None:
-        self._promises = promises
+        self._acknowledged = promises
         self._planned = planned
         self._poison = frozenset(poison)
         self._unreadable = frozenset(unreadable)
@@ -62,13 +62,13 @@ class Reconciliation:
 
     @property
     def _agents(self) -> set[str]:
-        return set(self._promises.ids) | {agent_id for agent_id, _ in self._evidence.live.values()}
+        return set(self._acknowledged.ids) | {agent_id for agent_id, _ in self._evidence.live.values()}
 
-    def _tally(self, agent_id: str) -> Tally:
-        return self._evidence.tallies.get(agent_id) or Tally()
+    def _tally(self, agent_id: str) -> Counts:
+        return self._evidence.tallies.get(agent_id) or Counts()
 
     def _times_stored(self) -> Counter[str]:
-        """How often each id must have been stored from outside, for what is there and what bookings did."""
+        """How often each id must have been stored from outside, for what is there and what entries did."""
         times: Counter[str] = Counter(self._evidence.live.keys())
         for tally in self._evidence.tallies.values():
             times.update(tally.removed)
@@ -77,12 +77,16 @@ class Reconciliation:
         return times
 
     def _memories(self) -> Iterator[Finding]:
-        promised = {memory_id for ids in self._promises.ids.values() for memory_id in ids}
-        lost = [memory_id for memory_id in promised if self._stored[memory_id] < 1]
+        acknowledged = {memory_id for ids in self._acknowledged.ids.values() for memory_id in ids}
+        lost = [memory_id for memory_id in acknowledged if self._stored[memory_id] < 1]
         twice = [
-            memory_id for memory_id in promised if self._stored[memory_id] > self._promises.resent.get(memory_id, 1)
+            memory_id
+            for memory_id in acknowledged
+            if self._stored[memory_id] > self._acknowledged.resent.get(memory_id, 1)
         ]
-        unasked = [memory_id for memory_id, times in self._stored.items() if times > 0 and memory_id not in promised]
+        unasked = [
+            memory_id for memory_id, times in self._stored.items() if times > 0 and memory_id not in acknowledged
+        ]
         gone = [memory_id for memory_id, times in self._stored.items() if times < 0]
         texts = Counter(self._evidence.live.values())
         yield from finding("lost", "memories that a receipt names", lost)
@@ -91,21 +95,21 @@ class Reconciliation:
         yield from finding("lost", "memories that a run made and nobody removed", gone)
         same = [memory_text for (_, memory_text), number in texts.items() if number > 1]
         yield from finding("duplicated", "texts of one agent with two ids", same)
-        owners = {memory_id: agent_id for agent_id, ids in self._promises.ids.items() for memory_id in ids}
+        owners = {memory_id: agent_id for agent_id, ids in self._acknowledged.ids.items() for memory_id in ids}
         strayed = [key for key, (agent_id, _) in self._evidence.live.items() if owners.get(key, agent_id) != agent_id]
         yield from finding("duplicated", "memories in another agent's hands", strayed)
         unbalanced = sorted(agent_id for agent_id in self._agents if not self._is_exact(agent_id))
         yield from finding("lost", "agents whose account does not balance", unbalanced)
 
     def _is_exact(self, agent_id: str) -> bool:
-        mine = self._promises.ids.get(agent_id, set())
+        mine = self._acknowledged.ids.get(agent_id, set())
         account = balance(
             stored=mine,
             tally=self._tally(agent_id),
             live=[key for key, (owner, _) in self._evidence.live.items() if owner == agent_id],
         )
         # What an engine sent twice may have been removed in between, and is then stored twice.
-        anew = Counter({key: self._stored[key] - 1 for key in mine & self._promises.resent.keys()})
+        anew = Counter({key: self._stored[key] - 1 for key in mine & self._acknowledged.resent.keys()})
         return account.into + anew == account.out
 
     def _history(self) -> Iterator[Finding]:
@@ -120,12 +124,18 @@ class Reconciliation:
         yield from finding("lost", "ADD rows missing", [key for key, more in added.items() if more < 0])
         yield from finding("duplicated", "DELETE rows too many", [key for key, more in deleted.items() if more > 0])
         yield from finding("lost", "DELETE rows missing", [key for key, more in deleted.items() if more < 0])
-        yield from finding("unsettled", "texts of removed memories in the history", self._evidence.told - live.keys())
+        yield from finding(
+            "unsettled", "texts of removed memories in the history", self._evidence.reported - live.keys()
+        )
 
     def _journal(self) -> Iterator[Finding]:
-        yield from finding("unsettled", "bookings decided and not carried out", self._evidence.open_bookings)
-        risen = [key for key in self._evidence.buried & self._evidence.live.keys() if key not in self._promises.resent]
-        yield from finding("duplicated", "memories in the store although buried", risen)
+        yield from finding("unsettled", "bookings decided and not carried out", self._evidence.open_entries)
+        without_tombstone = [
+            key
+            for key in self._evidence.tombstoned & self._evidence.live.keys()
+            if key not in self._acknowledged.resent
+        ]
+        yield from finding("duplicated", "memories in the store although buried", without_tombstone)
         wrong = [
             run.run_id
             for run in self._evidence.runs

@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from chaos.cutter import Cut, Way
+from chaos.cutter import Cut, CutKind
 from chaos.fall import by_target, longest_down, longest_until
 from chaos.finding import Finding
 from chaos.reconciliation import Reconciliation
-from chaos.storm import Aftermath, Weather
+from chaos.storm import ChaosResult, ChaosSettings
 from chaos.strike import Target
 
 from tasks.store import STORE as STORE_JOB
@@ -17,12 +17,16 @@ _NAME = 14
 
 
 def lines(
-    weather: Weather, transport: str, after: Aftermath, account: Reconciliation, findings: Sequence[Finding]
+    chaos_settings: ChaosSettings,
+    transport: str,
+    after: ChaosResult,
+    account: Reconciliation,
+    findings: Sequence[Finding],
 ) -> Iterator[str]:
     """Yield the report line by line."""
     promises = after.promises
     database = "PostgreSQL" if after.cuts else "SQLite"
-    yield f"seed {weather.seed}, transport {transport}, {database}: {after.storm_seconds:.0f} s of storm"
+    yield f"seed {chaos_settings.seed}, transport {transport}, {database}: {after.chaos_seconds:.0f} s of storm"
     calls = ", ".join(f"{number} {name}" for name, number in sorted(promises.calls.items()))
     yield f"sent: {promises.jobs} store jobs with {promises.memories} memories ({calls})"
     yield f"sent again because the broker was down: {len(promises.resent)} memories"
@@ -32,7 +36,7 @@ def lines(
         f"{len(poison.killer_ids)} jobs that kill their worker"
     )
     yield ""
-    yield from _falls(after)
+    yield from _outages(after)
     yield ""
     for sleep in after.sleeps:
         end = "died in its sleep" if sleep.was_killed else "woke up and went on"
@@ -40,7 +44,7 @@ def lines(
     holds = ", ".join(f"{hold.name} {hold.seconds:.1f} s" for hold in after.holds)
     yield f"locked: {holds or 'nothing'}"
     yield from _cuts(after.cuts)
-    yield from _nights(after)
+    yield from _maintenance_runs(after)
     yield f"quiet: {after.quiet.seconds:.0f} s after the storm" + "".join(
         f"; left: {number} {what}" for what, number in after.quiet.left.items()
     )
@@ -54,23 +58,23 @@ def lines(
     yield ", ".join(f"{verdict} {number}" for verdict, number in verdicts.items())
 
 
-def own_deaths(after: Aftermath) -> Mapping[str, int]:
+def own_deaths(after: ChaosResult) -> Mapping[str, int]:
     """Return how often parts died that nobody had killed."""
-    falls = by_target(after.falls)
-    falls[Target.STORE_WORKER] += len(after.poison.killer_ids) * STORE_JOB.limits.deaths
-    falls.update(after.hung)
-    return {part: number - falls[part] for part, number in after.restarts.items() if number > falls[part]}
+    outages = by_target(after.outages)
+    outages[Target.STORE_WORKER] += len(after.poison.killer_ids) * STORE_JOB.limits.deaths
+    outages.update(after.hung)
+    return {part: number - outages[part] for part, number in after.restarts.items() if number > outages[part]}
 
 
-def _falls(after: Aftermath) -> Iterator[str]:
-    falls = by_target(after.falls)
-    down, until = longest_down(after.falls), longest_until(after.falls, after.prober.moments)
+def _outages(after: ChaosResult) -> Iterator[str]:
+    outages = by_target(after.outages)
+    down, until = longest_down(after.outages), longest_until(after.outages, after.prober.moments)
     yield f"{'killed':<{_NAME}}{'kills':>8}{'restarts':>10}{'to ready, s':>14}{'to next store, s':>18}"
     for target in Target:
         restarts = "" if target is Target.CHILD else str(after.restarts[target])
         stores = f"{until[target]:.1f}" if target in until else ""
-        yield f"{target:<{_NAME}}{falls[target]:>8}{restarts:>10}{down.get(target, 0.0):>14.1f}{stores:>18}"
-    yield f"{'together':<{_NAME}}{falls.total():>8}{sum(after.restarts.values()):>10}"
+        yield f"{target:<{_NAME}}{outages[target]:>8}{restarts:>10}{down.get(target, 0.0):>14.1f}{stores:>18}"
+    yield f"{'together':<{_NAME}}{outages.total():>8}{sum(after.restarts.values()):>10}"
     deaths = ", ".join(f"{part} {number}" for part, number in own_deaths(after).items())
     yield f"died without being killed: {deaths or 'nothing'}"
     hung = ", ".join(f"{part} {number}" for part, number in Counter(after.hung).items())
@@ -84,21 +88,21 @@ def _falls(after: Aftermath) -> Iterator[str]:
 
 
 def _cuts(cuts: Sequence[Cut]) -> Iterator[str]:
-    for way in Way:
+    for way in CutKind:
         those = [cut for cut in cuts if cut.way is way]
         if those:
             connections, longest = sum(cut.connections for cut in those), max(cut.seconds for cut in those)
             yield f"connections {way}: {connections} in {len(those)} cuts, the server was away {longest:.1f} s at most"
 
 
-def _nights(after: Aftermath) -> Iterator[str]:
+def _maintenance_runs(after: ChaosResult) -> Iterator[str]:
     runs = after.evidence.runs
     states = Counter(str(run.state) for run in runs)
     moved: Counter[str] = Counter()
     for counts in after.evidence.counted.values():
         moved.update(counts)
-    told = ", ".join(f"{number} {state}" for state, number in states.items())
-    yield f"nights: {len(after.nights.planned)} planned; {told}"
+    reported = ", ".join(f"{number} {state}" for state, number in states.items())
+    yield f"nights: {len(after.maintenance_runs.planned)} planned; {reported}"
     most = max((run.attempt for run in runs), default=0)
     yield f"        {sum(run.attempt > 1 for run in runs)} were taken over, one was begun {most} times; {dict(moved)}"
     yield f"        {after.quiet.redelivered} messages of dead workers delivered again when their runs had ended"

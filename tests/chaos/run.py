@@ -19,7 +19,7 @@ from chaos.finding import finding  # noqa: E402  # a script must find the tree f
 from chaos.hook import hooked_environ  # noqa: E402
 from chaos.reconciliation import Reconciliation  # noqa: E402
 from chaos.report import lines  # noqa: E402
-from chaos.storm import POLICY, Storm, Weather  # noqa: E402
+from chaos.storm import POLICY, ChaosRun, ChaosSettings  # noqa: E402
 from support.ledger_records import postgres_database  # noqa: E402
 from support.postgres_server import POSTGRES, postgres_server  # noqa: E402
 from support.running_stack import running_stack  # noqa: E402
@@ -34,7 +34,7 @@ _LONG_KILLS = 20
 def main(argv: Sequence[str]) -> int:
     """Storm once, report, and say whether all is well."""
     options = _options(argv)
-    weather = Weather(
+    chaos_settings = ChaosSettings(
         seed=options.seed,
         jobs=options.jobs,
         kills=options.kills,
@@ -51,21 +51,21 @@ def main(argv: Sequence[str]) -> int:
     with _database(options.database) as url:
         environ = hooked_environ(folder / "hook", ROOT, is_stock=options.transport == "stock", database_url=url)
         with running_stack(home, **environ) as stack:
-            after = Storm(stack=stack, weather=weather, folder=folder).rage()
+            after = ChaosRun(stack=stack, chaos_settings=chaos_settings, folder=folder).run()
     account = Reconciliation(
         promises=after.promises,
-        planned=after.nights.planned,
+        planned=after.maintenance_runs.planned,
         poison=after.poison.job_ids | after.poison.killer_ids,
         unreadable=after.poison.unreadable,
         evidence=after.evidence,
     )
-    fallen = [fall.target for fall in after.falls if fall.up_at is None]
+    outages_open = [outage.target for outage in after.outages if outage.up_at is None]
     findings = [
         *account.findings(),
         *finding("unsettled", "parts that hung and were ended by hand", after.hung),
-        *finding("unsettled", "parts that never came back", fallen),
+        *finding("unsettled", "parts that never came back", outages_open),
     ]
-    for line in lines(weather, options.transport, after, account, findings):
+    for line in lines(chaos_settings, options.transport, after, account, findings):
         sys.stdout.write(f"{line}\n")
     if findings or after.quiet.left:
         sys.stdout.write(f"the data folder stays: {folder}\n")

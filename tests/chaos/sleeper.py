@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import psutil
-from chaos.post import Post
-from chaos.reaper import night_children
+from chaos.post import FaultThread
+from chaos.reaper import run_children
 from chaos.strike import Target
 from support.running_stack import StackAddress
 
@@ -19,7 +19,7 @@ from workers.groups import STORE
 _BEYOND_SECONDS = 12.0
 
 #: Seconds between two looks for somebody to put to sleep.
-_LOOK_SECONDS = 0.2
+_POLL_INTERVAL_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +36,8 @@ class Sleep:
     was_killed: bool
 
 
-class Sleeper(Post):
-    """Put a child of the night worker to sleep for longer than its lease, then the store worker for longer than its messages.
+class ProcessPauser(FaultThread):
+    """Put a child of the maintenance worker to sleep for longer than its lease, then the store worker for longer than its messages.
 
     Attributes:
         asleep: pids that sleep now.
@@ -56,39 +56,39 @@ class Sleeper(Post):
     def work(self) -> None:
         """Stop one after the other, each until its work has gone to others."""
         plan = [
-            (Target.CHILD, LEASE_LENGTH.total_seconds(), Target.NIGHT_WORKER),
+            (Target.CHILD, LEASE_LENGTH.total_seconds(), Target.MAINTENANCE_WORKER),
             (Target.STORE_WORKER, STORE.visibility.total_seconds(), Target.STORE_WORKER),
         ]
         self._dice.shuffle(plan)
         for target, seconds, spared in plan:
             self.is_over.wait(self._dice.uniform(1.0, _BEYOND_SECONDS))
             self.spared = frozenset({spared})
-            victim = self._find(target)
-            if victim is not None:
-                self._put_to_sleep(target, victim, seconds + _BEYOND_SECONDS)
+            eviction_candidate = self._find(target)
+            if eviction_candidate is not None:
+                self._put_to_sleep(target, eviction_candidate, seconds + _BEYOND_SECONDS)
             self.spared = frozenset()
 
     def _find(self, target: Target) -> psutil.Process | None:
-        while not self.is_over.wait(_LOOK_SECONDS):
+        while not self.is_over.wait(_POLL_INTERVAL_SECONDS):
             if target is Target.CHILD:
-                children = night_children(self._stack)
+                children = run_children(self._stack)
                 if children and self._is_busy():
                     return self._dice.choice(children)
             elif self._stack.is_ready(target) and (pid := self._stack.pid(target)) is not None:
                 return psutil.Process(pid)
         return None
 
-    def _put_to_sleep(self, target: Target, victim: psutil.Process, seconds: float) -> None:
+    def _put_to_sleep(self, target: Target, eviction_candidate: psutil.Process, seconds: float) -> None:
         begun = time.monotonic()
-        self.asleep = frozenset({victim.pid})
-        victim.send_signal(signal.SIGSTOP)
+        self.asleep = frozenset({eviction_candidate.pid})
+        eviction_candidate.send_signal(signal.SIGSTOP)
         try:
             # To the end, even when the storm is over: a short sleep would prove nothing.
             time.sleep(seconds)
         finally:
             # psutil compares the time of creation first: never another process that has got this pid.
-            was_killed = not victim.is_running()
+            was_killed = not eviction_candidate.is_running()
             if not was_killed:
-                victim.send_signal(signal.SIGCONT)
+                eviction_candidate.send_signal(signal.SIGCONT)
             self.asleep = frozenset()
         self.sleeps.append(Sleep(target=str(target), seconds=time.monotonic() - begun, was_killed=was_killed))

@@ -1,4 +1,4 @@
-"""The storm: engines send, nights come due, poison is slipped in, and everything that can fall falls."""
+"""The storm: engines send, runs come due, poison is slipped in, and everything that can fall falls."""
 
 import random
 import subprocess
@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from chaos.cutter import Cut, Cutter
+from chaos.cutter import ConnectionCutter, Cut
 from chaos.evidence import Evidence, gather
-from chaos.fall import Fall
-from chaos.lock import Hold, Locksmith
-from chaos.night import NightWatch, agents_of, register
-from chaos.poison import Poisoner
+from chaos.fall import Outage
+from chaos.lock import DatabaseLocker, Hold
+from chaos.night import RunWatch, agents_of, register
+from chaos.poison import PoisonSender
 from chaos.probe import Prober
-from chaos.quiet import Quiet, await_quiet
-from chaos.reaper import Reaper
-from chaos.receipt import Promises, read_receipts
-from chaos.sleeper import Sleep, Sleeper
-from chaos.strike import deal
+from chaos.quiet import IdleState, await_idle
+from chaos.reaper import ProcessKiller
+from chaos.receipt import Acknowledged, read_receipts
+from chaos.sleeper import ProcessPauser, Sleep
+from chaos.strike import plan_kills
 from support.running_stack import StackAddress
 
 from memcore.ledger.ledger import Ledger
@@ -38,7 +38,7 @@ _PAUSE_SHARE = 0.5
 #: Seconds that the engines may take beyond the time that they were given: outages push them back.
 _LATE_SECONDS = 240.0
 
-#: What the memories of the storm have to fear at night.
+#: What the memories of the storm have to fear in a maintenance run.
 POLICY = """\
 memory:
   level: persistent
@@ -56,7 +56,7 @@ memory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weather:
+class ChaosSettings:
     """How hard it storms.
 
     Attributes:
@@ -79,89 +79,103 @@ class Weather:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aftermath:
+class ChaosResult:
     """What happened, and what is left."""
 
-    promises: Promises
-    nights: NightWatch
-    poison: Poisoner
-    falls: list[Fall]
+    promises: Acknowledged
+    maintenance_runs: RunWatch
+    poison: PoisonSender
+    outages: list[Outage]
     hung: list[str]
     prober: Prober
     sleeps: list[Sleep]
     holds: list[Hold]
     cuts: list[Cut]
-    quiet: Quiet
+    quiet: IdleState
     evidence: Evidence
     restarts: Mapping[str, int]
-    storm_seconds: float
+    chaos_seconds: float
 
 
 @dataclass(slots=True, kw_only=True)
-class Storm:
+class ChaosRun:
     """One storm over one stack."""
 
     stack: StackAddress
-    weather: Weather
+    chaos_settings: ChaosSettings
     folder: Path
     _engines: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
-    def rage(self) -> Aftermath:
+    def run(self) -> ChaosResult:
         """Let it storm, wait for quiet, and read what is left."""
-        settings, weather = self.stack.settings, self.weather
+        settings, chaos_settings = self.stack.settings, self.chaos_settings
         agents = agents_of(settings.company, _AGENTS + 1, now=datetime.now(UTC))
         ledger = Ledger.open(settings.ledger_urls)
         try:
             register(ledger, settings.company, agents)
-            nights = NightWatch(ledger, settings.company, agents, dice=self._dice("nights"))
+            maintenance_runs = RunWatch(ledger, settings.company, agents, dice=self._dice("nights"))
             prober = Prober(settings, agent_id=agents[-1])
             queues = STORE.queues
-            poison = Poisoner(
+            poison = PoisonSender(
                 settings,
                 queues=queues,
                 dice=self._dice("poison"),
-                scrawls=weather.scrawls,
-                killers=weather.killers,
+                scrawls=chaos_settings.scrawls,
+                killers=chaos_settings.killers,
             )
-            locks = Locksmith(settings, dice=self._dice("locks"))
-            cutter = Cutter(settings.database_url, may_crash=weather.may_crash, dice=self._dice("cuts"))
-            sleeper = Sleeper(self.stack, dice=self._dice("sleeper"), is_busy=nights.is_busy)
-            strikes = deal(
-                weather.seed, kills=weather.kills, mean_pause_seconds=weather.seconds / weather.kills * _PAUSE_SHARE
+            locks = DatabaseLocker(settings, dice=self._dice("locks"))
+            cutter = ConnectionCutter(
+                settings.database_url, may_crash=chaos_settings.may_crash, dice=self._dice("cuts")
             )
-            reaper = Reaper(self.stack, strikes, sleeper=sleeper, dice=self._dice("reaper"))
+            process_pauser = ProcessPauser(self.stack, dice=self._dice("sleeper"), is_busy=maintenance_runs.is_busy)
+            kills_planned = plan_kills(
+                chaos_settings.seed,
+                kills=chaos_settings.kills,
+                mean_pause_seconds=chaos_settings.seconds / chaos_settings.kills * _PAUSE_SHARE,
+            )
+            process_killer = ProcessKiller(
+                self.stack, kills_planned, process_pauser=process_pauser, dice=self._dice("reaper")
+            )
             begun = time.monotonic()
             self._send(agents[:-1])
             cutters = () if settings.database_url.startswith("sqlite") else (cutter,)
-            posts = (nights, prober, poison, locks, *cutters, *((sleeper,) if weather.is_long else ()), reaper)
+            posts = (
+                maintenance_runs,
+                prober,
+                poison,
+                locks,
+                *cutters,
+                *((process_pauser,) if chaos_settings.is_long else ()),
+                process_killer,
+            )
             for post in posts:
                 post.start()
-            reaper.wait()
+            process_killer.wait()
             receipts = self._await_engines()
-            for post in (nights, poison, locks, *cutters):
+            for post in (maintenance_runs, poison, locks, *cutters):
                 post.stop()
-            if weather.is_long:
-                sleeper.wait()
+            if chaos_settings.is_long:
+                process_pauser.wait()
             prober.stop()
-            stormed = time.monotonic() - begun
-            quiet = await_quiet(settings, ledger, nights)
-            promises = Promises()
+            was_chaos_run = time.monotonic() - begun
+            quiet = await_idle(settings, ledger, maintenance_runs)
+            promises = Acknowledged()
             promises.add(read_receipts(receipts))
             promises.add(prober.receipts)
-            return Aftermath(
+            return ChaosResult(
                 promises=promises,
-                nights=nights,
+                maintenance_runs=maintenance_runs,
                 poison=poison,
-                falls=reaper.falls,
-                hung=reaper.hung,
+                outages=process_killer.outages,
+                hung=process_killer.hung,
                 prober=prober,
-                sleeps=sleeper.sleeps,
+                sleeps=process_pauser.sleeps,
                 holds=locks.holds,
                 cuts=cutter.cuts,
                 quiet=quiet,
                 evidence=gather(self.stack, ledger),
                 restarts={part.name: part.restarts for part in self.stack.state.parts},
-                storm_seconds=stormed,
+                chaos_seconds=was_chaos_run,
             )
         finally:
             for engine in self._engines:
@@ -170,10 +184,10 @@ class Storm:
             ledger.close()
 
     def _dice(self, name: str) -> random.Random:
-        return random.Random(f"{name} {self.weather.seed}")
+        return random.Random(f"{name} {self.chaos_settings.seed}")
 
     def _send(self, agents: list[str]) -> None:
-        weather = self.weather
+        chaos_settings = self.chaos_settings
         for engine in range(_ENGINES):
             with (self.folder / f"engine-{engine}.log").open("wb") as log:
                 self._engines.append(
@@ -181,8 +195,13 @@ class Storm:
                         [
                             *(sys.executable, str(Path(__file__).with_name("engine.py"))),
                             *("--home", str(self.stack.home), "--receipts", str(self._receipts(engine))),
-                            *("--seed", str(weather.seed), "--engine", str(engine)),
-                            *("--count", str(_share(weather.jobs, engine)), "--seconds", str(weather.seconds)),
+                            *("--seed", str(chaos_settings.seed), "--engine", str(engine)),
+                            *(
+                                "--count",
+                                str(_share(chaos_settings.jobs, engine)),
+                                "--seconds",
+                                str(chaos_settings.seconds),
+                            ),
                             *("--agents", ",".join(agents)),
                         ],
                         stdout=log,

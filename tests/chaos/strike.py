@@ -8,11 +8,11 @@ from itertools import cycle, islice
 
 
 class Target(StrEnum):
-    """What a strike kills: one child of the night worker, or a part of the stack by its own name."""
+    """What a strike kills: one child of the maintenance worker, or a part of the stack by its own name."""
 
     CHILD = "night child"
     STORE_WORKER = "worker-store"
-    NIGHT_WORKER = "worker-night"
+    MAINTENANCE_WORKER = "worker-night"
     LLM_WORKER = "worker-llm"
     BEAT = "beat"
     BROKER = "broker"
@@ -23,7 +23,7 @@ class Target(StrEnum):
 _DECK: dict[Target, int] = {
     Target.CHILD: 14,
     Target.STORE_WORKER: 9,
-    Target.NIGHT_WORKER: 8,
+    Target.MAINTENANCE_WORKER: 8,
     Target.STORE_SERVER: 8,
     Target.BROKER: 7,
     Target.BEAT: 3,
@@ -35,7 +35,7 @@ _LEAST_PAUSE_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strike:
+class Kill:
     """One kill -9 to come.
 
     Attributes:
@@ -46,7 +46,7 @@ class Strike:
     pause_seconds: float
 
 
-def deal(seed: int, *, kills: int, mean_pause_seconds: float) -> Sequence[Strike]:
+def plan_kills(seed: int, *, kills: int, mean_pause_seconds: float) -> Sequence[Kill]:
     """Return the strikes of a storm: the same for the same seed, and each target at least once if there are enough."""
     dice = random.Random(f"strikes {seed}")
     rest = [target for target, share in _DECK.items() for _ in range(share - 1)]
@@ -54,6 +54,4 @@ def deal(seed: int, *, kills: int, mean_pause_seconds: float) -> Sequence[Strike
     chosen = list(islice(cycle([*_DECK, *rest]), kills))
     dice.shuffle(chosen)
     least = mean_pause_seconds * _LEAST_PAUSE_SHARE
-    return [
-        Strike(target=target, pause_seconds=dice.uniform(least, 2 * mean_pause_seconds - least)) for target in chosen
-    ]
+    return [Kill(target=target, pause_seconds=dice.uniform(least, 2 * mean_pause_seconds - least)) for target in chosen]

@@ -1,4 +1,4 @@
-"""One figure of the house beside its target."""
+"""One figure of the repository beside its target."""
 
 import json
 import sys

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from measure.figure import Figure, show  # noqa: E402  # a script must find the tree first
-from support.repository import ROOMS, tree_files  # noqa: E402
+from support.repository import PRODUCT_FOLDERS, tree_files  # noqa: E402
 
 #: What ships and is no product: shown beside the figures, counted in none of them.
 APART = ("memcore/ledger/migrations/", "examples/demo/", "examples/stub_llm/")
@@ -36,7 +36,11 @@ Graph = Mapping[str, Collection[str]]
 def product() -> dict[str, Path]:
     """Return the product's files by their paths from the root."""
     files = {str(path.relative_to(ROOT)): path for path in tree_files() if path.suffix == ".py"}
-    return {name: path for name, path in files.items() if name.split("/")[0] in ROOMS and not name.startswith(APART)}
+    return {
+        name: path
+        for name, path in files.items()
+        if name.split("/")[0] in PRODUCT_FOLDERS and not name.startswith(APART)
+    }
 
 
 def imports(files: Mapping[str, Path], *, for_types: bool = False) -> dict[str, set[str]]:

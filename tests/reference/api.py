@@ -7,8 +7,8 @@ from typing import Any
 import memcore
 from reference.page import Page
 
-#: Chapters in order, each with the packages of memcore whose names it holds; the last one takes the rest.
-CHAPTERS = (
+#: Events in order, each with the packages of memcore whose names it holds; the last one takes the rest.
+SECTIONS = (
     ("Memory", ("memory",)),
     ("The client of the queue", ("client",)),
     ("Errors", ("errors",)),
@@ -24,23 +24,23 @@ CHAPTERS = (
 
 
 def reference() -> str:
-    """Return a chapter for each group of names, with one directive a name."""
-    # A class, then its twin for event loops.
+    """Return a event for each group of names, with one directive a name."""
+    # A class, then its alias for event loops.
     order = sorted(memcore.__all__, key=lambda name: (name.removeprefix("Async"), name.startswith("Async")))
     named = sorted(((_place(name), name) for name in order), key=lambda each: each[0])
-    chapters = []
+    parts = []
     for place, group in groupby(named, key=lambda each: each[0]):
-        chapters.append(f"## {CHAPTERS[place][0]}\n\n{_directives(name for _, name in group)}")
-    return "\n\n".join(chapters)
+        parts.append(f"## {SECTIONS[place][0]}\n\n{_directives(name for _, name in group)}")
+    return "\n\n".join(parts)
 
 
 def _place(name: str) -> int:
-    """Return the number of the chapter of a name, by the package that defines it."""
+    """Return the number of the event of a name, by the package that defines it."""
     if isinstance(_found(name), type) and issubclass(_found(name), BaseException):
         return 2
     package = str(getattr(_found(name), "__module__", "memcore")).split(".")[1:2]
-    homes = (number for number, (_, packages) in enumerate(CHAPTERS) if set(package) & set(packages))
-    return next(homes, len(CHAPTERS) - 1)
+    homes = (number for number, (_, packages) in enumerate(SECTIONS) if set(package) & set(packages))
+    return next(homes, len(SECTIONS) - 1)
 
 
 def _directives(names: Iterable[str]) -> str:

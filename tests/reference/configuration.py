@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from memcore.config.policy import Policy
 from memcore.config.settings import PREFIX, Settings
-from memcore.models.base import Added, Frozen
+from memcore.models.base import ExtensionKeys, Frozen
 from reference.docstrings import field_sentences, sentence, summary
 from reference.page import Page, table
 from reference.types import field_types
@@ -42,13 +42,13 @@ def sections(model: type[Frozen] = Policy, name: str = "") -> Iterator[Section]:
 @cache
 def reference() -> str:
     """Return the keys, section by section, then those that memtend adds, then the variables."""
-    chapters = ["## Keys", *(_keys_of(section) for section in sections() if section.name)]
-    chapters += ["## Keys that memtend adds", _added(), "## Settings: where things run", _variables()]
-    return "\n\n".join(chapters)
+    parts = ["## Keys", *(_keys_of(section) for section in sections() if section.name)]
+    parts += ["## Keys that memtend adds", _added(), "## Settings: where things run", _variables()]
+    return "\n\n".join(parts)
 
 
 def _keys_of(section: Section) -> str:
-    told, types = field_sentences(section.model), field_types(section.model)
+    reported, types = field_sentences(section.model), field_types(section.model)
     rows = []
     for name, field in section.model.model_fields.items():
         if _section_of(field) is not None and field.default is not None:
@@ -56,7 +56,7 @@ def _keys_of(section: Section) -> str:
         kind, limits = types[name]
         if _section_of(field) is not None:
             kind = "section or null"
-        text = told[name] + ("" if told[name].endswith(".") else ".")
+        text = reported[name] + ("" if reported[name].endswith(".") else ".")
         rows.append((f"`{section.name}.{name}`", kind, shown(field.default), limits, text))
     head = f"### `{section.name}`\n\n{summary(section.model)}"
     return f"{head}\n\n{table(('key', 'type', 'default', 'limits', 'what it does'), rows)}" if rows else head
@@ -73,13 +73,13 @@ def _added() -> str:
 def _added_rows() -> Iterator[tuple[str, str]]:
     for section in sections():
         for name, field in section.model.model_fields.items():
-            for reason in [mark.reason for mark in field.metadata if isinstance(mark, Added)]:
+            for reason in [mark.reason for mark in field.metadata if isinstance(mark, ExtensionKeys)]:
                 inside = ".*" if _section_of(field) is not None else ""
                 yield f"`{section.name}.{name}{inside}`", f"{sentence(reason)}."
 
 
 def _variables() -> str:
-    told, types = field_sentences(Settings), field_types(Settings)
+    reported, types = field_sentences(Settings), field_types(Settings)
     variables = {name: f"`{PREFIX}{name.upper()}`" for name in Settings.model_fields}
     rows = []
     for name, field in Settings.model_fields.items():
@@ -91,7 +91,7 @@ def _variables() -> str:
             default = "`~/.memtend`"
         else:
             default = "required" if field.is_required() else shown(field.default)
-        text = told[name] + ("" if told[name].endswith(".") else ".")
+        text = reported[name] + ("" if reported[name].endswith(".") else ".")
         rows.append((variables[name], kind.removesuffix(" or null"), default, limits, text))
     return table(("variable", "type", "default", "limits", "what it says"), rows)
 

@@ -50,20 +50,20 @@ _MIB = 1_048_576
 
 def reference() -> str:
     """Return the tables of queues, workers and jobs, then the payloads."""
-    chapters = ["## Queues", _queues(), "## Workers", _workers(), "## Jobs", _jobs(), "## Payloads", _sizes()]
+    parts = ["## Queues", _queues(), "## Workers", _workers(), "## Jobs", _jobs(), "## Payloads", _sizes()]
     shown: list[tuple[str, type[Frozen]]] = [
         *((f"`{job.name}`", PAYLOADS[job.name]) for job in all_jobs() if job.name in PAYLOADS),
         ("An item of `memory.store.write`", StoreItem),
         ("A use of `memory.use.record`", Use),
     ]
-    chapters += [f"### {title}\n\n{summary(model)}\n\n{_fields(model)}" for title, model in shown]
-    return "\n\n".join(chapters)
+    parts += [f"### {title}\n\n{summary(model)}\n\n{_fields(model)}" for title, model in shown]
+    return "\n\n".join(parts)
 
 
 def _queues() -> str:
-    told = member_sentences(Queue)
+    reported = member_sentences(Queue)
     takers = {queue: group.name for group in GROUPS.values() for queue in group.queues}
-    rows = [(f"`{queue}`", takers[queue], told[queue.name]) for queue in Queue]
+    rows = [(f"`{queue}`", takers[queue], reported[queue.name]) for queue in Queue]
     return table(("queue", "worker", "what waits there"), rows)
 
 
@@ -93,9 +93,9 @@ def _sizes() -> str:
 
 
 def _fields(model: type[Frozen]) -> str:
-    told, types = field_sentences(model), field_types(model)
+    reported, types = field_sentences(model), field_types(model)
     rows = [
-        (f"`{name}`", *types[name], "yes" if field.is_required() else "", told.get(name, ""))
+        (f"`{name}`", *types[name], "yes" if field.is_required() else "", reported.get(name, ""))
         for name, field in model.model_fields.items()
         if name != "company"
     ]

@@ -1,4 +1,4 @@
-"""Every call of a backend, made by a stranger who aims at memories that are not his; all of them must miss.
+"""Every call of a backend, made by an outsider who aims at memories that are not his; all of them must miss.
 
 A new call of a protocol needs an entry here: a test compares the entries with the protocols themselves.
 """
@@ -24,7 +24,7 @@ PROTOCOLS: tuple[type, ...] = (MemoryBackend, BatchBackend, HybridBackend, Share
 #: Calls that reach no memory.
 LIFECYCLE = frozenset({"connect", "disconnect", "health_check"})
 
-#: What a stranger would write over an owner's metadata.
+#: What an outsider would write over an owner's metadata.
 DEFACED = MemoryMetadata(source="stranger", confidence=0.0, tags=("defaced",))
 
 #: More than anybody has in these tests: a limit that hides nothing.
@@ -32,25 +32,25 @@ PLENTY = 50
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trespass:
+class AccessViolation:
     """Who calls, what he has, and what he is after.
 
     Attributes:
-        backend: the stranger's: the owner's own, or another company's.
-        me: the stranger.
-        mine: the stranger's own memories.
-        prey: the owner's memories, at least one.
+        backend: the outsider's: the owner's own, or another company's.
+        me: the outsider.
+        mine: the outsider's own memories.
+        target_memories: the owner's memories, at least one.
         token: a claim mark that memories of the owner carry.
         cursor: one that a page of the owner's gave.
         published: id of what the owner published.
         fact: the version of a fact that the owner's company shows, and what it says: the words of the owner.
-        is_colleague: whether both are of one company, so that the stranger may read what the owner published.
+        is_colleague: whether both are of one company, so that the outsider may read what the owner published.
     """
 
     backend: WorkerBackend
     me: str
     mine: Sequence[MemoryRecord]
-    prey: Sequence[MemoryRecord]
+    target_memories: Sequence[MemoryRecord]
     token: str
     cursor: str | None
     published: str
@@ -68,11 +68,11 @@ class Trespass:
 
     @property
     def ids(self) -> list[str]:
-        return [one.entry.id for one in self.prey]
+        return [one.entry.id for one in self.target_memories]
 
     @property
     def by_words(self) -> MemoryQuery:
-        return MemoryQuery(text=self.prey[0].entry.content, limit=PLENTY)
+        return MemoryQuery(text=self.target_memories[0].entry.content, limit=PLENTY)
 
     @property
     def mine_alone(self) -> Where:
@@ -87,68 +87,71 @@ class Trespass:
         return Where(agent_id=self.me, token=self.token)
 
 
-async def _stored(t: Trespass) -> bool:
-    # The owner's words in the stranger's mouth are a memory of the stranger's.
-    entry = t.prey[0].entry
+async def _stored(t: AccessViolation) -> bool:
+    # The owner's words in the outsider's mouth are a memory of the outsider's.
+    entry = t.target_memories[0].entry
     request = MemoryStoreRequest(category=entry.category, namespace=entry.namespace, content=entry.content)
     memory_id = await t.backend.store(t.me, request)
     assert memory_id not in t.ids
     return await t.backend.delete(t.me, memory_id)
 
 
-async def _stored_many(t: Trespass) -> int:
-    entry = t.prey[0].entry
+async def _stored_many(t: AccessViolation) -> int:
+    entry = t.target_memories[0].entry
     own = record(t.me, entry.content, namespace=entry.namespace)
     await t.backend.store_many([own])
     return await t.backend.delete_many(t.me, [own.entry.id, *t.ids])
 
 
-async def _legs(t: Trespass) -> object:
+async def _rankings(t: AccessViolation) -> object:
     if not isinstance(t.backend, HybridBackend):
         return ()
-    legs = await t.backend.retrieve_legs(t.me, t.by_words, include_shared=True)
-    assert _is_told(t, entries_in((legs.shared_dense, legs.shared_sparse)))
-    return legs.dense, legs.sparse
+    rankings = await t.backend.retrieve_rankings(t.me, t.by_words, include_shared=True)
+    assert _is_reported(t, entries_in((rankings.shared_dense, rankings.shared_sparse)))
+    return rankings.dense, rankings.sparse
 
 
-def _is_told(t: Trespass, entries: Sequence[MemoryEntry]) -> bool:
+def _is_reported(t: AccessViolation, entries: Sequence[MemoryEntry]) -> bool:
     # What was published is for colleagues; nothing private is ever among it.
     ids = {entry.id for entry in entries}
     return ids.isdisjoint(t.ids) and (t.is_colleague or t.published not in ids)
 
 
-async def _searched(t: Trespass) -> bool:
+async def _searched(t: AccessViolation) -> bool:
     queries = (MemoryQuery(limit=PLENTY), t.by_words)
-    return all([_is_told(t, await t.shared.search_shared(query)) for query in queries])
+    return all([_is_reported(t, await t.shared.search_shared(query)) for query in queries])
 
 
-async def _searched_by_words(t: Trespass) -> bool:
-    return _is_told(t, await t.shared.search_shared_sparse(t.by_words))
+async def _searched_by_words(t: AccessViolation) -> bool:
+    return _is_reported(t, await t.shared.search_shared_sparse(t.by_words))
 
 
-async def _published(t: Trespass) -> bool:
-    # The owner's words again: a publication of the stranger's own.
-    entry = t.prey[0].entry
+async def _published(t: AccessViolation) -> bool:
+    # The owner's words again: a publication of the outsider's own.
+    entry = t.target_memories[0].entry
     memory_id = await t.shared.publish(t.me, MemoryStoreRequest(category=entry.category, content=entry.content))
     assert memory_id not in {*t.ids, t.published}
     return await t.shared.retract(t.me, memory_id)
 
 
-async def _retracted(t: Trespass) -> bool:
+async def _retracted(t: AccessViolation) -> bool:
     return any([await t.shared.retract(t.me, memory_id) for memory_id in (t.published, *t.ids)])
 
 
-async def _shown(t: Trespass) -> bool:
-    # What the company knows is put before no stranger, and nothing private can be shown as a fact.
+async def _shown(t: AccessViolation) -> bool:
+    # What the company knows is put before no outsider, and nothing private can be shown as a fact.
     if t.facts is None:
         return True
-    for each in (t.prey[0], replace(t.prey[0], entry=t.prey[0].entry.model_copy(update={"agent_id": t.me}))):
+    for each in (
+        t.target_memories[0],
+        replace(t.target_memories[0], entry=t.target_memories[0].entry.model_copy(update={"agent_id": t.me})),
+    ):
         with pytest.raises(MemoryInputError, match="agent_id"):
             await t.facts.show(each)
     return True
 
 
-async def _hidden(t: Trespass) -> bool:
+async def _hidden(t: AccessViolation) -> bool:
     # Another company's fact, an agent's publication and a memory are no facts of this company.
     if t.facts is not None:
         for memory_id in (t.published, *t.ids, *([] if t.is_colleague or t.fact is None else [t.fact.entry.id])):
@@ -156,37 +159,37 @@ async def _hidden(t: Trespass) -> bool:
     return True
 
 
-async def _fact_legs(t: Trespass) -> bool:
-    found = () if t.facts is None else (await t.facts.legs(t.by_words)).dense
+async def _fact_rankings(t: AccessViolation) -> bool:
+    found = () if t.facts is None else (await t.facts.rankings(t.by_words)).dense
     ids = {hit.entry.id for hit in found}
     known = {t.fact.entry.id} if t.is_colleague and t.fact is not None else set[str]()
     return ids == known
 
 
-async def _standing(t: Trespass) -> bool:
+async def _published_versions(t: AccessViolation) -> bool:
     source = None if t.fact is None else t.fact.entry.metadata.source
     found = {} if t.facts is None else await t.facts.standing([source or "", *t.ids])
     return (source in found) == (t.is_colleague and t.fact is not None)
 
 
-async def _policies(t: Trespass) -> bool:
+async def _policies(t: AccessViolation) -> bool:
     source = None if t.fact is None else t.fact.entry.metadata.source
     found = () if t.facts is None else await t.facts.policies(offset=0)
     return any(each.id == source for each in found) == (t.is_colleague and t.fact is not None)
 
 
-async def _version(t: Trespass) -> bool:
+async def _version(t: AccessViolation) -> bool:
     return await t.shared.shared_version() >= 0
 
 
-Returned = Callable[[Trespass], object]
+Returned = Callable[[AccessViolation], object]
 
-#: Each call by name: how it is made, and what it returns; where that is None, memories, which must be the stranger's.
-CALLS: tuple[tuple[str, Callable[[Trespass], Awaitable[Any]], Returned | None], ...] = (
+#: Each call by name: how it is made, and what it returns; where that is None, memories, which must be the outsider's.
+CALLS: tuple[tuple[str, Callable[[AccessViolation], Awaitable[Any]], Returned | None], ...] = (
     ("store", _stored, lambda _: True),
     ("retrieve", lambda t: t.backend.retrieve(t.me, MemoryQuery(limit=PLENTY)), None),
     ("retrieve", lambda t: t.backend.retrieve(t.me, t.by_words), None),
-    ("retrieve_legs", _legs, None),
+    ("retrieve_legs", _rankings, None),
     ("get", lambda t: t.backend.get(t.me, t.ids[0]), lambda _: None),
     ("delete", lambda t: t.backend.delete(t.me, t.ids[0]), lambda _: False),
     ("count", lambda t: t.backend.count(t.me), lambda t: len(t.mine)),
@@ -213,8 +216,8 @@ CALLS: tuple[tuple[str, Callable[[Trespass], Awaitable[Any]], Returned | None], 
     ("shared_version", _version, lambda _: True),
     ("show", _shown, lambda _: True),
     ("hide", _hidden, lambda _: True),
-    ("legs", _fact_legs, lambda _: True),
-    ("standing", _standing, lambda _: True),
+    ("legs", _fact_rankings, lambda _: True),
+    ("standing", _published_versions, lambda _: True),
     ("policies", _policies, lambda _: True),
 )
 
@@ -238,13 +241,13 @@ def entries_in(answer: object) -> list[MemoryEntry]:
     return []
 
 
-async def check(trespass: Trespass, number: int) -> None:
-    """Make one call, and see that it shows and counts the stranger's own memories alone."""
+async def check(access_violation: AccessViolation, number: int) -> None:
+    """Make one call, and see that it shows and counts the outsider's own memories alone."""
     name, make, returned = CALLS[number]
-    answer = await make(trespass)
+    answer = await make(access_violation)
     if returned is not None:
-        assert answer == returned(trespass), name
-    own = {one.entry.id for one in trespass.mine}
+        assert answer == returned(access_violation), name
+    own = {one.entry.id for one in access_violation.mine}
     for entry in entries_in(answer):
-        assert entry.agent_id == trespass.me, name
+        assert entry.agent_id == access_violation.me, name
         assert entry.id in own, name

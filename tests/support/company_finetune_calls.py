@@ -58,10 +58,11 @@ WRITES: dict[str, Call] = {
     "finetune_runs.start": lambda ledger, _, c: _started(ledger, c),
     "finetune_runs.claim": lambda ledger, _, c: ledger.finetune_runs.claim(c, _theirs(ledger).run_id, lease=DAY),
     "finetune_runs.beat": lambda ledger, _, c: _aimed(
-        ledger, lambda run_id, token: ledger.finetune_runs.beat(c, run_id, token, lease=DAY, progress=0.5)
+        ledger, lambda run_id, token: ledger.finetune_runs.renew(c, run_id, token, lease=DAY, progress=0.5)
     ),
     "finetune_runs.hold": lambda ledger, _, c: _aimed(
-        ledger, lambda run_id, token: ledger.finetune_runs.hold(c, run_id, token, holder="process:1:1", host="h")
+        ledger,
+        lambda run_id, token: ledger.finetune_runs.record_holder(c, run_id, token, holder="process:1:1", host="h"),
     ),
     "finetune_runs.rewind": lambda ledger, _, c: _aimed(
         ledger, lambda run_id, token: ledger.finetune_runs.rewind(c, run_id, token, finished={})
@@ -73,7 +74,7 @@ WRITES: dict[str, Call] = {
         ),
     ),
     "finetune_runs.give_back": lambda ledger, _, c: _aimed(
-        ledger, lambda run_id, token: ledger.finetune_runs.give_back(c, run_id, token)
+        ledger, lambda run_id, token: ledger.finetune_runs.release(c, run_id, token)
     ),
     "finetune_runs.end": lambda ledger, _, c: _aimed(
         ledger,
@@ -90,7 +91,7 @@ WRITES: dict[str, Call] = {
         ledger, lambda run_id, _token: ledger.finetune_runs.resume(c, run_id)
     ),
     "checkpoints.remove": lambda ledger, _, c: _removed(ledger, c),
-    "finetune_runs.waiting": lambda ledger, _, c: ledger.finetune_runs.waiting(c, rung_before=-DAY),
+    "finetune_runs.waiting": lambda ledger, _, c: ledger.finetune_runs.waiting(c, dispatched_before=-DAY),
 }
 
 #: What it sees.

@@ -16,7 +16,7 @@ Call = Callable[[Ledger, StoppedClock, str], object]
 
 
 def _version(ledger: Ledger, company: str) -> int:
-    found = ledger.servings.get(company)
+    found = ledger.collection_pointers.get(company)
     return 0 if found is None else found.version
 
 
@@ -29,28 +29,36 @@ def _begun(ledger: Ledger, company: str) -> object:
     version = _version(ledger, company)
     target = served("the other collection")
     try:
-        return ledger.servings.begin(company, version=version, target=target, kind=ReindexKind.FORWARD, total=1)
+        return ledger.collection_pointers.begin(
+            company, version=version, target=target, kind=ReindexKind.FORWARD, total=1
+        )
     except MemoryInputError as refused:
         return str(refused)
 
 
 #: What it does.
 WRITES: dict[str, Call] = {
-    "servings.adopt": lambda ledger, _, c: ledger.servings.adopt(c, served(f"memories of {c}")),
+    "servings.adopt": lambda ledger, _, c: ledger.collection_pointers.adopt(c, served(f"memories of {c}")),
     "servings.begin": lambda ledger, _, c: _begun(ledger, c),
-    "servings.freeze": lambda ledger, _, c: ledger.servings.freeze(c, version=_version(ledger, c), lasts=DAY),
-    "servings.thaw": lambda ledger, _, c: ledger.servings.thaw(c, version=_version(ledger, c)),
-    "servings.switch": lambda ledger, _, c: ledger.servings.switch(c, version=_version(ledger, c), settles=DAY),
-    "servings.settle": lambda ledger, _, c: ledger.servings.settle(c, version=_version(ledger, c)),
-    "servings.cancel": lambda ledger, _, c: ledger.servings.cancel(c, version=_version(ledger, c)),
-    "servings.forget_previous": lambda ledger, _, c: ledger.servings.forget_previous(c, version=_version(ledger, c)),
-    "reindexes.take": lambda ledger, _, c: ledger.reindexes.take(c, lease=-DAY),
+    "servings.freeze": lambda ledger, _, c: ledger.collection_pointers.freeze(
+        c, version=_version(ledger, c), lasts=DAY
+    ),
+    "servings.thaw": lambda ledger, _, c: ledger.collection_pointers.unfreeze(c, version=_version(ledger, c)),
+    "servings.switch": lambda ledger, _, c: ledger.collection_pointers.switch(
+        c, version=_version(ledger, c), settles=DAY
+    ),
+    "servings.settle": lambda ledger, _, c: ledger.collection_pointers.settle(c, version=_version(ledger, c)),
+    "servings.cancel": lambda ledger, _, c: ledger.collection_pointers.cancel(c, version=_version(ledger, c)),
+    "servings.forget_previous": lambda ledger, _, c: ledger.collection_pointers.forget_previous(
+        c, version=_version(ledger, c)
+    ),
+    "reindexes.take": lambda ledger, _, c: ledger.reindexes.claim(c, lease=-DAY),
     "reindexes.renew": lambda ledger, _, c: ledger.reindexes.renew(c, _token(ledger), lease=DAY),
     "reindexes.advance": lambda ledger, _, c: ledger.reindexes.advance(
         c, _token(ledger), stage=ReindexStage.CATCHING_UP, looked_at=9
     ),
-    "reindexes.give_back": lambda ledger, _, c: ledger.reindexes.give_back(c, _token(ledger)),
-    "reindexes.waiting": lambda ledger, _, c: ledger.reindexes.waiting(c, rung_before=-DAY),
+    "reindexes.give_back": lambda ledger, _, c: ledger.reindexes.release(c, _token(ledger)),
+    "reindexes.waiting": lambda ledger, _, c: ledger.reindexes.waiting(c, dispatched_before=-DAY),
     "reindex_marks.mark": lambda ledger, _, c: ledger.reindex_marks.mark(c, [AGENT]),
     "reindex_marks.take": lambda ledger, _, c: ledger.reindex_marks.take(c, "token", limit=9),
     "reindex_marks.compared": lambda ledger, _, c: ledger.reindex_marks.compared(c, "token", [AGENT]),
@@ -58,7 +66,7 @@ WRITES: dict[str, Call] = {
 
 #: What it sees.
 VIEWS: dict[str, Call] = {
-    "servings.get": lambda ledger, _, c: ledger.servings.get(c),
+    "servings.get": lambda ledger, _, c: ledger.collection_pointers.get(c),
     "reindexes.get": lambda ledger, _, c: ledger.reindexes.get(c),
     "reindex_marks.count": lambda ledger, _, c: ledger.reindex_marks.count(c),
     "reindex_marks.counts": lambda ledger, _, c: ledger.reindex_marks.counts(

@@ -20,10 +20,10 @@ from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.ledger import Ledger
 from memcore.records import MemoryRecord
-from support.job_contexts import RecordingBell
+from support.job_contexts import RecordingDispatcher
 from support.ledger_records import copied_urls
 from support.maintenance_fixture import TurnedClock
-from workers.context import WorkerCrew
+from workers.context import WorkerContext
 
 COMPANY = "acme"
 AGENT = "ada"
@@ -96,30 +96,32 @@ def read(policy: Policy, key: str) -> object:
 
 
 @dataclass(kw_only=True)
-class Workshop:
-    """The crew of a worker as production makes it, but for a store in memory and the model of a test."""
+class ContextFixture:
+    """The context of a worker as production makes it, but for a store in memory and the model of a test."""
 
-    crew: WorkerCrew
+    job_context: WorkerContext
     backend: InMemoryBackend
     clock: TurnedClock
-    bell: RecordingBell
+    dispatcher: RecordingDispatcher
     folder: Path
 
     @property
     def ledger(self) -> Ledger:
-        return self.crew.ledger
+        return self.job_context.ledger
 
     async def keep(self, *records: MemoryRecord) -> None:
         await self.backend.store_many(records)
 
 
 @contextmanager
-def workshop(place: Place, policy: Policy, *, model: object = None) -> Iterator[Workshop]:
-    """Open a worker's crew for a policy."""
-    settings, clock, bell = place.settings(), TurnedClock(), RecordingBell()
+def context_fixture(place: Place, policy: Policy, *, model: object = None) -> Iterator[ContextFixture]:
+    """Open a worker's context for a policy."""
+    settings, clock, dispatcher = place.settings(), TurnedClock(), RecordingDispatcher()
     backend = InMemoryBackend(company=COMPANY, clock=clock)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("workers.context.create_worker_backend", lambda *_args, **_given: backend)
         patch.setattr("workers.context.create_model", lambda *_args, **_given: model)
-        with WorkerCrew(settings, policy, bell, clock=clock) as crew:
-            yield Workshop(crew=crew, backend=backend, clock=clock, bell=bell, folder=place.folder)
+        with WorkerContext(settings, policy, dispatcher, clock=clock) as job_context:
+            yield ContextFixture(
+                job_context=job_context, backend=backend, clock=clock, dispatcher=dispatcher, folder=place.folder
+            )

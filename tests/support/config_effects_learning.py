@@ -1,4 +1,4 @@
-"""What the keys of lessons, of the evolver, of language models and of fine-tuning change in the work of a crew."""
+"""What the keys of lessons, of the evolver, of language models and of fine-tuning change in the work of a context."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memcore.backends.factory import create_configured_embedder
-from memcore.client.envelopes import seal_trace
+from memcore.client.envelopes import build_trace_payload
 from memcore.config.policy import Policy
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.finetune.execution.factory import create_executor, execution_of
@@ -19,7 +19,7 @@ from memcore.models.execution import ChatMessage, MessageRole
 from memcore.records import Where
 from memcore.skills.approval_setup import create_approvals
 from scheduler.sweep import plan_cycle, sweep
-from support.config_effects import AGENT, COMPANY, Effect, Place, Workshop, workshop
+from support.config_effects import AGENT, COMPANY, ContextFixture, Effect, Place, context_fixture
 from support.config_effects_maintenance import Teacher
 from support.embedding_server import embedding_server
 from support.execution_traces import trace, trajectory
@@ -35,33 +35,33 @@ BY = Attribution(company=COMPANY, agent_id=AGENT, run_id=None, purpose="test")
 ASKED = CompletionRequest(messages=(ChatMessage(role=MessageRole.USER, content="why?"),), max_tokens=50)
 
 
-def _memories(made: Workshop, agent_id: str = AGENT) -> list[str]:
+def _memories(made: ContextFixture, agent_id: str = AGENT) -> list[str]:
     found = asyncio.run(made.backend.scan(Where(agent_id=agent_id), limit=256)).records
     return sorted(each.entry.content for each in found)
 
 
 def finished_tasks(place: Place, policy: Policy) -> object:
     """Which of an agent's tasks have a lesson to be drawn: a failure and a success."""
-    with workshop(place, policy, model=Teacher()) as made:
+    with context_fixture(place, policy, model=Teacher()) as made:
         for name, more in (("failure", FAILED), ("success", {"quality": 9.0})):
-            payload = seal_trace(AGENT, trace(name, **more), company=COMPANY, now=START)
-            DISTILL.run(payload.model_dump_json(), made.crew)
-        waiting = made.ledger.lessons.waiting(COMPANY, rung_before=timedelta(days=-1), limit=9)
+            payload = build_trace_payload(AGENT, trace(name, **more), company=COMPANY, now=START)
+            DISTILL.run(payload.model_dump_json(), made.job_context)
+        waiting = made.ledger.lessons.waiting(COMPANY, dispatched_before=timedelta(days=-1), limit=9)
         return sorted(made.ledger.trajectories.get(COMPANY, each.lesson_id).task_id for each in waiting)  # type: ignore[union-attr]  # it was appended with its lesson
 
 
 def lessons_drawn(place: Place, policy: Policy) -> object:
     """What becomes of the lessons of a failure and of two successes, what was asked, and which files were written."""
     model = Teacher(always=answer(confidence=0.85))
-    with workshop(place, policy, model=model) as made:
-        told: list[tuple[str, dict[str, Any]]] = [
+    with context_fixture(place, policy, model=model) as made:
+        reported: list[tuple[str, dict[str, Any]]] = [
             ("failure", FAILED),
             ("better", {"quality": 9.0}),
             ("worse", {"quality": 8.6}),
         ]
-        for name, more in told:
+        for name, more in reported:
             made.ledger.trajectories.append(COMPANY, trajectory(name, **more), lesson_at=made.clock())
-        outcomes = [str(made.crew.draw_lesson(name)) for name, _ in told]
+        outcomes = [str(made.job_context.extract_lesson(name)) for name, _ in reported]
         files = sorted(str(path.relative_to(place.folder).parent) for path in place.folder.rglob("SKILL.md"))
         asked = [(str(each.model), each.temperature, each.max_tokens) for each in model.asked]
         return outcomes, _memories(made), files, asked
@@ -69,31 +69,31 @@ def lessons_drawn(place: Place, policy: Policy) -> object:
 
 def lessons_passed_on(place: Place, policy: Policy) -> object:
     """Who has the lesson that one agent has learned."""
-    likes = {"ada": ("ops", "it"), "bob": ("ops", "hr"), "cyd": ("ops", "it"), "dan": ("qa", "it")}
-    with workshop(place, policy, model=Teacher(always=answer())) as made:
-        for agent_id, (role, department) in likes.items():
+    peers = {"ada": ("ops", "it"), "bob": ("ops", "hr"), "cyd": ("ops", "it"), "dan": ("qa", "it")}
+    with context_fixture(place, policy, model=Teacher(always=answer())) as made:
+        for agent_id, (role, department) in peers.items():
             made.ledger.agents.put(AgentSpec(company=COMPANY, agent_id=agent_id, role=role, department=department))
         made.ledger.trajectories.append(COMPANY, trajectory("failure", **FAILED), lesson_at=made.clock())
-        made.crew.draw_lesson("failure")
-        made.crew.pass_on(AGENT)
-        return {agent_id: len(_memories(made, agent_id)) for agent_id in likes}
+        made.job_context.extract_lesson("failure")
+        made.job_context.propagate(AGENT)
+        return {agent_id: len(_memories(made, agent_id)) for agent_id in peers}
 
 
 def evolution(place: Place, policy: Policy) -> object:
     """What a scheduled cycle of the evolver proposes, and what is left of old trajectories afterwards."""
-    with workshop(place, policy, model=Teacher()) as made:
+    with context_fixture(place, policy, model=Teacher()) as made:
         fleet = Fleet(made.ledger, made.clock)  # type: ignore[arg-type]  # another clock of the tests
         for agents, word, ago in (("abcd", "alpha", 1), ("abcd", "beta", 1), ("ab", "gamma", 1), ("abcd", "delta", 45)):
             text = lesson(condition=f"{word}{word} happens", action=f"{word} {word}s")
-            told = {"task_title": f"{word}{word} happens", "task_description": word, "ago": timedelta(days=ago)}
-            fleet.fail(agents, word, text=text, **told)
+            reported = {"task_title": f"{word}{word} happens", "task_description": word, "ago": timedelta(days=ago)}
+            fleet.fail(agents, word, text=text, **reported)
         # It makes one of them less sure; and what is said of disks fits many an execution that went well.
         fleet.succeed("abc", "well-beta", task_type="beta")
         fleet.fail("abcd")
         fleet.succeed("abcdef", "well", task_type="import", task_title=DISK)
-        plan_cycle(made.crew)
-        for cycle in made.bell.cycles:
-            made.crew.evolve(cycle.cycle_id)
+        plan_cycle(made.job_context)
+        for cycle in made.dispatcher.cycles:
+            made.job_context.evolve(cycle.cycle_id)
         cycles = made.ledger.skill_cycles.page(COMPANY)
         proposed = sorted(each.proposal.content for each in made.ledger.approvals.page(COMPANY))
         return [each.report for each in cycles], proposed
@@ -101,17 +101,17 @@ def evolution(place: Place, policy: Policy) -> object:
 
 def old_trajectories(place: Place, policy: Policy) -> object:
     """How many trajectories a sweep leaves."""
-    with workshop(place, policy, model=Teacher()) as made:
+    with context_fixture(place, policy, model=Teacher()) as made:
         for days in (1, 40, 80, 120):
             one = trajectory(f"t-{days}").model_copy(update={"ended_at": START - timedelta(days=days)})
             made.ledger.trajectories.append(COMPANY, one)
-        sweep("", made.crew)
+        sweep("", made.job_context)
         return made.ledger.trajectories.count(COMPANY)
 
 
 def skills_approved(place: Place, policy: Policy) -> object:
     """How many proposed skills can be approved, and until when a proposal waits."""
-    with workshop(place, policy) as made:
+    with context_fixture(place, policy) as made:
         fleet = Fleet(made.ledger, made.clock)  # type: ignore[arg-type]  # as above
         service = create_approvals(place.settings(), policy, made.ledger, backend=made.backend, clock=made.clock)
         fleet.service = service
@@ -119,15 +119,15 @@ def skills_approved(place: Place, policy: Policy) -> object:
             words = {"discovery": f"Number {number}.", "condition": f"Case {number} of {category}."}
             fleet.fail("abcd", category, text=lesson(**words))
         asyncio.run(fleet.run())
-        told = []
+        reported = []
         for each in fleet.proposed():
             try:
                 asyncio.run(service.approve(each.approval_id, ADA))
-                told.append("approved")
+                reported.append("approved")
             except MemoryError as error:
-                told.append(type(error).__name__)
+                reported.append(type(error).__name__)
         lasts = {(each.expires_at - each.created_at) for each in fleet.proposed()}
-        return told, lasts
+        return reported, lasts
 
 
 def questions(place: Place, policy: Policy) -> object:
@@ -153,16 +153,16 @@ def _questions(place: Place, policy: Policy, server: Recorder, *, keys: Sequence
     ledger = Ledger.open(settings.ledger_urls)
 
     async def ask() -> list[str]:
-        model, told = create_model(settings, policy, ledger), list[str]()
+        model, reported = create_model(settings, policy, ledger), list[str]()
         assert model is not None
         for key in keys:
             try:
                 completion = await model.ask(ASKED, by=BY, key=key)
-                told.append(f"{completion.text} {completion.cost}")
+                reported.append(f"{completion.text} {completion.cost}")
             except MemoryError as error:
-                told.append(type(error).__name__)
+                reported.append(type(error).__name__)
         await model.close()
-        return told
+        return reported
 
     try:
         return asyncio.run(ask()), [each.body.get("model") for each in server.requests]
@@ -191,7 +191,7 @@ def stages(place: Place, policy: Policy) -> object:
 
 
 def longest_stage(place: Place, policy: Policy) -> object:
-    """How long the crew lets a stage of a fine-tune run."""
+    """How long the context lets a stage of a fine-tune run."""
     found: list[float] = []
 
     def noted(*_args: object, place: Any, **_given: object) -> None:
@@ -199,7 +199,7 @@ def longest_stage(place: Place, policy: Policy) -> object:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("workers.context.FineTuneService", noted)
-        with workshop(place, policy):
+        with context_fixture(place, policy):
             return found
 
 

@@ -1,29 +1,29 @@
-"""What the keys of maintenance change in a night, in what follows it, and in what is forgotten later."""
+"""What the keys of maintenance change in a run, in what follows it, and in what is forgotten later."""
 
 import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
 
 from memcore import ids
-from memcore.client.envelopes import Scope, seal
+from memcore.client.envelopes import Scope, build_payload
 from memcore.config.policy import Policy
 from memcore.errors import RetryExhaustedError
 from memcore.jobs.outcomes import Outcome, Retry, Snooze
 from memcore.ledger import NewRun
 from memcore.ledger.llm_answers import SynthesisState
 from memcore.ledger.runs import RunKind
-from memcore.maintenance.consolidation.step import RING_AGAIN
+from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
 from memcore.models.memory import DISTILLATION, MemoryCategory, MemoryQuery, MemoryStoreRequest
 from memcore.records import Lineage, MemoryRecord, Where
 from scheduler.sweep import sweep
-from support.config_effects import AGENT, COMPANY, Effect, Place, Workshop, workshop
+from support.config_effects import AGENT, COMPANY, ContextFixture, Effect, Place, context_fixture
 from support.experiences import experience
-from support.fake_summarizer import Oracle
-from support.fake_teacher import Tutor
+from support.fake_summarizer import FakeSummarizer
+from support.fake_teacher import FakeTeacher
 from support.lesson_memories import lesson_memory
 from support.maintenance_fixture import START, memory
 
-#: More than any night needs.
+#: More than any run needs.
 MOST_CALLS = 12
 
 DENSE = (
@@ -38,13 +38,13 @@ CHATTY = (
 )
 
 
-class Asked(Oracle):
-    """An oracle that a crew can close."""
+class Asked(FakeSummarizer):
+    """A fake summarizer that a context can close."""
 
     async def close(self) -> None:
         pass
 
-    def told(self) -> object:
+    def reported(self) -> object:
         """Every question, as it was put."""
         return sorted(
             (str(each.model), each.temperature, each.max_tokens, str([one.content for one in each.messages]))
@@ -59,8 +59,8 @@ class Silent(Asked):
         raise RetryExhaustedError("no")
 
 
-class Teacher(Tutor):
-    """A tutor that a crew can close."""
+class Teacher(FakeTeacher):
+    """A fake teacher that a context can close."""
 
     async def close(self) -> None:
         pass
@@ -87,7 +87,7 @@ def month() -> Iterator[MemoryRecord]:
     yield memory(51, category=MemoryCategory.EPISODIC, days_old=1, tags=(DISTILLATION,), content="went badly " * 20)
 
 
-def _run(made: Workshop, *, kind: RunKind = "maintenance", undo_of: str | None = None) -> tuple[str, Outcome]:
+def _run(made: ContextFixture, *, kind: RunKind = "maintenance", undo_of: str | None = None) -> tuple[str, Outcome]:
     run = made.ledger.runs.create(
         NewRun(
             run_id=ids.new_id(),
@@ -105,7 +105,7 @@ def _run(made: Workshop, *, kind: RunKind = "maintenance", undo_of: str | None =
         assert seen is not None
         if seen.lease_until is not None and seen.lease_until > made.clock.at:
             made.clock.at = seen.lease_until
-        outcome = made.crew.maintain(run.run_id)
+        outcome = made.job_context.maintain(run.run_id)
         if isinstance(outcome, Snooze) and _ask(made, run.run_id):
             continue
         if not isinstance(outcome, Retry):
@@ -113,13 +113,17 @@ def _run(made: Workshop, *, kind: RunKind = "maintenance", undo_of: str | None =
     raise AssertionError("the run goes in circles")
 
 
-def _ask(made: Workshop, run_id: str) -> int:
-    parts = made.ledger.syntheses.to_ring(run_id)
-    made.ledger.syntheses.rung(run_id, [part.place for part in parts], again_at=made.clock() + RING_AGAIN)
-    return len([made.crew.synthesize(run_id, part.place) for part in parts if part.state is SynthesisState.WANTED])
+def _ask(made: ContextFixture, run_id: str) -> int:
+    parts = made.ledger.syntheses.to_dispatch(run_id)
+    made.ledger.syntheses.mark_dispatched(
+        run_id, [part.place for part in parts], again_at=made.clock() + REDISPATCH_AFTER
+    )
+    return len(
+        [made.job_context.synthesize(run_id, part.place) for part in parts if part.state is SynthesisState.WANTED]
+    )
 
 
-def _told(made: Workshop, outcome: Outcome) -> object:
+def _reported(made: ContextFixture, outcome: Outcome) -> object:
     live = asyncio.run(made.backend.scan(Where(agent_id=AGENT), limit=256)).records
     archived = made.ledger.archive.search(COMPANY, AGENT, MemoryQuery(limit=1000))
     return (
@@ -131,73 +135,73 @@ def _told(made: Workshop, outcome: Outcome) -> object:
     )
 
 
-def night(place: Place, policy: Policy) -> object:
-    """What a night leaves, and what a model was asked."""
+def maintenance_run(place: Place, policy: Policy) -> object:
+    """What a run leaves, and what a model was asked."""
     model = Asked()
-    with workshop(place, policy, model=model) as made:
+    with context_fixture(place, policy, model=model) as made:
         asyncio.run(made.keep(*month()))
         _, outcome = _run(made)
-        return _told(made, outcome), model.told()
+        return _reported(made, outcome), model.reported()
 
 
-def night_without_answers(place: Place, policy: Policy) -> object:
-    """What a night leaves whose model is away."""
-    with workshop(place, policy, model=Silent()) as made:
+def run_without_answers(place: Place, policy: Policy) -> object:
+    """What a run leaves whose model is away."""
+    with context_fixture(place, policy, model=Silent()) as made:
         asyncio.run(made.keep(*month()))
         _, outcome = _run(made)
-        return _told(made, outcome)
+        return _reported(made, outcome)
 
 
-def night_after_an_undo(place: Place, policy: Policy) -> object:
-    """What the night after an undo leaves."""
-    with workshop(place, policy, model=Asked()) as made:
+def run_after_an_undo(place: Place, policy: Policy) -> object:
+    """What the run after an undo leaves."""
+    with context_fixture(place, policy, model=Asked()) as made:
         asyncio.run(made.keep(*month()))
         run_id, _ = _run(made)
         _run(made, kind="undo", undo_of=run_id)
         made.clock.turn(timedelta(hours=1))
         _, outcome = _run(made)
-        return _told(made, outcome)
+        return _reported(made, outcome)
 
 
 def first_memory(place: Place, policy: Policy) -> object:
     """What becomes of a memory that names no session, and when its agent is maintained."""
     request = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="x")
-    with workshop(place, policy) as made:
-        item = seal(AGENT, request, company=COMPANY, sent_at=START, scope=Scope())
-        written = made.crew.desk.submit([item]).result(20)
+    with context_fixture(place, policy) as made:
+        item = build_payload(AGENT, request, company=COMPANY, sent_at=START, scope=Scope())
+        written = made.job_context.batch_writer.submit([item]).result(20)
         agent = made.ledger.agents.get(COMPANY, AGENT)
         due = agent and agent.next_due_at
         return len(written.stored), sorted(written.refused.values()), due and due.replace(microsecond=0)
 
 
 def later(place: Place, policy: Policy) -> object:
-    """What a sweep lets go of after some weeks: what nights removed, and what the archive holds."""
-    with workshop(place, policy, model=Asked()) as made:
+    """What a sweep lets go of after some weeks: what runs removed, and what the archive holds."""
+    with context_fixture(place, policy, model=Asked()) as made:
         asyncio.run(made.keep(*month()))
         _run(made)
         made.clock.turn(timedelta(days=20))
-        swept = sweep("", made.crew)
+        swept = sweep("", made.job_context)
         return getattr(swept, "facts", None), made.ledger.archive.count(COMPANY, AGENT)
 
 
 def compression(place: Place, policy: Policy) -> object:
     """What a model makes of raw experience."""
     model = Teacher()
-    with workshop(place, policy, model=model) as made:
+    with context_fixture(place, policy, model=model) as made:
         made.ledger.experiences.append(COMPANY, experience("e", output="The disk was full. " * 40))
-        outcome = made.crew.compress(AGENT)
+        outcome = made.job_context.compress(AGENT)
         asked = [(str(each.model), each.temperature, each.max_tokens) for each in model.asked]
-        return _told(made, outcome), asked
+        return _reported(made, outcome), asked
 
 
 def wiki(place: Place, policy: Policy) -> object:
-    """Which files the end of a night leaves, by their place in the data folder."""
-    with workshop(place, policy, model=Teacher()) as made:
+    """Which files the end of a run leaves, by their place in the data folder."""
+    with context_fixture(place, policy, model=Teacher()) as made:
         made.ledger.agents.register(COMPANY, [AGENT], interval=policy.memory.consolidation.interval)
         for number in range(3):
             made.ledger.experiences.append(COMPANY, experience(f"e{number}", younger=timedelta(seconds=number)))
         asyncio.run(made.keep(*(lesson_of_experience(number) for number in range(3))))
-        made.crew.export_wiki(AGENT)
+        made.job_context.export_wiki(AGENT)
     files = (path.relative_to(place.folder) for path in place.folder.rglob("*.md"))
     return sorted(map(str, files))
 
@@ -237,72 +241,78 @@ EFFECTS = {
     "memory.level": Effect(first_memory, "session"),
     **_under(
         "memory.options",
-        retention_days=Effect(night, 30),
-        max_memories_per_agent=Effect(night, 9),
+        retention_days=Effect(maintenance_run, 30),
+        max_memories_per_agent=Effect(maintenance_run, 9),
         consolidation_interval=Effect(first_memory, "never"),
-        session_timeout_hours=Effect(night, None, {"memory.level": "session"}),
-        project_timeout_hours=Effect(night, 24, {"memory.level": "project"}),
-        task_timeout_hours=Effect(night, None),
+        session_timeout_hours=Effect(maintenance_run, None, {"memory.level": "session"}),
+        project_timeout_hours=Effect(maintenance_run, 24, {"memory.level": "project"}),
+        task_timeout_hours=Effect(maintenance_run, None),
     ),
     **_under(
         "memory.consolidation",
-        enabled=Effect(night, value=False),
+        enabled=Effect(maintenance_run, value=False),
         interval=Effect(first_memory, "weekly"),
-        max_memories_per_agent=Effect(night, 9),
-        strategy=Effect(night, "none"),
-        categories=Effect(night, ["social"]),
-        min_age_days=Effect(night, 365),
-        group_threshold=Effect(night, 50),
-        group_max_entries=Effect(night, 2),
-        group_max_tokens=Effect(night, 100),
-        max_removed_fraction=Effect(night, 0.01, {"memory.consolidation.max_removed_floor": 0}),
-        max_removed_floor=Effect(night, 0, {"memory.consolidation.max_removed_fraction": 0.01}),
+        max_memories_per_agent=Effect(maintenance_run, 9),
+        strategy=Effect(maintenance_run, "none"),
+        categories=Effect(maintenance_run, ["social"]),
+        min_age_days=Effect(maintenance_run, 365),
+        group_threshold=Effect(maintenance_run, 50),
+        group_max_entries=Effect(maintenance_run, 2),
+        group_max_tokens=Effect(maintenance_run, 100),
+        max_removed_fraction=Effect(maintenance_run, 0.01, {"memory.consolidation.max_removed_floor": 0}),
+        max_removed_floor=Effect(maintenance_run, 0, {"memory.consolidation.max_removed_fraction": 0.01}),
         journal_days=Effect(later, 100),
-        restored_hold_days=Effect(night_after_an_undo, 0),
+        restored_hold_days=Effect(run_after_an_undo, 0),
     ),
-    **_under("memory.consolidation.condense", keep_share=Effect(night, 0.2), target_tokens=Effect(night, 50)),
+    **_under(
+        "memory.consolidation.condense",
+        keep_share=Effect(maintenance_run, 0.2),
+        target_tokens=Effect(maintenance_run, 50),
+    ),
     **_under(
         "memory.consolidation.retention",
-        default_retention_days=Effect(night, 30),
-        rules=Effect(night, [{"category": "episodic", "retention_days": 30}]),
+        default_retention_days=Effect(maintenance_run, 30),
+        rules=Effect(maintenance_run, [{"category": "episodic", "retention_days": 30}]),
     ),
-    f"{_RULES}[].category": Effect(night, [{"category": "social", "retention_days": 30}], _RULE, at=_RULES),
-    f"{_RULES}[].retention_days": Effect(night, [{"category": "episodic", "retention_days": 62}], _RULE, at=_RULES),
+    f"{_RULES}[].category": Effect(maintenance_run, [{"category": "social", "retention_days": 30}], _RULE, at=_RULES),
+    f"{_RULES}[].retention_days": Effect(
+        maintenance_run, [{"category": "episodic", "retention_days": 62}], _RULE, at=_RULES
+    ),
     **_under(
         "memory.consolidation.archival",
-        enabled=Effect(night, value=False, given={**_ARCHIVE, **_FEW}),
-        age_threshold_days=Effect(night, 300, {**_ARCHIVE, **_FEW}),
+        enabled=Effect(maintenance_run, value=False, given={**_ARCHIVE, **_FEW}),
+        age_threshold_days=Effect(maintenance_run, 300, {**_ARCHIVE, **_FEW}),
         keep_days=Effect(later, 1, _ARCHIVE),
     ),
     **_under(
         "memory.consolidation.archival.dual_mode",
         enabled=Effect(
-            night,
+            maintenance_run,
             value=True,
             given={
                 "memory.consolidation.archival.dual_mode.summarization_model": "small",
                 "memory.consolidation.archival.age_threshold_days": 20,
             },
         ),
-        dense_threshold=Effect(night, 1.0, _DUAL),
-        summarization_model=Effect(night, "other", _DUAL),
-        max_summary_tokens=Effect(night, 60, _DUAL),
-        max_facts=Effect(night, 1, _DUAL),
-        anchor_length=Effect(night, 50, _DUAL),
+        dense_threshold=Effect(maintenance_run, 1.0, _DUAL),
+        summarization_model=Effect(maintenance_run, "other", _DUAL),
+        max_summary_tokens=Effect(maintenance_run, 60, _DUAL),
+        max_facts=Effect(maintenance_run, 1, _DUAL),
+        anchor_length=Effect(maintenance_run, 50, _DUAL),
     ),
     **_under(
         "memory.consolidation.llm",
-        group_threshold=Effect(night, 50, _LLM),
-        temperature=Effect(night, 1.0, _LLM),
-        max_summary_tokens=Effect(night, 60, _LLM),
-        include_distillation_context=Effect(night, value=False, given=_LLM),
-        max_trajectory_context_entries=Effect(night, 1, _LLM),
-        max_trajectory_chars_per_entry=Effect(night, 50, _LLM),
-        max_entry_input_chars=Effect(night, 100, _LLM),
+        group_threshold=Effect(maintenance_run, 50, _LLM),
+        temperature=Effect(maintenance_run, 1.0, _LLM),
+        max_summary_tokens=Effect(maintenance_run, 60, _LLM),
+        include_distillation_context=Effect(maintenance_run, value=False, given=_LLM),
+        max_trajectory_context_entries=Effect(maintenance_run, 1, _LLM),
+        max_trajectory_chars_per_entry=Effect(maintenance_run, 50, _LLM),
+        max_entry_input_chars=Effect(maintenance_run, 100, _LLM),
         max_total_user_content_chars=Effect(
-            night, 1000, {**_LLM, "memory.consolidation.llm.max_entry_input_chars": 900}
+            maintenance_run, 1000, {**_LLM, "memory.consolidation.llm.max_entry_input_chars": 900}
         ),
-        fallback_truncate_length=Effect(night_without_answers, 50, _LLM),
+        fallback_truncate_length=Effect(run_without_answers, 50, _LLM),
     ),
     **_under(
         "memory.consolidation.experience_compressor",
@@ -323,8 +333,8 @@ EFFECTS = {
     ),
     **_under(
         "memory.procedural.pruning",
-        type=Effect(night, "pareto", {"memory.procedural.pruning.max_entries": 2}),
-        max_age_days=Effect(night, 50),
-        max_entries=Effect(night, 1, {"memory.procedural.pruning.type": "pareto"}),
+        type=Effect(maintenance_run, "pareto", {"memory.procedural.pruning.max_entries": 2}),
+        max_age_days=Effect(maintenance_run, 50),
+        max_entries=Effect(maintenance_run, 1, {"memory.procedural.pruning.type": "pareto"}),
     ),
 }

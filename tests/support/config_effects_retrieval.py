@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping
 from datetime import timedelta
 from functools import partial
 
-from memcore.backends.factory import create_engine_backend, create_memory_backend, create_worker_backend, mem0_place
-from memcore.backends.fusion import Legs
+from memcore.backends.factory import create_engine_backend, create_memory_backend, create_worker_backend, mem0_config_of
+from memcore.backends.fusion import RankedLists
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.factory import encoder_of
 from memcore.config.policy import Policy
@@ -63,8 +63,8 @@ class Facts:
         return ()
 
     async def standing(self, fact_ids: Collection[str]) -> dict[str, tuple[int, OrgFact]]:
-        told = {"category": OrgFactCategory.ADR, "author": agent(), "created_at": NOW}
-        return {key: (1, OrgFact(id=key, content=key, **told)) for key in fact_ids}
+        reported = {"category": OrgFactCategory.ADR, "author": agent(), "created_at": NOW}
+        return {key: (1, OrgFact(id=key, content=key, **reported)) for key in fact_ids}
 
 
 class Shelf(HybridBackend):
@@ -75,7 +75,7 @@ class Shelf(HybridBackend):
         dense = tuple(each for each in OWN if each.relevance_score is not None)
         words = (dense[3], dense[0], dense[4])
         super().__init__(
-            Legs(
+            RankedLists(
                 dense=near(*dense),
                 sparse=hits(*words),
                 shared_dense=near(*shared),
@@ -90,7 +90,7 @@ class Shelf(HybridBackend):
 def prompt(place: Place, policy: Policy) -> object:
     """What an agent is shown, and how many memories were asked for."""
     built = create_memory_backend(
-        policy.memory, company="acme", embedder=HashingEmbedder(), place=mem0_place(place.settings())
+        policy.memory, company="acme", embedder=HashingEmbedder(), place=mem0_config_of(place.settings())
     )
     assert isinstance(built, Mem0Backend)
     backend = Shelf(built.dense_weight)
@@ -107,7 +107,7 @@ def sparse_vector(_place: Place, policy: Policy) -> object:
 def vector_space(place: Place, policy: Policy) -> object:
     """What a collection remembers of how its texts were indexed: where it differs, a reindex is asked for."""
     built = create_memory_backend(
-        policy.memory, company="acme", embedder=HashingEmbedder(), place=mem0_place(place.settings())
+        policy.memory, company="acme", embedder=HashingEmbedder(), place=mem0_config_of(place.settings())
     )
     return built.vector_space if isinstance(built, Mem0Backend) else None
 
@@ -122,7 +122,7 @@ def workers_backend(place: Place, policy: Policy) -> object:
 
 def stores_outside(place: Place, policy: Policy) -> object:
     """What `memtend up` asks for where the policy puts a store outside the stack, and what an engine says of it."""
-    settings, told = place.settings(), list[str]()
+    settings, reported = place.settings(), list[str]()
     for step in (
         partial(with_external_stores, settings, policy.memory.storage, {}),
         partial(create_engine_backend, settings, policy, embedder=HashingEmbedder()),
@@ -130,8 +130,8 @@ def stores_outside(place: Place, policy: Policy) -> object:
         try:
             step()
         except MemoryConfigError as error:
-            told.append(str(error))
-    return told
+            reported.append(str(error))
+    return reported
 
 
 def writing_facts(place: Place, policy: Policy) -> object:

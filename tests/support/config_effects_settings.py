@@ -73,9 +73,9 @@ def ledger(_folder: Path, environ: Mapping[str, str]) -> object:
     opened = Ledger.open(Settings.load(environ).ledger_urls)
     try:
         found = []
-        for look in (lambda: opened.agents.count("acme"), lambda: list(opened.journal.bookings("run"))):
+        for health_check in (lambda: opened.agents.count("acme"), lambda: list(opened.journal.journal_entries("run"))):
             try:
-                found.append(str(look()))
+                found.append(str(health_check()))
             except MemoryError as error:
                 found.append(type(error).__name__)
     finally:
@@ -109,8 +109,8 @@ def store(folder: Path, environ: Mapping[str, str]) -> object:
             await backend.disconnect()
             return "connected"
 
-        told = asyncio.run(connect())
-        return told, sorted({(each.path, each.headers.get("api-key")) for each in server.requests})
+        reported = asyncio.run(connect())
+        return reported, sorted({(each.path, each.headers.get("api-key")) for each in server.requests})
 
 
 def embedder(_folder: Path, environ: Mapping[str, str]) -> object:

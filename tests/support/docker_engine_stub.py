@@ -54,17 +54,17 @@ class StubContainer:
             env={**os.environ, CONFIG: str(config)},
             start_new_session=True,
         )
-        threading.Thread(target=self._lived, args=(self.process,), daemon=True).start()
+        threading.Thread(target=self._recorded, args=(self.process,), daemon=True).start()
 
     def on_this_machine(self) -> str:
         """The configuration that is mounted, with the paths behind the mounts."""
         mounts = {mount["Target"]: mount["Source"] for mount in self.body["HostConfig"]["Mounts"]}
-        told = json.loads(Path(mounts["/etc/fine-tune/config.json"]).read_text("utf-8"))
-        for name, value in told.items():
+        reported = json.loads(Path(mounts["/etc/fine-tune/config.json"]).read_text("utf-8"))
+        for name, value in reported.items():
             for target, source in mounts.items():
                 if isinstance(value, str) and (value == target or value.startswith(f"{target}/")):
-                    told[name] = source + value.removeprefix(target)
-        return json.dumps(told)
+                    reported[name] = source + value.removeprefix(target)
+        return json.dumps(reported)
 
     def kill(self, number: signal.Signals) -> None:
         """Signal the first process; when it ends, all others of the container do."""
@@ -72,7 +72,7 @@ class StubContainer:
             with suppress(ProcessLookupError):
                 os.kill(self.process.pid, number)
 
-    def _lived(self, process: "subprocess.Popen[bytes]") -> None:
+    def _recorded(self, process: "subprocess.Popen[bytes]") -> None:
         pumps = [
             threading.Thread(target=self._pump, args=(stream, number), daemon=True)
             for number, stream in ((1, process.stdout), (2, process.stderr))

@@ -1,4 +1,4 @@
-"""A language model for tests of the night: says what it was shown, fails as told, and sends its bill once a key."""
+"""A language model for tests of the run: says what it was shown, fails as told, and sends its bill once a key."""
 
 import asyncio
 from collections import Counter
@@ -9,7 +9,7 @@ from memcore.llm.protocol import Attribution, Completion, CompletionRequest
 
 
 @dataclass
-class Oracle:
+class FakeSummarizer:
     """Answers every question with the words of its data; see memcore.llm.protocol.Model.
 
     Attributes:
@@ -39,7 +39,7 @@ class Oracle:
 
 
 @dataclass
-class SlowOracle(Oracle):
+class SlowFakeSummarizer(FakeSummarizer):
     """Thinks until it is told to answer."""
 
     begun: asyncio.Event = field(default_factory=asyncio.Event)

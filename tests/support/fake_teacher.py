@@ -16,7 +16,7 @@ LESSON = {
 
 
 @dataclass
-class Tutor:
+class FakeTeacher:
     """See memcore.llm.protocol.Model.
 
     Attributes:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from memcore.embedding.static import TABLE_FILE
 from memcore.finetune.checkpoint import CHECKPOINT, MANIFEST_FILE, Manifest, folder_hash
 from memcore.finetune.documents import Passage, read_lines, write_lines
-from memcore.finetune.evaluate import REPORT_FILE, EvalMetrics, EvalReport, Lead
+from memcore.finetune.evaluate import REPORT_FILE, EvalMetrics, EvalReport, Improvement
 from memcore.finetune.execution.protocol import StageEnd, StageExecutor, StageJob, StageOutcome
 from memcore.finetune.generate import TRAINING_FILE, VALIDATION_FILE
-from memcore.finetune.markers import Progress, Said
+from memcore.finetune.markers import Progress, RunnerEvent
 from memcore.finetune.mine import TRIPLES_FILE
 from memcore.finetune.runner_config import (
     EvaluatingConfig,
@@ -19,7 +19,7 @@ from memcore.finetune.runner_config import (
     RunnerConfig,
     TrainingConfig,
 )
-from memcore.finetune.service import LEASE, FineTuneService, Place, Pulse, Step
+from memcore.finetune.service import LEASE, FineTuneService, Place, StageLease, Step
 from memcore.ledger import Ledger
 from memcore.ledger.embedders.finetune_runs import FineTuneRun
 from memcore.models.finetune import FineTunePlan
@@ -39,8 +39,8 @@ def report(dense: float = 0.05, fused: float = 0.02) -> EvalReport:
         fused_ndcg_at_10=0.7,
         base_fused_ndcg_at_10=0.6,
         fusion_weight=0.5,
-        dense_lead=Lead(mean=dense, low=0.0, high=0.1),
-        fused_lead=Lead(mean=fused, low=0.0, high=0.1),
+        dense_lead=Improvement(mean=dense, low=0.0, high=0.1),
+        fused_lead=Improvement(mean=fused, low=0.0, high=0.1),
         questions=3,
         passages=12,
     )
@@ -62,11 +62,16 @@ class Stages:
         self.report = report()
 
     def run(
-        self, job: StageJob, *, told: Callable[[Said], None], cancelled: Callable[[], bool], born: Callable[[str], None]
+        self,
+        job: StageJob,
+        *,
+        reported: Callable[[RunnerEvent], None],
+        cancelled: Callable[[], bool],
+        born: Callable[[str], None],
     ) -> StageOutcome:
         self.performed.append(job.config.stage)
         born(f"process:{len(self.performed)}:7")
-        told(Progress(0.5))
+        reported(Progress(0.5))
         self.within(job)
         if cancelled():
             return StageOutcome(end=StageEnd.CANCELLED, reason=f"{job.config.stage} was cancelled")
@@ -92,7 +97,7 @@ class Stages:
                 pass
 
 
-class Fleet:
+class FineTuneFleet:
     """The workers of one company: any number of them, which come and go."""
 
     def __init__(self, ledger: Ledger, clock: StoppedClock, folder: Path) -> None:
@@ -124,7 +129,7 @@ class Fleet:
         )
 
     def to_the_end(self, run_id: str, worker: FineTuneService | None = None) -> FineTuneRun:
-        """Let a worker take each job of the run, as they are rung for."""
+        """Let a worker take each job of the run, as they are dispatched."""
         worker = worker or self.worker()
         for step in self._steps(run_id, worker):
             if not step.goes_on:
@@ -144,8 +149,8 @@ class Fleet:
         while True:
             yield worker.run(run_id)
 
-    def _gather(self, plan: FineTunePlan, path: Path, pulse: Pulse) -> None:
-        pulse.check()
+    def _gather(self, plan: FineTunePlan, path: Path, stage_lease: StageLease) -> None:
+        stage_lease.check()
         if self.troubles:
             raise self.troubles.pop()
         assert plan.uses_memories

@@ -30,7 +30,7 @@ from memcore.jobs.payloads import Payload
 from memcore.jobs.queues import Queue, TaskName
 from ops.cli.main import build
 from support.frozen import Facts
-from support.repository import ROOMS, ROOT, source_files
+from support.repository import PRODUCT_FOLDERS, ROOT, source_files
 from workers.app import all_jobs
 from workers.groups import GROUPS
 
@@ -104,7 +104,7 @@ def payloads() -> Facts:
 
 def _below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
     for each in model.__subclasses__():
-        if each.__module__.partition(".")[0] in ROOMS:
+        if each.__module__.partition(".")[0] in PRODUCT_FOLDERS:
             yield each
         yield from _below(each)
 
@@ -323,7 +323,7 @@ def _parameters(name: str, function: Callable[..., Any]) -> dict[str, str]:
 @cache
 def product_files() -> tuple[Path, ...]:
     """Return every product file but the migrations, which never change."""
-    return tuple(path for path in source_files(*ROOMS) if "migrations" not in path.parts)
+    return tuple(path for path in source_files(*PRODUCT_FOLDERS) if "migrations" not in path.parts)
 
 
 @cache

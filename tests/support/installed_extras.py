@@ -7,7 +7,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from support.repository import ROOMS, ROOT
+from support.repository import PRODUCT_FOLDERS, ROOT
 
 
 def declared() -> dict[str, list[Requirement]]:
@@ -44,9 +44,9 @@ def closure(*extras: str) -> dict[str, Distribution]:
 def library_folder(folder: Path, *extras: str, ours: Path = ROOT) -> Path:
     """Fill a folder with links to our own folders and to all that the extras install; it serves as PYTHONPATH."""
     folder.mkdir(parents=True)
-    for room in ROOMS:
-        if (ours / room).is_dir():
-            (folder / room).symlink_to(ours / room)
+    for capacity in PRODUCT_FOLDERS:
+        if (ours / capacity).is_dir():
+            (folder / capacity).symlink_to(ours / capacity)
     for each in closure(*extras).values():
         for top in {path.parts[0] for path in each.files or () if path.parts[0] not in {"..", "__pycache__"}}:
             if not (folder / top).exists():

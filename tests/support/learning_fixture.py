@@ -15,9 +15,9 @@ from memcore.procedural.service import LearningService
 from memcore.procedural.skill_files import SkillFolders
 from memcore.records import MemoryRecord, Where
 from support.execution_traces import trajectory
-from support.fake_teacher import Tutor
+from support.fake_teacher import FakeTeacher
 from support.lessons import answer
-from support.wiki_fixture import COMPANY, Library
+from support.wiki_fixture import COMPANY, WikiFixture
 
 #: An execution that failed.
 FAILED: dict[str, Any] = {
@@ -29,15 +29,15 @@ FAILED: dict[str, Any] = {
 }
 
 
-class School:
+class LearningFixture:
     """Store and ledger of one company whose agents learn."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: WikiFixture) -> None:
         self.library = library
         self.ledger = library.ledger
         self.clock = library.clock
 
-    def told(self, lesson_id: str = "l-1", *, agent_id: str = "ada", **more: Any) -> None:
+    def reported(self, lesson_id: str = "l-1", *, agent_id: str = "ada", **more: Any) -> None:
         """Tell of a task whose lesson is to be drawn."""
         made = trajectory(lesson_id, agent_id=agent_id, **more)
         assert self.ledger.trajectories.append(COMPANY, made, lesson_at=self.clock())
@@ -63,8 +63,8 @@ class School:
             clock=self.clock,
         )
 
-    async def draw(self, model: Model | None = None, lesson_id: str = "l-1", **given: Any) -> Outcome:
-        return await self.service(model or Tutor(always=answer()), **given).draw(lesson_id)
+    async def extract_lesson(self, model: Model | None = None, lesson_id: str = "l-1", **given: Any) -> Outcome:
+        return await self.service(model or FakeTeacher(always=answer()), **given).extract_lesson(lesson_id)
 
     def lesson(self, lesson_id: str = "l-1") -> Lesson:
         found = self.ledger.lessons.get(COMPANY, lesson_id)

@@ -1,4 +1,4 @@
-"""What the ledger's tests share: a clock that stands still, records and bookings, databases that are thrown away."""
+"""What the ledger's tests share: a clock that stands still, records and entries, databases that are thrown away."""
 
 import shutil
 import uuid
@@ -13,8 +13,8 @@ from sqlalchemy.pool import NullPool
 
 from memcore import ids
 from memcore.embedding.vectors import SparseVector
-from memcore.ledger import Booking, LedgerUrls
-from memcore.ledger.journal_entries import BookingReason, IncomingKind
+from memcore.ledger import JournalEntry, LedgerUrls
+from memcore.ledger.journal_entries import EntryReason, IncomingKind
 from memcore.models.memory import MemoryCategory, MemoryEntry
 from memcore.records import Lineage, MemoryRecord, Vectors
 
@@ -95,7 +95,7 @@ def make_fact(content: str, *, agent_id: str = "ada", company: str = COMPANY) ->
     return MemoryRecord(entry=entry)
 
 
-def make_booking(
+def make_journal_entry(
     booking_id: str,
     *,
     run_id: str = "run",
@@ -104,9 +104,9 @@ def make_booking(
     incoming: tuple[str, ...] = (),
     outgoing: tuple[str, ...] = (),
     incoming_kind: IncomingKind = "created",
-    reason: BookingReason = "consolidated",
-) -> Booking:
-    return Booking(
+    reason: EntryReason = "consolidated",
+) -> JournalEntry:
+    return JournalEntry(
         booking_id=booking_id,
         run_id=run_id,
         company=COMPANY,

@@ -50,10 +50,10 @@ def lesson(**changed: Any) -> LessonText:
     return LessonText.model_validate({**ANSWER, **changed})
 
 
-class Graveyard(dict[str, datetime]):
+class TombstoneRecorder(dict[str, datetime]):
     """Which memories were removed, and when (see memcore.ingest.Graves)."""
 
-    def buried(self, sent: Mapping[str, datetime]) -> frozenset[str]:
+    def tombstoned(self, sent: Mapping[str, datetime]) -> frozenset[str]:
         return frozenset(each for each, at in sent.items() if each in self and self[each] >= at)
 
 

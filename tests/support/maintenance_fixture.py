@@ -1,4 +1,4 @@
-"""A small company for tests of the night: an in-memory store, a ledger on SQLite, and a clock that can be turned."""
+"""A small company for tests of the run: an in-memory store, a ledger on SQLite, and a clock that can be turned."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +21,7 @@ from memcore.ledger.llm_answers import SynthesisState
 from memcore.ledger.runs import EndKind, RunKind
 from memcore.ledger.tables import metadata as ledger_metadata
 from memcore.maintenance.consolidation.answers import SynthesisService
-from memcore.maintenance.consolidation.step import RING_AGAIN
+from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
 from memcore.maintenance.rules import Timeouts
 from memcore.maintenance.service import MaintenanceService
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryLevel, MemoryMetadata
@@ -74,7 +74,7 @@ def memory(
     with_vectors: bool = False,
     agent_id: str = AGENT,
 ) -> MemoryRecord:
-    """A memory of a given age, of the category that a night merges by default; numbers order the ids."""
+    """A memory of a given age, of the category that a run merges by default; numbers order the ids."""
     vectors = Vectors(dense=np.array([number, 0.25, -1.5], dtype=np.float32)) if with_vectors else None
     return MemoryRecord(
         entry=MemoryEntry(
@@ -93,8 +93,8 @@ def memory(
     )
 
 
-class World:
-    """Everything a night needs, and the questions that tests ask afterwards."""
+class MaintenanceFixture:
+    """Everything a run needs, and the questions that tests ask afterwards."""
 
     def __init__(self, urls: LedgerUrls, policy: ConsolidationConfig | None = None) -> None:
         self.clock = TurnedClock()
@@ -209,17 +209,19 @@ class World:
         raise AssertionError("the run goes in circles")
 
     async def ask_model(self, run_id: str) -> list[Outcome]:
-        """Do what the jobs do that a snoozed night sends for."""
+        """Do what the jobs do that a snoozed run sends for."""
         self.ledger.syntheses.revive(COMPANY)
         waiting = [part for part in self.ledger.syntheses.of_run(run_id) if part.state is SynthesisState.WANTED]
         if waiting and all(part.ring_at and part.reason is None for part in waiting):
-            # Their jobs were sent and lost: the night sends them again when their time has come.
+            # Their jobs were sent and lost: the run sends them again when their time has come.
             self.clock.at = max(self.clock.at, *(part.ring_at for part in waiting if part.ring_at))
-        parts = self.ledger.syntheses.to_ring(run_id)
-        self.ledger.syntheses.rung(run_id, [part.place for part in parts], again_at=self.clock() + RING_AGAIN)
+        parts = self.ledger.syntheses.to_dispatch(run_id)
+        self.ledger.syntheses.mark_dispatched(
+            run_id, [part.place for part in parts], again_at=self.clock() + REDISPATCH_AFTER
+        )
         return [(await self.synthesis().ask(run_id, part.place)).outcome for part in parts]
 
-    async def night(self, *, allow_large: bool = False) -> Run:
+    async def maintenance_run(self, *, allow_large: bool = False) -> Run:
         return await self._finished(self.plan_run(allow_large=allow_large))
 
     async def undo(self, run_id: str) -> Run:
@@ -268,15 +270,15 @@ class World:
                 assert comparable(gone[memory_id]) == comparable(original)
 
     def journaled(self, memory_id: str) -> MemoryRecord:
-        """The memory as the last booking that removed it wrote it down."""
+        """The memory as the last entry that removed it wrote it down."""
         return self.all_journaled()[memory_id]
 
     def all_journaled(self) -> dict[str, MemoryRecord]:
         return {
             record.entry.id: record
             for run in reversed(self.ledger.runs.list(COMPANY, agent_id=AGENT, limit=1000))
-            for booking in self.ledger.journal.bookings(run.run_id)
-            for record in booking.outgoing
+            for journal_entry in self.ledger.journal.journal_entries(run.run_id)
+            for record in journal_entry.outgoing
         }
 
 
@@ -300,4 +302,4 @@ def comparable(record: MemoryRecord) -> object:
 
 
 #: Makes worlds that the test need not close.
-MakeWorld = Callable[..., World]
+MakeMaintenanceFixture = Callable[..., MaintenanceFixture]

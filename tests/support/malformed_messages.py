@@ -10,8 +10,8 @@ from typing import Any, cast
 from celery import Celery
 from kombu.transport.redis import Channel
 
-from memcore.client.envelopes import Posting
-from memcore.client.publisher import Template
+from memcore.client.envelopes import OutgoingJob
+from memcore.client.publisher import MessageTemplate
 from memcore.jobs.queues import Queue, TaskName
 
 #: Stands in every payload here; only the broker and the ledger may hold it.
@@ -26,21 +26,21 @@ Tree = Any
 def valid(job_id: str, *, queue: str = str(Queue.STORE_0), seconds: float = 0.0) -> str:
     """Return the message of one store job for ``poison_worker``, as the client writes it for Redis."""
     payload = json.dumps({"name": job_id, "poison": False, "seconds": seconds, "text": SECRET})
-    return written(Posting(job_id=job_id, queue=queue, payload=payload, summary="1 memories"))
+    return written(OutgoingJob(job_id=job_id, queue=queue, payload=payload, summary="1 memories"))
 
 
-def written(posting: Posting) -> str:
+def written(outgoing_job: OutgoingJob) -> str:
     """Return the message of a store job as the client writes it for Redis."""
-    return _template(posting.queue).fill(posting)
+    return _template(outgoing_job.queue).fill(outgoing_job)
 
 
 @cache
-def _template(queue: str) -> Template:
+def _template(queue: str) -> MessageTemplate:
     app = Celery(set_as_current=False, broker="redis://127.0.0.1:9")
     app.conf.update(task_serializer="json")
     # The two functions of a channel that write a message need no connection.
     channel = Channel.__new__(Channel)
-    return Template.of(app, channel, TaskName.STORE, queue=queue, track=False)
+    return MessageTemplate.of(app, channel, TaskName.STORE, queue=queue, track=False)
 
 
 class Mutator:

@@ -1,4 +1,4 @@
-"""A memory service for tests: real rows and a real backend, and a bell that writes down whom it rings for."""
+"""A memory service for tests: real rows and a real backend, and a dispatcher that writes down what it dispatches."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,15 +9,15 @@ from memcore.clock import Clock
 from memcore.errors import MemoryBackendUnsupportedError
 from memcore.finetune.deployment import CheckpointDeployment
 from memcore.ledger import Ledger
-from memcore.ledger.organization.audit import Guardrail
+from memcore.ledger.organization.audit import Confirmation
 from memcore.service import MemoryService
-from support.job_contexts import RecordingBell
+from support.job_contexts import RecordingDispatcher
 from support.ledger_records import COMPANY
 
-WORD = Guardrail(actor="grace", confirm=True, reason="it finds the wrong hall")
+WORD = Confirmation(actor="grace", confirm=True, reason="it finds the wrong hall")
 
 
-class TestRooms:
+class TestResources:
     """Hands out what the test has opened; whatever it has not is unsupported."""
 
     __test__ = False
@@ -41,7 +41,7 @@ class TestRooms:
 
 def memory_service(
     ledger: Ledger,
-    bell: RecordingBell,
+    dispatcher: RecordingDispatcher,
     clock: Clock,
     folder: Path,
     *,
@@ -49,5 +49,7 @@ def memory_service(
     backend: WorkerBackend | None = None,
     deployment: CheckpointDeployment | None = None,
 ) -> MemoryService:
-    rooms = TestRooms(backend, deployment)
-    return MemoryService(ledger, company=company, bell=bell, rooms=rooms, runs=folder / "runs", clock=clock)
+    resources = TestResources(backend, deployment)
+    return MemoryService(
+        ledger, company=company, dispatcher=dispatcher, resources=resources, runs=folder / "runs", clock=clock
+    )

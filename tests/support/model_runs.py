@@ -1,10 +1,10 @@
-"""Nights that ask a model: their policies, and a world whose model is a stand-in."""
+"""Runs that ask a model: their policies, and a world whose model is a stand-in."""
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig
 from memcore.jobs.outcomes import Done
 from memcore.ledger import Run
-from support.fake_summarizer import Oracle
-from support.maintenance_fixture import SUMMARISED, MakeWorld, World
+from support.fake_summarizer import FakeSummarizer
+from support.maintenance_fixture import SUMMARISED, MaintenanceFixture, MakeMaintenanceFixture
 
 LLM = ConsolidationConfig(strategy="llm", categories=SUMMARISED, group_max_entries=3, max_removed_fraction=1.0)
 
@@ -17,13 +17,15 @@ DUAL = ConsolidationConfig(
 )
 
 
-def with_model(make_world: MakeWorld, oracle: Oracle, policy: ConsolidationConfig = LLM) -> World:
-    world = make_world(policy)
-    world.model = oracle
+def with_model(
+    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer, policy: ConsolidationConfig = LLM
+) -> MaintenanceFixture:
+    world = make_maintenance_fixture(policy)
+    world.model = fake_summarizer
     return world
 
 
-async def finish(world: World, run_id: str) -> Run:
+async def finish(world: MaintenanceFixture, run_id: str) -> Run:
     """The run after every question was answered."""
     assert isinstance(await world.to_the_end(run_id), Done)
     return world.run(run_id)

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memcore.approvals.effects import EffectRegistry
-from memcore.approvals.service import ApprovalService, Notice
+from memcore.approvals.service import ApprovalNotifier, ApprovalService
 from memcore.config.learning import ApprovalsConfig
-from memcore.ledger.organization.approvals import Approvals, Room
+from memcore.ledger.organization.approvals import Approvals, CapacityLimit
 from memcore.models.approval import Approval, Proposal, Word
 
 ADA = Word(by="ada", reason="it is true")
@@ -20,17 +20,17 @@ def proposal(content: str = "The lift is out of order.", **more: Any) -> Proposa
 
 
 @dataclass
-class Notebook:
+class RecordingEffects:
     """Effects of the action ``test:note``: what stands, by approval, and every call; once undone nothing returns."""
 
     action: str = "test:note"
-    stands: dict[str, str] = field(default_factory=dict)
+    is_published: dict[str, str] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     calls: list[str] = field(default_factory=list)
     error: Exception | None = None
-    bound: Room | None = None
+    bound: CapacityLimit | None = None
 
-    def room(self, approval: Approval) -> Room | None:  # noqa: ARG002  # the protocol's
+    def room(self, approval: Approval) -> CapacityLimit | None:  # noqa: ARG002  # the protocol's
         return self.bound
 
     async def publish(self, approval: Approval) -> str:
@@ -38,7 +38,7 @@ class Notebook:
         if self.error is not None:
             raise self.error
         if approval.approval_id not in self.gone:
-            self.stands[approval.approval_id] = approval.proposal.content
+            self.is_published[approval.approval_id] = approval.proposal.content
         return f"note of {approval.approval_id}"
 
     async def take_back(self, approval: Approval) -> None:
@@ -46,20 +46,22 @@ class Notebook:
         if self.error is not None:
             raise self.error
         self.gone.add(approval.approval_id)
-        self.stands.pop(approval.approval_id, None)
+        self.is_published.pop(approval.approval_id, None)
 
 
 @dataclass
-class Teller:
+class RecordingNotifier:
     """Remembers what it was told."""
 
-    told: list[str] = field(default_factory=list)
+    notifications: list[str] = field(default_factory=list)
 
-    async def tell(self, approval: Approval) -> None:
-        self.told.append(approval.approval_id)
+    async def notify(self, approval: Approval) -> None:
+        self.notifications.append(approval.approval_id)
 
 
-def service_of(approvals: Approvals, *effects: Notebook, notice: Notice | None = None) -> ApprovalService:
+def service_of(
+    approvals: Approvals, *effects: RecordingEffects, notice: ApprovalNotifier | None = None
+) -> ApprovalService:
     return ApprovalService(
         approvals, EffectRegistry(effects), company="acme", lasts=ApprovalsConfig().lasts, notice=notice
     )

@@ -9,6 +9,6 @@ from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 Sharing = InMemoryBackend | CompositeBackend | Mem0Backend
 
 
-def told(content: str = "the canteen closes at two", **more: object) -> MemoryStoreRequest:
+def reported(content: str = "the canteen closes at two", **more: object) -> MemoryStoreRequest:
     """Return what is to be published; nothing must be said about it."""
     return MemoryStoreRequest.model_validate({"category": MemoryCategory.SEMANTIC, "content": content, **more})

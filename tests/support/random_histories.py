@@ -17,9 +17,9 @@ from memcore.config.maintenance import (
 from memcore.ledger import Run
 from memcore.models.memory import MemoryCategory, MemoryMetadata
 from memcore.records import LESSON_FIELD, LESSON_KEY, Lineage, MemoryRecord
-from support.maintenance_fixture import AGENT, COMPANY, SUMMARISED, World, memory
+from support.maintenance_fixture import AGENT, COMPANY, SUMMARISED, MaintenanceFixture, memory
 
-#: Strategies that every property of nights and undos is tried with.
+#: Strategies that every property of runs and undos is tried with.
 STRATEGIES = ("simple", "condense", "dual_mode", "llm")
 
 TAGS = ("pinned", "core", "distillation", "a", "b")
@@ -84,7 +84,7 @@ PRUNINGS = st.none() | st.builds(
 
 Act = Literal["night", "undo", "end_session", "end_project", "end_task", "pin", "untag", "delete", "replace", "store"]
 
-#: What happens most: a night, and taking something back.
+#: What happens most: a run, and taking something back.
 _ACTS: tuple[Act, ...] = (
     "night",
     "night",
@@ -124,7 +124,7 @@ STEPS = st.builds(Step, act=st.sampled_from(_ACTS), pick=st.integers(0, 99), day
 HISTORIES = st.lists(STEPS, min_size=1, max_size=8)
 
 
-async def live_through(world: World, steps: Sequence[Step], *, first: int = 0) -> list[Run]:
+async def replay_history(world: MaintenanceFixture, steps: Sequence[Step], *, first: int = 0) -> list[Run]:
     """Let it all happen, and return the runs, oldest first; ``first`` numbers the first step among all there are."""
     runs: list[Run] = []
     for number, step in enumerate(steps, start=first):
@@ -132,7 +132,7 @@ async def live_through(world: World, steps: Sequence[Step], *, first: int = 0) -
         if step.act == "undo":
             runs.extend([await _undo(world, step.pick)])
         elif step.act == "night":
-            runs.append(await world.night())
+            runs.append(await world.maintenance_run())
         elif step.act == "end_session":
             runs.append(await world.end("end_session", "s"))
         elif step.act == "end_project":
@@ -144,19 +144,19 @@ async def live_through(world: World, steps: Sequence[Step], *, first: int = 0) -
     return runs
 
 
-async def _undo(world: World, pick: int) -> Run:
+async def _undo(world: MaintenanceFixture, pick: int) -> Run:
     """Undo any run, also one that was undone before, and undos."""
     runs = [run for run in world.ledger.runs.list(COMPANY, agent_id=AGENT, limit=100) if _can_be_undone(world, run)]
     if not runs:
-        return await world.night()
+        return await world.maintenance_run()
     return await world.undo(runs[pick % len(runs)].run_id)
 
 
-def _can_be_undone(world: World, run: Run) -> bool:
+def _can_be_undone(world: MaintenanceFixture, run: Run) -> bool:
     return world.ledger.journal.undoable(run.run_id) or not world.ledger.journal.next_seq(run.run_id)
 
 
-async def _by_agent(world: World, step: Step, number: int) -> None:
+async def _by_agent(world: MaintenanceFixture, step: Step, number: int) -> None:
     """What agents do beside the runs."""
     if step.act == "store":
         records = [memory(1000 + 10 * number + each, days_old=60 - step.pick % 60) for each in range(4)]

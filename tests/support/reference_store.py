@@ -1,4 +1,4 @@
-"""Twins: a store server and qdrant-client's own local mode, told the same random things and asked the same."""
+"""Aliases: a store server and qdrant-client's own local mode, told the same random things and asked the same."""
 
 import random
 import uuid
@@ -29,7 +29,7 @@ INDEXES: dict[str, m.PayloadSchemaType] = {
 }
 
 
-class Twins:
+class ReferenceStore:
     """Two clients that are told the same and asked the same, about a collection of their own."""
 
     def __init__(self, server: QdrantClient, local: QdrantClient, dice: random.Random, *, name: str) -> None:

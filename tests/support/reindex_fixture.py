@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from memcore.backends.fusion import default_dense_weight
 from memcore.backends.mem0 import points as batch
 from memcore.backends.mem0 import search
-from memcore.backends.mem0.active_collection import Following
+from memcore.backends.mem0.active_collection import PointerReader
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Followed, Mem0Place
-from memcore.backends.mem0.reindex_target import Mirror
+from memcore.backends.mem0.config import Mem0Config, PointerConfig
+from memcore.backends.mem0.reindex_target import ReindexTarget
 from memcore.backends.mem0.search import SearchPlan
 from memcore.embedding.bm25 import Bm25Encoder, Tokenizer
 from memcore.embedding.factory import create_embedder
 from memcore.embedding.protocol import Embedder, EmbedderKind
 from memcore.embedding.selection import EmbedderChoice
-from memcore.jobs.outcomes import Tell, untold
+from memcore.jobs.outcomes import ProgressCallback, no_progress
 from memcore.ledger.database import LedgerUrls
-from memcore.ledger.embedders.collections import Serving
+from memcore.ledger.embedders.collections import CollectionPointer
 from memcore.ledger.ledger import Ledger
 from memcore.reindex.planning import ReindexPlanning
 from memcore.reindex.service import ReindexService, Slice
@@ -97,38 +97,38 @@ class KilledError(BaseException):
     """The process is no more."""
 
 
-class Doomed:
+class CrashingProxy:
     """Stands before an object and dies at the n-th call that passes it, before it or behind it."""
 
-    def __init__(self, inner: object, doom: "Doom") -> None:
+    def __init__(self, inner: object, crash_point: "CrashPoint") -> None:
         self._inner = inner
-        self._doom = doom
+        self._crash_point = crash_point
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
         if not callable(found):
-            return Doomed(found, self._doom)
+            return CrashingProxy(found, self._crash_point)
         if asyncio.iscoroutinefunction(found):
 
             async def later(*args: Any, **kwargs: Any) -> Any:
-                self._doom.before()
+                self._crash_point.before()
                 answer = await found(*args, **kwargs)
-                self._doom.behind()
+                self._crash_point.behind()
                 return answer
 
             return later
 
         def at_once(*args: Any, **kwargs: Any) -> Any:
-            self._doom.before()
+            self._crash_point.before()
             answer = found(*args, **kwargs)
-            self._doom.behind()
+            self._crash_point.behind()
             return answer
 
         return at_once
 
 
 @dataclass
-class Doom:
+class CrashPoint:
     """When a process dies: at this call, before it is made or behind it; None for never."""
 
     at: int | None = None
@@ -148,16 +148,16 @@ class Doom:
 class ReindexWorld:
     """One company on a store, seen by as many processes as a test likes."""
 
-    def __init__(self, place: Mem0Place, urls: LedgerUrls, *, company: str = "c") -> None:
+    def __init__(self, place: Mem0Config, urls: LedgerUrls, *, company: str = "c") -> None:
         self.place = place.model_copy(update={"ledger_url": urls.ledger})
         self.company = company
         self.clock = TickingClock()
         self.ledger = Ledger.open(urls, clock=self.clock)
         self.urls = urls
-        self.mirror = Mirror(self.place, followed=self.followed("even"))
+        self.reindex_target = ReindexTarget(self.place, followed=self.followed("even"))
 
-    def followed(self, side: str) -> Followed:
-        return Followed(
+    def followed(self, side: str) -> PointerConfig:
+        return PointerConfig(
             ledger_url=self.urls.ledger,
             choice=EmbedderChoice(provider=side),
             load=self.load,
@@ -179,15 +179,15 @@ class ReindexWorld:
             company=self.company,
             embedder=SidedEmbedder(side),
             encoder=Bm25Encoder(),
-            following=Following(row=self.followed(side), plan_of=plan_of),
+            following=PointerReader(row=self.followed(side), plan_of=plan_of),
             clock=self.clock,
         )
 
     @property
     def planning(self) -> ReindexPlanning:
-        return ReindexPlanning(self.mirror, self.ledger, company=self.company)
+        return ReindexPlanning(self.reindex_target, self.ledger, company=self.company)
 
-    async def begin(self, side: str = "odd", *, dense_weight: float | None = None) -> Serving:
+    async def begin(self, side: str = "odd", *, dense_weight: float | None = None) -> CollectionPointer:
         return await self.planning.begin(
             SidedEmbedder(side),
             choice=EmbedderChoice(provider=side),
@@ -197,15 +197,21 @@ class ReindexWorld:
         )
 
     async def slice(
-        self, *, lasts: timedelta = timedelta(minutes=5), doom: Doom | None = None, tell: Tell = untold
+        self,
+        *,
+        lasts: timedelta = timedelta(minutes=5),
+        crash_point: CrashPoint | None = None,
+        on_progress: ProgressCallback = no_progress,
     ) -> Slice | None:
         """Run a slice; None when its process died over it."""
-        ledger: Any = self.ledger if doom is None else Doomed(self.ledger, doom)
-        mirror: Any = self.mirror if doom is None else Doomed(self.mirror, doom)
+        ledger: Any = self.ledger if crash_point is None else CrashingProxy(self.ledger, crash_point)
+        reindex_target: Any = (
+            self.reindex_target if crash_point is None else CrashingProxy(self.reindex_target, crash_point)
+        )
         rest: Callable[[float], Awaitable[None]] = self.clock.rest
-        service = ReindexService(mirror, ledger, company=self.company, clock=self.clock, rest=rest)
+        service = ReindexService(reindex_target, ledger, company=self.company, clock=self.clock, rest=rest)
         try:
-            return await service.run(lasts=lasts, tell=tell)
+            return await service.run(lasts=lasts, on_progress=on_progress)
         except KilledError:
             return None
 
@@ -222,30 +228,30 @@ class ReindexWorld:
 
     def points(self, collection: str) -> dict[str, tuple[dict[str, Any], Any]]:
         """Every point of a collection, with payload and vector."""
-        client = self.mirror._client  # a look past everything that is under test
+        client = self.reindex_target._client  # a look past everything that is under test
         rows, _ = client.scroll(collection, limit=10_000, with_payload=True, with_vectors=True)
         return {str(row.id): (row.payload or {}, row.vector) for row in rows}
 
     @property
-    def serving(self) -> Serving:
-        found = self.ledger.servings.get(self.company)
+    def pointer(self) -> CollectionPointer:
+        found = self.ledger.collection_pointers.get(self.company)
         assert found is not None
         return found
 
     async def close(self) -> None:
-        await self.mirror.close()
+        await self.reindex_target.close()
         self.ledger.close()
 
 
 @contextmanager
-def watched_queries(monkeypatch: pytest.MonkeyPatch, sides: Callable[[str], str]) -> Iterator[list[str]]:
+def watched_queries(monkeypatch: pytest.MonkeyPatch, prompt_prefixes: Callable[[str], str]) -> Iterator[list[str]]:
     """Check that each vector that is searched with goes to a collection of its own embedder; yield what was asked."""
     asked: list[str] = []
 
     def watching(client: Any, collection: str, queries: Sequence[dict[str, Any]]) -> Any:
         for query in queries:
             if isinstance(query["query"], np.ndarray):
-                assert side_of(query["query"]) == sides(collection)
+                assert side_of(query["query"]) == prompt_prefixes(collection)
                 asked.append(collection)
         return batch.ask(client, collection, queries)
 

@@ -58,8 +58,8 @@ def filled(stack: StackAddress, count: int) -> None:
         assert all(job.state is JobState.DONE for job in client.wait(receipt.job_ids, timeout_seconds=900))
 
 
-def kill_night(stack: StackAddress) -> None:
-    """End the night worker and its children as the system would."""
+def kill_run(stack: StackAddress) -> None:
+    """End the maintenance worker and its children as the system would."""
     pid = stack.pid("worker-night")
     assert pid is not None
     parent = psutil.Process(pid)

@@ -1,4 +1,4 @@
-"""The tree as git knows it, for tests that hold the house rules."""
+"""The tree as git knows it, for tests that hold the repository's rules."""
 
 import subprocess
 from functools import cache
@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 #: The folders that ship.
-ROOMS = ("memcore", "ops", "scheduler", "tasks", "workers")
+PRODUCT_FOLDERS = ("memcore", "ops", "scheduler", "tasks", "workers")
 
 
 @cache

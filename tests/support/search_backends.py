@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from memcore.backends.fusion import Hit, Legs
+from memcore.backends.fusion import Hit, RankedLists
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.models.memory import MemoryEntry, MemoryQuery
 
@@ -42,43 +42,47 @@ class HybridBackend(PlainBackend):
 
     def __init__(
         self,
-        legs: Legs | BaseException,
+        rankings: RankedLists | BaseException,
         *,
         words: Entries | BaseException = (),
         shared_fails: Exception | None = None,
     ) -> None:
         super().__init__()
-        self._legs = legs
+        self._rankings = rankings
         self._words = words
         self._shared_fails = shared_fails
         self.trips: list[bool] = []
         self.excluded: list[frozenset[str]] = []
 
-    async def retrieve_legs(
+    async def retrieve_rankings(
         self,
         agent_id: str,
         query: MemoryQuery,
         *,
         include_shared: bool = False,
         exclude_agents: Collection[str] = (),
-    ) -> Legs:
+    ) -> RankedLists:
         del agent_id
-        if exclude_agents and isinstance(self._legs, Legs):
+        if exclude_agents and isinstance(self._rankings, RankedLists):
             self.excluded.append(frozenset(exclude_agents))
             return replace(
-                self._legs,
-                shared_dense=tuple(hit for hit in self._legs.shared_dense if hit.entry.agent_id not in exclude_agents),
+                self._rankings,
+                shared_dense=tuple(
+                    hit for hit in self._rankings.shared_dense if hit.entry.agent_id not in exclude_agents
+                ),
                 shared_sparse=tuple(
-                    hit for hit in self._legs.shared_sparse if hit.entry.agent_id not in exclude_agents
+                    hit for hit in self._rankings.shared_sparse if hit.entry.agent_id not in exclude_agents
                 ),
             )
         self.queries.append(query)
         self.trips.append(include_shared)
         if include_shared and self._shared_fails is not None:
             raise self._shared_fails
-        if isinstance(self._legs, BaseException):
-            raise self._legs
-        return self._legs if include_shared else Legs(dense=self._legs.dense, sparse=self._legs.sparse)
+        if isinstance(self._rankings, BaseException):
+            raise self._rankings
+        return (
+            self._rankings if include_shared else RankedLists(dense=self._rankings.dense, sparse=self._rankings.sparse)
+        )
 
     async def retrieve_sparse(self, agent_id: str, query: MemoryQuery) -> Entries:
         del agent_id, query

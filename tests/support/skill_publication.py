@@ -13,7 +13,7 @@ from memcore.ledger.learning.skills import SkillState
 from memcore.models.approval import Approval, Proposal
 from memcore.models.memory import MemoryQuery
 from memcore.procedural.skill_files import SkillFolders
-from memcore.skills.publication import ORG_PROMOTION, SkillRows, SkillShelf, promotion, superseded_skill
+from memcore.skills.publication import ORG_PROMOTION, SkillRows, SkillStore, promotion, superseded_skill
 from support.fault_injection import Faults
 from support.ledger_records import COMPANY, StoppedClock
 from support.lessons import lesson
@@ -36,8 +36,10 @@ class SkillWorld:
         """A process's effect; with faults, every call to store and rows is counted."""
         watched = (lambda thing, _: thing) if faults is None else faults.watched
         rows: Any = watched(self.ledger.skills, "skills")
-        shelf = SkillShelf(watched(SkillFolders(self.root), "folders"), rows, company=COMPANY)
-        notes = SkillRows(rows, self.log, company=COMPANY, limit=limit, clock=self.clock, shelf=shelf)
+        active_collection = SkillStore(watched(SkillFolders(self.root), "folders"), rows, company=COMPANY)
+        notes = SkillRows(
+            rows, self.log, company=COMPANY, limit=limit, clock=self.clock, active_collection=active_collection
+        )
         return SharedPublication(
             watched(self.store, "store"),
             watched(self.log, "log"),

@@ -12,7 +12,7 @@ from memcore.finetune.execution.docker import COMPONENT, FINE_TUNE, DockerExecut
 from memcore.finetune.execution.docker_engine import docker_engine
 from memcore.finetune.execution.process import ProcessExecutor
 from memcore.finetune.execution.protocol import StageExecutor, StageJob, StageOutcome
-from memcore.finetune.markers import LogLine, Said
+from memcore.finetune.markers import LogLine, RunnerEvent
 from memcore.finetune.runner_config import RunnerConfig, TrainingConfig
 from memcore.models.finetune import FineTuneStage
 from support import docker_engine_stub as docker_engines
@@ -48,13 +48,13 @@ class Stage:
     seconds: float = 60.0
     grace: float = 10.0
     config: RunnerConfig | None = None
-    said: list[Said] = field(default_factory=list)
+    said: list[RunnerEvent] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
 
     def run(self, cancelled: Callable[[], bool] = lambda: False) -> StageOutcome:
         job = StageJob(run_id="run-1", config=self.config or self.training(), timeout_seconds=self.seconds)
         executor = self.place.executor(self.runner, grace=self.grace)
-        return executor.run(job, told=self.said.append, cancelled=cancelled, born=self.names.append)
+        return executor.run(job, reported=self.said.append, cancelled=cancelled, born=self.names.append)
 
     def training(self) -> TrainingConfig:
         triples = self.folder / "triples.jsonl"
@@ -66,7 +66,7 @@ class Stage:
     @property
     def children(self) -> list[int]:
         """The processes that the runner has started."""
-        lines = [said.text for said in self.said if isinstance(said, LogLine)]
+        lines = [runner_event.text for runner_event in self.said if isinstance(runner_event, LogLine)]
         return [int(line.split()[1]) for line in lines if line.startswith("CHILD ")]
 
 
@@ -135,7 +135,7 @@ def stub_place(folder: Path) -> Iterator[InStubEngine]:
 
 
 def is_gone(pid: int) -> bool:
-    """Whether a process has ended, or waits to be buried by a parent that is not ours."""
+    """Whether a process has ended, or waits to be tombstoned by a parent that is not ours."""
     for _ in range(200):
         try:
             state = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from memcore.client.envelopes import seal
+from memcore.client.envelopes import build_payload
 from memcore.jobs.payloads import StoreItem
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryStoreRequest
 from support.memories import NOW
@@ -25,4 +25,4 @@ def item(
         metadata=MemoryMetadata(tags=tags),
         expires_at=sent_at + expires_in if expires_in else None,
     )
-    return seal(agent_id, request, company=company, sent_at=sent_at, created_at=created_at)
+    return build_payload(agent_id, request, company=company, sent_at=sent_at, created_at=created_at)

@@ -9,7 +9,7 @@ from qdrant_client import QdrantClient
 from redis import Redis
 from sqlalchemy import create_engine, text
 
-from memcore.backends.factory import mem0_place
+from memcore.backends.factory import mem0_config_of
 from memcore.config.settings import Settings
 from memcore.jobs.queues import Queue
 from workers.groups import GROUPS
@@ -32,7 +32,7 @@ def store_client(settings: Settings) -> Iterator[QdrantClient]:
 def memory_ids(settings: Settings) -> Counter[str]:
     """Return every id in the store, however many agents there are."""
     ids: Counter[str] = Counter()
-    collection = mem0_place(settings).collection
+    collection = mem0_config_of(settings).collection
     with store_client(settings) as client:
         offset = None
         while True:

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from examples.stub_llm.fault import Fault, Orders, Scripted
+from examples.stub_llm.fault import Fault, Scripted, StubOrders
 from memcore.programs import program_argv
 from support.repository import ROOT
 
@@ -28,7 +28,7 @@ class StubLLM:
     def order(self, *faults: Scripted | Fault, **orders: Any) -> None:
         """Tell it how to behave from now on; a bare fault is done once."""
         scripted = tuple(each if isinstance(each, Scripted) else Scripted(fault=each) for each in faults)
-        self._post("/stub/orders", Orders(faults=scripted, **orders).model_dump_json())
+        self._post("/stub/orders", StubOrders(faults=scripted, **orders).model_dump_json())
 
     def forget(self) -> None:
         """Let it forget every request, every answer and every order."""

@@ -15,7 +15,7 @@ _CLOSING_TURNS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gate:
+class TlsProxy:
     """Where TLS is spoken, for the name ``localhost``, and the authority that a client must trust."""
 
     port: int
@@ -23,7 +23,7 @@ class Gate:
 
 
 @contextmanager
-def tls_gate(target_port: int, path: Path) -> Iterator[Gate]:
+def tls_proxy(target_port: int, path: Path) -> Iterator[TlsProxy]:
     """Pass what comes over TLS on to a port of loopback, in a thread of its own."""
     authority = trustme.CA()
     ca_file = path / "authority.pem"
@@ -45,7 +45,7 @@ def tls_gate(target_port: int, path: Path) -> Iterator[Gate]:
     thread = threading.Thread(target=loop.run_forever, name="tls-gate", daemon=True)
     thread.start()
     try:
-        yield Gate(port=server.sockets[0].getsockname()[1], ca_file=ca_file)
+        yield TlsProxy(port=server.sockets[0].getsockname()[1], ca_file=ca_file)
     finally:
         asyncio.run_coroutine_threadsafe(_end(server), loop).result()
         loop.call_soon_threadsafe(loop.stop)

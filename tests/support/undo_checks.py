@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from memcore.ledger import Run
 from memcore.maintenance.undo import UndoPlan, plan_undo, undo_report
-from support.maintenance_fixture import AGENT, COMPANY, World
-from support.random_histories import Step, live_through
+from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture
+from support.random_histories import Step, replay_history
 
 Snapshot = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lived:
+class RecordedRun:
     """A run and the store around it."""
 
     run: Run
@@ -20,20 +20,20 @@ class Lived:
     after: Snapshot
 
 
-async def live_and_remember(world: World, steps: Sequence[Step]) -> list[Lived]:
+async def run_and_record(world: MaintenanceFixture, steps: Sequence[Step]) -> list[RecordedRun]:
     """Let it all happen, and remember the store before and after each run."""
-    lived: list[Lived] = []
+    recorded_run: list[RecordedRun] = []
     for number, step in enumerate(steps):
         before = await world.snapshot()
-        runs = await live_through(world, [step], first=number)
+        runs = await replay_history(world, [step], first=number)
         after = await world.snapshot()
-        lived.extend(Lived(run=run, before=before, after=after) for run in runs)
-    return lived
+        recorded_run.extend(RecordedRun(run=run, before=before, after=after) for run in runs)
+    return recorded_run
 
 
-async def undo_and_check(world: World, lived: Lived) -> None:
+async def undo_and_check(world: MaintenanceFixture, recorded_run: RecordedRun) -> None:
     """Undo a run, whatever came after it, and check all that is promised of that; then undo the undo."""
-    run = lived.run
+    run = recorded_run.run
     plan = await plan_undo(run.run_id, backend=world.backend, ledger=world.ledger, company=COMPANY)
     before = await world.snapshot()
     moved, overtaken = _moved(world, run)
@@ -41,7 +41,7 @@ async def undo_and_check(world: World, lived: Lived) -> None:
     undo = await world.undo(run.run_id)
 
     after = await world.snapshot()
-    assert after == _expected(lived, before, moved - overtaken)
+    assert after == _expected(recorded_run, before, moved - overtaken)
     _check_report(world, run, undo, plan)
     again = await world.undo(undo.run_id)
     assert await world.snapshot() == before
@@ -50,12 +50,12 @@ async def undo_and_check(world: World, lived: Lived) -> None:
     assert third.counts["skipped"] == 0
     assert await world.snapshot() == after
     restored = {each for each in plan.restored if each in after}
-    night = await world.night()
-    touched = {each for exchange in world.ledger.lineage.of_run(night.run_id) for each in exchange.outgoing}
+    maintenance_run = await world.maintenance_run()
+    touched = {each for exchange in world.ledger.lineage.of_run(maintenance_run.run_id) for each in exchange.outgoing}
     assert not restored & touched, "what came back is held from the next night"
 
 
-def _moved(world: World, run: Run) -> tuple[set[str], set[str]]:
+def _moved(world: MaintenanceFixture, run: Run) -> tuple[set[str], set[str]]:
     """What a run moved, and what another run has moved after it."""
     moved = {
         memory_id
@@ -71,10 +71,10 @@ def _moved(world: World, run: Run) -> tuple[set[str], set[str]]:
     return moved, overtaken
 
 
-def _expected(lived: Lived, now: Snapshot, free: set[str]) -> Snapshot:
+def _expected(recorded_run: RecordedRun, now: Snapshot, free: set[str]) -> Snapshot:
     expected = dict(now)
     for memory_id in free:
-        was, became, found = (each.get(memory_id) for each in (lived.before, lived.after, now))
+        was, became, found = (each.get(memory_id) for each in (recorded_run.before, recorded_run.after, now))
         if was is not None and became is None and found is None:
             expected[memory_id] = was
         elif was is None and became is not None and found == became:
@@ -82,7 +82,7 @@ def _expected(lived: Lived, now: Snapshot, free: set[str]) -> Snapshot:
     return expected
 
 
-def _check_report(world: World, run: Run, undo: Run, plan: UndoPlan) -> None:
+def _check_report(world: MaintenanceFixture, run: Run, undo: Run, plan: UndoPlan) -> None:
     exchanges = world.ledger.lineage.of_run(undo.run_id)
     assert sorted(each for exchange in exchanges for each in exchange.incoming) == sorted(plan.restored)
     assert sorted(each for exchange in exchanges for each in exchange.outgoing) == sorted(plan.removed)

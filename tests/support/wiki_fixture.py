@@ -45,7 +45,7 @@ def compressed(number: int, *, agent_id: str = "ada", source: str = "e0", says: 
     )
 
 
-class Library:
+class WikiFixture:
     """Store, ledger and wiki of one company."""
 
     def __init__(self, urls: LedgerUrls, home: Path) -> None:

@@ -47,5 +47,5 @@ def test_a_program_gets_its_arguments_and_its_exit_code_comes_back(tmp_path: Pat
         asked, cwd=tmp_path, env={"MEMTEND_HOME": str(tmp_path)}, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout.partition(":")[0]) == (1, "nobody has not taken a job yet")
-    told = subprocess.run(asked[:-2], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (told.returncode, told.stderr.partition(":")[0]) == (2, "usage")
+    reported = subprocess.run(asked[:-2], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (reported.returncode, reported.stderr.partition(":")[0]) == (2, "usage")

@@ -60,7 +60,7 @@ class Home:
         """The policy that a person writes."""
         return self.path / "policy.yaml"
 
-    def furnish(self) -> None:
+    def create_folders(self) -> None:
         """Create what is missing; only the owner may look inside, also where a folder of before let others.
 
         Raises:
@@ -81,7 +81,7 @@ class Home:
             self.policy.write_text(STARTER_POLICY, encoding="utf-8")
 
 
-class Doors(Frozen):
+class ListenAddresses(Frozen):
     """Where the parts of a stack listen, and their passwords; kept from start to start while the ports are free."""
 
     broker_port: int
@@ -110,18 +110,18 @@ class Doors(Frozen):
         )
 
 
-def open_doors(home: Home) -> Doors:
+def reserve_addresses(home: Home) -> ListenAddresses:
     """Return the doors of the last start while their ports are free, else new ones; they are kept, owner-only."""
     kept = home.run / "doors.json"
     try:
         with opened_regular(kept) as file:
-            doors = Doors.model_validate_json(file.read())
-        if all(map(_is_free, (doors.broker_port, doors.store_port, doors.flower_port))):
-            return doors
+            addresses = ListenAddresses.model_validate_json(file.read())
+        if all(map(_is_free, (addresses.broker_port, addresses.store_port, addresses.flower_port))):
+            return addresses
     except (OSError, ValueError, MemoryConfigError):
         pass  # the first start, or a file from another version: new doors are as good
     broker, store, flower = _free_ports(3)
-    doors = Doors(
+    addresses = ListenAddresses(
         broker_port=broker,
         store_port=store,
         flower_port=flower,
@@ -129,8 +129,8 @@ def open_doors(home: Home) -> Doors:
         store_key=secrets.token_hex(_PASSWORD_BYTES),
         flower_password=secrets.token_hex(_PASSWORD_BYTES),
     )
-    write_private(kept, doors.model_dump_json())
-    return doors
+    write_private(kept, addresses.model_dump_json())
+    return addresses
 
 
 def _close_to_others(folder: Path) -> None:
@@ -162,7 +162,7 @@ def _free_ports(count: int) -> list[int]:
             each.close()
 
 
-class PartState(Frozen):
+class ServiceState(Frozen):
     """One part, as the supervisor last saw it."""
 
     name: str
@@ -181,7 +181,7 @@ class StackState(Frozen):
     started_at: BoundedTime
     seen_at: BoundedTime
     peak_resident_bytes: int
-    parts: tuple[PartState, ...]
+    parts: tuple[ServiceState, ...]
 
     @property
     def is_alive(self) -> bool:

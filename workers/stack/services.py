@@ -20,7 +20,7 @@ from memcore.programs import program_argv
 from workers.groups import GROUPS, STORE
 from workers.health import Heartbeat
 from workers.lifecycle import STOP_SECONDS
-from workers.stack.home import Doors, Home
+from workers.stack.home import Home, ListenAddresses
 
 #: How long a part may take until it is ready, unless it says otherwise; imports are slow on a busy machine.
 START_LIMIT = timedelta(seconds=60)
@@ -30,7 +30,7 @@ STOP_LIMIT = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ServiceSpec:
     """One process of the stack.
 
     Attributes:
@@ -83,7 +83,7 @@ def broker_binary() -> Path:
     raise MemoryConfigError(msg)
 
 
-def write_broker_config(home: Home, doors: Doors) -> Path:
+def write_broker_config(home: Home, addresses: ListenAddresses) -> Path:
     """Write the broker's configuration, owner-only because it holds the password, and return its path."""
     path = home.run / "broker.conf"
     write_private(
@@ -92,8 +92,8 @@ def write_broker_config(home: Home, doors: Doors) -> Path:
             (
                 "bind 127.0.0.1",
                 "protected-mode yes",
-                f"port {doors.broker_port}",
-                f"requirepass {doors.broker_password}",
+                f"port {addresses.broker_port}",
+                f"requirepass {addresses.broker_password}",
                 f"dir {_quoted(home.data / 'broker')}",
                 "daemonize no",
                 "databases 4",
@@ -116,7 +116,7 @@ def _quoted(path: Path) -> str:
 
 
 #: How long one look may take, in seconds.
-_LOOK_SECONDS = 1.0
+_POLL_INTERVAL_SECONDS = 1.0
 
 #: Longest answer to both commands that is read, in bytes.
 _LONGEST_ANSWER = 4_096
@@ -128,12 +128,12 @@ _OK = 200
 def broker_answers(port: int, password: str) -> Callable[[], bool]:
     """Return a look that is True once the broker answers PING to its password."""
 
-    def look() -> bool:
+    def health_check() -> bool:
         question = f"AUTH {password}\r\nPING\r\n".encode()
         try:
-            with socket.create_connection(("127.0.0.1", port), timeout=_LOOK_SECONDS) as line:
+            with socket.create_connection(("127.0.0.1", port), timeout=_POLL_INTERVAL_SECONDS) as line:
                 line.sendall(question)
-                answer, ends = b"", time.monotonic() + _LOOK_SECONDS
+                answer, ends = b"", time.monotonic() + _POLL_INTERVAL_SECONDS
                 while answer.count(b"\r\n") < 2:  # noqa: PLR2004  # one line for AUTH, one for PING
                     got = line.recv(256)
                     answer += got
@@ -144,14 +144,14 @@ def broker_answers(port: int, password: str) -> Callable[[], bool]:
             return False
         return b"+PONG" in answer
 
-    return look
+    return health_check
 
 
 def http_answers(port: int, path: str) -> Callable[[], bool]:
     """Return a look that is True once the path answers 200."""
 
-    def look() -> bool:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_LOOK_SECONDS)
+    def health_check() -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_POLL_INTERVAL_SECONDS)
         try:
             connection.request("GET", path)
             return connection.getresponse().status == _OK
@@ -160,7 +160,7 @@ def http_answers(port: int, path: str) -> Callable[[], bool]:
         finally:
             connection.close()
 
-    return look
+    return health_check
 
 
 def file_appears(path: Path) -> Callable[[], bool]:
@@ -168,34 +168,34 @@ def file_appears(path: Path) -> Callable[[], bool]:
     return path.exists
 
 
-def infrastructure(home: Home, doors: Doors, *, with_store: bool = True) -> tuple[Part, ...]:
+def infrastructure(home: Home, addresses: ListenAddresses, *, with_store: bool = True) -> tuple[ServiceSpec, ...]:
     """Return the broker and, if the stack has its own, the store server: what must answer before all else starts."""
-    broker = Part(
+    broker = ServiceSpec(
         name="broker",
-        argv=(str(broker_binary()), str(write_broker_config(home, doors))),
-        is_ready=broker_answers(doors.broker_port, doors.broker_password),
+        argv=(str(broker_binary()), str(write_broker_config(home, addresses))),
+        is_ready=broker_answers(addresses.broker_port, addresses.broker_password),
     )
     if not with_store:
         return (broker,)
     key_file = home.run / "store.key"
-    write_private(key_file, doors.store_key)
-    store = Part(
+    write_private(key_file, addresses.store_key)
+    store = ServiceSpec(
         name="store-server",
         argv=(
             *program_argv("memcore.vectorstore.server"),
             f"--data={home.data / 'vectors'}",
-            f"--port={doors.store_port}",
+            f"--port={addresses.store_port}",
             f"--api-key-file={key_file}",
         ),
-        is_ready=http_answers(doors.store_port, "/readyz"),
+        is_ready=http_answers(addresses.store_port, "/readyz"),
     )
     return broker, store
 
 
-def crews(home: Home, *, also: Collection[str] = ()) -> tuple[Part, ...]:
+def worker_parts(home: Home, *, also: Collection[str] = ()) -> tuple[ServiceSpec, ...]:
     """Return one worker for each group, and beat; a group that is started on demand only where it is named."""
     workers = tuple(
-        Part(
+        ServiceSpec(
             name=f"worker-{name}",
             argv=(*program_argv("workers.run"), f"--group={name}"),
             is_ready=file_appears(Heartbeat.of(home.path, f"worker-{name}").path),
@@ -210,7 +210,7 @@ def crews(home: Home, *, also: Collection[str] = ()) -> tuple[Part, ...]:
         for name, group in GROUPS.items()
         if not group.on_demand or name in also
     )
-    beat = Part(
+    beat = ServiceSpec(
         name="beat",
         argv=program_argv("workers.beat"),
         is_ready=file_appears(Heartbeat.of(home.path, "beat").path),
@@ -220,12 +220,12 @@ def crews(home: Home, *, also: Collection[str] = ()) -> tuple[Part, ...]:
     return (*workers, beat)
 
 
-def flower(doors: Doors) -> Part:
+def flower(addresses: ListenAddresses) -> ServiceSpec:
     """Return Flower, which shows jobs and workers to people."""
-    return Part(
+    return ServiceSpec(
         name="flower",
         argv=program_argv("ops.flower"),
-        is_ready=http_answers(doors.flower_port, "/healthcheck"),
+        is_ready=http_answers(addresses.flower_port, "/healthcheck"),
         is_beside=True,
     )
 

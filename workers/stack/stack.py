@@ -9,8 +9,8 @@ from memcore.config.loader import load_policy
 from memcore.config.settings import PREFIX, SWEEP_SECONDS, TICK_SECONDS, Settings, stack_path
 from memcore.free_space import FOR_WRITES, refuse_when_low
 from memcore.ledger.migrate import migrate, migrate_history
-from workers.stack.home import Home, open_doors
-from workers.stack.services import crews, flower, has_own_store, infrastructure, with_external_stores
+from workers.stack.home import Home, reserve_addresses
+from workers.stack.services import flower, has_own_store, infrastructure, with_external_stores, worker_parts
 from workers.stack.supervisor import Supervisor, take_over
 
 
@@ -56,17 +56,19 @@ def start_stack(
     """
     home = Home(path)
     refuse_when_low(next(folder for folder in (path, *path.parents) if folder.exists()), least=FOR_WRITES)
-    home.furnish()
+    home.create_folders()
     storage = load_policy(home.policy).memory.storage
     lock = take_over(path)
-    doors = open_doors(home)
-    settings = doors.settings(home, tick_seconds=tick_seconds, sweep_seconds=sweep_seconds).with_models(environ)
+    addresses = reserve_addresses(home)
+    settings = addresses.settings(home, tick_seconds=tick_seconds, sweep_seconds=sweep_seconds).with_models(environ)
     settings = with_external_stores(settings, storage, environ)
     migrate(settings.ledger_urls)
     migrate_history(settings.history_url)
     settings.save_stack()
-    first = infrastructure(home, doors, with_store=has_own_store(storage))
-    supervisor = Supervisor(path, (*first, *crews(home, also=also), flower(doors)), _parts_env(path, environ))
+    first = infrastructure(home, addresses, with_store=has_own_store(storage))
+    supervisor = Supervisor(
+        path, (*first, *worker_parts(home, also=also), flower(addresses)), _parts_env(path, environ)
+    )
     prepare(supervisor)
     stack = Stack(settings=settings, supervisor=supervisor, lock=lock)
     try:

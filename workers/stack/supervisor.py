@@ -23,8 +23,8 @@ import psutil
 
 from memcore.clock import Clock, utc_now
 from memcore.errors import MemoryConfigError, MemoryConnectionError
-from workers.stack.home import PartState, StackState, read_state, same_process, write_state
-from workers.stack.services import Part
+from workers.stack.home import ServiceState, StackState, read_state, same_process, write_state
+from workers.stack.services import ServiceSpec
 
 #: A log larger than this, in bytes (16 MiB), is set aside before its part starts again; one old log is kept.
 _LOG_BYTES = 16_777_216
@@ -34,7 +34,7 @@ _NOT_STARTED = 126
 
 
 @dataclass
-class PartProcess:
+class ServiceProcess:
     """A part and the process that runs it now.
 
     Attributes:
@@ -43,7 +43,7 @@ class PartProcess:
         failed: why the last start failed; empty when it did not.
     """
 
-    part: Part
+    part: ServiceSpec
     log: Path
     process: subprocess.Popen[bytes] | None = None
     restarts: int = 0
@@ -92,7 +92,7 @@ class PartProcess:
             return _NOT_STARTED
         return self.process.poll() if self.process else None
 
-    def look(self) -> bool:
+    def check_now(self) -> bool:
         """Look whether the part is ready, and remember it."""
         self.was_ready = self.was_ready or self.part.is_ready()
         return self.was_ready
@@ -141,7 +141,7 @@ class PartProcess:
 
 
 #: Pause between two looks at the parts, in seconds.
-LOOK_SECONDS = 0.1
+POLL_INTERVAL_SECONDS = 0.1
 
 #: Pause between two writings of the state, in seconds.
 STATE_SECONDS = 1.0
@@ -170,13 +170,15 @@ class Supervisor:
         env: the environment of every part.
     """
 
-    def __init__(self, home: Path, parts: Sequence[Part], env: Mapping[str, str], *, clock: Clock = utc_now) -> None:
+    def __init__(
+        self, home: Path, parts: Sequence[ServiceSpec], env: Mapping[str, str], *, clock: Clock = utc_now
+    ) -> None:
         self._home = home
         self._env = dict(env)
         self._clock = clock
-        self._members = [PartProcess(part, home / "logs" / f"{part.name}.log") for part in parts]
+        self._members = [ServiceProcess(part, home / "logs" / f"{part.name}.log") for part in parts]
         self._revive_at: dict[str, float] = {}
-        self._falls: dict[str, int] = {}
+        self._outages: dict[str, int] = {}
         self._up_since: dict[str, float] = {}
         self._stopping = False
         self._started_at = clock()
@@ -195,8 +197,8 @@ class Supervisor:
                 self._launch(member)
             self._await_ready(stage)
 
-    def _stages(self) -> list[list[PartProcess]]:
-        stages: list[list[PartProcess]] = []
+    def _stages(self) -> list[list[ServiceProcess]]:
+        stages: list[list[ServiceProcess]] = []
         for member in self._members:
             if member.part.is_beside and stages:
                 stages[-1].append(member)
@@ -204,9 +206,9 @@ class Supervisor:
                 stages.append([member])
         return stages
 
-    def _await_ready(self, starting: Sequence[PartProcess]) -> None:
+    def _await_ready(self, starting: Sequence[ServiceProcess]) -> None:
         begun = time.monotonic()
-        while not self._stopping and (late := [member for member in starting if not member.look()]):
+        while not self._stopping and (late := [member for member in starting if not member.check_now()]):
             for member in late:
                 code, limit = member.died(), member.part.start_limit.total_seconds()
                 if code is not None or time.monotonic() - begun > limit:
@@ -215,17 +217,17 @@ class Supervisor:
                     self.stop()
                     msg = f"{member.part.name} {why}; its log is {member.log}"
                     raise MemoryConnectionError(msg)
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_INTERVAL_SECONDS)
         self._write_state()
 
     def watch(self) -> None:
         """Keep the parts alive until somebody asks to stop."""
         while not self._stopping:
             for member in self._members:
-                self._tend(member)
+                self._check_parts(member)
             if time.monotonic() >= self._state_due:
                 self._write_state()
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_INTERVAL_SECONDS)
 
     def ask_to_stop(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
         """Make ``watch`` return; safe to call from a signal handler."""
@@ -243,12 +245,12 @@ class Supervisor:
         self._write_state()
 
     @staticmethod
-    def _await_end(member: PartProcess, asked_at: float) -> None:
+    def _await_end(member: ServiceProcess, asked_at: float) -> None:
         while member.process is not None and member.died() is None:
             if time.monotonic() - asked_at > member.part.stop_limit.total_seconds():
                 log.warning("stack.part.killed", extra={"part": member.part.name})
                 break
-            time.sleep(LOOK_SECONDS / 5)
+            time.sleep(POLL_INTERVAL_SECONDS / 5)
         member.clear_away()
 
     @property
@@ -256,7 +258,7 @@ class Supervisor:
         """Most memory that all parts and their children held together, as sampled each second."""
         return self._peak
 
-    def _launch(self, member: PartProcess) -> None:
+    def _launch(self, member: ServiceProcess) -> None:
         ready_file = self._home / "run" / f"{member.part.name}.ready"
         self._up_since[member.part.name] = time.monotonic()
         try:
@@ -270,17 +272,17 @@ class Supervisor:
         self._write_state()
         log.info("stack.part.started", extra={"part": member.part.name, "pid": member.pid})
 
-    def _tend(self, member: PartProcess) -> None:
+    def _check_parts(self, member: ServiceProcess) -> None:
         name, code = member.part.name, member.died()
         if code is None:
-            member.look()
+            member.check_now()
             if time.monotonic() - self._up_since[name] > WELL_AFTER.total_seconds():
-                self._falls.pop(name, None)
+                self._outages.pop(name, None)
             return
         if name not in self._revive_at:
             member.clear_away()
-            falls = self._falls[name] = self._falls.get(name, 0) + 1
-            wait = LONGEST_WAIT if code == EXIT_CONFIG else min(FIRST_WAIT * 2 ** (falls - 1), LONGEST_WAIT)
+            outages = self._outages[name] = self._outages.get(name, 0) + 1
+            wait = LONGEST_WAIT if code == EXIT_CONFIG else min(FIRST_WAIT * 2 ** (outages - 1), LONGEST_WAIT)
             self._revive_at[name] = time.monotonic() + wait.total_seconds()
             log.warning(
                 "stack.part.died", extra={"part": name, "exit_code": code, "wait_seconds": wait.total_seconds()}
@@ -301,7 +303,7 @@ class Supervisor:
             seen_at=self._clock(),
             peak_resident_bytes=self._peak,
             parts=tuple(
-                PartState(
+                ServiceState(
                     name=member.part.name,
                     pid=member.pid if member.died() is None else None,
                     born=member.born,

@@ -1,4 +1,4 @@
-"""The channel: takes messages in turns, rings bells while there are none, and closes whatever the broker does."""
+"""The channel: takes messages in turn, waits while there are none, and closes whatever the broker does."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ from kombu.utils.json import loads
 from redis import Redis
 from redis.exceptions import NoScriptError, ResponseError
 
-from workers.transport.polling import Bell
+from workers.transport.polling import QueueWaiter
 from workers.transport.qos import ReliableQoS
 from workers.transport.scripts import SET_ASIDE, TURN, Script
 from workers.transport.unreadable import UnreadableMessages, broker_errors
@@ -27,7 +27,8 @@ from workers.transport.unreadable import UnreadableMessages, broker_errors
 #: inside the hand-over: without this the first job of a batch would be acknowledged only after the last.
 SLICE_SECONDS = 0.02
 
-#: Seconds between turns while every bell waits: bells watch the ordinary lists only, this finds messages sent with a
+#: Seconds between turns while every waiter waits: waiters watch the ordinary lists only, this finds messages sent with
+#: a
 #: priority.
 POLL_SECONDS = 1.0
 
@@ -82,7 +83,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
     def __init__(self, connection: Any, **kwargs: Any) -> None:
         """Open the channel and check that the broker answers; ``connection`` is the transport that owns it."""
         self._owner_pid = os.getpid()
-        self._bells: dict[str, Bell] = {}
+        self._waiters: dict[str, QueueWaiter] = {}
         self._inbox: deque[tuple[str, str, bytes]] = deque()
         #: What could not be read, until somebody has kept it elsewhere.
         self.unreadable = UnreadableMessages(self)
@@ -116,7 +117,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
 
     def conn_or_acquire(self, client: Any = None) -> Any:
         """Lend the one client of this channel; kombu builds a new one for every call, a fifth of a worker's time."""
-        return _lent(client or self._commands)
+        return _borrowed(client or self._commands)
 
     def run(self, script: Script, keys: tuple[str, ...], args: tuple[Any, ...]) -> Any:
         """Run a script and wait for its reply, apart from the turn that may be under way."""
@@ -161,7 +162,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         return message
 
     def advance(self, poller: Any) -> None:
-        """Send the next turn if there is something to say or to ask for, else wait at the bells."""
+        """Send the next turn if there is something to say or to ask for, else wait at the queues."""
         if self._in_poll:
             return
         queues = tuple(self._queue_cycle.consume(len(self._queue_cycle.items)))
@@ -169,22 +170,22 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         is_poll_due = monotonic() - (self._brpop_sent_at or 0) >= POLL_SECONDS
         if self.qos.acks or self._inbox or (wanted and (not self._is_dry or is_poll_due)):
             poller.attach(self, self.client, FETCH)
-            self._watch(self._send_turn, queues, 0 if self._inbox else wanted)
+            self._watch(self._send_round, queues, 0 if self._inbox else wanted)
         if wanted and self._is_dry:
             for queue in queues:
-                bell = self._bell(queue)
-                # A queue at its limit would ring for messages that nobody may take.
-                if self._room(queue, wanted) and bell.armed_at is None:
-                    poller.attach(self, bell, f"BELL {queue}")
-                    self._watch(bell.arm)
+                waiter = self._waiter(queue)
+                # A queue at its limit would wake for messages that nobody may take.
+                if self._free_slots(queue, wanted) and waiter.wait_started_at is None:
+                    poller.attach(self, waiter, f"WAITER {queue}")
+                    self._watch(waiter.start_wait)
 
-    def drop_silent_bells(self) -> None:
-        """Disconnect bells whose server went silent; the event loop connects them again."""
-        for bell in self._bells.values():
-            sock = bell.connection._sock  # noqa: SLF001  # as kombu's own check reads it
-            if bell.is_overdue(grace_seconds=self.health_check_interval or 0) and not _socket_readable(sock):
-                _logger.warning("transport.bell.silent queue=%s", bell.key)
-                bell.connection.disconnect()
+    def drop_stale_waiters(self) -> None:
+        """Disconnect waiters whose server went silent; the event loop connects them again."""
+        for waiter in self._waiters.values():
+            sock = waiter.connection._sock  # noqa: SLF001  # as kombu's own check reads it
+            if waiter.is_overdue(grace_seconds=self.health_check_interval or 0) and not _socket_readable(sock):
+                _logger.warning("transport.bell.silent queue=%s", waiter.key)
+                waiter.connection.disconnect()
 
     def close(self) -> None:
         """Give back what was not acknowledged and close; never raises, so that a worker survives its broker.
@@ -196,13 +197,13 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
             return
         was_lost = self.connection.is_lost or (self.in_event_loop and bool(self._consumers))
         self._closing = True
-        self._guarded(self._abandon_turn if was_lost else self._settle)
+        self._guarded(self._abandon_round if was_lost else self._settle)
         self._guarded(self.qos.flush)
         if was_lost:
             self.qos.forget()
             self.auto_delete_queues.clear()
-        for bell in self._bells.values():
-            self._guarded(bell.close)
+        for waiter in self._waiters.values():
+            self._guarded(waiter.close)
         if not self._guarded(super().close) and not self.closed:
             # Only the deletion of temporary queues speaks to the broker: without it the second try stays local.
             self.auto_delete_queues.clear()
@@ -218,39 +219,39 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
 
     def _update_queue_cycle(self) -> None:
         super()._update_queue_cycle()
-        for queue in set(self._bells) - set(self._queue_cycle.items):
-            self._bells.pop(queue).close()
-            self.handlers.pop(f"BELL {queue}", None)
+        for queue in set(self._waiters) - set(self._queue_cycle.items):
+            self._waiters.pop(queue).close()
+            self.handlers.pop(f"WAITER {queue}", None)
 
-    def _bell(self, queue: str) -> Bell:
-        if queue not in self._bells:
+    def _waiter(self, queue: str) -> QueueWaiter:
+        if queue not in self._waiters:
             # Outside the pool on purpose: its default limit of ten connections would limit the queues of a worker.
             connection = self.async_pool.connection_class(**self.async_pool.connection_kwargs)
-            self._bells[queue] = Bell(connection=connection, key=self.global_keyprefix + queue)
-            self.handlers[f"BELL {queue}"] = partial(self._hear, self._bells[queue])
-        return self._bells[queue]
+            self._waiters[queue] = QueueWaiter(connection=connection, key=self.global_keyprefix + queue)
+            self.handlers[f"WAITER {queue}"] = partial(self._hear, self._waiters[queue])
+        return self._waiters[queue]
 
-    def _hear(self, bell: Bell) -> None:
+    def _hear(self, waiter: QueueWaiter) -> None:
         try:
-            if self._watch(bell.listen):
+            if self._watch(waiter.listen):
                 self._is_dry = False
         except ResponseError as problem:
             # A full server refuses to move even onto the same place; polling goes on finding messages.
-            _logger.warning("transport.bell.refused queue=%s reason=%s", bell.key, problem)
-            bell.armed_at = monotonic()
+            _logger.warning("transport.bell.refused queue=%s reason=%s", waiter.key, problem)
+            waiter.wait_started_at = monotonic()
         raise Empty
 
     def _lists(self, queues: tuple[str, ...]) -> list[str]:
         return [self._q_for_pri(queue, step) for step in self.priority_steps for queue in queues]
 
-    def _room(self, queue: str, wanted: int) -> int:
+    def _free_slots(self, queue: str, wanted: int) -> int:
         limit = self.queue_limits.get(queue)
         if limit is None:
             return wanted
         waiting = sum(name == queue for name, *_ in self._inbox)
         return min(wanted, max(0, limit - waiting - self.qos.held_of(queue)))
 
-    def _send_turn(self, queues: tuple[str, ...], wanted: int) -> None:
+    def _send_round(self, queues: tuple[str, ...], wanted: int) -> None:
         is_fair = self.queue_order_strategy == "round_robin"
         flags = [0 if queue in self._unregistered_queues else 1 for queue in queues]
         keys = [self.unacked_key, self.unacked_index_key, self.unreadable_key, *self._lists(queues)]
@@ -260,7 +261,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         self._asked = (queues, wanted)
         self._in_poll = connection
         self._brpop_sent_at = monotonic()
-        most = [self._room(queue, wanted) for queue in queues]
+        most = [self._free_slots(queue, wanted) for queue in queues]
         limits = (self.largest_message, TURN_BYTES)
         arguments = (wanted, len(queues), int(is_fair), *limits, *flags, *most, *self.qos.acks.send())
         connection.send_command(*command, len(keys), *keys, *arguments)
@@ -268,22 +269,22 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
     def _brpop_read(self, **_: Any) -> Literal[True]:
         """Read the answer to the turn and hand its messages over (kombu calls it by this name)."""
         if self._in_poll:
-            self._watch(self._read_turn)
+            self._watch(self._read_round)
         if not self._inbox:
             raise Empty
-        self._hand_over()
+        self._deliver()
         return True
 
-    def _read_turn(self) -> None:
+    def _read_round(self) -> None:
         try:
             unreadable, *taken = self.client.connection.read_response()
         except NoScriptError:
             # Somebody flushed the server's scripts: nothing of the turn happened.
-            self._abandon_turn()
+            self._abandon_round()
             self._is_script_known = self._is_dry = False
             raise Empty from None
         except BaseException:
-            self._abandon_turn()
+            self._abandon_round()
             raise
         self._in_poll = None
         self._is_script_known = True
@@ -299,11 +300,11 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
             self.unreadable.note(unreadable)
         self._flush_brpop_reauth()
 
-    def _abandon_turn(self) -> None:
+    def _abandon_round(self) -> None:
         self._in_poll = None
         self.qos.acks.recall()
 
-    def _hand_over(self) -> None:
+    def _deliver(self) -> None:
         until = monotonic() + SLICE_SECONDS
         while self._inbox and not self._closing:
             queue, tag, raw = self._inbox.popleft()
@@ -328,7 +329,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         if self._in_poll:
             self._in_poll._sock.settimeout(SETTLE_SECONDS)  # noqa: SLF001  # as Celery bounds the same socket
             with suppress(Empty):
-                self._read_turn()
+                self._read_round()
         while self._inbox:
             queue, tag, raw = self._inbox.pop()
             if tag:
@@ -345,7 +346,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
             raise
 
     def _lose(self) -> None:
-        self._abandon_turn()
+        self._abandon_round()
         self._is_dry = self._is_script_known = False
         if self.connection is not None:
             self.connection.is_lost = True
@@ -387,12 +388,12 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         if os.getpid() != self._owner_pid:
             # A forked child shares the parent's poller: taking a socket out here would deafen the parent.
             return
-        for bell in self._bells.values():
-            if bell.connection is connection:
-                bell.armed_at = None
+        for waiter in self._waiters.values():
+            if waiter.connection is connection:
+                waiter.wait_started_at = None
         super()._on_connection_disconnect(connection)
 
 
 @contextmanager
-def _lent(client: Any) -> Iterator[Any]:
+def _borrowed(client: Any) -> Iterator[Any]:
     yield client

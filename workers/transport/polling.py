@@ -61,7 +61,7 @@ class Poller(redis.MultiChannelPoller):  # type: ignore[misc]  # kombu is untype
         """Drop connections that owe an answer for too long: a half-open socket never becomes readable."""
         super().maybe_check_brpop_health()
         for channel in tuple(self._channels):
-            channel.drop_silent_bells()
+            channel.drop_stale_waiters()
 
     def renew(self) -> None:
         """Renew the messages in hand of every channel; a broken connection is left to the event loop to notice."""
@@ -86,7 +86,7 @@ class Poller(redis.MultiChannelPoller):  # type: ignore[misc]  # kombu is untype
 
 
 #: Seconds one wait lasts at the server. Long enough to cost nothing while idle; closing never waits for it, because a
-#: bell holds no message.
+#: queue holds no message.
 WAIT_SECONDS = 5
 
 #: Bytes (64 KiB) of an answer that are read at most: it brings the whole message, which may be of any size.
@@ -96,22 +96,22 @@ ANSWER_BYTES = 65_536
 _TIMES_UP = (b"$-1\r\n", b"*-1\r\n", b"_\r\n")
 
 
-class Bell:
-    """Rings when its queue holds a message: ``BLMOVE queue queue RIGHT RIGHT`` moves the next one onto its own place.
+class QueueWaiter:
+    """Answers when its queue holds a message: ``BLMOVE queue queue RIGHT RIGHT`` moves the next one onto its own place.
 
-    Needs Redis 6.2 or any Valkey. The poller sees a bell as a client: it reads ``connection`` and nothing else.
+    Needs Redis 6.2 or any Valkey. The poller sees a waiter as a client: it reads ``connection`` and nothing else.
     """
 
     def __init__(self, *, connection: Any, key: str) -> None:
-        """Bind the bell to one list; nothing is sent before ``arm``."""
+        """Bind the waiter to one list; nothing is sent before ``start_wait``."""
         self.connection = connection
         self.key = key
-        self.armed_at: float | None = None
+        self.wait_started_at: float | None = None
 
-    def arm(self) -> None:
+    def start_wait(self) -> None:
         """Start one wait."""
         self.connection.send_command("BLMOVE", self.key, self.key, "RIGHT", "RIGHT", WAIT_SECONDS)
-        self.armed_at = monotonic()
+        self.wait_started_at = monotonic()
 
     def listen(self) -> bool:
         """Read the end of the wait: True when the queue holds a message, False when time ran out.
@@ -119,7 +119,7 @@ class Bell:
         Past the parser, which would hold all of a message: one that is longer than ANSWER_BYTES ends the connection,
         and the event loop makes a new one.
         """
-        self.armed_at = None
+        self.wait_started_at = None
         answer = self.connection._sock.recv(ANSWER_BYTES)  # noqa: SLF001  # see above
         if not answer:
             raise ConnectionError("the server closed the connection")
@@ -134,9 +134,9 @@ class Bell:
 
     def is_overdue(self, *, grace_seconds: float) -> bool:
         """Tell whether the server owes an answer for so long that the connection must be dead."""
-        return self.armed_at is not None and monotonic() - self.armed_at > WAIT_SECONDS + grace_seconds
+        return self.wait_started_at is not None and monotonic() - self.wait_started_at > WAIT_SECONDS + grace_seconds
 
     def close(self) -> None:
         """Drop the connection, in the middle of a wait or not."""
-        self.armed_at = None
+        self.wait_started_at = None
         self.connection.disconnect()

@@ -63,7 +63,7 @@ SWEEP_SIZE = 256
 SWEEP_BYTES = 16_777_216
 
 #: ``RESTORE``'s idle time for a message that its own holder gives back.
-WHATEVER_IDLE = -1
+PREEMPT_ANY_IDLE = -1
 
 _logger = logging.getLogger(__name__)
 
@@ -167,7 +167,7 @@ class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
         """Give one message back at once, unless it was acknowledged or restored meanwhile."""
         entry = self.channel.fetch_unacked(tag)
         if entry is not None:
-            self._restore(tag, entry, idle_seconds=WHATEVER_IDLE, leftmost=leftmost)
+            self._restore(tag, entry, idle_seconds=PREEMPT_ANY_IDLE, leftmost=leftmost)
 
     def restore_unacked(self, client: Any = None) -> None:  # noqa: ARG002  # kombu's signature
         """Give back every unacknowledged message; the oldest will be the next one taken."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: How long a reader may take to see that something else serves, in seconds; it looks every two.
 _SEEN_SECONDS = 60.0
 
-_LOOK_SECONDS = 0.2
+_POLL_INTERVAL_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class Judge:
         while {self._dense.vector_space, self._fused.vector_space} != {label}:
             if time.monotonic() > deadline:
                 raise MemoryStoreError(f"nobody here has seen that {label} serves")
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_INTERVAL_SECONDS)
             for backend in (self._dense, self._fused):
                 self._rank(backend, question)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from examples.demo.finetuning.judging import Figures
 from examples.demo.finetuning.traffic import Traffic
-from memcore.finetune.evaluate import Lead, lead_of, ndcg_of
+from memcore.finetune.evaluate import Improvement, compare, ndcg_of
 from ops.cli.console import say, show_rows
 
 _COLUMNS = ("what serves", "meaning NDCG@10", "meaning recall@10", "fused NDCG@10", "fused recall@10")
@@ -24,10 +24,10 @@ def show_figures(rows: Mapping[str, Figures]) -> None:
     )
 
 
-def show_leads(after: Figures, before: Figures) -> None:
+def show_improvements(after: Figures, before: Figures) -> None:
     """Print how far the new figures are ahead, with intervals, and say so plainly where they are not."""
-    _show_lead("by meaning alone", lead_of(ndcg_of(after.dense), ndcg_of(before.dense), seed=0))
-    _show_lead("fused with words", lead_of(ndcg_of(after.fused), ndcg_of(before.fused), seed=0))
+    _show_improvement("by meaning alone", compare(ndcg_of(after.dense), ndcg_of(before.dense), seed=0))
+    _show_improvement("fused with words", compare(ndcg_of(after.fused), ndcg_of(before.fused), seed=0))
 
 
 def show_traffic(seen: Traffic, during: str) -> None:
@@ -51,6 +51,15 @@ def show_end(seconds: float, peak_bytes: int) -> None:
     )
 
 
-def _show_lead(how: str, lead: Lead) -> None:
-    word = "it gained" if lead.low > 0.0 else "it lost" if lead.high < 0.0 else "it did not gain: not told from chance"
-    say(f"{how}: {lead.mean:+.3f} NDCG@10, 95 % interval {lead.low:+.3f} to {lead.high:+.3f}: {word}")
+def _show_improvement(how: str, improvement: Improvement) -> None:
+    word = (
+        "it gained"
+        if improvement.low > 0.0
+        else "it lost"
+        if improvement.high < 0.0
+        else "it did not gain: not told from chance"
+    )
+    say(
+        f"{how}: {improvement.mean:+.3f} NDCG@10, "
+        f"95 % interval {improvement.low:+.3f} to {improvement.high:+.3f}: {word}"
+    )

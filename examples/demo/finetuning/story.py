@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from examples.demo.finetuning.commands import Commands
 from examples.demo.finetuning.corpus import HANDBOOK, questions
 from examples.demo.finetuning.judging import Figures, Judge, judge
-from examples.demo.finetuning.report import show_figures, show_leads, show_traffic
+from examples.demo.finetuning.report import show_figures, show_improvements, show_traffic
 from examples.demo.finetuning.traffic import traffic
 from memcore.config.settings import Settings
 from memcore.errors import MemoryStoreError
@@ -14,7 +14,7 @@ from memcore.ledger.embedders.collections import Checkpoint, Verdict
 from memcore.ledger.ledger import Ledger
 from ops.cli.console import say
 
-#: What differs from the plan's defaults, for some hundred short passages in a few minutes: a chapter as a whole would
+#: What differs from the plan's defaults, for some hundred short passages in a few minutes: a event as a whole would
 #: teach little about any of its words, and the default batch would make a dozen steps of all.
 _RECIPE = ("--chunk-words", "48", "--top-k", "1", "--batch-size", "32", "--epochs", "2", "--learning-rate", "2e-5")
 
@@ -37,7 +37,7 @@ class Story:
         self._commands = commands
         self._questions = questions()
 
-    def tell(self, keys: Mapping[str, str]) -> bool:
+    def run_script(self, keys: Mapping[str, str]) -> bool:
         """Carry it all out; True when the checkpoint served, nothing failed meanwhile, and the way back led back.
 
         Args:
@@ -72,15 +72,15 @@ class Story:
         """Let something else serve while agents go on; return whether none of them noticed."""
         with traffic(self._settings, self._questions, about=command) as seen:
             self._commands.type("finetune", command, *words, *_BY)
-            serving = self._ledger.servings.get(self._settings.company)
-            if serving is None:
+            pointer = self._ledger.collection_pointers.get(self._settings.company)
+            if pointer is None:
                 raise MemoryStoreError("nothing serves")
-            judged.await_space(serving.current.identity.label)
+            judged.await_space(pointer.current.identity.label)
         show_traffic(seen, command)
-        return seen.is_unhurt
+        return seen.is_unaffected
 
     def _show(self, before: Figures, after: Figures) -> None:
         say("")
         show_figures({"MiniLM": before, "the checkpoint": after})
-        show_leads(after, before)
+        show_improvements(after, before)
         say(f"torch in the process that searched: {'yes' if 'torch' in sys.modules else 'no'}")

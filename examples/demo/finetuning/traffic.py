@@ -45,7 +45,7 @@ class Traffic:
     lost: int | None = None
 
     @property
-    def is_unhurt(self) -> bool:
+    def is_unaffected(self) -> bool:
         """Whether nothing failed, and somebody looked and missed nothing."""
         return self.lost == 0 and not (self.failed_reads or self.failed_writes)
 

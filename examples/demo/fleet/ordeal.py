@@ -9,7 +9,7 @@ from pydantic import Field
 from memcore.models.base import Frozen, NotBlankText
 
 
-class Ordeal(Frozen):
+class StressTest(Frozen):
     """One experience, as an engine would send it.
 
     Attributes:
@@ -27,7 +27,7 @@ class Ordeal(Frozen):
     steps: tuple[NotBlankText, ...] = Field(min_length=1)
 
 
-def ordeal() -> Ordeal:
+def create_stress_test() -> StressTest:
     """Read it."""
     found: Any = yaml.safe_load(Path(__file__).with_name("ordeal.yaml").read_text(encoding="utf-8"))
-    return Ordeal.model_validate(found)
+    return StressTest.model_validate(found)

@@ -75,7 +75,7 @@ def derived(agent_id: str, today: datetime) -> Iterator[FleetMemory]:
 def _written(agent_id: str, series: Series, random: Random, phrases: Phrases, today: datetime) -> Iterator[FleetMemory]:
     seen: set[str] = set()
     for count, days_ago in enumerate(_ages(series, random, today)):
-        text = _unsaid(series, phrases, count, days_ago, seen)
+        text = _unmentioned(series, phrases, count, days_ago, seen)
         seen.add(text)
         tags = (*series.tags, *(tag for tag, nth in series.every.items() if count % nth == nth - 1))
         source = None if series.source is None else phrases.fill(series.source, days_ago)
@@ -90,9 +90,9 @@ def _written(agent_id: str, series: Series, random: Random, phrases: Phrases, to
             yield _memory(agent_id, series, again, metadata, moment(today, days_ago - random.uniform(0.01, 0.05)))
 
 
-def _unsaid(series: Series, phrases: Phrases, count: int, days_ago: float, seen: set[str]) -> str:
+def _unmentioned(series: Series, phrases: Phrases, count: int, days_ago: float, seen: set[str]) -> str:
     for tried in range(TRIES):
-        # A poor text gives way to the next one after a few draws.
+        # A poor text is preempted to the next one after a few draws.
         text = phrases.fill(series.texts[(count + tried // DRAWS) % len(series.texts)], days_ago)
         if text not in seen:
             return text

@@ -31,7 +31,7 @@ class Told(Frozen):
     again_after_days: float | None = None
 
 
-def told(agent_id: str, today: datetime) -> Iterator[FleetMemory]:
+def reported(agent_id: str, today: datetime) -> Iterator[FleetMemory]:
     """Yield what a person wrote for the agent, exact duplicates included."""
     phrases = Phrases({}, Random(agent_id), today)  # noqa: S311 - handwritten texts hold dates only, nothing is drawn
     for group, rows in page(f"told/{agent_id}.yaml").items():

@@ -72,6 +72,6 @@ def traces(now: datetime) -> Iterator[tuple[str, ExecutionTrace]]:
             yield agent_id, FleetTask.model_validate(row).trace(task_id=task_id, today=today)
 
 
-def _turn(told: str) -> Turn:
-    tokens, *tools = told.split()
+def _turn(reported: str) -> Turn:
+    tokens, *tools = reported.split()
     return Turn(tokens=int(tokens), tools=tuple(tools))

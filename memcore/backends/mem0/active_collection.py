@@ -11,7 +11,7 @@ from qdrant_client import QdrantClient
 from qdrant_client.models import Condition, Direction, Filter, FilterSelector, UpdateMode
 
 from memcore import errors
-from memcore.backends.mem0.config import Followed
+from memcore.backends.mem0.config import PointerConfig
 from memcore.backends.mem0.filters import of_shared, shared, with_ids
 from memcore.backends.mem0.history import History
 from memcore.backends.mem0.points import to_records, to_upsert
@@ -26,7 +26,7 @@ from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import MemoryConfigError
 from memcore.ids import Excluded
 from memcore.ledger.database import Database
-from memcore.ledger.embedders.collections import ServedCollection, Serving, Servings
+from memcore.ledger.embedders.collections import CollectionPointer, CollectionPointers, ServedCollection
 from memcore.ledger.embedders.reindexes import ReindexMarks
 from memcore.ledger.organization.shared_log import SharedEntry
 from memcore.models.memory import MemoryEntry, MemoryQuery
@@ -46,7 +46,7 @@ class SharedPoints:
         """Return the vectors under which a record would be found."""
         return self._writer.embedded([record])[0].vectors
 
-    def carry_out(self, lines: Sequence[SharedEntry], known: Mapping[int, Vectors | None]) -> None:
+    def execute(self, lines: Sequence[SharedEntry], known: Mapping[int, Vectors | None]) -> None:
         """Write the points of publications, and the end of those that are retracted.
 
         Nothing that is there already is written anew: a slow process may carry out a line long after others have gone
@@ -95,7 +95,7 @@ PlanOf = Callable[[EmbedderKind, float | None], SearchPlan]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shelf:
+class ActiveCollection:
     """A collection with its embedder, and what reads and writes it; it is made whole, and never changed.
 
     Attributes:
@@ -116,7 +116,7 @@ class Shelf:
     shared: SharedPoints
 
 
-def build_shelf(
+def build_active_collection(
     client: QdrantClient,
     collection: str,
     *,
@@ -125,8 +125,8 @@ def build_shelf(
     encoder: Bm25Encoder,
     text: IndexedText,
     plan: SearchPlan,
-    takes_untold: bool,
-) -> Shelf:
+    takes_no_progress: bool,
+) -> ActiveCollection:
     """Put a collection and its embedder together."""
     identity = EmbedderIdentity.of(embedder, text_form=text.form(encoder.weighting))
     writer = Writer(
@@ -137,9 +137,9 @@ def build_shelf(
         encoder=encoder,
         text=text,
         space=identity.label,
-        takes_untold=takes_untold,
+        takes_no_progress=takes_no_progress,
     )
-    return Shelf(
+    return ActiveCollection(
         collection=collection,
         embedder=embedder,
         encoder=encoder,
@@ -154,10 +154,10 @@ def build_shelf(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Following:
+class PointerReader:
     """The row, and how text queries are answered with whatever embedder it names."""
 
-    row: Followed
+    row: PointerConfig
     plan_of: PlanOf
 
 
@@ -190,22 +190,22 @@ READ_AGE = timedelta(seconds=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class CacheEntry:
     """What was seen in the ledger, and when; without a row for a backend that follows none."""
 
-    shelf: Shelf
-    serving: Serving | None = None
+    active_collection: ActiveCollection
+    pointer: CollectionPointer | None = None
     at: datetime
 
 
-class Shelves:
-    """Hand out the shelf that serves; safe in several threads.
+class CollectionCache:
+    """Hand out the active collection that serves; safe in several threads.
 
     Args:
         client: the store.
         history: mem0's.
         company: whose row it is.
-        configured: the shelf of the policy and the settings.
+        configured: the active collection of the policy and the settings.
         following: how the row is followed; None for a backend that has one collection for good.
         clock: the time.
     """
@@ -216,8 +216,8 @@ class Shelves:
         *,
         history: History,
         company: str,
-        configured: Shelf,
-        following: Following | None,
+        configured: ActiveCollection,
+        following: PointerReader | None,
         clock: Clock,
     ) -> None:
         self._client = client
@@ -227,18 +227,18 @@ class Shelves:
         self._following = following
         self._clock = clock
         self._lock = threading.Lock()
-        self._seen = Seen(shelf=configured, at=clock())
+        self._seen = CacheEntry(active_collection=configured, at=clock())
         self._database = None if following is None else Database(following.row.ledger_url, name="ledger")
-        self._servings = None if self._database is None else Servings(self._database, clock=clock)
+        self._servings = None if self._database is None else CollectionPointers(self._database, clock=clock)
         self.marks = None if self._database is None else ReindexMarks(self._database)
 
     def connect(self) -> None:
         """Find the collection that serves, or create it; MemoryConfigError when its embedder cannot be had."""
-        configured, following, servings = self._configured, self._following, self._servings
-        found = None if servings is None else servings.get(self._company)
+        configured, following, collection_pointers = self._configured, self._following, self._servings
+        found = None if collection_pointers is None else collection_pointers.get(self._company)
         if found is None:
             ensure_collection(self._client, configured.collection, configured.identity)
-        if servings is None or following is None:
+        if collection_pointers is None or following is None:
             return
         if found is None:
             first = served(
@@ -248,31 +248,31 @@ class Shelves:
                 text=configured.text,
                 choice=following.row.choice,
             )
-            found = servings.adopt(self._company, first)
-        shelf = self.shelf_of(found.current)
-        ensure_collection(self._client, shelf.collection, shelf.identity)
-        self._seen = Seen(shelf=shelf, serving=found, at=self._clock())
+            found = collection_pointers.adopt(self._company, first)
+        active_collection = self.active_collection_of(found.current)
+        ensure_collection(self._client, active_collection.collection, active_collection.identity)
+        self._seen = CacheEntry(active_collection=active_collection, pointer=found, at=self._clock())
 
-    def last(self) -> Seen:
+    def last(self) -> CacheEntry:
         """Return what was seen last, however old."""
         return self._seen
 
-    def reading(self) -> Shelf:
-        """Return the shelf to read from; while the ledger is away, the last one that was seen."""
+    def reading(self) -> ActiveCollection:
+        """Return the active collection to read from; while the ledger is away, the last one that was seen."""
         seen = self._seen
         try:
-            return self.recent().shelf
+            return self.recent().active_collection
         except (errors.MemoryConnectionError, errors.MemoryRetrievalError):
-            return seen.shelf
+            return seen.active_collection
 
-    def recent(self) -> Seen:
+    def recent(self) -> CacheEntry:
         """Return what was seen in the last two seconds, or look: what served before may be gone by now."""
         seen = self._seen
-        if seen.serving is None or timedelta() <= self._clock() - seen.at < READ_AGE:
+        if seen.pointer is None or timedelta() <= self._clock() - seen.at < READ_AGE:
             return seen
-        return self.look()
+        return self.check_now()
 
-    def look(self) -> Seen:
+    def check_now(self) -> CacheEntry:
         """Look up now what serves. Raises MemoryConnectionError; MemoryConfigError when its embedder cannot be had."""
         if self._servings is None:
             return self._seen
@@ -283,18 +283,18 @@ class Shelves:
             if found is None:
                 return self._seen
             before = self._seen
-            same = before.serving is not None and before.serving.current == found.current
-            shelf = before.shelf if same else self.shelf_of(found.current)
-            self._seen = Seen(shelf=shelf, serving=found, at=at)
+            same = before.pointer is not None and before.pointer.current == found.current
+            active_collection = before.active_collection if same else self.active_collection_of(found.current)
+            self._seen = CacheEntry(active_collection=active_collection, pointer=found, at=at)
             return self._seen
 
-    def thaw(self, serving: Serving) -> None:
+    def unfreeze(self, pointer: CollectionPointer) -> None:
         """Let writes go on that somebody stopped and did not come back for."""
         if self._servings is not None:
-            self._servings.thaw(self._company, version=serving.version)
+            self._servings.unfreeze(self._company, version=pointer.version)
 
-    def shelf_of(self, wanted: ServedCollection) -> Shelf:
-        """Return the shelf of a collection; MemoryConfigError when its embedder is not what it was."""
+    def active_collection_of(self, wanted: ServedCollection) -> ActiveCollection:
+        """Return the active collection of a collection; MemoryConfigError when its embedder is not what it was."""
         configured, following = self._configured, self._following
         text, encoder = IndexedText(wanted.text_template), _encoder(wanted, configured.encoder)
         is_configured = wanted.identity == configured.identity
@@ -303,7 +303,7 @@ class Shelves:
         ):
             return configured
         embedder = configured.embedder if is_configured else following.row.load(wanted.choice)
-        shelf = build_shelf(
+        active_collection = build_active_collection(
             self._client,
             wanted.name,
             history=self._history,
@@ -311,14 +311,15 @@ class Shelves:
             encoder=encoder,
             text=text,
             plan=following.plan_of(embedder.kind, wanted.dense_weight),
-            takes_untold=wanted.generation == 1,
+            takes_no_progress=wanted.generation == 1,
         )
-        if shelf.identity != wanted.identity:
+        if active_collection.identity != wanted.identity:
             raise MemoryConfigError(
                 f"collection {wanted.name!r} holds vectors of {wanted.identity.label}, and {wanted.choice.provider!r} "
-                f"is {shelf.identity.label} here: install or configure what filled it, or run `memtend reindex`"
+                f"is {active_collection.identity.label} here: install or configure what filled it, "
+                "or run `memtend reindex`"
             )
-        return shelf
+        return active_collection
 
     def close(self) -> None:
         """Close the connections to the ledger."""

@@ -1,6 +1,7 @@
 """The mem0 backend: the reference's backend protocol and the batch protocol, over one collection.
 
-The methods stand in the order of the protocols and hand each call to the room that knows how: reader, search, writer.
+The methods stand in the order of the protocols and hand each call to the package that knows how: reader, search,
+writer.
 """
 
 import asyncio
@@ -13,17 +14,22 @@ from qdrant_client import QdrantClient
 
 from memcore import errors
 from memcore.backends.deletion import Deletion
-from memcore.backends.fusion import Legs
+from memcore.backends.fusion import RankedLists
 from memcore.backends.inmemory import fresh_record
-from memcore.backends.mem0.active_collection import Following, Shelf, Shelves, build_shelf
-from memcore.backends.mem0.config import Mem0Place
-from memcore.backends.mem0.connection import Calls, open_client
-from memcore.backends.mem0.filters import Space
+from memcore.backends.mem0.active_collection import (
+    ActiveCollection,
+    CollectionCache,
+    PointerReader,
+    build_active_collection,
+)
+from memcore.backends.mem0.config import Mem0Config
+from memcore.backends.mem0.connection import StoreExecutor, open_client
+from memcore.backends.mem0.filters import SearchScope
 from memcore.backends.mem0.history import History
 from memcore.backends.mem0.schema import PLAIN, IndexedText
 from memcore.backends.mem0.search import SearchPlan
 from memcore.backends.mem0.shared import Facts, SharedKnowledge
-from memcore.backends.mem0.write_fence import Fence
+from memcore.backends.mem0.write_fence import FencedWriter
 from memcore.backends.protocol import MAX_PAGE, BackendEvent, FactStore
 from memcore.clock import Clock, utc_now
 from memcore.embedding.bm25 import Bm25Encoder
@@ -38,28 +44,28 @@ from memcore.records import MemoryRecord, Page, Scope, Where
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class Mem0Components:
     """What a backend is made of; see Mem0Backend."""
 
-    place: Mem0Place
+    place: Mem0Config
     company: str
     embedder: Embedder
     encoder: Bm25Encoder
     plan: SearchPlan
     text: IndexedText
-    following: Following | None
+    following: PointerReader | None
     clock: Clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class Mem0Connection:
     """What exists between connect and disconnect; shared knowledge and facts only where there is a ledger."""
 
     client: QdrantClient
-    calls: Calls
+    calls: StoreExecutor
     history: History
-    shelves: Shelves
-    fence: Fence
+    collection_cache: CollectionCache
+    fenced_writer: FencedWriter
     shared: SharedKnowledge | None
     facts: Facts | None
 
@@ -71,19 +77,19 @@ class Opened:
     def _close(self) -> None:
         self.client.close()
         self.history.close()
-        self.shelves.close()
+        self.collection_cache.close()
         if self.shared is not None:
             self.shared.close()
 
 
-async def connected(parts: Parts) -> Opened:
+async def connected(parts: Mem0Components) -> Mem0Connection:
     """Connect, and create the collection if it is not there.
 
     Raises MemoryConnectionError, or MemoryConfigError when the embedder of the collection that serves cannot be had.
     """
-    place, company, clock, calls = parts.place, parts.company, parts.clock, Calls()
+    place, company, clock, calls = parts.place, parts.company, parts.clock, StoreExecutor()
     history, client = History(place.history_url, clock=clock), open_client(place)
-    configured = build_shelf(
+    configured = build_active_collection(
         client,
         place.collection,
         history=history,
@@ -91,27 +97,44 @@ async def connected(parts: Parts) -> Opened:
         encoder=parts.encoder,
         text=parts.text,
         plan=parts.plan,
-        takes_untold=True,
+        takes_no_progress=True,
     )
-    shelves = Shelves(
+    collection_cache = CollectionCache(
         client, history=history, company=company, configured=configured, following=parts.following, clock=clock
     )
     try:
-        await calls.read("connect", shelves.connect)
+        await calls.read("connect", collection_cache.connect)
     except BaseException:
         client.close()
         history.close()
-        shelves.close()
+        collection_cache.close()
         calls.close()
         raise
-    fence = Fence(shelves, calls, company=company, clock=clock)
+    fenced_writer = FencedWriter(collection_cache, calls, company=company, clock=clock)
     shared, facts = None, None
     if place.ledger_url is not None:
         ledger = Database(place.ledger_url, name="ledger")
         log, org_log = SharedLog(ledger, clock=clock), OrgLog(ledger, clock=clock)
-        shared = SharedKnowledge(company=company, log=log, shelves=shelves, fence=fence, calls=calls, clock=clock)
-        facts = Facts(company=company, log=org_log, shared=shared, shelves=shelves, calls=calls, clock=clock)
-    return Opened(client=client, calls=calls, history=history, shelves=shelves, fence=fence, shared=shared, facts=facts)
+        shared = SharedKnowledge(
+            company=company,
+            log=log,
+            collection_cache=collection_cache,
+            fenced_writer=fenced_writer,
+            calls=calls,
+            clock=clock,
+        )
+        facts = Facts(
+            company=company, log=org_log, shared=shared, collection_cache=collection_cache, calls=calls, clock=clock
+        )
+    return Mem0Connection(
+        client=client,
+        calls=calls,
+        history=history,
+        collection_cache=collection_cache,
+        fenced_writer=fenced_writer,
+        shared=shared,
+        facts=facts,
+    )
 
 
 _log = logging.getLogger(__name__)
@@ -138,14 +161,14 @@ class Mem0Backend:
 
     def __init__(
         self,
-        place: Mem0Place,
+        place: Mem0Config,
         *,
         company: str,
         embedder: Embedder,
         encoder: Bm25Encoder,
         plan: SearchPlan | None = None,
         text_template: str = PLAIN,
-        following: Following | None = None,
+        following: PointerReader | None = None,
         is_sharing: bool = True,
         deletion: Deletion | None = None,
         clock: Clock = utc_now,
@@ -155,7 +178,7 @@ class Mem0Backend:
         self._company = company
         self._deletion = deletion
         self._clock = clock
-        self._parts = Parts(
+        self._parts = Mem0Components(
             place=place,
             company=company,
             embedder=embedder,
@@ -166,7 +189,7 @@ class Mem0Backend:
             clock=clock,
         )
         self._opening = asyncio.Lock()
-        self._opened: Opened | None = None
+        self._opened: Mem0Connection | None = None
 
     async def connect(self) -> None:
         """Open the connection and create the collection if it is not there; a second call does nothing.
@@ -195,7 +218,7 @@ class Mem0Backend:
             return False
         try:
             return await opened.calls.read(
-                "health_check", lambda: opened.client.collection_exists(opened.shelves.reading().collection)
+                "health_check", lambda: opened.client.collection_exists(opened.collection_cache.reading().collection)
             )
         except errors.MemoryError as error:
             _log.warning(BackendEvent.HEALTH_CHECK_FAILED, extra={"error": str(error), **self._where()})
@@ -255,7 +278,7 @@ class Mem0Backend:
     def vector_space(self) -> str | None:
         """The embedder and the form of the texts, as the collection records them."""
         if self._opened is not None:
-            return self._opened.shelves.last().shelf.identity.label
+            return self._opened.collection_cache.last().active_collection.identity.label
         text, encoder = self._parts.text, self._parts.encoder
         return EmbedderIdentity.of(self._parts.embedder, text_form=text.form(encoder.weighting)).label
 
@@ -270,11 +293,11 @@ class Mem0Backend:
         opened, now, text = self._connected(agent_id), self._clock(), query.text
         if text is None:
             return await opened.calls.read(
-                "retrieve", lambda: opened.shelves.reading().reader.newest(agent_id, query, now=now)
+                "retrieve", lambda: opened.collection_cache.reading().reader.newest(agent_id, query, now=now)
             )
-        space = Space.of_agent(agent_id, query)
+        search_scope = SearchScope.of_agent(agent_id, query)
         return await opened.calls.read(
-            "retrieve", lambda: opened.shelves.reading().search.by_text(space, query, text, now=now)
+            "retrieve", lambda: opened.collection_cache.reading().search.by_text(search_scope, query, text, now=now)
         )
 
     async def retrieve_sparse(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
@@ -282,39 +305,45 @@ class Mem0Backend:
         opened, now, text = self._connected(agent_id), self._clock(), query.text
         if text is None:
             return ()
-        space = Space.of_agent(agent_id, query)
+        search_scope = SearchScope.of_agent(agent_id, query)
         return await opened.calls.read(
-            "retrieve_sparse", lambda: opened.shelves.reading().search.by_words(space, query, text, now=now)
+            "retrieve_sparse",
+            lambda: opened.collection_cache.reading().search.by_words(search_scope, query, text, now=now),
         )
 
     @property
     def dense_weight(self) -> float:
         """The share of the vectors in a weighted fusion."""
-        return (self._parts.plan if self._opened is None else self._opened.shelves.last().shelf.plan).dense_weight
+        return (
+            self._parts.plan if self._opened is None else self._opened.collection_cache.last().active_collection.plan
+        ).dense_weight
 
-    async def retrieve_legs(
+    async def retrieve_rankings(
         self,
         agent_id: str,
         query: MemoryQuery,
         *,
         include_shared: bool = False,
         exclude_agents: Collection[str] = (),
-    ) -> Legs:
+    ) -> RankedLists:
         """Return the lists of a text query unfused, in one round trip; without a text they are empty."""
         opened, now, text = self._connected(agent_id), self._clock(), query.text
         if text is None:
-            return Legs()
-        own, others = Space.of_agent(agent_id, query), None
+            return RankedLists()
+        own, others = SearchScope.of_agent(agent_id, query), None
         if include_shared and self._is_sharing and opened.shared is not None:
-            others = await opened.shared.space(query, exclude_agent=(agent_id, *exclude_agents))
+            others = await opened.shared.search_scope(query, exclude_agent=(agent_id, *exclude_agents))
         return await opened.calls.read(
-            "retrieve_legs", lambda: opened.shelves.reading().search.legs(own, others, query, text, now=now)
+            "retrieve_legs",
+            lambda: opened.collection_cache.reading().search.rankings(own, others, query, text, now=now),
         )
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """Return the memory, or None when this agent has none with that id or it has expired."""
         opened, now = self._connected(agent_id), self._clock()
-        return await opened.calls.read("get", lambda: opened.shelves.reading().reader.get(agent_id, memory_id, now=now))
+        return await opened.calls.read(
+            "get", lambda: opened.collection_cache.reading().reader.get(agent_id, memory_id, now=now)
+        )
 
     async def delete(self, agent_id: str, memory_id: str) -> bool:
         """Delete the memory and its text in the history; False when this agent has none with that id."""
@@ -333,7 +362,7 @@ class Mem0Backend:
         for at in range(0, len(records), MAX_PAGE):
             part = records[at : at + MAX_PAGE]
             owners = {record.entry.agent_id for record in part}
-            await opened.fence.write("store_many", owners, partial(_store, part))
+            await opened.fenced_writer.write("store_many", owners, partial(_store, part))
 
     async def get_many(
         self, agent_id: str, ids: Sequence[str], *, with_vectors: bool = False
@@ -341,7 +370,8 @@ class Mem0Backend:
         """Return those of the ids that this agent has, in the order asked for, expired ones included."""
         opened = self._connected(agent_id)
         return await opened.calls.read(
-            "get_many", lambda: opened.shelves.reading().reader.get_many(agent_id, ids, with_vectors=with_vectors)
+            "get_many",
+            lambda: opened.collection_cache.reading().reader.get_many(agent_id, ids, with_vectors=with_vectors),
         )
 
     async def delete_many(self, agent_id: str, ids: Sequence[str]) -> int:
@@ -352,19 +382,22 @@ class Mem0Backend:
         """Delete what matches, with its text in the history, and return how many."""
         opened = self._connected(where.agent_id)
         # Of two times the first may have found some, and the second the same or fewer.
-        return await opened.fence.write(
-            "delete_where", [where.agent_id], lambda shelf: shelf.writer.remove(where), joined=max
+        return await opened.fenced_writer.write(
+            "delete_where",
+            [where.agent_id],
+            lambda active_collection: active_collection.writer.remove(where),
+            joined=max,
         )
 
     async def count_where(self, where: Where) -> int:
         """Return the exact number of matches."""
         opened = self._connected(where.agent_id)
-        return await opened.calls.read("count_where", lambda: opened.shelves.reading().reader.count(where))
+        return await opened.calls.read("count_where", lambda: opened.collection_cache.reading().reader.count(where))
 
     async def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
         """Return every session, project or task that a match was stored in."""
         opened = self._connected(where.agent_id)
-        return await opened.calls.read("scopes", lambda: opened.shelves.reading().reader.scopes(where, scope))
+        return await opened.calls.read("scopes", lambda: opened.collection_cache.reading().reader.scopes(where, scope))
 
     async def scan(
         self, where: Where, *, cursor: str | None = None, limit: int = MAX_PAGE, with_vectors: bool = False
@@ -373,25 +406,33 @@ class Mem0Backend:
         opened = self._connected(where.agent_id)
         return await opened.calls.read(
             "scan",
-            lambda: opened.shelves.reading().reader.scan(where, cursor=cursor, limit=limit, with_vectors=with_vectors),
+            lambda: opened.collection_cache.reading().reader.scan(
+                where, cursor=cursor, limit=limit, with_vectors=with_vectors
+            ),
         )
 
     async def set_metadata_many(self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata) -> int:
         """Replace source, confidence and tags of these memories without embedding again; return how many."""
         opened, now = self._connected(agent_id), self._clock()
-        return await opened.fence.write(
-            "set_metadata_many", [agent_id], lambda shelf: shelf.writer.set_metadata(agent_id, ids, metadata, now=now)
+        return await opened.fenced_writer.write(
+            "set_metadata_many",
+            [agent_id],
+            lambda active_collection: active_collection.writer.set_metadata(agent_id, ids, metadata, now=now),
         )
 
     async def claim(self, where: Where, token: str) -> int:
         """Mark what matches with the token, overwriting any older mark; return how many carry it now."""
         opened = self._connected(where.agent_id)
-        return await opened.fence.write("claim", [where.agent_id], lambda shelf: shelf.writer.claim(where, token))
+        return await opened.fenced_writer.write(
+            "claim", [where.agent_id], lambda active_collection: active_collection.writer.claim(where, token)
+        )
 
     async def unclaim(self, agent_id: str) -> None:
         """Take every mark off this agent's memories."""
         opened = self._connected(agent_id)
-        await opened.fence.write("unclaim", [agent_id], lambda shelf: shelf.writer.unclaim(agent_id))
+        await opened.fenced_writer.write(
+            "unclaim", [agent_id], lambda active_collection: active_collection.writer.unclaim(agent_id)
+        )
 
     async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
         """Publish for all agents and return the id, the same for what this agent has published already."""
@@ -422,7 +463,7 @@ class Mem0Backend:
             raise MemoryCapabilityError("this backend shares nothing: memory.options.shared_knowledge_base is off")
         return shared
 
-    def _connected(self, agent_id: str | None = None) -> Opened:
+    def _connected(self, agent_id: str | None = None) -> Mem0Connection:
         if self._opened is None:
             raise MemoryConnectionError("the backend mem0 is not connected: call connect first")
         if agent_id is not None:
@@ -433,5 +474,5 @@ class Mem0Backend:
         return {"company": self._company, "collection": self._place.collection}
 
 
-def _store(records: Sequence[MemoryRecord], shelf: Shelf) -> None:
-    shelf.writer.store(records)
+def _store(records: Sequence[MemoryRecord], active_collection: ActiveCollection) -> None:
+    active_collection.writer.store(records)

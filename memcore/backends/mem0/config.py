@@ -14,7 +14,7 @@ from memcore.models.base import Frozen, NotBlankStr
 DEFAULT_TIMEOUT = timedelta(seconds=30)
 
 
-class Mem0Place(Frozen):
+class Mem0Config(Frozen):
     """Name the vector store, the history and the collection; the repr shows no secret.
 
     Attributes:
@@ -40,7 +40,7 @@ class Mem0Place(Frozen):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Followed:
+class PointerConfig:
     """Where the row is, and how another embedder is loaded than the one that is configured.
 
     Attributes:

@@ -13,7 +13,7 @@ from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
 from memcore import errors
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.errors import MemoryConnectionError, MemoryDiskFullError, MemoryRetrievalError, MemoryStoreError
 
 _T = TypeVar("_T")
@@ -32,7 +32,7 @@ _UNAVAILABLE = frozenset({429, 502, 503, 504})
 _DISK_FULL = 507
 
 
-class Calls:
+class StoreExecutor:
     """Run the sync client's calls on a few threads of their own.
 
     asyncio's shared executor would make a slow store stop everything else that uses it.
@@ -57,7 +57,7 @@ class Calls:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, call)
         except ApiException as error:
-            raise _told(what, error, failure) from error
+            raise _error_of(what, error, failure) from error
         except (TransportError, QdrantException) as error:
             # QdrantException is the client's word for "asked too often".
             raise MemoryConnectionError(
@@ -65,7 +65,7 @@ class Calls:
             ) from error
 
 
-def _told(what: str, error: ApiException, failure: type[errors.MemoryError]) -> errors.MemoryError:
+def _error_of(what: str, error: ApiException, failure: type[errors.MemoryError]) -> errors.MemoryError:
     # Never the answer's body: a store may quote the request in it, and the request holds the memory's text.
     if isinstance(error, ResponseHandlingException):
         if isinstance(error.source, TransportError):
@@ -73,14 +73,14 @@ def _told(what: str, error: ApiException, failure: type[errors.MemoryError]) -> 
         return failure(f"{what}: the vector store's answer could not be read ({type(error.source).__name__})")
     if not isinstance(error, UnexpectedResponse):
         return failure(f"{what}: the vector store refused ({type(error).__name__})")
-    kind, told = failure, "refused with"
+    kind, reported = failure, "refused with"
     if error.status_code == _DISK_FULL:
-        kind, told = MemoryDiskFullError, "has no room on its disk:"
+        kind, reported = MemoryDiskFullError, "has no room on its disk:"
     elif error.status_code in _UNAUTHORIZED:
-        kind, told = MemoryConnectionError, "refused the API key:"
+        kind, reported = MemoryConnectionError, "refused the API key:"
     elif error.status_code in _UNAVAILABLE:
-        kind, told = MemoryConnectionError, "cannot serve now, and `memtend doctor` says why:"
-    return kind(f"{what}: the vector store {told} status {error.status_code}")
+        kind, reported = MemoryConnectionError, "cannot serve now, and `memtend doctor` says why:"
+    return kind(f"{what}: the vector store {reported} status {error.status_code}")
 
 
 #: How long a connection to the store is kept without use: less than the 5 s after which servers close theirs (uvicorn,
@@ -88,7 +88,7 @@ def _told(what: str, error: ApiException, failure: type[errors.MemoryError]) -> 
 _IDLE = timedelta(seconds=2)
 
 
-def open_client(place: Mem0Place) -> QdrantClient:
+def open_client(place: Mem0Config) -> QdrantClient:
     """Return a client of the place's store; nothing is connected to before the first call."""
     key = None if place.api_key is None else place.api_key.get_secret_value()
     with warnings.catch_warnings():

@@ -2,9 +2,9 @@
 
 from memcore.backends.deletion import Deletion
 from memcore.backends.fusion import default_dense_weight
-from memcore.backends.mem0.active_collection import Following, PlanOf
+from memcore.backends.mem0.active_collection import PlanOf, PointerReader
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Followed, Mem0Place
+from memcore.backends.mem0.config import Mem0Config, PointerConfig
 from memcore.backends.mem0.search import SearchPlan
 from memcore.clock import Clock
 from memcore.config.memory import CompanyMemoryConfig
@@ -15,18 +15,18 @@ from memcore.embedding.protocol import Embedder, EmbedderKind
 
 def build_mem0(
     config: CompanyMemoryConfig,
-    place: Mem0Place,
+    place: Mem0Config,
     *,
     company: str,
     embedder: Embedder,
-    followed: Followed | None = None,
+    followed: PointerConfig | None = None,
     deletion: Deletion | None = None,
     clock: Clock,
 ) -> Mem0Backend:
     """Return a disconnected backend that searches as the policy says.
 
     Only the weighted fusion is the backend's: linear ranks the vectors alone, and rrf joins them with
-    ``retrieve_legs`` where personal and shared memories meet. Sparse vectors are written whatever the strategy, so
+    ``retrieve_rankings`` where personal and shared memories meet. Sparse vectors are written whatever the strategy, so
     that turning keywords on later needs no reindex.
     """
     plan_of = plans(config)
@@ -38,7 +38,7 @@ def build_mem0(
         plan=plan_of(embedder.kind, None),
         text_template=config.storage.text_template,
         is_sharing=config.options.shared_knowledge_base,
-        following=None if followed is None else Following(row=followed, plan_of=plan_of),
+        following=None if followed is None else PointerReader(row=followed, plan_of=plan_of),
         deletion=deletion,
         clock=clock,
     )

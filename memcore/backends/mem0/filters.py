@@ -195,7 +195,7 @@ def _later(seconds: float | None) -> float | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Space:
+class SearchScope:
     """One owner's memories, and what of them a query may find.
 
     Attributes:

@@ -111,7 +111,7 @@ class History:
                     if turn.is_live or not turn.is_known
                 ]
                 # A worker may die between writing a memory and its ADD row, and the memory be removed before its job
-                # comes back, which then finds it buried: without this row it would have ended and never begun.
+                # comes back, which then finds it tombstoned: without this row it would have ended and never begun.
                 rows += [
                     _row(key, _ADD, turn.deletes, created_at=before, updated_at=before)
                     for key, turn in turns.items()
@@ -145,14 +145,14 @@ class History:
             return [dict(row) for row in connection.execute(statement).mappings()]
 
     def _add_row(self, entry: MemoryEntry, turn: _Turns) -> dict[str, Any]:
-        first_told = entry.updated_at or entry.created_at
+        first_reported = entry.updated_at or entry.created_at
         return _row(
             entry.id,
             _ADD,
             turn.deletes,
             # mem0 sorts by creation, then by update: a restored memory must come after its deletion.
             created_at=turn.created_at or iso(entry.created_at),
-            updated_at=iso(self._clock() if turn.deletes else first_told),
+            updated_at=iso(self._clock() if turn.deletes else first_reported),
             text=entry.content,
         )
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from qdrant_client import QdrantClient
 from qdrant_client.models import Filter, OverwritePayloadOperation, PointIdsList, SetPayload, UpdateOperation
 
-from memcore.backends.mem0.active_collection import Shelf, build_shelf
-from memcore.backends.mem0.config import Followed, Mem0Place
-from memcore.backends.mem0.connection import Calls, open_client
+from memcore.backends.mem0.active_collection import ActiveCollection, build_active_collection
+from memcore.backends.mem0.config import Mem0Config, PointerConfig
+from memcore.backends.mem0.connection import StoreExecutor, open_client
 from memcore.backends.mem0.filters import of_owners
 from memcore.backends.mem0.history import History
 from memcore.backends.mem0.points import Points, retrieve, scroll
@@ -34,7 +34,7 @@ TEXTS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aligned:
+class SyncResult:
     """What came of a page.
 
     Attributes:
@@ -50,23 +50,25 @@ class Aligned:
     following: str | None
 
 
-class Alignment:
+class CollectionSync:
     """Compare two collections page by page, in the order of ids, and bring the target to what the source has.
 
     Args:
         client: the store.
         source: the collection that serves.
-        target: the shelf that is filled.
+        target: the active collection that is filled.
         alive: called before each write and between texts; it raises when somebody else does this work now.
     """
 
-    def __init__(self, client: QdrantClient, source: str, target: Shelf, *, alive: Callable[[], None]) -> None:
+    def __init__(
+        self, client: QdrantClient, source: str, target: ActiveCollection, *, alive: Callable[[], None]
+    ) -> None:
         self._client = client
         self._source = source
         self._target = target
         self._alive = alive
 
-    def page(self, narrowed: Filter | None, start: str | None) -> Aligned:
+    def page(self, narrowed: Filter | None, start: str | None) -> SyncResult:
         """Align what lies between an id and the end of the page that begins there."""
         page = scroll(self._client, self._source, narrowed, start=start, limit=PAGE)
         theirs = self._of_target(narrowed, start, page.following)
@@ -77,7 +79,7 @@ class Alignment:
         self._take_out(gone)
         self._change(changed)
         written, passed_over = self._add(missing)
-        return Aligned(
+        return SyncResult(
             looked_at=len(ours),
             written=len(gone) + len(changed) + written,
             passed_over=passed_over,
@@ -163,7 +165,7 @@ def _text(payload: dict[str, Any] | None) -> object:
     return None if payload is None else payload.get(Key.DATA, "")
 
 
-class Mirror:
+class ReindexTarget:
     """Fill, count and drop collections of one store. Open it after a fork, never before.
 
     Args:
@@ -171,12 +173,12 @@ class Mirror:
         followed: how the embedder of a collection is loaded.
     """
 
-    def __init__(self, place: Mem0Place, *, followed: Followed) -> None:
+    def __init__(self, place: Mem0Config, *, followed: PointerConfig) -> None:
         self._place = place
         self._followed = followed
         self._client: QdrantClient = open_client(place)
         self._history = History(place.history_url)
-        self._calls = Calls()
+        self._calls = StoreExecutor()
         self._loaded: tuple[ServedCollection, Embedder] | None = None
 
     async def count(self, collection: str) -> int:
@@ -196,7 +198,7 @@ class Mirror:
 
     async def page(
         self, source: ServedCollection, target: ServedCollection, start: str | None, *, alive: Callable[[], None]
-    ) -> Aligned:
+    ) -> SyncResult:
         """Align a page of everything, from an id on."""
         return await self._aligned(source, target, None, start, alive=alive)
 
@@ -208,7 +210,7 @@ class Mirror:
         start: str | None,
         *,
         alive: Callable[[], None],
-    ) -> Aligned:
+    ) -> SyncResult:
         """Align a page of what lies under these owners, from an id on."""
         return await self._aligned(source, target, of_owners(owners), start, alive=alive)
 
@@ -232,26 +234,26 @@ class Mirror:
         start: str | None,
         *,
         alive: Callable[[], None],
-    ) -> Aligned:
-        alignment = Alignment(self._client, source.name, self._shelf(target), alive=alive)
+    ) -> SyncResult:
+        alignment = CollectionSync(self._client, source.name, self._active_collection(target), alive=alive)
         return await self._calls.write("reindex", partial(alignment.page, narrowed, start))
 
     def _prepare(self, target: ServedCollection, *, is_begun: bool) -> None:
-        shelf = self._shelf(target)
+        active_collection = self._active_collection(target)
         if is_begun and not self._client.collection_exists(target.name):
             # Made anew, it would lack what was copied before.
             raise MemoryConfigError(f"collection {target.name!r} is gone: `memtend reindex --cancel`, then begin again")
-        ensure_collection(self._client, target.name, shelf.identity)
+        ensure_collection(self._client, target.name, active_collection.identity)
 
     def _count(self, collection: str) -> int:
         if not self._client.collection_exists(collection):
             return 0
         return self._client.count(collection, exact=True).count
 
-    def _shelf(self, target: ServedCollection) -> Shelf:
+    def _active_collection(self, target: ServedCollection) -> ActiveCollection:
         if self._loaded is None or self._loaded[0] != target:
             self._loaded = (target, self._followed.load(target.choice))
-        shelf = build_shelf(
+        active_collection = build_active_collection(
             self._client,
             target.name,
             history=self._history,
@@ -259,11 +261,11 @@ class Mirror:
             encoder=Bm25Encoder(weighting=TermWeighting(target.term_weighting)),
             text=IndexedText(target.text_template),
             plan=SearchPlan(),
-            takes_untold=False,
+            takes_no_progress=False,
         )
-        if shelf.identity != target.identity:
+        if active_collection.identity != target.identity:
             raise MemoryConfigError(
                 f"the reindex was begun with {target.identity.label}, and {target.choice.provider!r} is "
-                f"{shelf.identity.label} here: `memtend reindex --cancel`, then begin again"
+                f"{active_collection.identity.label} here: `memtend reindex --cancel`, then begin again"
             )
-        return shelf
+        return active_collection

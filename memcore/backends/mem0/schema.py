@@ -28,7 +28,7 @@ from memcore.records import LESSON_FIELD, LESSON_KEY, Lineage, MemoryRecord, Vec
 
 #: Category of a memory that has none, because stock mem0 wrote it. Not WORKING: those end with their task, and
 #: nobody said that this one should.
-_CATEGORY_OF_STRANGERS = MemoryCategory.SEMANTIC
+_CATEGORY_OF_OUTSIDERS = MemoryCategory.SEMANTIC
 
 #: Confidence of a memory whose confidence cannot be read: neither trusted nor dismissed.
 _UNREADABLE_CONFIDENCE = 0.5
@@ -150,7 +150,7 @@ def decode(
         id=memory_id,
         agent_id=agent_id,
         namespace=payload.get(Key.NAMESPACE) or "default",
-        category=payload.get(Key.CATEGORY) or _CATEGORY_OF_STRANGERS,
+        category=payload.get(Key.CATEGORY) or _CATEGORY_OF_OUTSIDERS,
         content=content,
         metadata=MemoryMetadata(
             source=payload.get(Key.SOURCE) or None,
@@ -183,7 +183,7 @@ def _given(optional: Mapping[Key, Any]) -> dict[str, Any]:
 
 
 def _stray(extra: Mapping[str, Any]) -> dict[str, Any]:
-    # A key of ours among the strangers would be written past the codec; a claim mark above all.
+    # A key of ours among the outsiders would be written past the codec; a claim mark above all.
     return {key: value for key, value in extra.items() if key not in _KNOWN or key == Key.USER_ID}
 
 
@@ -220,7 +220,7 @@ _IDENTITY = "memtend_embedder"
 
 #: What a person does about vectors of an embedder that the ledger does not know;
 #: see docs/how-to/change-the-embedder.md.
-_MEND = (
+_REPAIR = (
     "start once with what filled it, so that it is written down; then change the configuration and run "
     "`memtend reindex`, which fills a new collection while this one serves"
 )
@@ -306,7 +306,7 @@ def _require_layout(info: CollectionInfo, name: str, identity: EmbedderIdentity)
     if vectors.size != identity.dims:
         raise MemoryConfigError(
             f"collection {name!r} holds vectors of {vectors.size} dimensions, and the embedder {identity.name} makes "
-            f"{identity.dims}: {_MEND}"
+            f"{identity.dims}: {_REPAIR}"
         )
 
 
@@ -318,7 +318,7 @@ def _require_identity(recorded: Any, name: str, identity: EmbedderIdentity) -> N
     if theirs == identity:
         return
     raise MemoryConfigError(
-        f"collection {name!r} holds vectors of {theirs.label}, and {identity.label} is configured: {_MEND}"
+        f"collection {name!r} holds vectors of {theirs.label}, and {identity.label} is configured: {_REPAIR}"
     )
 
 

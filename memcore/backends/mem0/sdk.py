@@ -21,7 +21,7 @@ from memcore.errors import MemoryCapabilityError, MemoryConfigError
 if TYPE_CHECKING:
     from mem0 import Memory
 
-    from memcore.backends.mem0.config import Mem0Place
+    from memcore.backends.mem0.config import Mem0Config
     from memcore.embedding.protocol import Embedder
 
 #: Names that mem0's validators know and behind which our classes stand while a Memory is built.
@@ -70,7 +70,7 @@ class NullLLM:
         raise MemoryCapabilityError("mem0 has no language model here: call add with infer=False")
 
 
-def open_mem0(place: "Mem0Place", embedder: "Embedder", *, folder: Path) -> "Memory":
+def open_mem0(place: "Mem0Config", embedder: "Embedder", *, folder: Path) -> "Memory":
     """Open a stock mem0.Memory; close it with close_mem0, which also closes its connection to the store.
 
     Args:

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient
 
-from memcore.backends.fusion import Hit, Legs, weighted
-from memcore.backends.mem0.filters import Space, has_expired
+from memcore.backends.fusion import Hit, RankedLists, weighted
+from memcore.backends.mem0.filters import SearchScope, has_expired
 from memcore.backends.mem0.points import Found, as_json, ask, to_entry
 from memcore.backends.mem0.schema import ENTRY_KEYS, SPARSE
 from memcore.embedding.bm25 import Bm25Encoder
@@ -28,10 +28,10 @@ _CANDIDATES = 50
 
 #: How long an agent's searches name the condition from the start once one had to be repeated for it: the next
 #: maintenance removes what has expired, and until then nearly every search would be made twice.
-_WARY = timedelta(minutes=5)
+_AVOID_FOR = timedelta(minutes=5)
 
 #: Agents about whom that is remembered, a megabyte of ids.
-_MOST_WARY_OF = 10_000
+_MOST_AVOIDED = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,15 +104,17 @@ class Search:
         self._embedder = embedder
         self._encoder = encoder
         self._plan = plan
-        self._wary_until: dict[str, datetime] = {}
+        self._avoided_until: dict[str, datetime] = {}
 
-    def by_text(self, space: Space, query: MemoryQuery, text: str, *, now: datetime) -> tuple[MemoryEntry, ...]:
+    def by_text(
+        self, search_scope: SearchScope, query: MemoryQuery, text: str, *, now: datetime
+    ) -> tuple[MemoryEntry, ...]:
         """Return the best entries first; relevance is the weighted score, or of vectors alone their similarity."""
         question = self._question(text, has_sparse=self._plan.is_hybrid)
         # No more by meaning than are wanted: what is behind these, and not among the keywords' hits, whose similarity
         # is known without this list, is behind them in the sum too. Not so when its words count as well.
         dense = _least(query) if self._plan.is_hybrid and self._plan.has_words_of_dense else query.limit
-        (found,) = self._asked([space], question, now=now, dense=dense, sparse=_least(query))
+        (found,) = self._asked([search_scope], question, now=now, dense=dense, sparse=_least(query))
         near = found.similarities()
         if self._plan.is_hybrid:
             relevance = weighted(near, found.bm25(), dense_weight=self._plan.dense_weight)
@@ -120,21 +122,25 @@ class Search:
             relevance = {key: min(1.0, max(0.0, score)) for key, score in near.items()}
         return _best(query, [*found.dense, *found.sparse], relevance)
 
-    def by_words(self, space: Space, query: MemoryQuery, text: str, *, now: datetime) -> tuple[MemoryEntry, ...]:
+    def by_words(
+        self, search_scope: SearchScope, query: MemoryQuery, text: str, *, now: datetime
+    ) -> tuple[MemoryEntry, ...]:
         """Return the best keyword hits first; relevance is s / (1 + s) of the BM25 score s."""
         question = _Question(dense=None, sparse=self._words(text) if self._plan.has_keywords else None)
-        (found,) = self._asked([space], question, now=now, dense=0, sparse=_least(query))
+        (found,) = self._asked([search_scope], question, now=now, dense=0, sparse=_least(query))
         relevance = {key: relevance_of(max(0.0, score)) for key, score in _scores(found.sparse).items()}
         return _best(query, found.sparse, relevance)
 
-    def legs(self, own: Space, others: Space | None, query: MemoryQuery, text: str, *, now: datetime) -> Legs:
+    def rankings(
+        self, own: SearchScope, others: SearchScope | None, query: MemoryQuery, text: str, *, now: datetime
+    ) -> RankedLists:
         """Return the lists themselves, of an agent's own memories and of the shared ones."""
         question, least = self._question(text, has_sparse=self._plan.has_keywords), _least(query)
-        spaces = [own] if others is None else [own, others]
-        found = [_hits(one) for one in self._asked(spaces, question, now=now, dense=least, sparse=least)]
+        search_scopes = [own] if others is None else [own, others]
+        found = [_hits(one) for one in self._asked(search_scopes, question, now=now, dense=least, sparse=least)]
         dense, sparse = found[0]
         shared_dense, shared_sparse = ((), ()) if others is None else found[1]
-        return Legs(
+        return RankedLists(
             dense=dense,
             sparse=sparse,
             shared_dense=shared_dense,
@@ -152,25 +158,29 @@ class Search:
         return {"indices": vector.indices, "values": vector.values} if vector else None
 
     def _asked(
-        self, spaces: Sequence[Space], question: _Question, *, now: datetime, dense: int, sparse: int
+        self, search_scopes: Sequence[SearchScope], question: _Question, *, now: datetime, dense: int, sparse: int
     ) -> list[_Lists]:
         """Ask every space at once, and once more where what has expired has taken places."""
-        known = [now if self._wary_until.get(space.owner, now) > now else None for space in spaces]
-        lists = self._trip(spaces, question, known, dense=dense, sparse=sparse)
+        known = [
+            now if self._avoided_until.get(search_scope.owner, now) > now else None for search_scope in search_scopes
+        ]
+        lists = self._run_queries(search_scopes, question, known, dense=dense, sparse=sparse)
         short = [at for at, one in enumerate(lists) if _lost(one.dense, dense, now) or _lost(one.sparse, sparse, now)]
         if short:
             for at in short:
-                self._be_wary(spaces[at].owner, now)
-            again = self._trip([spaces[at] for at in short], question, [now] * len(short), dense=dense, sparse=sparse)
+                self._avoid_prefetch(search_scopes[at].owner, now)
+            again = self._run_queries(
+                [search_scopes[at] for at in short], question, [now] * len(short), dense=dense, sparse=sparse
+            )
             for at, one in zip(short, again, strict=True):
                 lists[at] = one
         for one in lists:
             one.drop_expired(now)
         return lists
 
-    def _trip(
+    def _run_queries(
         self,
-        spaces: Sequence[Space],
+        search_scopes: Sequence[SearchScope],
         question: _Question,
         known: Sequence[datetime | None],
         *,
@@ -178,11 +188,11 @@ class Search:
         sparse: int,
     ) -> list[_Lists]:
         """Make one round trip; ``known`` says for each space by when the store is to look at the expiry."""
-        lists = [_Lists() for _ in spaces]
+        lists = [_Lists() for _ in search_scopes]
         queries: list[dict[str, Any]] = []
         takers: list[Callable[[list[Found]], None]] = []
-        for one, space, by in zip(lists, spaces, known, strict=True):
-            narrowed = as_json(space.narrowed(by))
+        for one, search_scope, by in zip(lists, search_scopes, known, strict=True):
+            narrowed = as_json(search_scope.narrowed(by))
             if question.dense is not None and dense:
                 queries.append(
                     {"query": question.dense, "limit": dense, "filter": narrowed, "with_payload": ENTRY_KEYS}
@@ -195,7 +205,7 @@ class Search:
                 "using": SPARSE,
                 "limit": sparse,
                 "filter": narrowed,
-                "params": {"idf": {"corpus": as_json(space.everything)}},
+                "params": {"idf": {"corpus": as_json(search_scope.everything)}},
             }
             queries.append({**words, "with_payload": ENTRY_KEYS})
             takers.append(one.sparse.extend)
@@ -211,10 +221,10 @@ class Search:
             take(points)
         return lists
 
-    def _be_wary(self, owner: str, now: datetime) -> None:
-        if len(self._wary_until) >= _MOST_WARY_OF:
-            self._wary_until.clear()
-        self._wary_until[owner] = now + _WARY
+    def _avoid_prefetch(self, owner: str, now: datetime) -> None:
+        if len(self._avoided_until) >= _MOST_AVOIDED:
+            self._avoided_until.clear()
+        self._avoided_until[owner] = now + _AVOID_FOR
 
 
 def _least(query: MemoryQuery) -> int:

@@ -6,18 +6,18 @@ from datetime import timedelta
 from functools import partial
 
 from memcore import errors
-from memcore.backends.fusion import Legs
+from memcore.backends.fusion import RankedLists
 from memcore.backends.inmemory import fact_record
-from memcore.backends.mem0.active_collection import Shelf, Shelves
-from memcore.backends.mem0.connection import Calls
-from memcore.backends.mem0.filters import Space
-from memcore.backends.mem0.write_fence import Fence
+from memcore.backends.mem0.active_collection import ActiveCollection, CollectionCache
+from memcore.backends.mem0.connection import StoreExecutor
+from memcore.backends.mem0.filters import SearchScope
+from memcore.backends.mem0.write_fence import FencedWriter
 from memcore.backends.protocol import ORGANISATION, BackendEvent
 from memcore.clock import Clock
 from memcore.errors import MemoryInputError
 from memcore.ids import SHARED_OWNER, Excluded, is_memory_id, require_agent_id
 from memcore.ledger.organization.facts import OrgLog
-from memcore.ledger.organization.shared_log import SharedEntry, SharedLog, Standing
+from memcore.ledger.organization.shared_log import LogPosition, SharedEntry, SharedLog
 from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryStoreRequest
 from memcore.models.organization import OrgFact, OrgFactCategory
 from memcore.records import MemoryRecord, Vectors
@@ -36,12 +36,19 @@ class SharedKnowledge:
     """
 
     def __init__(
-        self, *, company: str, log: SharedLog, shelves: Shelves, fence: Fence, calls: Calls, clock: Clock
+        self,
+        *,
+        company: str,
+        log: SharedLog,
+        collection_cache: CollectionCache,
+        fenced_writer: FencedWriter,
+        calls: StoreExecutor,
+        clock: Clock,
     ) -> None:
         self._company = company
         self._log = log
-        self._shelves = shelves
-        self._fence = fence
+        self._collection_cache = collection_cache
+        self._fenced_writer = fenced_writer
         self._calls = calls
         self._clock = clock
 
@@ -54,7 +61,7 @@ class SharedKnowledge:
 
         def write() -> tuple[SharedEntry, Vectors | None]:
             # Before the log: a text that the embedder refuses would stay open there, and stop all that follow it.
-            vectors = self._shelves.reading().shared.vectors_of(record)
+            vectors = self._collection_cache.reading().shared.vectors_of(record)
             return self._log.publish(self._company, record, once=once), vectors
 
         line, vectors = await self._calls.write("publish", write)
@@ -82,11 +89,13 @@ class SharedKnowledge:
         if text is None:
             return await self._calls.read(
                 "search_shared",
-                lambda: self._shelves.reading().shared.newest(query, version=at, exclude_agent=exclude_agent, now=now),
+                lambda: self._collection_cache.reading().shared.newest(
+                    query, version=at, exclude_agent=exclude_agent, now=now
+                ),
             )
-        space = Space.of_shared(query, version=at, exclude_agent=exclude_agent)
+        search_scope = SearchScope.of_shared(query, version=at, exclude_agent=exclude_agent)
         return await self._calls.read(
-            "search_shared", lambda: self._shelves.reading().search.by_text(space, query, text, now=now)
+            "search_shared", lambda: self._collection_cache.reading().search.by_text(search_scope, query, text, now=now)
         )
 
     async def by_words(
@@ -96,18 +105,19 @@ class SharedKnowledge:
         at, now, text = await self._checked(version), self._clock(), query.text
         if text is None:
             return ()
-        space = Space.of_shared(query, version=at, exclude_agent=exclude_agent)
+        search_scope = SearchScope.of_shared(query, version=at, exclude_agent=exclude_agent)
         return await self._calls.read(
-            "search_shared_sparse", lambda: self._shelves.reading().search.by_words(space, query, text, now=now)
+            "search_shared_sparse",
+            lambda: self._collection_cache.reading().search.by_words(search_scope, query, text, now=now),
         )
 
-    async def space(self, query: MemoryQuery, *, exclude_agent: Excluded) -> Space:
+    async def search_scope(self, query: MemoryQuery, *, exclude_agent: Excluded) -> SearchScope:
         """Return what a query may find now."""
-        return Space.of_shared(query, version=await self.version(), exclude_agent=exclude_agent)
+        return SearchScope.of_shared(query, version=await self.version(), exclude_agent=exclude_agent)
 
     async def version(self) -> int:
         """Return the version that searches see, after carrying out what a dead process left open."""
-        standing = await self._standing("shared_version")
+        standing = await self._published_versions("shared_version")
         if not self._is_overdue(standing):
             return standing.head
         try:
@@ -134,27 +144,29 @@ class SharedKnowledge:
             raise MemoryInputError("version", f"is {version}; it must be 0 to {head}, the newest")
         return version
 
-    def _is_overdue(self, standing: Standing) -> bool:
+    def _is_overdue(self, standing: LogPosition) -> bool:
         return standing.open_since is not None and self._clock() - standing.open_since >= _OVERDUE
 
     async def _follow(
         self, what: str, version: int, known: Mapping[int, Vectors | None], *, waits: bool = True
     ) -> None:
         """Bring the store, and then the head, to a version: every line before it too, for the head passes over none."""
-        while (head := (await self._standing(what)).head) < version:
+        while (head := (await self._published_versions(what)).head) < version:
             found = await self._calls.read(what, partial(self._log.lines, self._company, after=head))
             lines = [line for line in found if line.version <= version]
             # Before the head: it says that every collection that will serve has these lines.
-            carried = partial(_carry_out, lines, known)
-            await self._fence.write(what, [SHARED_OWNER], carried, waits=waits)
+            carried = partial(_execute, lines, known)
+            await self._fenced_writer.write(what, [SHARED_OWNER], carried, waits=waits)
             await self._calls.write(what, partial(self._log.advance, self._company, lines[-1].version))
 
-    async def _standing(self, what: str) -> Standing:
+    async def _published_versions(self, what: str) -> LogPosition:
         return await self._calls.read(what, lambda: self._log.standing(self._company))
 
 
-def _carry_out(lines: Sequence[SharedEntry], known: Mapping[int, Vectors | None], shelf: Shelf) -> None:
-    shelf.shared.carry_out(lines, known)
+def _execute(
+    lines: Sequence[SharedEntry], known: Mapping[int, Vectors | None], active_collection: ActiveCollection
+) -> None:
+    active_collection.shared.execute(lines, known)
 
 
 class Facts:
@@ -166,21 +178,21 @@ class Facts:
         company: str,
         log: OrgLog,
         shared: SharedKnowledge,
-        shelves: Shelves,
-        calls: Calls,
+        collection_cache: CollectionCache,
+        calls: StoreExecutor,
         clock: Clock,
     ) -> None:
         self._company = company
         self._log = log
         self._shared = shared
-        self._shelves = shelves
+        self._collection_cache = collection_cache
         self._calls = calls
         self._clock = clock
 
     @property
     def dense_weight(self) -> float:
         """The share of the vectors in a weighted fusion."""
-        return self._shelves.last().shelf.plan.dense_weight
+        return self._collection_cache.last().active_collection.plan.dense_weight
 
     async def show(self, record: MemoryRecord) -> None:
         """Publish one version of a fact, at most once."""
@@ -192,14 +204,14 @@ class Facts:
         """Retract a version of a fact."""
         await self._shared.take(ORGANISATION, memory_id)
 
-    async def legs(self, query: MemoryQuery) -> Legs:
+    async def rankings(self, query: MemoryQuery) -> RankedLists:
         """Return what a text finds of the facts alone."""
         now, text, version = self._clock(), query.text, await self._shared.version()
         if text is None or version == 0:
-            return Legs()
-        space = Space.of_publisher(ORGANISATION, query, version=version)
+            return RankedLists()
+        search_scope = SearchScope.of_publisher(ORGANISATION, query, version=version)
         return await self._calls.read(
-            "facts", lambda: self._shelves.reading().search.legs(space, None, query, text, now=now)
+            "facts", lambda: self._collection_cache.reading().search.rankings(search_scope, None, query, text, now=now)
         )
 
     async def standing(self, fact_ids: Collection[str]) -> dict[str, tuple[int, OrgFact]]:

@@ -13,35 +13,35 @@ from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
-from memcore.backends.mem0.active_collection import Seen, Shelf, Shelves
-from memcore.backends.mem0.connection import Calls
+from memcore.backends.mem0.active_collection import ActiveCollection, CacheEntry, CollectionCache
+from memcore.backends.mem0.connection import StoreExecutor
 from memcore.clock import Clock
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.embedders.collections import Phase
 
 #: Pause between two looks at a row that keeps writes waiting; they wait for seconds.
-_LOOK = timedelta(milliseconds=50)
+_POLL_INTERVAL = timedelta(milliseconds=50)
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class _Waits:
+class _FrozenWaits:
     """Writes are stopped."""
 
 
-class Fence:
+class FencedWriter:
     """Carry writes out.
 
     Args:
-        shelves: which collection serves.
+        collection_cache: which collection serves.
         calls: the threads that speak to the store.
         company: whose marks are left while a reindex is under way.
         clock: the time.
     """
 
-    def __init__(self, shelves: Shelves, calls: Calls, *, company: str, clock: Clock) -> None:
-        self._shelves = shelves
+    def __init__(self, collection_cache: CollectionCache, calls: StoreExecutor, *, company: str, clock: Clock) -> None:
+        self._collection_cache = collection_cache
         self._calls = calls
         self._company = company
         self._clock = clock
@@ -50,7 +50,7 @@ class Fence:
         self,
         what: str,
         owners: Collection[str],
-        write: Callable[[Shelf], _T],
+        write: Callable[[ActiveCollection], _T],
         *,
         joined: Callable[[_T, _T], _T] = lambda _, last: last,
         waits: bool = True,
@@ -60,40 +60,40 @@ class Fence:
         Args:
             what: the call's name, for errors.
             owners: whose memories are touched.
-            write: writes a shelf; it may be called again, with the same shelf or another.
+            write: writes an active collection; it may be called again, with the same active collection or another.
             joined: makes one answer of two.
             waits: False raises MemoryConnectionError instead of waiting while writes are stopped.
         """
         before: list[_T] = []
-        look: Callable[[], Seen] = self._shelves.recent
+        health_check: Callable[[], CacheEntry] = self._collection_cache.recent
         while True:
-            done = await self._calls.write(what, partial(self._attempt, look, owners, write))
-            if isinstance(done, _Waits):
+            done = await self._calls.write(what, partial(self._attempt, health_check, owners, write))
+            if isinstance(done, _FrozenWaits):
                 if not waits:
                     raise MemoryConnectionError(f"{what}: writes wait for the end of a reindex")
                 # Not in a thread of the calls: reads need those.
-                await asyncio.sleep(_LOOK.total_seconds())
+                await asyncio.sleep(_POLL_INTERVAL.total_seconds())
             else:
                 answer, counts = done
                 before = [joined(before[0], answer)] if before else [answer]
                 if counts:
                     return before[0]
-            look = self._shelves.look
+            health_check = self._collection_cache.check_now
 
     def _attempt(
-        self, look: Callable[[], Seen], owners: Collection[str], write: Callable[[Shelf], _T]
-    ) -> "tuple[_T, bool] | _Waits":
-        seen = look()
-        serving, marks = seen.serving, self._shelves.marks
-        if serving is None or marks is None:
-            return write(seen.shelf), True
+        self, health_check: Callable[[], CacheEntry], owners: Collection[str], write: Callable[[ActiveCollection], _T]
+    ) -> "tuple[_T, bool] | _FrozenWaits":
+        seen = health_check()
+        pointer, marks = seen.pointer, self._collection_cache.marks
+        if pointer is None or marks is None:
+            return write(seen.active_collection), True
         now = self._clock()
-        if serving.is_closed(now):
-            return _Waits()
-        if serving.is_overdue(now):
-            self._shelves.thaw(serving)
-            return _Waits()
-        marked = owners if serving.phase is Phase.FILLING else ()
+        if pointer.is_closed(now):
+            return _FrozenWaits()
+        if pointer.is_overdue(now):
+            self._collection_cache.unfreeze(pointer)
+            return _FrozenWaits()
+        marked = owners if pointer.phase is Phase.FILLING else ()
         marks.mark(self._company, marked)
-        answer = write(seen.shelf)
-        return answer, marks.counts(self._company, version=serving.version, owners=marked)
+        answer = write(seen.active_collection)
+        return answer, marks.counts(self._company, version=pointer.version, owners=marked)

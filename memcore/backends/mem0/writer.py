@@ -31,7 +31,8 @@ class Writer:
         encoder: makes the sparse vectors.
         text: what is embedded.
         space: what the collection's vectors mean; a record that comes with others is embedded anew.
-        takes_untold: whether vectors of which nobody said what they mean are taken as they are, which is right in the
+        takes_no_progress: whether vectors of which nobody said what they mean are taken as they are, which is right in
+        the
             first collection of an installation, for there were no others when they were made.
     """
 
@@ -45,7 +46,7 @@ class Writer:
         encoder: Bm25Encoder,
         text: IndexedText,
         space: str,
-        takes_untold: bool = True,
+        takes_no_progress: bool = True,
     ) -> None:
         self._client = client
         self._collection = collection
@@ -54,7 +55,7 @@ class Writer:
         self._encoder = encoder
         self._text = text
         self._space = space
-        self._takes_untold = takes_untold
+        self._takes_no_progress = takes_no_progress
 
     def store(self, records: Sequence[MemoryRecord]) -> None:
         """Embed what has no vectors, write what is new, and record both in the history."""
@@ -148,7 +149,7 @@ class Writer:
         ]
 
     def _is_ours(self, vectors: Vectors) -> bool:
-        return self._takes_untold if vectors.space is None else vectors.space == self._space
+        return self._takes_no_progress if vectors.space is None else vectors.space == self._space
 
     def _set(self, payload: dict[str, Any], points: FilterSelector) -> None:
         self._client.set_payload(self._collection, payload=payload, points=points, wait=True)

@@ -12,18 +12,18 @@ from typing import Any
 
 from memcore.errors import FineTuneDependencyError, FineTuneStageError, MemoryInputError
 from memcore.finetune.documents import write_text
-from memcore.finetune.execution.docker_engine import Frames, docker_engine, docker_library, engine_troubles
+from memcore.finetune.execution.docker_engine import Frames, docker_engine, docker_errors, docker_library
 from memcore.finetune.execution.protocol import (
     GRACE,
     POLL,
-    Hearing,
+    RunnerOutputReader,
     StageEnd,
     StageJob,
     StageOutcome,
     outcome_of,
     stop_of,
 )
-from memcore.finetune.markers import FineTuneEvent, Said
+from memcore.finetune.markers import FineTuneEvent, RunnerEvent
 from memcore.finetune.runner_config import DEFAULT_CONFIG, RunnerConfig, checked_config
 
 #: Where the documents lie.
@@ -93,10 +93,10 @@ class ContainerPaths:
         """
         if not _RUN.fullmatch(job.run_id):
             raise MemoryInputError("run_id", "must be letters, digits, dots, dashes and underscores, 128 at most")
-        told = job.config.model_dump(mode="json")
-        binds = list(_output(told.get("output_dir"), job.run_id))
+        reported = job.config.model_dump(mode="json")
+        binds = list(_output(reported.get("output_dir"), job.run_id))
         for field in _READ:
-            path = told.get(field)
+            path = reported.get(field)
             if path is None or (field == "base_model" and not Path(path).is_dir()):
                 continue
             source = Path(path).resolve()
@@ -105,10 +105,10 @@ class ContainerPaths:
             bind = _bind_of(field, source, binds)
             if bind not in binds:
                 binds.append(bind)
-            told[field] = bind.inside(source)
+            reported[field] = bind.inside(source)
         if binds and binds[0].is_writable:
-            told["output_dir"] = binds[0].target
-        return cls(config=checked_config(told), binds=tuple(binds))
+            reported["output_dir"] = binds[0].target
+        return cls(config=checked_config(reported), binds=tuple(binds))
 
 
 def _output(output_dir: str | None, run_id: str) -> Iterator[Bind]:
@@ -181,7 +181,12 @@ class DockerExecutor:
         self._environment = os.environ if environment is None else environment
 
     def run(
-        self, job: StageJob, *, told: Callable[[Said], None], cancelled: Callable[[], bool], born: Callable[[str], None]
+        self,
+        job: StageJob,
+        *,
+        reported: Callable[[RunnerEvent], None],
+        cancelled: Callable[[], bool],
+        born: Callable[[str], None],
     ) -> StageOutcome:
         """Carry out a stage (see memcore.finetune.execution.protocol.StageExecutor)."""
         try:
@@ -193,7 +198,7 @@ class DockerExecutor:
             return _failed(job, error.strerror or type(error).__name__)
         try:
             with docker_engine(self._environment) as engine:
-                return self._ran(engine, job, self._options(job, paths, config), told, cancelled, born)
+                return self._ran(engine, job, self._options(job, paths, config), reported, cancelled, born)
         except (FineTuneDependencyError, FineTuneStageError) as error:
             return _failed(job, str(error))
 
@@ -208,7 +213,7 @@ class DockerExecutor:
         engine: Any,
         job: StageJob,
         options: Mapping[str, Any],
-        told: Callable[[Said], None],
+        reported: Callable[[RunnerEvent], None],
         cancelled: Callable[[], bool],
         born: Callable[[str], None],
     ) -> StageOutcome:
@@ -222,11 +227,11 @@ class DockerExecutor:
             # Before it runs, so that no word is missed.
             with Frames(container.attach_socket(params={"stdout": 1, "stderr": 1, "stream": 1})) as frames:
                 container.start()
-                return self._followed(container, frames, job, told, cancelled)
+                return self._followed(container, frames, job, reported, cancelled)
         finally:
             try:
                 _remove(container)
-            except engine_troubles() as error:
+            except docker_errors() as error:
                 # What the stage has come to is not changed by it.
                 _log.warning(FineTuneEvent.CONTAINER_LEFT, extra={"id": container.id, "error": type(error).__name__})
 
@@ -235,15 +240,15 @@ class DockerExecutor:
         container: Any,
         frames: Frames,
         job: StageJob,
-        told: Callable[[Said], None],
+        reported: Callable[[RunnerEvent], None],
         cancelled: Callable[[], bool],
     ) -> StageOutcome:
         stage = str(job.config.stage)
-        hearing = Hearing(job.config.stage, told)
+        output_reader = RunnerOutputReader(job.config.stage, reported)
         deadline = time.monotonic() + job.timeout_seconds
         stopped: StageOutcome | None = None
         while not frames.is_over:
-            hearing.take(frames.read(POLL))
+            output_reader.take(frames.read(POLL))
             if stopped is None:
                 stopped = stop_of(stage, cancelled=cancelled, deadline=deadline, seconds=job.timeout_seconds)
                 if stopped is not None:
@@ -251,7 +256,7 @@ class DockerExecutor:
                     deadline = time.monotonic() + self._grace
             elif time.monotonic() > deadline:
                 _signal(container, "SIGKILL")
-        hearing.end()
+        output_reader.end()
         if stopped is not None:
             return stopped
         # Its outputs ended because it did; otherwise the engine has lost it, and takes too long to answer.
@@ -260,7 +265,9 @@ class DockerExecutor:
         if container.attrs["State"].get("OOMKilled"):
             reason = f"{stage} took more memory than memory_limit allows, {self._memory_limit}"
             return StageOutcome(end=StageEnd.FAILED, reason=reason, exit_code=_signed(code))
-        return outcome_of(is_complete=hearing.is_complete, exit_code=_signed(code), error=hearing.reason, stage=stage)
+        return outcome_of(
+            is_complete=output_reader.is_complete, exit_code=_signed(code), error=output_reader.reason, stage=stage
+        )
 
     def _options(self, job: StageJob, paths: ContainerPaths, config: Path) -> dict[str, Any]:
         types = docker_library().types
@@ -282,7 +289,7 @@ class DockerExecutor:
             "tmpfs": TMPFS,
             "pids_limit": PIDS,
             "network_mode": "none",
-            # Signals reach a runner that is not the first process, and what it leaves behind is buried.
+            # Signals reach a runner that is not the first process, and what it leaves behind is tombstoned.
             "init": True,
             # What it says is read as it comes; kept nowhere, it fills no disk.
             "log_config": types.LogConfig(type="none"),

@@ -35,7 +35,7 @@ def docker_library() -> Any:
         raise FineTuneDependencyError("the Docker library is missing: pip install 'memtend[docker]'") from error
 
 
-def engine_troubles() -> tuple[type[Exception], ...]:
+def docker_errors() -> tuple[type[Exception], ...]:
     """Return what the library raises when the engine, or the way to it, refuses."""
     return docker_library().errors.DockerException, import_module("requests").exceptions.RequestException
 
@@ -53,12 +53,12 @@ def docker_engine(environment: Mapping[str, str], *, pause: Callable[[float], No
         FineTuneStageError: no engine answers, or it refuses something; the message is one sentence.
     """
     library = docker_library()
-    troubles = engine_troubles()
+    troubles = docker_errors()
     client = _connected(library, troubles, environment, pause)
     try:
         yield client
     except troubles as error:
-        raise FineTuneStageError(_told(error)) from error
+        raise FineTuneStageError(_error_of(error)) from error
     finally:
         client.close()
 
@@ -78,7 +78,7 @@ def _connected(
     raise AssertionError
 
 
-def _told(error: Exception) -> str:
+def _error_of(error: Exception) -> str:
     if isinstance(error, import_module("requests").exceptions.RequestException):
         # Also the engine's own answers are of this kind; those explain themselves.
         said = getattr(error, "explanation", None)

@@ -13,14 +13,14 @@ from memcore.finetune.documents import write_text
 from memcore.finetune.execution.protocol import (
     GRACE,
     POLL,
-    Hearing,
+    RunnerOutputReader,
     StageJob,
     StageOutcome,
     Streams,
     outcome_of,
     stop_of,
 )
-from memcore.finetune.markers import Said
+from memcore.finetune.markers import RunnerEvent
 from memcore.finetune.runner import CONFIG, PARENT
 from memcore.programs import program_argv
 
@@ -52,7 +52,12 @@ class ProcessExecutor:
         self._grace = grace
 
     def run(
-        self, job: StageJob, *, told: Callable[[Said], None], cancelled: Callable[[], bool], born: Callable[[str], None]
+        self,
+        job: StageJob,
+        *,
+        reported: Callable[[RunnerEvent], None],
+        cancelled: Callable[[], bool],
+        born: Callable[[str], None],
     ) -> StageOutcome:
         """Carry out a stage (see memcore.finetune.execution.protocol.StageExecutor)."""
         self._scratch.mkdir(parents=True, exist_ok=True)
@@ -68,7 +73,7 @@ class ProcessExecutor:
         )
         try:
             born(name_of(process.pid))
-            return self._followed(process, job, told, cancelled)
+            return self._followed(process, job, reported, cancelled)
         finally:
             _end_group(process)
 
@@ -76,16 +81,16 @@ class ProcessExecutor:
         self,
         process: "subprocess.Popen[bytes]",
         job: StageJob,
-        told: Callable[[Said], None],
+        reported: Callable[[RunnerEvent], None],
         cancelled: Callable[[], bool],
     ) -> StageOutcome:
         stage = str(job.config.stage)
-        hearing = Hearing(job.config.stage, told)
+        output_reader = RunnerOutputReader(job.config.stage, reported)
         deadline = time.monotonic() + job.timeout_seconds
         stopped: StageOutcome | None = None
         with Streams(process) as streams:
             while process.poll() is None:
-                hearing.take(streams.read(POLL))
+                output_reader.take(streams.read(POLL))
                 if stopped is None:
                     stopped = stop_of(stage, cancelled=cancelled, deadline=deadline, seconds=job.timeout_seconds)
                     if stopped is not None:
@@ -93,12 +98,12 @@ class ProcessExecutor:
                         deadline = time.monotonic() + self._grace
                 elif time.monotonic() > deadline:
                     _signal_group(process, signal.SIGKILL)
-            hearing.take(streams.rest(_LAST_WORDS))
-        hearing.end()
+            output_reader.take(streams.rest(_LAST_WORDS))
+        output_reader.end()
         if stopped is not None:
             return stopped
         return outcome_of(
-            is_complete=hearing.is_complete, exit_code=process.returncode, error=hearing.reason, stage=stage
+            is_complete=output_reader.is_complete, exit_code=process.returncode, error=output_reader.reason, stage=stage
         )
 
 

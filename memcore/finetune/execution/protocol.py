@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import IO, TYPE_CHECKING, Protocol, Self
 
-from memcore.finetune.markers import LogLine, MarkerParser, Said, StageComplete
+from memcore.finetune.markers import LogLine, MarkerParser, RunnerEvent, StageComplete
 from memcore.finetune.runner_config import RunnerConfig
 from memcore.models.finetune import FineTuneStage
 
@@ -71,13 +71,18 @@ class StageExecutor(Protocol):
     """Carry out stages, one at a time."""
 
     def run(
-        self, job: StageJob, *, told: Callable[[Said], None], cancelled: Callable[[], bool], born: Callable[[str], None]
+        self,
+        job: StageJob,
+        *,
+        reported: Callable[[RunnerEvent], None],
+        cancelled: Callable[[], bool],
+        born: Callable[[str], None],
     ) -> StageOutcome:
         """Carry out a stage to its end, and leave nothing of it running.
 
         Args:
             job: the stage.
-            told: takes each marker and line as it comes; what it raises ends the stage, as a cancellation does.
+            reported: takes each marker and line as it comes; what it raises ends the stage, as a cancellation does.
             cancelled: asked several times a second; True stops the stage.
             born: takes what names the running thing (``process:<group>:<start>``, ``container:<id>``), once, before
                 anything is told.
@@ -125,7 +130,7 @@ _ERROR = re.compile(r"ERROR: (.+)")
 MAX_REASON_CHARS = 500
 
 
-class ErrorsSaid:
+class StderrErrors:
     """Find the last ``ERROR: `` line; progress bars that are redrawn on one line are parts of lines like any other."""
 
     def __init__(self) -> None:
@@ -134,37 +139,37 @@ class ErrorsSaid:
 
     def feed(self, chunk: bytes) -> None:
         """Take what came."""
-        for said in self._parser.feed(chunk):
-            if isinstance(said, LogLine):
-                self._look(said.text)
+        for runner_event in self._parser.feed(chunk):
+            if isinstance(runner_event, LogLine):
+                self._check_once(runner_event.text)
 
     @property
     def reason(self) -> str | None:
         """The reason, in one sentence; None while none was given."""
-        for said in self._parser.end():
-            if isinstance(said, LogLine):
-                self._look(said.text)
+        for runner_event in self._parser.end():
+            if isinstance(runner_event, LogLine):
+                self._check_once(runner_event.text)
         return self._reason
 
-    def _look(self, line: str) -> None:
+    def _check_once(self, line: str) -> None:
         found = _ERROR.fullmatch(line.rpartition("\r")[2])
         if found is not None:
             self._reason = found[1][:MAX_REASON_CHARS]
 
 
-class Hearing:
+class RunnerOutputReader:
     """Listen to a runner.
 
     Args:
         stage: what it was told to do; a word on another stage is no word on this one.
-        told: takes each marker and line.
+        reported: takes each marker and line.
     """
 
-    def __init__(self, stage: FineTuneStage, told: Callable[[Said], None]) -> None:
+    def __init__(self, stage: FineTuneStage, reported: Callable[[RunnerEvent], None]) -> None:
         self._complete = StageComplete(stage)
-        self._told = told
+        self._on_report = reported
         self._output = MarkerParser()
-        self._errors = ErrorsSaid()
+        self._errors = StderrErrors()
         self.is_complete = False
 
     def take(self, chunks: Iterable[tuple[str, bytes]]) -> None:
@@ -184,10 +189,10 @@ class Hearing:
         """Why the stage is not complete, in its own words; None when it gave none."""
         return self._errors.reason
 
-    def _hear(self, every: Iterable[Said]) -> None:
-        for said in every:
-            self.is_complete = self.is_complete or said == self._complete
-            self._told(said)
+    def _hear(self, every: Iterable[RunnerEvent]) -> None:
+        for runner_event in every:
+            self.is_complete = self.is_complete or runner_event == self._complete
+            self._on_report(runner_event)
 
 
 _CHUNK = 65_536

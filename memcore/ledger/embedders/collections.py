@@ -15,7 +15,7 @@ from memcore.errors import CheckpointConflictError, CheckpointNotFoundError, Mem
 from memcore.ledger.database import Database, checked_key, insert_for
 from memcore.ledger.embedders.reindexes import ReindexKind, ReindexStage
 from memcore.ledger.organization.audit import AuditNote, append
-from memcore.ledger.tables import finetune_checkpoints, reindex_marks, reindexes, serving
+from memcore.ledger.tables import finetune_checkpoints, pointer, reindex_marks, reindexes
 from memcore.models.base import Frozen, NotBlankStr
 
 
@@ -110,7 +110,7 @@ class Phase(StrEnum):
     SETTLING = "settling"
 
 
-class Serving(Frozen):
+class CollectionPointer(Frozen):
     """The one row that says where a company's memories are.
 
     Attributes:
@@ -148,13 +148,13 @@ class Serving(Frozen):
 
 
 #: What of the row is read.
-COLUMNS = [serving.c[name] for name in Serving.model_fields]
+COLUMNS = [pointer.c[name] for name in CollectionPointer.model_fields]
 
 
-def read_serving(connection: Connection, company: str) -> Serving | None:
+def read_serving(connection: Connection, company: str) -> CollectionPointer | None:
     """Return where the company's memories are; None when nobody has connected to them yet."""
-    row = connection.execute(select(*COLUMNS).where(serving.c.company == company)).mappings().one_or_none()
-    return Serving.model_validate(dict(row)) if row else None
+    row = connection.execute(select(*COLUMNS).where(pointer.c.company == company)).mappings().one_or_none()
+    return CollectionPointer.model_validate(dict(row)) if row else None
 
 
 #: Most checkpoints of a page.
@@ -218,8 +218,8 @@ class Checkpoints:
         with self._database.write() as connection:
             found = hold_checkpoint(connection, company, checkpoint_id)
             # After it: a deploy holds the checkpoint before it changes this row.
-            serving = read_serving(connection, company)
-            if serving is not None and (use := serving.use_of(found)) is not None:
+            pointer = read_serving(connection, company)
+            if pointer is not None and (use := pointer.use_of(found)) is not None:
                 raise CheckpointConflictError(f"checkpoint {checkpoint_id} cannot be deleted: {_ENDS[use]}")
             table = finetune_checkpoints.c
             named = and_(table.company == company, table.checkpoint_id == checkpoint_id)
@@ -245,7 +245,7 @@ def add_checkpoint(connection: Connection, company: str, checkpoint: Checkpoint)
     connection.execute(insert_for(connection, finetune_checkpoints).values(row).on_conflict_do_nothing())
 
 
-class Servings:
+class CollectionPointers:
     """The serving table. Every change names the version that it was decided on, and does nothing on another.
 
     Args:
@@ -257,12 +257,12 @@ class Servings:
         self._database = database
         self._clock = clock
 
-    def get(self, company: str) -> Serving | None:
+    def get(self, company: str) -> CollectionPointer | None:
         """Return where the company's memories are; None when nobody has connected to them yet."""
         with self._database.read() as connection:
             return read_serving(connection, company)
 
-    def adopt(self, company: str, current: ServedCollection) -> Serving:
+    def adopt(self, company: str, current: ServedCollection) -> CollectionPointer:
         """Write down what serves unless that is known already, and return what is known."""
         row = {
             "company": checked_key("company", company),
@@ -271,9 +271,9 @@ class Servings:
             "changed_at": self._clock(),
         }
         with self._database.write() as connection:
-            connection.execute(insert_for(connection, serving).values(row).on_conflict_do_nothing())
-            query = select(*COLUMNS).where(serving.c.company == company)
-            return Serving.model_validate(dict(connection.execute(query).mappings().one()))
+            connection.execute(insert_for(connection, pointer).values(row).on_conflict_do_nothing())
+            query = select(*COLUMNS).where(pointer.c.company == company)
+            return CollectionPointer.model_validate(dict(connection.execute(query).mappings().one()))
 
     def begin(
         self,
@@ -284,7 +284,7 @@ class Servings:
         kind: ReindexKind,
         total: int,
         note: AuditNote | None = None,
-    ) -> Serving:
+    ) -> CollectionPointer:
         """Begin to fill a collection; from now on every write leaves a mark.
 
         Args:
@@ -329,19 +329,19 @@ class Servings:
                 append(connection, company, note, at=now)
         return changed
 
-    def freeze(self, company: str, *, version: int, lasts: timedelta) -> Serving | None:
+    def freeze(self, company: str, *, version: int, lasts: timedelta) -> CollectionPointer | None:
         """Stop the writes for the last differences, for so long at most; None when the row has changed."""
         with self._database.write() as connection:
             new = {"phase": Phase.FROZEN.value, "until": self._clock() + lasts}
             return self._change(connection, company, version, Phase.FILLING, new)
 
-    def thaw(self, company: str, *, version: int) -> Serving | None:
+    def unfreeze(self, company: str, *, version: int) -> CollectionPointer | None:
         """Let the writes go on without a switch; None when the row has changed."""
         with self._database.write() as connection:
             new = {"phase": Phase.FILLING.value, "until": None}
             return self._change(connection, company, version, Phase.FROZEN, new)
 
-    def switch(self, company: str, *, version: int, settles: timedelta) -> Serving | None:
+    def switch(self, company: str, *, version: int, settles: timedelta) -> CollectionPointer | None:
         """Let the target serve, and keep what served before; None when the row has changed.
 
         Collection, embedder and fusion weight change in this one update. Writes wait until every reader has seen it.
@@ -363,7 +363,7 @@ class Servings:
                 connection.execute(update(reindexes).where(reindexes.c.company == company).values(values))
             return changed
 
-    def settle(self, company: str, *, version: int) -> Serving | None:
+    def settle(self, company: str, *, version: int) -> CollectionPointer | None:
         """End a reindex that has switched; None when the row has changed."""
         with self._database.write() as connection:
             changed = self._change(connection, company, version, Phase.SETTLING, {"phase": None, "until": None})
@@ -371,7 +371,7 @@ class Servings:
                 self._end(connection, company, ReindexStage.DONE)
             return changed
 
-    def cancel(self, company: str, *, version: int) -> Serving | None:
+    def cancel(self, company: str, *, version: int) -> CollectionPointer | None:
         """End a reindex that has not switched, and forget its target; None when the row has changed."""
         with self._database.write() as connection:
             new = {"phase": None, "until": None, "target": None}
@@ -381,7 +381,7 @@ class Servings:
                 self._end(connection, company, ReindexStage.CANCELLED)
             return changed
 
-    def forget_previous(self, company: str, *, version: int) -> Serving | None:
+    def forget_previous(self, company: str, *, version: int) -> CollectionPointer | None:
         """Forget the collection that was kept from before; None when the row has changed."""
         with self._database.write() as connection:
             return self._change(connection, company, version, None, {"previous": None})
@@ -392,11 +392,11 @@ class Servings:
 
     def _change(
         self, connection: Connection, company: str, version: int, phase: Phase | None, new: dict[str, Any]
-    ) -> Serving | None:
-        stands = and_(serving.c.company == company, serving.c.version == version, serving.c.phase == phase)
-        query = update(serving).where(stands).values(version=version + 1, changed_at=self._clock(), **new)
+    ) -> CollectionPointer | None:
+        is_published = and_(pointer.c.company == company, pointer.c.version == version, pointer.c.phase == phase)
+        query = update(pointer).where(is_published).values(version=version + 1, changed_at=self._clock(), **new)
         row = connection.execute(query.returning(*COLUMNS)).mappings().one_or_none()
-        return Serving.model_validate(dict(row)) if row else None
+        return CollectionPointer.model_validate(dict(row)) if row else None
 
     def _end(self, connection: Connection, company: str, stage: ReindexStage) -> None:
         values = {"stage": stage.value, "finished_at": self._clock(), "token": None, "lease_until": None}

@@ -110,7 +110,7 @@ _COLUMNS = [finetune_runs.c[name] for name in FineTuneRun.model_fields]
 _RESUMABLE = frozenset({FineTuneStage.FAILED, FineTuneStage.CANCELLED})
 
 #: Nobody has it in hand.
-_LET_GO: dict[str, Any] = {"token": None, "lease_until": None, "holder": None, "host": None}
+_RELEASE: dict[str, Any] = {"token": None, "lease_until": None, "holder": None, "host": None}
 
 
 class FineTuneRuns:
@@ -163,7 +163,7 @@ class FineTuneRuns:
         with self._database.write() as connection:
             return _changed(connection, and_(_is(company, run_id), UNENDED, free), values)
 
-    def beat(
+    def renew(
         self, company: str, run_id: str, token: str, *, lease: timedelta, progress: float | None = None
     ) -> FineTuneRun:
         """Keep the run for another lease, and say how far its stage is. Raises LeaseLostError."""
@@ -171,7 +171,9 @@ class FineTuneRuns:
         values = {"lease_until": now + lease, "updated_at": now}
         return self._held(company, run_id, token, values if progress is None else {**values, "progress": progress})
 
-    def hold(self, company: str, run_id: str, token: str, *, holder: str | None, host: str | None) -> FineTuneRun:
+    def record_holder(
+        self, company: str, run_id: str, token: str, *, holder: str | None, host: str | None
+    ) -> FineTuneRun:
         """Write what names the running stage, or that nothing runs. Raises LeaseLostError."""
         return self._held(company, run_id, token, {"holder": holder, "host": host, "updated_at": self._clock()})
 
@@ -201,21 +203,21 @@ class FineTuneRuns:
                 "tries": 0,
                 "rung_at": now,
                 "updated_at": now,
-                **_LET_GO,
+                **_RELEASE,
             }
             return _changed(connection, mine, values) or _lost(connection, company, run_id)
 
-    def give_back(self, company: str, run_id: str, token: str) -> FineTuneRun:
-        """Let go of a run that cannot go on for now, to be rung for again. Raises LeaseLostError."""
+    def release(self, company: str, run_id: str, token: str) -> FineTuneRun:
+        """Let go of a run that cannot go on for now, to be dispatched again. Raises LeaseLostError."""
         now, tries = self._clock(), finetune_runs.c.tries - 1
-        return self._held(company, run_id, token, {"rung_at": now, "updated_at": now, "tries": tries, **_LET_GO})
+        return self._held(company, run_id, token, {"rung_at": now, "updated_at": now, "tries": tries, **_RELEASE})
 
     def end(self, company: str, run_id: str, token: str, *, stage: FineTuneStage, error: str) -> FineTuneRun:
         """End a run as failed or cancelled, with the reason in one sentence. Raises LeaseLostError."""
         if stage not in _RESUMABLE:
             raise MemoryInputError("stage", f"{stage} needs no reason: use failed or cancelled")
         now = self._clock()
-        values = {"stage": stage.value, "error": error, "completed_at": now, "updated_at": now, **_LET_GO}
+        values = {"stage": stage.value, "error": error, "completed_at": now, "updated_at": now, **_RELEASE}
         return self._held(company, run_id, token, values)
 
     def complete(self, company: str, run_id: str, token: str, *, checkpoint: Checkpoint) -> FineTuneRun:
@@ -234,7 +236,7 @@ class FineTuneRuns:
                 "progress": None,
                 "completed_at": now,
                 "updated_at": now,
-                **_LET_GO,
+                **_RELEASE,
             }
             return _changed(connection, mine, values) or _lost(connection, company, run_id)
 
@@ -310,11 +312,11 @@ class FineTuneRuns:
             rows = connection.execute(query).mappings()
             return tuple(FineTuneRun.model_validate(dict(row)) for row in rows), connection.execute(total).scalar_one()
 
-    def waiting(self, company: str, *, rung_before: timedelta) -> str | None:
+    def waiting(self, company: str, *, dispatched_before: timedelta) -> str | None:
         """Return the run that waits for a message that must be lost, and note that one is sent now; None for none."""
         now, table = self._clock(), finetune_runs.c
         free = or_(table.token.is_(None), table.lease_until < now)
-        lost = and_(table.company == company, UNENDED, free, table.rung_at < now - rung_before)
+        lost = and_(table.company == company, UNENDED, free, table.rung_at < now - dispatched_before)
         if self._first(lost) is None:
             return None  # most sweeps end here, and take no lock
         with self._database.write() as connection:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, and_, delete, func, or_, select, update
 from memcore import ids
 from memcore.clock import BoundedTime, Clock
 from memcore.ledger.database import Database, insert_for
-from memcore.ledger.tables import reindex_marks, reindexes, serving
+from memcore.ledger.tables import pointer, reindex_marks, reindexes
 from memcore.models.base import Frozen
 
 
@@ -98,7 +98,7 @@ class Reindexes:
             row = connection.execute(query).mappings().one_or_none()
         return Reindex.model_validate(dict(row)) if row else None
 
-    def take(self, company: str, *, lease: timedelta) -> Reindex | None:
+    def claim(self, company: str, *, lease: timedelta) -> Reindex | None:
         """Take the open reindex in hand; None when there is none, or another worker has it."""
         now = self._clock()
         free = or_(reindexes.c.token.is_(None), reindexes.c.lease_until < now)
@@ -133,16 +133,16 @@ class Reindexes:
         }
         return self._held(company, token, values)
 
-    def give_back(self, company: str, token: str, *, trouble: str | None = None) -> bool:
-        """Let go of it, to be rung for again; False when another worker has it, or it has ended."""
+    def release(self, company: str, token: str, *, trouble: str | None = None) -> bool:
+        """Let go of it, to be dispatched again; False when another worker has it, or it has ended."""
         values = {"token": None, "lease_until": None, "rung_at": self._clock(), "trouble": trouble}
         return self._held(company, token, values) is not None
 
-    def waiting(self, company: str, *, rung_before: timedelta) -> bool:
+    def waiting(self, company: str, *, dispatched_before: timedelta) -> bool:
         """Say whether it waits for a message that must be lost, and note that one is sent now."""
         now, table = self._clock(), reindexes.c
         free = or_(table.token.is_(None), table.lease_until < now)
-        lost = and_(table.company == company, _OPEN, free, table.rung_at < now - rung_before)
+        lost = and_(table.company == company, _OPEN, free, table.rung_at < now - dispatched_before)
         with self._database.read() as connection:
             if connection.execute(select(table.company).where(lost)).scalar_one_or_none() is None:
                 return False  # most sweeps end here, and take no lock
@@ -181,7 +181,7 @@ class ReindexMarks:
         if not owners:
             return
         with self._database.read() as connection:
-            if _all_stand(connection, company, owners):
+            if _all_published(connection, company, owners):
                 return
         # In one order everywhere: two writers that lock in different orders deadlock on PostgreSQL.
         rows = [{"company": company, "owner": owner, "taken_by": None} for owner in sorted(set(owners))]
@@ -194,9 +194,9 @@ class ReindexMarks:
     def counts(self, company: str, *, version: int, owners: Collection[str] = ()) -> bool:
         """Say whether a write counts: the row is as it was before the write, and the marks of its owners stand."""
         with self._database.read() as connection:
-            if not _all_stand(connection, company, owners):
+            if not _all_published(connection, company, owners):
                 return False
-            query = select(serving.c.version).where(serving.c.company == company)
+            query = select(pointer.c.version).where(pointer.c.company == company)
             return connection.execute(query).scalar_one_or_none() == version
 
     def take(self, company: str, token: str, *, limit: int) -> tuple[str, ...]:
@@ -223,7 +223,7 @@ class ReindexMarks:
             return connection.execute(query).scalar_one()
 
 
-def _all_stand(connection: Connection, company: str, owners: Collection[str]) -> bool:
+def _all_published(connection: Connection, company: str, owners: Collection[str]) -> bool:
     wanted = set(owners)
     if not wanted:
         return True

@@ -112,28 +112,30 @@ class Lessons:
         with self._database.write() as connection:
             return bool(connection.execute(update(lessons).where(is_it).values(changes)).rowcount)
 
-    def put_off(self, company: str, lesson_id: str, *, until: datetime, is_in_vain: bool = False) -> None:
-        """Let a lesson that waits sleep: no sweep rings for it before then.
+    def postpone(self, company: str, lesson_id: str, *, until: datetime, is_failed_attempt: bool = False) -> None:
+        """Let a lesson that waits sleep: no sweep dispatches it before then.
 
         Args:
             company: whose.
             lesson_id: which.
             until: when it is worth another look.
-            is_in_vain: whether a model was asked and did not answer, which is counted.
+            is_failed_attempt: whether a model was asked and did not answer, which is counted.
         """
         is_it = and_(lessons.c.company == company, lessons.c.lesson_id == lesson_id, WAITING)
-        changes = {"rung_at": until, "tries": lessons.c.tries + int(is_in_vain)}
+        changes = {"rung_at": until, "tries": lessons.c.tries + int(is_failed_attempt)}
         with self._database.write() as connection:
             connection.execute(update(lessons).where(is_it).values(changes))
 
-    def waiting(self, company: str, *, rung_before: timedelta, limit: int) -> tuple[Lesson, ...]:
+    def waiting(self, company: str, *, dispatched_before: timedelta, limit: int) -> tuple[Lesson, ...]:
         """Return lessons whose message was sent so long ago that it counts as lost, the oldest first.
 
-        They are marked as rung for now, in the same transaction, so that two sweeps ring once.
+        They are marked as dispatched now, in the same transaction, so that two sweeps dispatch once.
         """
         now = self._clock()
         with self._database.write() as connection:
-            query = select(lessons).where(lessons.c.company == company, WAITING, lessons.c.rung_at < now - rung_before)
+            query = select(lessons).where(
+                lessons.c.company == company, WAITING, lessons.c.rung_at < now - dispatched_before
+            )
             # On PostgreSQL two sweeps would otherwise both see what neither has marked yet.
             query = query.order_by(lessons.c.rung_at).limit(limit).with_for_update(skip_locked=True)
             rows = connection.execute(query).mappings().all()

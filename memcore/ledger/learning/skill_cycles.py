@@ -92,14 +92,16 @@ class SkillCycles:
             query = update(skill_cycles).where(_is(company, cycle_id), UNFINISHED)
             return bool(connection.execute(query.values(changes)).rowcount)
 
-    def waiting(self, company: str, *, rung_before: timedelta, limit: int) -> tuple[Cycle, ...]:
+    def waiting(self, company: str, *, dispatched_before: timedelta, limit: int) -> tuple[Cycle, ...]:
         """Return unfinished cycles whose message was sent so long ago that it counts as lost, the oldest first.
 
-        They are marked as rung for now, in the same transaction, so that two sweeps ring once.
+        They are marked as dispatched now, in the same transaction, so that two sweeps dispatch once.
         """
         now, table = self._clock(), skill_cycles.c
         with self._database.write() as connection:
-            query = select(skill_cycles).where(table.company == company, UNFINISHED, table.rung_at < now - rung_before)
+            query = select(skill_cycles).where(
+                table.company == company, UNFINISHED, table.rung_at < now - dispatched_before
+            )
             query = query.order_by(table.rung_at, table.cycle_id).limit(limit)
             found = connection.execute(query.with_for_update(skip_locked=True)).mappings().all()
             for part in id_chunks(sorted(row["cycle_id"] for row in found)):
@@ -107,7 +109,7 @@ class SkillCycles:
                 connection.execute(update(skill_cycles).where(these).values(rung_at=now))
         return tuple(map(_cycle, found))
 
-    def rung(self, company: str, cycle_id: str) -> None:
+    def mark_dispatched(self, company: str, cycle_id: str) -> None:
         """Count a cycle's message as sent a moment ago: it is lost no sooner than after the whole time once more."""
         with self._database.write() as connection:
             query = update(skill_cycles).where(_is(company, cycle_id), UNFINISHED)

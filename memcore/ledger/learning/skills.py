@@ -257,7 +257,7 @@ def _skill(row: RowMapping) -> Skill:
     )
 
 
-class SkillRoom:
+class SkillCapacity:
     """Refuse a skill beyond the limit; those that stand count, and those that are approved and still on their way.
 
     Args:
@@ -275,7 +275,7 @@ class SkillRoom:
         """Raise SkillLimitError when one more would be too many."""
         _take_turns(connection, company)
         stand = and_(skills.c.company == company, skills.c.state == str(SkillState.ACTIVE))
-        stays = not_(skills.c.skill_id.in_(self._frees))
+        survives_retention = not_(skills.c.skill_id.in_(self._frees))
         has_row = exists().where(skills.c.company == company, skills.c.approval_id == approvals.c.approval_id)
         coming = and_(
             approvals.c.company == company,
@@ -284,7 +284,7 @@ class SkillRoom:
             not_(has_row),
         )
         count = select(func.count())
-        standing = connection.execute(count.select_from(skills).where(stand, stays)).scalar_one()
+        standing = connection.execute(count.select_from(skills).where(stand, survives_retention)).scalar_one()
         on_their_way = connection.execute(count.select_from(approvals).where(coming)).scalar_one()
         if standing + on_their_way >= self._limit:
             raise SkillLimitError(standing + on_their_way, limit=self._limit)

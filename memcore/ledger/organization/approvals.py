@@ -23,7 +23,7 @@ from memcore.models.approval import (
 from memcore.models.base import escaped
 
 
-class Room(Protocol):
+class CapacityLimit(Protocol):
     """Refuse one more where there is no room for it."""
 
     def require(self, connection: "Connection", company: str) -> None:
@@ -109,7 +109,7 @@ class Approvals:
             return connection.execute(query).scalar_one()
 
     def decide(
-        self, company: str, approval_id: str, verdict: Verdict, word: Word, *, room: Room | None = None
+        self, company: str, approval_id: str, verdict: Verdict, word: Word, *, capacity: CapacityLimit | None = None
     ) -> Approval:
         """Write a person's word down, once, and return the approval; one approved needs its effect from here on.
 
@@ -118,12 +118,12 @@ class Approvals:
             approval_id: which one.
             verdict: approved or rejected.
             word: whose word it is.
-            room: looked at in the same transaction; where it refuses, nothing is written.
+            capacity: looked at in the same transaction; where it refuses, nothing is written.
 
         Raises:
             ApprovalClosedError: somebody decided before, even a moment ago, or it has expired.
             MemoryNotFoundError: the company has none with that id.
-            MemoryError: of the room.
+            MemoryError: of the package.
         """
         now = self._clock()
         needs = ApprovalNeed.EFFECT if verdict is ApprovalState.APPROVED else None
@@ -137,8 +137,8 @@ class Approvals:
         waiting = and_(approvals.c.state == str(ApprovalState.PENDING), approvals.c.expires_at > now)
         with self._database.write() as connection:
             is_waiting = select(approvals.c.approval_id).where(_is(company, approval_id) & waiting)
-            if room is not None and connection.execute(is_waiting).first() is not None:
-                room.require(connection, company)
+            if capacity is not None and connection.execute(is_waiting).first() is not None:
+                capacity.require(connection, company)
             # One statement looks and writes: of two at the same moment the later one finds nothing that waits.
             is_first = _change(connection, _is(company, approval_id) & waiting, decided)
             if is_first:
@@ -165,9 +165,9 @@ class Approvals:
             "undone_by": word.by,
             "undo_reason": word.reason,
         }
-        stands = and_(approvals.c.state == str(ApprovalState.APPROVED), approvals.c.needs.is_(None))
+        is_published = and_(approvals.c.state == str(ApprovalState.APPROVED), approvals.c.needs.is_(None))
         with self._database.write() as connection:
-            is_first = _change(connection, _is(company, approval_id) & stands, undone)
+            is_first = _change(connection, _is(company, approval_id) & is_published, undone)
             if is_first:
                 append(connection, company, _noted(ApprovalState.UNDONE, approval_id, word), at=now)
             approval = _read(connection, company, approval_id)

@@ -130,7 +130,7 @@ def _literally(value: object) -> object:
     return value
 
 
-class Guardrail(ValidatedModel):
+class Confirmation(ValidatedModel):
     """Who asks for what cannot simply be taken back.
 
     Attributes:

@@ -28,7 +28,7 @@ from memcore import ids
 from memcore.clock import Clock
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import MemoryInputError, MemoryRetrievalError
-from memcore.ledger.database import Database, Moment, add_new, checked_key, checked_time, insert_for
+from memcore.ledger.database import Database, UtcDateTime, add_new, checked_key, checked_time, insert_for
 from memcore.ledger.organization import audit
 from memcore.ledger.tables import org_facts, org_log, org_outbox, org_terms
 from memcore.models.base import escaped
@@ -308,7 +308,7 @@ class OrgLog:
     def retract(self, company: str, fact_id: str, *, author: OrgFactAuthor) -> OperationLogEntry | None:
         """Take back a fact and return the line; None, and nothing is written, when there is none that stands."""
         with self._database.write() as connection:
-            at = _not_before(literal(self._clock(), Moment), org_facts.c.changed_at)
+            at = _not_before(literal(self._clock(), UtcDateTime), org_facts.c.changed_at)
             query = (
                 update(org_facts)
                 .where(_is(org_facts, company, fact_id), org_facts.c.retracted_at.is_(None))

@@ -40,7 +40,7 @@ class SharedEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class LogPosition:
     """How far a company's log has come.
 
     Attributes:
@@ -86,7 +86,7 @@ class SharedLog:
         with self._database.write() as connection:
             last = self._locked(connection, company).last
             before = self._publications(connection, company, fact_id)
-            if before and (once or self._stands(connection, company, before[-1])):
+            if before and (once or self._is_published(connection, company, before[-1])):
                 return _entry(before[-1])
             if before:
                 memory_id = ids.republished_id(fact_id=fact_id, times_before=len(before))
@@ -128,7 +128,7 @@ class SharedLog:
                 body=None,
             )
 
-    def standing(self, company: str) -> Standing:
+    def standing(self, company: str) -> LogPosition:
         """Return how far the log has come."""
         first_open = and_(
             shared_log.c.company == shared_heads.c.company, shared_log.c.version == shared_heads.c.head + 1
@@ -140,7 +140,7 @@ class SharedLog:
         )
         with self._database.read() as connection:
             row = connection.execute(query).mappings().one_or_none()
-        return Standing(**row) if row else Standing()
+        return LogPosition(**row) if row else LogPosition()
 
     def lines(self, company: str, *, after: int = 0, limit: int = MAX_LINES) -> tuple[SharedEntry, ...]:
         """Return the lines that follow a version, in order; those above the head are open."""
@@ -176,14 +176,14 @@ class SharedLog:
         """Close the connections that are kept."""
         self._database.close()
 
-    def _locked(self, connection: Connection, company: str) -> Standing:
+    def _locked(self, connection: Connection, company: str) -> LogPosition:
         # One writer at a time for each company: a version is given only once the one before is committed, so no search
         # can see a version while an older one is still to come.
         first = insert_for(connection, shared_heads).values(company=checked_key("company", company), last=0, head=0)
         connection.execute(first.on_conflict_do_nothing())
         query = select(shared_heads.c.last, shared_heads.c.head).where(shared_heads.c.company == company)
         row = connection.execute(query.with_for_update()).mappings().one()
-        return Standing(**row)
+        return LogPosition(**row)
 
     def _append(self, connection: Connection, company: str, **line: Any) -> SharedEntry:
         row = {"company": company, "at": self._clock(), **line}
@@ -197,7 +197,7 @@ class SharedLog:
         )
         return list(connection.execute(query.order_by(shared_log.c.version)).mappings())
 
-    def _stands(self, connection: Connection, company: str, publication: RowMapping) -> bool:
+    def _is_published(self, connection: Connection, company: str, publication: RowMapping) -> bool:
         retractions = select(func.count()).where(
             shared_log.c.company == company,
             shared_log.c.memory_id == publication["memory_id"],

@@ -1,4 +1,4 @@
-"""The answers that the ledger keeps: what a night reads, which never waits for a model."""
+"""The answers that the ledger keeps: what a run reads, which never waits for a model."""
 
 import builtins
 import logging
@@ -22,7 +22,7 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Answer, Synthesis, SynthesisState
 from memcore.ledger.llm_answers import Answers as AnswersTable
 from memcore.ledger.runs import Run, RunState
-from memcore.llm.answer_cache import QUESTION_LEASE, QUESTION_RENEWAL, held
+from memcore.llm.answer_cache import QUESTION_LEASE, QUESTION_RENEWAL, question_lease
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.maintenance.consolidation.factory import ConsolidationDeps, StrategyBuilder, build_consolidation_strategy
 from memcore.maintenance.consolidation.llm import RecentTrajectories
@@ -31,7 +31,7 @@ from memcore.maintenance.events import MaintenanceEvent
 from memcore.models.execution import ChatMessage, MessageRole
 
 
-class KeptAnswers:
+class CachedAnswers:
     """Look questions up for one run.
 
     Args:
@@ -90,7 +90,7 @@ _WORDS_PER_TOKEN = 0.4
 _log = logging.getLogger(__name__)
 
 
-class LiveAnswers:
+class AnsweringModel:
     """Ask a model for one run.
 
     Args:
@@ -117,7 +117,7 @@ class LiveAnswers:
             ProviderError, BudgetExceededError: the question can be asked again later.
         """
         run, key = self._run, question_id(question, self._run)
-        known = self._table.take(
+        known = self._table.claim(
             key,
             company=run.company,
             agent_id=run.agent_id,
@@ -129,7 +129,7 @@ class LiveAnswers:
             raise AnswerMissingError(f"{question.purpose}: another worker asks the model this question now")
         if known.token is None:
             return reply(known)
-        async with held(self._table, key, known.token, renewal=self._renewal):
+        async with question_lease(self._table, key, known.token, renewal=self._renewal):
             found = await self._asked(question, key, known.token)
         if found.text is not None:
             is_kept = self._table.answered(key, known.token, found.text)
@@ -149,7 +149,7 @@ class LiveAnswers:
         except ProviderError as error:
             if error.is_retryable:
                 return Reply(reason=str(error))
-            self._table.let_go(key, token)
+            self._table.release(key, token)
             _log.error(  # a traceback would say nothing that the sentence does not
                 MaintenanceEvent.MODEL_REFUSED,
                 extra={"agent_id": self._run.agent_id, "purpose": question.purpose, "reason": str(error)},
@@ -157,7 +157,7 @@ class LiveAnswers:
             raise
         except (builtins.MemoryError, RecursionError, MemoryError):
             # This process or the ledger is in trouble, or the budget is spent: the model is not to blame.
-            self._table.let_go(key, token)
+            self._table.release(key, token)
             raise
         except Exception as error:  # noqa: BLE001  # whatever a provider raises must cost a summary, not a memory
             return Reply(reason=f"unexpected {type(error).__name__}")
@@ -194,20 +194,20 @@ _LEAST_SOURCES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class QuestionOutcome:
     """How it went.
 
     Attributes:
         outcome: of the job.
-        night: the run to ring for, when it has nothing left to wait for.
+        maintenance_run: the run to dispatch, when it has nothing left to wait for.
     """
 
     outcome: Outcome
-    night: Run | None = None
+    maintenance_run: Run | None = None
 
 
 class SynthesisService:
-    """Ask a model on behalf of nights; nothing in the store is changed here, so no lease of a run is needed.
+    """Ask a model on behalf of runs; nothing in the store is changed here, so no lease of a run is needed.
 
     Args:
         backend: where the memories are read.
@@ -216,7 +216,7 @@ class SynthesisService:
         company: whose runs.
         model: who is asked; None when none is connected.
         clock: the time.
-        build_strategy: makes the strategy, as for the night.
+        build_strategy: makes the strategy, as for the run.
         renewal: time between two signs of life while the model thinks.
     """
 
@@ -241,12 +241,12 @@ class SynthesisService:
         self._build_strategy = build_strategy
         self._renewal = renewal
 
-    async def ask(self, run_id: str, place: int) -> Asked:
+    async def ask(self, run_id: str, place: int) -> QuestionOutcome:
         """Ask what one part needs to know; doing it again asks nothing twice.
 
         Returns:
-            Done: all answers are kept; the night can go on with this part.
-            Skipped: nothing to ask now; the reason says why, and the night rings again where it must.
+            Done: all answers are kept; the run can go on with this part.
+            Skipped: nothing to ask now; the reason says why, and the run dispatches again where it must.
             Dead: the run is unknown, or another company's.
 
         Raises:
@@ -254,26 +254,28 @@ class SynthesisService:
         """
         run = self._ledger.runs.get(run_id)
         if run is None or run.company != self._company:
-            return Asked(outcome=Dead(reason=f"run {run_id} is unknown here"))
+            return QuestionOutcome(outcome=Dead(reason=f"run {run_id} is unknown here"))
         part = self._ledger.syntheses.get(run_id, place)
         if part is None or not part.is_awake(self._clock()) or run.state not in _ACTIVE:
-            return Asked(outcome=Skipped(reason="nobody waits for this part now"))
+            return QuestionOutcome(outcome=Skipped(reason="nobody waits for this part now"))
         if self._model is None:
-            return Asked(outcome=Skipped(reason="no language model is connected to this worker: set MEMTEND_LLM_URL"))
+            return QuestionOutcome(
+                outcome=Skipped(reason="no language model is connected to this worker: set MEMTEND_LLM_URL")
+            )
         outcome: Outcome = Done(facts={"asked": 1})
         try:
             self._switch(run).check()
             await self._ask(run, part, self._model)
         except (AnswerMissingError, MaintenancePausedError) as error:
-            return Asked(outcome=Skipped(reason=str(error)))
+            return QuestionOutcome(outcome=Skipped(reason=str(error)))
         except (BudgetExceededError, ProviderError) as error:
-            outcome, is_over = Skipped(reason=str(error)), self._put_off(part, error)
+            outcome, is_over = Skipped(reason=str(error)), self._postpone(part, error)
         else:
             self._ledger.syntheses.turn(run_id, place, SynthesisState.READY)
             is_over = not self._ledger.syntheses.is_waiting(run_id)
-        return Asked(outcome=outcome, night=self._ledger.runs.wake(run_id) if is_over else None)
+        return QuestionOutcome(outcome=outcome, maintenance_run=self._ledger.runs.wake(run_id) if is_over else None)
 
-    def _put_off(self, part: Synthesis, error: BudgetExceededError | ProviderError) -> bool:
+    def _postpone(self, part: Synthesis, error: BudgetExceededError | ProviderError) -> bool:
         """Let all parts of the run sleep, or give them up; False when that has been done."""
         syntheses = self._ledger.syntheses
         if isinstance(error, BudgetExceededError):
@@ -289,7 +291,7 @@ class SynthesisService:
         strategy = self._build_strategy(
             ConsolidationDeps(
                 policy=self._policy,
-                answers=LiveAnswers(self._ledger.answers, run, model, renewal=self._renewal),
+                answers=AnsweringModel(self._ledger.answers, run, model, renewal=self._renewal),
                 trajectories=RecentTrajectories(self._backend, self._policy.llm or LLMConsolidationConfig()),
             )
         )

@@ -1,4 +1,4 @@
-"""The extractive summary: the sentences that tell most, word for word, in half the room; no model is asked."""
+"""The extractive summary: the sentences that tell most, word for word, in half the package; no model is asked."""
 
 import heapq
 import math
@@ -12,7 +12,7 @@ from itertools import groupby, pairwise
 from memcore.backends.protocol import MemoryBackend
 from memcore.embedding.bm25 import Tokenizer
 from memcore.errors import MemoryConfigError
-from memcore.maintenance.consolidation.strategy import Draft
+from memcore.maintenance.consolidation.strategy import SummaryDraft
 from memcore.models.memory import CONDENSED_TAG, MemoryQuery
 from memcore.records import MemoryRecord
 
@@ -137,7 +137,7 @@ _SENTENCE_BYTES = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class SentenceCandidate:
     """A passage that may be chosen.
 
     Attributes:
@@ -152,7 +152,7 @@ class Candidate:
     frames: Mapping[str, int]
 
 
-def cover(candidates: Sequence[Candidate], *, budget: int, rarity: Callable[[str], float]) -> list[int]:
+def cover(candidates: Sequence[SentenceCandidate], *, budget: int, rarity: Callable[[str], float]) -> list[int]:
     """Return the places of the chosen candidates in their order; at least one, when there is any.
 
     Greedy maximum coverage with costs, each time the candidate of the most new rarity for its bytes (Lin & Bilmes: A
@@ -242,7 +242,7 @@ _LONGEST_PASSAGE = 160
 #: Shortest passage into which a sentence is parted, in characters: less is a scrap.
 _SHORTEST_LIMIT = 40
 
-#: A passage takes at most this share of the room, so that there is something to choose among.
+#: A passage takes at most this share of the package, so that there is something to choose among.
 _PASSAGE_SHARE = 0.25
 
 #: Stands where a sentence was cut.
@@ -257,7 +257,7 @@ class CondensingOp:
     """Keep the sentences that tell a memory from the others, each once; the same text for the same vocabulary.
 
     A sentence is worth the rarity of its words among the agent's memories, words that another kept sentence has said
-    left out, for the room it takes: names, numbers and identifiers are rare and stay, greetings and repetitions go.
+    left out, for the package it takes: names, numbers and identifiers are rare and stay, greetings and repetitions go.
     When and by whom ("[8 May 2023] Caroline:") stays with whatever is kept.
 
     Args:
@@ -272,11 +272,11 @@ class CondensingOp:
         self._share = keep_share
         self._vocabulary = vocabulary
 
-    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> Draft:
+    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
         """Return what is kept of the sources, oldest first: a line for each, or for each remark of a transcript."""
         del kept  # It stays in the store, beside the summary.
         vocabulary = await self._vocabulary(sources[0].entry.agent_id)
-        return Draft(
+        return SummaryDraft(
             content=self._condense([source.entry.content for source in sources], vocabulary), tags=(CONDENSED_TAG,)
         )
 
@@ -285,19 +285,19 @@ class CondensingOp:
             vocabulary = Vocabulary()
             vocabulary.read(texts)
         budget = int(self._share * sum(map(_size, texts)))
-        room = _PASSAGE_SHARE * self._share * sum(map(len, texts))
-        longest = max(_SHORTEST_LIMIT, min(_LONGEST_PASSAGE, int(room)))
+        capacity = _PASSAGE_SHARE * self._share * sum(map(len, texts))
+        longest = max(_SHORTEST_LIMIT, min(_LONGEST_PASSAGE, int(capacity)))
         rows = [row for text in texts for row in part_rows(text)]
         labels = [label for label, _ in rows]
         frames = _frames(labels)
         passages: list[tuple[int, Passage]] = []
-        candidates: list[Candidate] = []
+        candidates: list[SentenceCandidate] = []
         for row, (_, rest) in enumerate(rows):
             for passage in part_sentences(rest, longest=longest):
                 passages.append((row, passage))
                 terms = frozenset(vocabulary.terms(passage.text))
                 cost = _size(passage.text) + _PASSAGE_BYTES + (_CUT_BYTES if passage.is_cut else 0)
-                candidates.append(Candidate(terms=terms, cost=cost, frames=frames[row]))
+                candidates.append(SentenceCandidate(terms=terms, cost=cost, frames=frames[row]))
         places = cover(candidates, budget=budget, rarity=vocabulary.rarity)
         return _text(labels, _lines(passages, places))
 
@@ -331,24 +331,24 @@ def _lines(passages: Sequence[tuple[int, Passage]], places: Sequence[int]) -> di
 
 def _text(labels: Sequence[Label], lines: Mapping[int, str]) -> str:
     """Put the lines under one another; neighbours of one date share it as their heading."""
-    told: list[str] = []
+    reported: list[str] = []
     for when, run in groupby(lines, key=lambda row: labels[row].when):
         spoken = [f"{labels[row].who} {lines[row]}".lstrip() for row in run]
         if when and len(spoken) > 1:
-            told += [when, *(f"- {line}" for line in spoken)]
+            reported += [when, *(f"- {line}" for line in spoken)]
         else:
-            told += [f"{when} {line}".lstrip() for line in spoken]
-    return "\n".join(told)
+            reported += [f"{when} {line}".lstrip() for line in spoken]
+    return "\n".join(reported)
 
 
 #: Memories whose words are counted: one query of the store, 0.1 s. What is rare among so many is known.
 ENOUGH_MEMORIES = 1_000
 
 
-class RememberedVocabulary:
-    """Read the newest memories of an agent, once; make one for each night. A night that summarises nothing reads none.
+class CorpusVocabulary:
+    """Read the newest memories of an agent, once; make one for each run. A run that summarises nothing reads none.
 
-    A night sees only what has just become old enough, and among twenty memories every word looks rare: so the others
+    A run sees only what has just become old enough, and among twenty memories every word looks rare: so the others
     are counted too, summaries included.
 
     Args:

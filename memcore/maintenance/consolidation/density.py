@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
-from memcore.maintenance.consolidation.strategy import ConsolidationOp, Draft
+from memcore.maintenance.consolidation.strategy import ConsolidationOp, SummaryDraft
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.models.memory import MemoryEntry
 from memcore.records import MemoryRecord
@@ -247,7 +247,7 @@ class DensityRoutingOp:
         self._dense = dense
         self._sparse = sparse
 
-    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> Draft:
+    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
         """Return what the chosen op writes; the memory that is kept has a vote too."""
         voters = [*sources, kept] if kept is not None else list(sources)
         dense = sum(self._classifier.classify(each.entry.content) is ContentDensity.DENSE for each in voters)

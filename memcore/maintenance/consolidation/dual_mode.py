@@ -12,7 +12,7 @@ from memcore.errors import (
 )
 from memcore.llm.protocol import CompletionRequest
 from memcore.maintenance.consolidation.llm import digests, shorten_messages
-from memcore.maintenance.consolidation.strategy import Answers, Draft, Question
+from memcore.maintenance.consolidation.strategy import AnswerSource, Question, SummaryDraft
 from memcore.maintenance.consolidation.summary import beginning
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.models.archival import ArchivalMode
@@ -121,10 +121,10 @@ class ExtractivePreservationOp:
     def __init__(self, preserver: ExtractivePreserver) -> None:
         self._preserver = preserver
 
-    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> Draft:
+    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
         """Return the extracts in the order of the sources; the memory that is kept is not looked at."""
         del kept
-        return Draft(
+        return SummaryDraft(
             content=_SEPARATOR.join(self._preserver.extract(source.entry.content) for source in sources),
             tags=("mode:extractive",),
             mode=ArchivalMode.EXTRACTIVE,
@@ -159,7 +159,7 @@ class AbstractiveSummarizer:
     """
 
     def __init__(
-        self, answers: Answers, *, model: str, max_summary_tokens: int = 200, temperature: float = 0.3
+        self, answers: AnswerSource, *, model: str, max_summary_tokens: int = 200, temperature: float = 0.3
     ) -> None:
         if not model.strip():
             raise MemoryConfigError("consolidation.archival.dual_mode.summarization_model: must not be blank")
@@ -217,8 +217,8 @@ class AbstractiveSummarizationOp:
     def __init__(self, summarizer: AbstractiveSummarizer) -> None:
         self._summarizer = summarizer
 
-    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> Draft:
+    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
         """Return one short version a memory; raises what the summarizer raises."""
         del kept
         texts = [text for _, text in await self._summarizer.summarize_batch(sources)]
-        return Draft(content=SEPARATOR.join(texts), tags=("mode:abstractive",), mode=ArchivalMode.ABSTRACTIVE)
+        return SummaryDraft(content=SEPARATOR.join(texts), tags=("mode:abstractive",), mode=ArchivalMode.ABSTRACTIVE)

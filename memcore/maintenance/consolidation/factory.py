@@ -22,7 +22,7 @@ from memcore.maintenance.consolidation.dual_mode import (
 from memcore.maintenance.consolidation.llm import LLMSynthesisOp, Trajectories, no_trajectories
 from memcore.maintenance.consolidation.selection import BYTES_PER_TOKEN, ChunkLimits, HighestRelevanceSelector
 from memcore.maintenance.consolidation.strategy import (
-    Answers,
+    AnswerSource,
     CompositeConsolidationStrategy,
     ConsolidationOp,
     ConsolidationStrategy,
@@ -42,7 +42,7 @@ class ConsolidationDeps:
     """
 
     policy: ConsolidationConfig
-    answers: Answers | None = None
+    answers: AnswerSource | None = None
     trajectories: Trajectories = no_trajectories
     vocabulary: VocabularyOf = no_vocabulary
 
@@ -104,7 +104,7 @@ def _llm(deps: ConsolidationDeps) -> ConsolidationStrategy:
     return _composite(deps, op, max_tokens=config.max_total_user_content_chars // BYTES_PER_TOKEN)
 
 
-def _answers(deps: ConsolidationDeps) -> Answers:
+def _answers(deps: ConsolidationDeps) -> AnswerSource:
     if deps.answers is None:
         raise MemoryConfigError(
             f"consolidation.strategy: {deps.policy.strategy} needs a language model; set MEMTEND_LLM_URL, "

@@ -11,7 +11,7 @@ from memcore.errors import (
     MemoryError,  # noqa: A004  # the reference fixes the name
 )
 from memcore.llm.protocol import CompletionRequest
-from memcore.maintenance.consolidation.strategy import Answers, Draft, Question
+from memcore.maintenance.consolidation.strategy import AnswerSource, Question, SummaryDraft
 from memcore.maintenance.consolidation.summary import ConcatenationOp
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.models.archival import ArchivalMode
@@ -108,7 +108,7 @@ class LLMSynthesisOp:
 
     def __init__(
         self,
-        answers: Answers,
+        answers: AnswerSource,
         *,
         config: LLMConsolidationConfig | None = None,
         model: str | None = None,
@@ -120,7 +120,7 @@ class LLMSynthesisOp:
         self._trajectories = trajectories
         self._fallback = ConcatenationOp(max_entry_chars=self._config.fallback_truncate_length)
 
-    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> Draft:
+    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
         """Return the model's text, or the beginnings of the memories where it gave none.
 
         The memory that is kept is not shown to the model.
@@ -137,8 +137,8 @@ class LLMSynthesisOp:
         found = await self._answers.ask(self._question(sources))
         if found.text is None:
             draft = await self._fallback.write(sources, kept=kept)
-            return Draft(content=draft.content, tags=(FALLBACK_TAG,))
-        return Draft(content=found.text, tags=(SYNTHESIZED_TAG,), mode=ArchivalMode.ABSTRACTIVE)
+            return SummaryDraft(content=draft.content, tags=(FALLBACK_TAG,))
+        return SummaryDraft(content=found.text, tags=(SYNTHESIZED_TAG,), mode=ArchivalMode.ABSTRACTIVE)
 
     def _question(self, sources: Sequence[MemoryRecord]) -> Question:
         config = self._config

@@ -16,7 +16,7 @@ BYTES_PER_TOKEN = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class SummaryCandidate:
     """One candidate for consolidation.
 
     Attributes:
@@ -71,14 +71,14 @@ class Group:
         removed: are merged, oldest first.
     """
 
-    kept: Member
-    removed: tuple[Member, ...]
+    kept: SummaryCandidate
+    removed: tuple[SummaryCandidate, ...]
 
 
 class EntrySelector(Protocol):
     """Choose what is merged; any selector goes with any op."""
 
-    def select(self, members: Iterable[Member]) -> tuple[Group, ...]:
+    def select(self, members: Iterable[SummaryCandidate]) -> tuple[Group, ...]:
         """Return the groups to merge; no member stands in two."""
         ...
 
@@ -98,22 +98,22 @@ class HighestRelevanceSelector:
             raise MemoryConfigError(f"group_threshold is {group_threshold}; the least is {_LEAST_THRESHOLD}")
         self._threshold = group_threshold
 
-    def select(self, members: Iterable[Member]) -> tuple[Group, ...]:
+    def select(self, members: Iterable[SummaryCandidate]) -> tuple[Group, ...]:
         """Return the groups that reach the threshold."""
-        groups: defaultdict[tuple[str, str, str | None, bool], list[Member]] = defaultdict(list)
+        groups: defaultdict[tuple[str, str, str | None, bool], list[SummaryCandidate]] = defaultdict(list)
         for member in members:
             groups[member.category, member.namespace, member.project_id, member.expires].append(member)
         return tuple(_group(members) for members in groups.values() if len(members) >= self._threshold)
 
 
-def _group(members: list[Member]) -> Group:
+def _group(members: list[SummaryCandidate]) -> Group:
     kept = max(members, key=lambda member: (member.relevance or 0.0, member.created_at, member.id))
     removed = sorted((member for member in members if member.id != kept.id), key=lambda member: member.age_key)
     return Group(kept=kept, removed=tuple(removed))
 
 
-#: Most records on one side of a booking: with vectors about a megabyte, one page of a scan, one small transaction.
-MAX_BOOKING = 256
+#: Most records on one side of an entry: with vectors about a megabyte, one page of a scan, one small transaction.
+MAX_ENTRY = 256
 
 #: Tags a summary keeps free for its own: "consolidated", and how its op made it.
 _OWN_TAGS = 4
@@ -130,7 +130,7 @@ class ChunkLimits:
     """How much one summary may stand for.
 
     Attributes:
-        max_entries: 2 or more; never more than a booking holds.
+        max_entries: 2 or more; never more than an entry holds.
         max_tokens: of the members' texts together; a member of more is merged with nothing.
         target_tokens: a part ends before it holds more, once it has two members; None is max_tokens. A prompt has room
             for a few summaries only when they are short.
@@ -145,14 +145,14 @@ class ChunkLimits:
         if self.max_entries < _LEAST_MEMBERS:
             raise MemoryConfigError(f"group_max_entries is {self.max_entries}; the least is {_LEAST_MEMBERS}")
 
-    def cut(self, members: Sequence[Member]) -> Iterator[tuple[Member, ...]]:
+    def cut(self, members: Sequence[SummaryCandidate]) -> Iterator[tuple[SummaryCandidate, ...]]:
         """Yield runs of neighbours in the order given; one that would stand alone is not yielded, and stays.
 
         What lies close in time mostly belongs together, so a full part ends where the longest pause of its second half
         is, at the last of equals. A summary carries the union of its members' tags, so a part also ends where these
         would be too many: no tag is dropped.
         """
-        part: list[Member] = []
+        part: list[SummaryCandidate] = []
         for member in members:
             if member.tokens > self.max_tokens or len(set(member.tags)) > _MAX_USER_TAGS:
                 # Too long to be merged with anything: a document cut to a line would be lost.
@@ -166,31 +166,31 @@ class ChunkLimits:
             part.append(member)
         yield from _worth_merging(part)
 
-    def _takes(self, part: Sequence[Member], member: Member) -> bool:
+    def _takes(self, part: Sequence[SummaryCandidate], member: SummaryCandidate) -> bool:
         tokens = sum(other.tokens for other in part) + member.tokens
         limit = self.max_tokens
         if self.target_tokens is not None and len(part) >= _LEAST_MEMBERS:
             limit = min(limit, self.target_tokens)
         return (
-            len(part) < min(self.max_entries, MAX_BOOKING)
+            len(part) < min(self.max_entries, MAX_ENTRY)
             and tokens <= limit
             and len({tag for each in (*part, member) for tag in each.tags}) <= _MAX_USER_TAGS
         )
 
 
-def _longest_pause(part: Sequence[Member]) -> int:
+def _longest_pause(part: Sequence[SummaryCandidate]) -> int:
     """Return the place before which to cut a part and the member that it cannot take."""
     least = max(len(part) // 2, min(_LEAST_MEMBERS, len(part) - 1))
     return max(range(least, len(part)), key=lambda place: (part[place].created_at - part[place - 1].created_at, place))
 
 
-def _worth_merging(part: Sequence[Member]) -> Iterator[tuple[Member, ...]]:
+def _worth_merging(part: Sequence[SummaryCandidate]) -> Iterator[tuple[SummaryCandidate, ...]]:
     if len(part) >= _LEAST_MEMBERS:
         yield tuple(part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class SummaryGroup:
     """Memories that become one summary.
 
     Attributes:
@@ -198,8 +198,8 @@ class Part:
         kept: the memory of their group that stays; it may tell an op what kind of group this is.
     """
 
-    members: tuple[Member, ...]
-    kept: Member | None = None
+    members: tuple[SummaryCandidate, ...]
+    kept: SummaryCandidate | None = None
 
     @property
     def ids(self) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""The consolidation step: groups of old memories become summaries, one booking a summary."""
+"""The consolidation step: groups of old memories become summaries, one entry a summary."""
 
 import logging
 from collections.abc import AsyncIterator, Sequence
@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from memcore.backends.protocol import pages
 from memcore.errors import AnswerMissingError, ProviderError
 from memcore.ledger.llm_answers import Syntheses, Synthesis, SynthesisState
-from memcore.maintenance.consolidation.selection import MAX_BOOKING, Member, Part
+from memcore.maintenance.consolidation.selection import MAX_ENTRY, SummaryCandidate, SummaryGroup
 from memcore.maintenance.consolidation.strategy import ConsolidationStrategy
 from memcore.maintenance.consolidation.summary import summary_record
-from memcore.maintenance.context import Attempt, View
+from memcore.maintenance.context import AgentSnapshot, RunContext
 from memcore.maintenance.events import MaintenanceEvent
-from memcore.maintenance.removals import Booked, Leaving
+from memcore.maintenance.removals import EntryCounts, PlannedRemoval
 from memcore.models.archival import ArchivalMode
 from memcore.records import MemoryRecord, Where
 
@@ -26,11 +26,11 @@ class Replacement:
     """What became of a part.
 
     Attributes:
-        booked: what was moved.
+        entry_counts: what was moved.
         unanswered: ids of the memories about which a model has to be asked first; nothing was moved then.
     """
 
-    booked: Booked = field(default_factory=Booked)
+    entry_counts: EntryCounts = field(default_factory=EntryCounts)
     unanswered: tuple[str, ...] = ()
 
 
@@ -48,35 +48,36 @@ class Chosen:
 
 
 async def replace_by_summaries(
-    attempt: Attempt, strategy: ConsolidationStrategy, where: Where, parts: Sequence[Chosen]
+    run_context: RunContext, strategy: ConsolidationStrategy, where: Where, parts: Sequence[Chosen]
 ) -> tuple[Replacement, ...]:
-    """Replace, part by part, those of the ids that still meet the filter; each part is a booking of its own.
+    """Replace, part by part, those of the ids that still meet the filter; each part is an entry of its own.
 
     Args:
-        attempt: whose bookings these are.
+        run_context: whose entries these are.
         strategy: writes the summaries.
         where: the conditions under which the memories were chosen; the store looks at them again.
         parts: of at most 256 memories together.
     """
     kept_ids = sorted({part.kept_id for part in parts if part.kept_id is not None})
-    kept = await attempt.view.backend.get_many(attempt.view.agent_id, kept_ids) if kept_ids else ()
+    kept = await run_context.snapshot.backend.get_many(run_context.snapshot.agent_id, kept_ids) if kept_ids else ()
     by_id = {record.entry.id: record for record in kept}
-    writers = [_Writer(attempt, strategy, by_id.get(part.kept_id or "")) for part in parts]
-    leaving = [
-        Leaving(ids=part.ids, replace=writer.replace, archive_as=writer.archive_as)
+    writers = [_Writer(run_context, strategy, by_id.get(part.kept_id or "")) for part in parts]
+    planned_removal = [
+        PlannedRemoval(ids=part.ids, replace=writer.replace, archive_as=writer.archive_as)
         for part, writer in zip(parts, writers, strict=True)
     ]
-    booked = await attempt.books.remove_parts(where, leaving, reason="consolidated")
+    entry_counts = await run_context.journaled_store.remove_parts(where, planned_removal, reason="consolidated")
     return tuple(
-        Replacement(booked=each, unanswered=writer.unanswered) for each, writer in zip(booked, writers, strict=True)
+        Replacement(entry_counts=each, unanswered=writer.unanswered)
+        for each, writer in zip(entry_counts, writers, strict=True)
     )
 
 
 class _Writer:
     """Writes the summary of one part, and remembers how that went."""
 
-    def __init__(self, attempt: Attempt, strategy: ConsolidationStrategy, kept: MemoryRecord | None) -> None:
-        self._attempt = attempt
+    def __init__(self, run_context: RunContext, strategy: ConsolidationStrategy, kept: MemoryRecord | None) -> None:
+        self._run_context = run_context
         self._strategy = strategy
         self._kept = kept
         self._mode: ArchivalMode | None = None
@@ -91,7 +92,7 @@ class _Writer:
             self.unanswered = tuple(source.entry.id for source in sources)
             return None
         self._mode = draft.mode
-        return summary_record(sources, draft, company=self._attempt.view.company, strategy=self._strategy.name)
+        return summary_record(sources, draft, company=self._run_context.snapshot.company, strategy=self._strategy.name)
 
     def archive_as(self, _source: MemoryRecord) -> ArchivalMode:
         # Whatever its age, and whether or not the limit archives too: a summary has lost words, the archive has none.
@@ -99,12 +100,12 @@ class _Writer:
 
 
 #: Wait before a part's job is sent again if nothing came of it: longer than a model with all its retries takes.
-RING_AGAIN = timedelta(minutes=15)
+REDISPATCH_AFTER = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
-    """A night gives itself back until then, or until the last answer has come.
+class PendingAnswers:
+    """A run gives itself back until then, or until the last answer has come.
 
     Attributes:
         reason: one sentence for people.
@@ -115,7 +116,7 @@ class Wait:
     until: datetime
 
 
-def wait_for(parts: Sequence[Synthesis], *, now: datetime) -> Wait | None:
+def wait_for(parts: Sequence[Synthesis], *, now: datetime) -> PendingAnswers | None:
     """Return what the parts of a run wait for, or None when they are done.
 
     Raises:
@@ -127,69 +128,75 @@ def wait_for(parts: Sequence[Synthesis], *, now: datetime) -> Wait | None:
         if refused:
             raise ProviderError(f"{len(refused)} of {len(parts)} groups wait for a person: {refused[0].reason}")
         return None
-    until = min(part.ring_at or now + RING_AGAIN for part in wanted)
+    until = min(part.ring_at or now + REDISPATCH_AFTER for part in wanted)
     reason = next((part.reason for part in wanted if part.reason), None)
-    return Wait(reason=reason or f"a language model is asked about {len(wanted)} of {len(parts)} groups", until=until)
+    return PendingAnswers(
+        reason=reason or f"a language model is asked about {len(wanted)} of {len(parts)} groups", until=until
+    )
 
 
 _log = logging.getLogger(__name__)
 
 
-async def parts(view: View, strategy: ConsolidationStrategy) -> AsyncIterator[tuple[Where, Part]]:
+async def parts(snapshot: AgentSnapshot, strategy: ConsolidationStrategy) -> AsyncIterator[tuple[Where, SummaryGroup]]:
     """Yield what stands behind each summary, with the filter that its members met; one category at a time."""
-    eligibility = view.eligibility
+    eligibility = snapshot.eligibility
     for category in eligibility.categories:
-        where = eligibility.where(view.agent_id, category)
+        where = eligibility.where(snapshot.agent_id, category)
         if where is None:
             continue
-        members: list[Member] = []
-        async for page in pages(view.backend, where):
-            members.extend(Member.of(record) for record in page if eligibility.allows(record))
+        members: list[SummaryCandidate] = []
+        async for page in pages(snapshot.backend, where):
+            members.extend(SummaryCandidate.of(record) for record in page if eligibility.allows(record))
         for part in strategy.parts(members):
             yield where, part
 
 
-async def apply_consolidation(attempt: Attempt, strategy: ConsolidationStrategy, syntheses: Syntheses) -> Wait | None:
-    """Replace each part by its summary; return what the night waits for, or None when nothing is left.
+async def apply_consolidation(
+    run_context: RunContext, strategy: ConsolidationStrategy, syntheses: Syntheses
+) -> PendingAnswers | None:
+    """Replace each part by its summary; return what the run waits for, or None when nothing is left.
 
-    A part whose summary needs a model that has not answered yet is written down, and the night comes back to it: no
+    A part whose summary needs a model that has not answered yet is written down, and the run comes back to it: no
     lease is held while a model thinks. A part that has shrunk to one memory since it was chosen stays as it is.
 
     Raises:
         ProviderError: the model's server refused; its parts stay as they are.
     """
-    planned = syntheses.of_run(attempt.run.run_id)
+    planned = syntheses.of_run(run_context.run.run_id)
     moved = (
-        await _finish(attempt, strategy, syntheses, planned) if planned else await _begin(attempt, strategy, syntheses)
+        await _finish(run_context, strategy, syntheses, planned)
+        if planned
+        else await _begin(run_context, strategy, syntheses)
     )
     _log.info(
         MaintenanceEvent.STRATEGY_COMPLETED,
         extra={
-            "agent_id": attempt.view.agent_id,
+            "agent_id": run_context.snapshot.agent_id,
             "strategy": strategy.name,
-            "removed": sum(each.booked.outgoing for each in moved),
-            "summaries": sum(each.booked.incoming for each in moved),
+            "removed": sum(each.entry_counts.outgoing for each in moved),
+            "summaries": sum(each.entry_counts.incoming for each in moved),
         },
     )
-    return wait_for(syntheses.of_run(attempt.run.run_id), now=attempt.view.now)
+    return wait_for(syntheses.of_run(run_context.run.run_id), now=run_context.snapshot.now)
 
 
-async def _begin(attempt: Attempt, strategy: ConsolidationStrategy, syntheses: Syntheses) -> list[Replacement]:
+async def _begin(run_context: RunContext, strategy: ConsolidationStrategy, syntheses: Syntheses) -> list[Replacement]:
     """Replace what needs no model, and write down what does."""
     moved: list[Replacement] = []
     left: list[Synthesis] = []
-    async for where, together in _together(parts(attempt.view, strategy)):
+    async for where, together in _together(parts(run_context.snapshot, strategy)):
         chosen = [Chosen(ids=part.ids, kept_id=part.kept.id if part.kept else None) for part in together]
-        found = await replace_by_summaries(attempt, strategy, where, chosen)
+        found = await replace_by_summaries(run_context, strategy, where, chosen)
         moved.extend(found)
         for part, choice, became in zip(together, chosen, found, strict=True):
             if became.unanswered:
                 left.append(
                     Synthesis(
-                        run_id=attempt.run.run_id,
+                        run_id=run_context.run.run_id,
                         place=len(left),
-                        company=attempt.view.company,
-                        agent_id=attempt.view.agent_id,
+                        company=run_context.snapshot.company,
+                        agent_id=run_context.snapshot.agent_id,
                         category=part.members[0].category,
                         source_ids=became.unanswered,
                         kept_id=choice.kept_id,
@@ -199,13 +206,15 @@ async def _begin(attempt: Attempt, strategy: ConsolidationStrategy, syntheses: S
     return moved
 
 
-async def _together(found: AsyncIterator[tuple[Where, Part]]) -> AsyncIterator[tuple[Where, list[Part]]]:
-    """Yield the parts of one filter in rounds of at most a booking's size: each round is one way to the store."""
+async def _together(
+    found: AsyncIterator[tuple[Where, SummaryGroup]],
+) -> AsyncIterator[tuple[Where, list[SummaryGroup]]]:
+    """Yield the parts of one filter in rounds of at most an entry's size: each round is one way to the store."""
     where: Where | None = None
-    together: list[Part] = []
+    together: list[SummaryGroup] = []
     async for its, part in found:
         size = sum(len(each.members) for each in together)
-        if where is not None and (its is not where or size + len(part.members) > MAX_BOOKING):
+        if where is not None and (its is not where or size + len(part.members) > MAX_ENTRY):
             yield where, together
             together = []
         where = its
@@ -215,18 +224,18 @@ async def _together(found: AsyncIterator[tuple[Where, Part]]) -> AsyncIterator[t
 
 
 async def _finish(
-    attempt: Attempt, strategy: ConsolidationStrategy, syntheses: Syntheses, planned: tuple[Synthesis, ...]
+    run_context: RunContext, strategy: ConsolidationStrategy, syntheses: Syntheses, planned: tuple[Synthesis, ...]
 ) -> list[Replacement]:
     """Replace the parts whose answers have come."""
     moved: list[Replacement] = []
     for part in planned:
         if part.state is not SynthesisState.READY:
             continue
-        where = attempt.view.eligibility.where(attempt.view.agent_id, part.category)
+        where = run_context.snapshot.eligibility.where(run_context.snapshot.agent_id, part.category)
         found = Replacement()
         if where is not None:
             chosen = Chosen(ids=frozenset(part.source_ids), kept_id=part.kept_id)
-            (found,) = await replace_by_summaries(attempt, strategy, where, [chosen])
+            (found,) = await replace_by_summaries(run_context, strategy, where, [chosen])
         moved.append(found)
         if found.unanswered:
             # Some were pinned, changed or removed since the model was asked: it is asked about what is left.

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from memcore.llm.protocol import CompletionRequest
-from memcore.maintenance.consolidation.selection import ChunkLimits, EntrySelector, Member, Part
+from memcore.maintenance.consolidation.selection import ChunkLimits, EntrySelector, SummaryCandidate, SummaryGroup
 from memcore.models.archival import ArchivalMode
 from memcore.records import MemoryRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class SummaryDraft:
     """The text of a summary, and how it was made.
 
     Attributes:
@@ -25,9 +25,9 @@ class Draft:
 
 
 class ConsolidationOp(Protocol):
-    """Turn memories into the text of one summary; storing and deleting is the bookkeeper's."""
+    """Turn memories into the text of one summary; storing and deleting is the journaled store's."""
 
-    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> Draft:
+    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
         """Return a text that stands for the sources.
 
         Args:
@@ -45,11 +45,11 @@ class ConsolidationStrategy(Protocol):
         """Part of the summaries' ids: two strategies never claim the same summary."""
         ...
 
-    def parts(self, members: Iterable[Member]) -> Iterator[Part]:
+    def parts(self, members: Iterable[SummaryCandidate]) -> Iterator[SummaryGroup]:
         """Yield what stands behind each summary; no member stands in two."""
         ...
 
-    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> Draft:
+    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
         """Return the summary's text.
 
         Raises:
@@ -81,13 +81,13 @@ class CompositeConsolidationStrategy:
         """The name given."""
         return self._name
 
-    def parts(self, members: Iterable[Member]) -> Iterator[Part]:
+    def parts(self, members: Iterable[SummaryCandidate]) -> Iterator[SummaryGroup]:
         """Yield what the selector removes, cut to the limits."""
         for group in self._selector.select(members):
             for cut in self._limits.cut(group.removed):
-                yield Part(members=cut, kept=group.kept)
+                yield SummaryGroup(members=cut, kept=group.kept)
 
-    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> Draft:
+    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
         """Return what the op writes."""
         return await self._op.write(sources, kept=kept)
 
@@ -134,8 +134,8 @@ class Reply:
     reason: str = ""
 
 
-class Answers(Protocol):
-    """Where an op gets its answers: the ledger at night, a model in the job that asks."""
+class AnswerSource(Protocol):
+    """Where an op gets its answers: the ledger in a maintenance run, a model in the job that asks."""
 
     async def ask(self, question: Question) -> Reply:
         """Return what came of the question.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from memcore import ids
-from memcore.maintenance.consolidation.strategy import Draft
+from memcore.maintenance.consolidation.strategy import SummaryDraft
 from memcore.models.base import Tags
 from memcore.models.memory import CONSOLIDATED_TAG, MemoryEntry, MemoryMetadata
 from memcore.records import Lineage, MemoryRecord
@@ -12,7 +12,9 @@ from memcore.records import Lineage, MemoryRecord
 CONSOLIDATION_SOURCE = "consolidation"
 
 
-def summary_record(sources: Sequence[MemoryRecord], draft: Draft, *, company: str, strategy: str) -> MemoryRecord:
+def summary_record(
+    sources: Sequence[MemoryRecord], draft: SummaryDraft, *, company: str, strategy: str
+) -> MemoryRecord:
     """Return the memory that replaces the sources, without vectors.
 
     It has their category and namespace, the union of their tags, their least confidence and least expiry, the scope
@@ -49,7 +51,7 @@ def summary_record(sources: Sequence[MemoryRecord], draft: Draft, *, company: st
     )
 
 
-def _tags(entries: Sequence[MemoryEntry], draft: Draft) -> Tags:
+def _tags(entries: Sequence[MemoryEntry], draft: SummaryDraft) -> Tags:
     # The summary's own tags come first: they must be there whatever its sources carry.
     return tuple(
         dict.fromkeys([CONSOLIDATED_TAG, *draft.tags, *(tag for entry in entries for tag in entry.metadata.tags)])
@@ -78,12 +80,12 @@ class ConcatenationOp:
     def __init__(self, *, max_entry_chars: int = MAX_ENTRY_CHARS) -> None:
         self._max_entry_chars = max_entry_chars
 
-    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> Draft:
+    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
         """Return a heading that names the category, then one bullet a memory; the one kept is not looked at."""
         del kept
         category = sources[0].entry.category
         bullets = (f"- {beginning(source.entry.content, self._max_entry_chars)}" for source in sources)
-        return Draft(content="\n".join([f"Consolidated {category} memories:", *bullets]))
+        return SummaryDraft(content="\n".join([f"Consolidated {category} memories:", *bullets]))
 
 
 def beginning(text: str, length: int) -> str:

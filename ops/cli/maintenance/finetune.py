@@ -9,14 +9,23 @@ from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.finetune.preflight import PreflightResult
 from memcore.ledger.embedders.reindexes import ReindexStage
 from ops.cli.console import AsJson, say, show_facts, show_json, show_rows
-from ops.cli.maintenance import finetune_plan as told
+from ops.cli.maintenance import finetune_plan as reported
 from ops.cli.maintenance.finetune_views import checkpoint_facts, checkpoints, run_facts, runs, status, watch, watched
 from ops.cli.maintenance.reindex import awaited, reindex_facts
-from ops.cli.session import TYPED, By, HomeOption, Reason, ledger_of, memory_service_of, settings_of, word
+from ops.cli.session import (
+    TYPED,
+    By,
+    HomeOption,
+    Reason,
+    confirmation_phrase,
+    ledger_of,
+    memory_service_of,
+    settings_of,
+)
 
 _CheckpointId = Annotated[str, typer.Argument(help="The checkpoint's id; see `memtend finetune checkpoints`.")]
 
-_Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the switch, with a bar.")]
+_FrozenWait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the switch, with a bar.")]
 
 
 def deploy(  # a command's options
@@ -24,14 +33,14 @@ def deploy(  # a command's options
     by: By,
     reason: Reason = TYPED,
     force: Annotated[bool, typer.Option("--force", help="Also one that the gate rejected.")] = False,
-    wait: _Wait = True,
+    wait: _FrozenWait = True,
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Fill a new collection with a checkpoint, then switch to it; reads and writes go on meanwhile."""
     settings = settings_of(home)
     with memory_service_of(settings) as (service, runner):
-        runner.run(service.deploy_checkpoint(checkpoint_id, word(by, reason), is_forced=force))
+        runner.run(service.deploy_checkpoint(checkpoint_id, confirmation_phrase(by, reason), is_forced=force))
     _seen_through(settings, wait=wait, as_json=as_json)
 
 
@@ -41,14 +50,14 @@ def rollback(
         str | None, typer.Argument(help="The checkpoint that must be what is kept; whatever is kept when left out.")
     ] = None,
     reason: Reason = TYPED,
-    wait: _Wait = True,
+    wait: _FrozenWait = True,
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Bring what served before up to date, and let it serve again."""
     settings = settings_of(home)
     with memory_service_of(settings) as (service, runner):
-        runner.run(service.rollback_checkpoint(checkpoint_id, word(by, reason)))
+        runner.run(service.rollback_checkpoint(checkpoint_id, confirmation_phrase(by, reason)))
     _seen_through(settings, wait=wait, as_json=as_json)
 
 
@@ -65,7 +74,7 @@ def delete(
         if not yes:
             found = runner.run(service.get_checkpoint(checkpoint_id))
             raise MemoryInputError("yes", f"would delete {found.size_bytes} bytes at {found.model_path}; say --yes")
-        gone = runner.run(service.delete_checkpoint(checkpoint_id, word(by, reason)))
+        gone = runner.run(service.delete_checkpoint(checkpoint_id, confirmation_phrase(by, reason)))
     show_facts(checkpoint_facts(gone, None), as_json=as_json)
 
 
@@ -86,27 +95,27 @@ _CHECK_COLUMNS = ("name", "status", "message", "detail")
 
 
 def plan(  # a command's options
-    source_dir: told.SourceDir = None,
-    memories: told.Memories = True,
-    kind: told.Kind = "transformer",
-    base_model: told.BaseModel = None,
-    epochs: told.Epochs = None,
-    learning_rate: told.LearningRate = None,
-    temperature: told.Temperature = None,
-    top_k: told.TopK = None,
-    batch_size: told.BatchSize = None,
-    validation_split: told.ValidationSplit = None,
-    chunk_words: told.ChunkWords = None,
-    queries_per_passage: told.Queries = None,
-    llm_questions: told.LlmQuestions = None,
-    max_pairs: told.MaxPairs = None,
-    seed: told.Seed = None,
-    threads: told.Threads = None,
+    source_dir: reported.SourceDir = None,
+    memories: reported.Memories = True,
+    kind: reported.Kind = "transformer",
+    base_model: reported.BaseModel = None,
+    epochs: reported.Epochs = None,
+    learning_rate: reported.LearningRate = None,
+    temperature: reported.Temperature = None,
+    top_k: reported.TopK = None,
+    batch_size: reported.BatchSize = None,
+    validation_split: reported.ValidationSplit = None,
+    chunk_words: reported.ChunkWords = None,
+    queries_per_passage: reported.Queries = None,
+    llm_questions: reported.LlmQuestions = None,
+    max_pairs: reported.MaxPairs = None,
+    seed: reported.Seed = None,
+    threads: reported.Threads = None,
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Look whether a run could go well on this machine, and start nothing."""
-    asked = told.plan_of(
+    asked = reported.plan_of(
         source_dir=source_dir, uses_memories=memories, base_model=base_model, kind=kind, epochs=epochs,
         learning_rate=learning_rate, temperature=temperature, top_k=top_k, batch_size=batch_size,
         validation_split=validation_split, chunk_words=chunk_words, queries_per_passage=queries_per_passage,
@@ -118,45 +127,45 @@ def plan(  # a command's options
 
 
 def start(  # a command's options
-    source_dir: told.SourceDir = None,
-    memories: told.Memories = True,
-    kind: told.Kind = "transformer",
-    base_model: told.BaseModel = None,
-    epochs: told.Epochs = None,
-    learning_rate: told.LearningRate = None,
-    temperature: told.Temperature = None,
-    top_k: told.TopK = None,
-    batch_size: told.BatchSize = None,
-    validation_split: told.ValidationSplit = None,
-    chunk_words: told.ChunkWords = None,
-    queries_per_passage: told.Queries = None,
-    llm_questions: told.LlmQuestions = None,
-    max_pairs: told.MaxPairs = None,
-    seed: told.Seed = None,
-    threads: told.Threads = None,
-    looks: Annotated[
+    source_dir: reported.SourceDir = None,
+    memories: reported.Memories = True,
+    kind: reported.Kind = "transformer",
+    base_model: reported.BaseModel = None,
+    epochs: reported.Epochs = None,
+    learning_rate: reported.LearningRate = None,
+    temperature: reported.Temperature = None,
+    top_k: reported.TopK = None,
+    batch_size: reported.BatchSize = None,
+    validation_split: reported.ValidationSplit = None,
+    chunk_words: reported.ChunkWords = None,
+    queries_per_passage: reported.Queries = None,
+    llm_questions: reported.LlmQuestions = None,
+    max_pairs: reported.MaxPairs = None,
+    seed: reported.Seed = None,
+    threads: reported.Threads = None,
+    health_checks: Annotated[
         bool,
         typer.Option(
             "--preflight/--no-preflight", help="Look first; leave it out where the worker has another machine."
         ),
     ] = True,
-    stays: _Watch = False,
+    survives_retention: _Watch = False,
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Queue a run; a worker of the group finetune carries it out: `memtend worker --group finetune`."""
     settings = settings_of(home)
-    asked = told.plan_of(
+    asked = reported.plan_of(
         source_dir=source_dir, uses_memories=memories, base_model=base_model, kind=kind, epochs=epochs,
         learning_rate=learning_rate, temperature=temperature, top_k=top_k, batch_size=batch_size,
         validation_split=validation_split, chunk_words=chunk_words, queries_per_passage=queries_per_passage,
         llm_questions=llm_questions, max_pairs=max_pairs, seed=seed, threads=threads,
     )  # fmt: skip
     with memory_service_of(settings) as (service, runner):
-        if looks:
+        if health_checks:
             _require(runner.run(service.run_preflight(asked)))
         run = runner.run(service.start_fine_tune(asked))
-    if stays:
+    if survives_retention:
         watched(settings, run.run_id, as_json=as_json)
         return
     show_facts(run_facts(run), as_json=as_json)
@@ -165,17 +174,19 @@ def start(  # a command's options
 def cancel(by: By, reason: Reason = TYPED, home: HomeOption = None, as_json: AsJson = False) -> None:
     """End the active run; its worker stops the stage within seconds, and what is finished stays for a resume."""
     with memory_service_of(settings_of(home)) as (service, runner):
-        run_id = runner.run(service.cancel_fine_tune(word(by, reason)))
+        run_id = runner.run(service.cancel_fine_tune(confirmation_phrase(by, reason)))
         run = None if run_id is None else runner.run(service.get_run(run_id))
     show_facts({"run_id": None} if run is None else run_facts(run), as_json=as_json)
 
 
-def resume(run_id: _RunId, stays: _Watch = False, home: HomeOption = None, as_json: AsJson = False) -> None:
+def resume(
+    run_id: _RunId, survives_retention: _Watch = False, home: HomeOption = None, as_json: AsJson = False
+) -> None:
     """Let a failed or cancelled run go on behind the stages that it has finished."""
     settings = settings_of(home)
     with memory_service_of(settings) as (service, runner):
         run = runner.run(service.resume_fine_tune(run_id))
-    if stays:
+    if survives_retention:
         watched(settings, run.run_id, as_json=as_json)
         return
     show_facts(run_facts(run), as_json=as_json)
@@ -192,9 +203,9 @@ def add_to(app: typer.Typer) -> None:
 def _require(found: PreflightResult) -> None:
     failed = [check for check in found.checks if check.status == "fail"]
     if failed:
-        told_by = "; ".join(f"{check.name}: {check.message}" for check in failed)
+        reasons = "; ".join(f"{check.name}: {check.message}" for check in failed)
         raise MemoryConfigError(
-            f"{told_by}: see `memtend finetune plan`, or say --no-preflight where the worker has another machine"
+            f"{reasons}: see `memtend finetune plan`, or say --no-preflight where the worker has another machine"
         )
 
 

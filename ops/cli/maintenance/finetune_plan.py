@@ -34,11 +34,11 @@ Threads = Annotated[
 ]
 
 
-def plan_of(*, source_dir: Path | None, uses_memories: bool, base_model: str | None, **told: Any) -> FineTunePlan:
+def plan_of(*, source_dir: Path | None, uses_memories: bool, base_model: str | None, **reported: Any) -> FineTunePlan:
     """Return the plan; paths count from where the command is called. Raises MemoryInputError, naming the field."""
     # The worker that reads them stands elsewhere.
     base = str(Path(base_model).absolute()) if base_model is not None and Path(base_model).is_dir() else base_model
-    fields = {name: value for name, value in told.items() if value is not None}
+    fields = {name: value for name, value in reported.items() if value is not None}
     source = None if source_dir is None else str(source_dir.absolute())
     return FineTunePlan.model_validate(
         {**fields, "source_dir": source, "uses_memories": uses_memories, "base_model": base}

@@ -11,7 +11,7 @@ from rich.progress import Progress
 
 from memcore.config.settings import Settings
 from memcore.errors import FineTuneRunNotFoundError
-from memcore.ledger.embedders.collections import MAX_PAGE, Checkpoint, Serving
+from memcore.ledger.embedders.collections import MAX_PAGE, Checkpoint, CollectionPointer
 from memcore.ledger.embedders.finetune_runs import FineTuneRun
 from memcore.models.finetune import STAGES, FineTuneStage
 from ops.cli.console import AsJson, say, show_facts, show_json, show_rows, warn
@@ -63,7 +63,7 @@ def _done(run: FineTuneRun, stage: FineTuneStage) -> float:
 
 
 #: Pause between two looks at a run that is watched, in seconds.
-_LOOK_SECONDS = 0.5
+_POLL_INTERVAL_SECONDS = 0.5
 
 _RunId = Annotated[str | None, typer.Argument(help="The run's id; the active one, or else the last, when left out.")]
 
@@ -125,13 +125,13 @@ def checkpoints(limit: _Limit = 20, home: HomeOption = None, as_json: AsJson = F
     settings = settings_of(home)
     with ledger_of(settings) as ledger:
         found = ledger.checkpoints.page(settings.company, limit=limit)
-        serving = ledger.servings.get(settings.company)
-    show_rows([checkpoint_facts(each, serving) for each in found], columns=_CHECKPOINT_COLUMNS, as_json=as_json)
+        pointer = ledger.collection_pointers.get(settings.company)
+    show_rows([checkpoint_facts(each, pointer) for each in found], columns=_CHECKPOINT_COLUMNS, as_json=as_json)
 
 
-def checkpoint_facts(checkpoint: Checkpoint, serving: Serving | None) -> dict[str, Any]:
+def checkpoint_facts(checkpoint: Checkpoint, pointer: CollectionPointer | None) -> dict[str, Any]:
     """Return what a person is shown of a checkpoint, and what it is used for."""
-    return {**checkpoint.model_dump(mode="json"), "use": None if serving is None else serving.use_of(checkpoint)}
+    return {**checkpoint.model_dump(mode="json"), "use": None if pointer is None else pointer.use_of(checkpoint)}
 
 
 def run_facts(run: FineTuneRun) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def watched(settings: Settings, run_id: str, *, as_json: bool) -> None:
             seen(run)
             if run.stage.is_end:
                 break
-            sleep(_LOOK_SECONDS)
+            sleep(_POLL_INTERVAL_SECONDS)
     show_facts(run_facts(run), as_json=as_json)
     if run.stage is not FineTuneStage.COMPLETE:
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""``memtend maintain``: one agent's night, now, beside its schedule; or what it would do."""
+"""``memtend maintain``: one agent's run, now, beside its schedule; or what it would do."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +19,7 @@ def maintain(
     agent_id: Annotated[str, typer.Argument(help="Whose memories.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what the run would remove.")] = False,
     allow_large: Annotated[
-        bool, typer.Option("--allow-large", help="Release the brake on runs that remove a large share.")
+        bool, typer.Option("--allow-large", help="Allow runs that remove a large share of the memories.")
     ] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the run has ended.")] = True,
     home: HomeOption = None,
@@ -59,9 +59,9 @@ def _show_plan(agent_id: str, home: Path | None, *, allow_large: bool, as_json: 
     if allow_large:
         plan = plan.model_copy(update={"is_held": False})
     if as_json:
-        told = {name: getattr(plan, name) for name in ("removed", "pruned", "archived", "questions", "tokens")}
-        told["reason"] = plan.reason if plan.is_held else None
-        show_json({**plan.model_dump(mode="json"), **told})
+        reported = {name: getattr(plan, name) for name in ("removed", "pruned", "archived", "questions", "tokens")}
+        reported["reason"] = plan.reason if plan.is_held else None
+        show_json({**plan.model_dump(mode="json"), **reported})
         return
     say(f"{plan.live} memories live; a run would remove {plan.removed} and make {plan.summaries} summaries")
     if plan.pruned:

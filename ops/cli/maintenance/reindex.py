@@ -12,18 +12,18 @@ from rich.progress import Progress
 from memcore.backends.factory import create_configured_embedder, embedder_choice
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError, MemoryInputError
-from memcore.ledger.embedders.collections import ServedCollection, Serving
+from memcore.ledger.embedders.collections import CollectionPointer, ServedCollection
 from memcore.ledger.embedders.reindexes import Reindex
 from memcore.ledger.ledger import Ledger
-from memcore.reindex.planning import ReindexPlanning, create_mirror
+from memcore.reindex.planning import ReindexPlanning, create_reindex_target
 from ops.cli.console import AsJson, say, show_facts
-from ops.cli.session import HomeOption, backend_of, ledger_of, policy_of, ring_reindex, settings_of
+from ops.cli.session import HomeOption, backend_of, dispatch_reindex, ledger_of, policy_of, settings_of
 
 if TYPE_CHECKING:
     from memcore.config.policy import Policy
 
 #: Pause between two looks at a reindex that is waited for, in seconds.
-_LOOK_SECONDS = 0.5
+_POLL_INTERVAL_SECONDS = 0.5
 
 
 def awaited(settings: Settings, *, as_json: bool) -> Reindex | None:
@@ -34,7 +34,7 @@ def awaited(settings: Settings, *, as_json: bool) -> Reindex | None:
             held_up = f", {found.trouble}" if found.trouble else ""
             seen = f"{found.stage}, {found.looked_at} looked at{held_up}"
             progress.update(bar, completed=found.fraction, description=seen)
-            sleep(_LOOK_SECONDS)
+            sleep(_POLL_INTERVAL_SECONDS)
         progress.update(bar, completed=1.0)
     if not as_json:
         say("see `memtend reindex --status`; what served before is kept until `memtend reindex --drop-old`")
@@ -43,11 +43,11 @@ def awaited(settings: Settings, *, as_json: bool) -> Reindex | None:
 
 def reindex_facts(ledger: Ledger, company: str) -> dict[str, Any]:
     """Return what serves, what is kept, what is filled, and how far that is."""
-    serving, found = ledger.servings.get(company), ledger.reindexes.get(company)
+    pointer, found = ledger.collection_pointers.get(company), ledger.reindexes.get(company)
     facts: dict[str, Any] = {
-        "serves": None if serving is None else _named(serving.current),
-        "kept": None if serving is None or serving.previous is None else _named(serving.previous),
-        "fills": None if serving is None or serving.target is None else _named(serving.target),
+        "serves": None if pointer is None else _named(pointer.current),
+        "kept": None if pointer is None or pointer.previous is None else _named(pointer.previous),
+        "fills": None if pointer is None or pointer.target is None else _named(pointer.target),
     }
     if found is not None:
         facts |= {
@@ -108,7 +108,7 @@ def reindex(  # a command's options
             _planned(settings, policy, lambda planning: planning.go_back())
         else:
             _begin(settings, policy, dense_weight)
-        ring_reindex(settings)
+        dispatch_reindex(settings)
         if wait:
             awaited(settings, as_json=as_json)
     with ledger_of(settings) as ledger:
@@ -147,10 +147,12 @@ def _begin(settings: Settings, policy: "Policy", dense_weight: float | None) -> 
     )
 
 
-def _planned(settings: Settings, policy: "Policy", plan: Callable[[ReindexPlanning], Awaitable[Serving]]) -> None:
+def _planned(
+    settings: Settings, policy: "Policy", plan: Callable[[ReindexPlanning], Awaitable[CollectionPointer]]
+) -> None:
     async def run(ledger: Ledger) -> None:
-        async with create_mirror(settings, policy) as mirror:
-            await plan(ReindexPlanning(mirror, ledger, company=settings.company))
+        async with create_reindex_target(settings, policy) as reindex_target:
+            await plan(ReindexPlanning(reindex_target, ledger, company=settings.company))
 
     with ledger_of(settings) as ledger:
         asyncio.run(run(ledger))

@@ -1,4 +1,4 @@
-"""``memtend runs``: what the nights did, and taking one back."""
+"""``memtend runs``: what the runs did, and taking one back."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +10,7 @@ from memcore.ledger.lineage import Exchange
 from memcore.ledger.runs import Run
 from memcore.maintenance.undo import plan_undo
 from ops.cli.console import AsJson, say, show_facts, show_json, show_rows
-from ops.cli.session import HomeOption, await_run, backend_of, client_of, ledger_of, ring, settings_of
+from ops.cli.session import HomeOption, await_run, backend_of, client_of, dispatch, ledger_of, settings_of
 
 app = typer.Typer(help="Runs: list, show, undo, release.", no_args_is_help=True)
 
@@ -45,24 +45,29 @@ def show(run_id: RunArgument, home: HomeOption = None, as_json: AsJson = False) 
         facts["undoable"] = ledger.journal.undoable(run_id)
         facts["archived"] = ledger.archive.archived_by(run_id)
         moved = ledger.lineage.of_run(run_id)
-    bookings: list[dict[str, Any]] = [
+    journal_entries: list[dict[str, Any]] = [
         {
-            "seq": booking.seq,
-            "reason": str(booking.reason),
-            "state": "prepared" if booking.is_open else "done",
-            "removed": booking.outgoing,
-            "added": booking.incoming,
+            "seq": journal_entry.seq,
+            "reason": str(journal_entry.reason),
+            "state": "prepared" if journal_entry.is_open else "done",
+            "removed": journal_entry.outgoing,
+            "added": journal_entry.incoming,
         }
-        for booking in moved
+        for journal_entry in moved
     ]
-    made = {summary_id: booking.outgoing for booking in moved if _is_merge(booking) for summary_id in booking.incoming}
+    made = {
+        summary_id: journal_entry.outgoing
+        for journal_entry in moved
+        if _is_merge(journal_entry)
+        for summary_id in journal_entry.incoming
+    }
     if as_json:
-        show_facts({**facts, "bookings": bookings, "summaries": made}, as_json=True)
+        show_facts({**facts, "bookings": journal_entries, "summaries": made}, as_json=True)
         return
     show_facts(facts, as_json=False)
     say("")
     show_rows(
-        ({**each, "removed": len(each["removed"]), "added": len(each["added"])} for each in bookings),
+        ({**each, "removed": len(each["removed"]), "added": len(each["added"])} for each in journal_entries),
         columns=("seq", "reason", "state", "removed", "added"),
         as_json=False,
     )
@@ -98,11 +103,11 @@ def undo(
 
 @app.command("release")
 def release(run_id: RunArgument, home: HomeOption = None) -> None:
-    """Let a run that the brake holds go on, although it removes a large share of the memories."""
+    """Let a run that the removal guard holds go on, although it removes a large share of the memories."""
     settings = settings_of(home)
     with ledger_of(settings) as ledger:
-        run = ledger.runs.release(run_id)
-    ring(settings, [run])
+        run = ledger.runs.approve_held(run_id)
+    dispatch(settings, [run])
     say(f"{run.run_id}: released")
 
 
@@ -122,8 +127,8 @@ def _show_undo_plan(run_id: str, home: Path | None, *, as_json: bool) -> None:
         show_rows(rows, columns=("memory_id", "undo", "reason"), as_json=False)
 
 
-def _is_merge(booking: Exchange) -> bool:
-    return booking.reason == "consolidated"
+def _is_merge(journal_entry: Exchange) -> bool:
+    return journal_entry.reason == "consolidated"
 
 
 def facts_of(run: Run | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from memcore.ledger.learning.lessons import MAX_PAGE, Lesson
 from memcore.ledger.learning.skills import Applications
 from memcore.models.memory import ConsolidationInterval, MemoryCategory, MemoryLevel
 from ops.cli.console import AsJson, say, show_facts, show_rows
-from ops.cli.session import HomeOption, ledger_of, ring, settings_of
+from ops.cli.session import HomeOption, dispatch, ledger_of, settings_of
 
 #: What people see of a lesson that nobody has drawn.
 _WAITING = "waiting"
@@ -145,7 +145,7 @@ def resume(agent_id: AgentArgument, home: HomeOption = None) -> None:
         ledger.agents.resume(settings.company, agent_id)
         waiting = ledger.runs.active(settings.company, agent_id)
     if waiting:
-        ring(settings, [waiting])
+        dispatch(settings, [waiting])
     say(f"{agent_id}: maintenance goes on")
 
 

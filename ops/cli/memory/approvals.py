@@ -110,7 +110,7 @@ def approve(
 ) -> None:
     """Approve a proposal and carry it out; exit 1 and the name of who decided when somebody did before."""
     word = Word(by=by, reason=reason)
-    _carried_out(home, lambda service: service.approve(approval_id, word), as_json=as_json)
+    _executed(home, lambda service: service.approve(approval_id, word), as_json=as_json)
 
 
 @app.command("reject")
@@ -131,7 +131,7 @@ def undo(
 ) -> None:
     """Take an approval back: what it published goes, and what it superseded returns."""
     word = Word(by=by, reason=reason)
-    _carried_out(home, lambda service: service.undo(approval_id, word), as_json=as_json)
+    _executed(home, lambda service: service.undo(approval_id, word), as_json=as_json)
 
 
 def add_to(root: typer.Typer) -> None:
@@ -156,7 +156,7 @@ def facts_of(approval: Approval) -> dict[str, Any]:
     }
 
 
-def _carried_out(
+def _executed(
     home: Path | None, deed: Callable[["ApprovalService"], Coroutine[Any, Any, Approval]], *, as_json: bool
 ) -> None:
     settings = settings_of(home)

@@ -1,4 +1,4 @@
-"""``memtend archive``: what nights put away, finding it, and bringing it back."""
+"""``memtend archive``: what runs put away, finding it, and bringing it back."""
 
 from typing import Annotated, Any
 

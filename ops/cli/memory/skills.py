@@ -10,7 +10,7 @@ from memcore.config.settings import Settings
 from memcore.errors import MemoryNotFoundError
 from memcore.ledger.agents import LENGTHS
 from memcore.ledger.learning.skill_cycles import MAX_PAGE, Cycle
-from ops.cli.console import AsJson, Finding, say, show_facts, show_json, show_rows, warn
+from ops.cli.console import AsJson, CheckResult, say, show_facts, show_json, show_rows, warn
 from ops.cli.memory.skill_views import list_skills, show_skill
 from ops.cli.session import HomeOption, await_run, client_of, ledger_of, policy_of, settings_of
 
@@ -47,8 +47,8 @@ def evolve(
         show_json(cycle.model_dump(mode="json"))
         return
     report = cycle.report or {}
-    told = {name: value for name, value in report.items() if isinstance(value, int)}
-    show_facts({**cycle.model_dump(exclude={"report"}), **told}, as_json=False)
+    reported = {name: value for name, value in report.items() if isinstance(value, int)}
+    show_facts({**cycle.model_dump(exclude={"report"}), **reported}, as_json=False)
     _show_conflicts([cycle])
 
 
@@ -68,7 +68,7 @@ def cycles(
     _show_conflicts(found)
 
 
-def skill_evolver(settings: Settings) -> Iterator[Finding]:
+def skill_evolver(settings: Settings) -> Iterator[CheckResult]:
     """Look when the evolver's last cycle was done; the doctor asks."""
     memory = policy_of(settings).memory
     with ledger_of(settings) as ledger:
@@ -80,11 +80,11 @@ def skill_evolver(settings: Settings) -> Iterator[Finding]:
     # One that never finished a cycle is new for as long as its first is.
     since = last.finished_at if last else min((each.planned_at for each in known), default=None)
     is_late = length is not None and since is not None and datetime.now(UTC) - since > _MISSED * length
-    yield Finding(
+    yield CheckResult(
         check="skill evolver",
         ok=not (is_on and is_late),
         seen=seen if is_on else f"off; {seen}",
-        mend="is beat running, a worker for memory.skills, and maintenance not paused? see the night worker's log",
+        repair="is beat running, a worker for memory.skills, and maintenance not paused? see that worker's log",
     )
 
 

@@ -6,12 +6,20 @@ import typer
 from rich.text import Text
 from rich.tree import Tree
 
-from memcore.ledger.journal_entries import BookingReason
-from memcore.maintenance.provenance import Chapter, MemoryState, Story, StoryMemory, StoryModel, TextPlace, tell_story
+from memcore.ledger.journal_entries import EntryReason
+from memcore.maintenance.provenance import (
+    HistoryEvent,
+    MemoryHistory,
+    MemoryState,
+    MemoryTrace,
+    ModelTrace,
+    TextLocation,
+    trace_memory,
+)
 from ops.cli.console import AsJson, draw, plain, show_json
 from ops.cli.session import HomeOption, backend_of, ledger_of, policy_of, settings_of
 
-_BECAUSE: dict[BookingReason, str] = {
+_BECAUSE: dict[EntryReason, str] = {
     "retention": "its retention rule keeps it no longer",
     "expired": "its own expiry had come",
     "consolidated": "it was merged with others",
@@ -34,8 +42,8 @@ def why(
     """Tell why a memory is there or gone: what runs did to it, its originals or its summaries, through any depth."""
     settings = settings_of(home)
     with ledger_of(settings) as ledger, backend_of(settings) as (backend, runner):
-        story = runner.run(
-            tell_story(
+        memory_history = runner.run(
+            trace_memory(
                 memory_id,
                 backend=backend,
                 ledger=ledger,
@@ -46,51 +54,56 @@ def why(
             )
         )
     if as_json:
-        told = {"originals": story.originals(), "summaries": story.summaries()}
-        show_json({**story.model_dump(mode="json"), **told})
+        reported = {"originals": memory_history.originals(), "summaries": memory_history.summaries()}
+        show_json({**memory_history.model_dump(mode="json"), **reported})
         return
-    draw(drawn(story))
+    draw(drawn(memory_history))
 
 
-def drawn(story: Story) -> Tree:
+def drawn(memory_history: MemoryHistory) -> Tree:
     """Return the story as a tree: what runs did, then downwards to the originals and upwards to the summaries."""
-    tree = Tree(_label(story.memory))
-    tree.add(plain(f"of agent {story.agent_id}"))
-    if story.memory.chapters:
+    tree = Tree(_label(memory_history.memory))
+    tree.add(plain(f"of agent {memory_history.agent_id}"))
+    if memory_history.memory.chapters:
         deeds = tree.add(plain("what runs did"))
-        for chapter in story.memory.chapters:
-            deeds.add(plain(f"{chapter.at:%Y-%m-%d %H:%M:%S}  {chapter.kind} by {_run(chapter)}: {_reason(chapter)}"))
+        for history_event in memory_history.memory.chapters:
+            deeds.add(
+                plain(
+                    f"{history_event.at:%Y-%m-%d %H:%M:%S}  {history_event.kind} by {_run(history_event)}: "
+                    f"{_reason(history_event)}"
+                )
+            )
     for title, edge in (("made of", "made_of"), ("made into", "made_into")):
-        if getattr(story.memory, edge):
-            _grow(tree.add(plain(title)), story, edge)
-    if story.models:
+        if getattr(memory_history.memory, edge):
+            _grow(tree.add(plain(title)), memory_history, edge)
+    if memory_history.models:
         models = tree.add(plain("models asked in the run that made it"))
-        for use in story.models:
+        for use in memory_history.models:
             models.add(plain(_model(use)))
     return tree
 
 
-def _grow(root: Tree, story: Story, edge: str) -> None:
+def _grow(root: Tree, memory_history: MemoryHistory, edge: str) -> None:
     # Without recursion, since lineage may be of any depth; what stands there already is not told twice.
-    told = {story.memory_id}
-    waiting = [(root, memory_id) for memory_id in reversed(getattr(story.memory, edge))]
+    reported = {memory_history.memory_id}
+    waiting = [(root, memory_id) for memory_id in reversed(getattr(memory_history.memory, edge))]
     while waiting:
         branch, memory_id = waiting.pop()
-        memory = story.find(memory_id)
-        if memory is None or memory_id in told:
+        memory = memory_history.find(memory_id)
+        if memory is None or memory_id in reported:
             branch.add(plain(f"{memory_id}  see above"))
             continue
-        told.add(memory_id)
+        reported.add(memory_id)
         leaf = branch.add(_label(memory))
         waiting.extend((leaf, each) for each in reversed(getattr(memory, edge)))
 
 
-def _label(memory: StoryMemory) -> Text:
+def _label(memory: MemoryTrace) -> Text:
     lines = [f"{memory.memory_id}  {_now(memory)}", _place(memory)]
     return plain("\n".join(lines if memory.text is None else [*lines, memory.text]))
 
 
-def _now(memory: StoryMemory) -> str:
+def _now(memory: MemoryTrace) -> str:
     last = memory.chapters[-1] if memory.chapters else None
     if memory.state is MemoryState.MISSING:
         return "missing: it is not in the store, and no run removed it"
@@ -103,7 +116,7 @@ def _now(memory: StoryMemory) -> str:
     return f"removed {_by(last)}: {_reason(last)}"
 
 
-def _origin(last: Chapter | None) -> str:
+def _origin(last: HistoryEvent | None) -> str:
     if last is None:
         return "an agent stored it, and no run has moved it"
     if last.kind == "removed":
@@ -111,30 +124,30 @@ def _origin(last: Chapter | None) -> str:
     return f"{'made' if last.kind == 'created' else 'brought back'} {_by(last)}"
 
 
-def _by(chapter: Chapter) -> str:
-    return f"by run {chapter.run_id} at {chapter.at:%Y-%m-%d %H:%M}"
+def _by(history_event: HistoryEvent) -> str:
+    return f"by run {history_event.run_id} at {history_event.at:%Y-%m-%d %H:%M}"
 
 
-def _run(chapter: Chapter) -> str:
-    about = [str(each) for each in (chapter.run_kind, chapter.origin) if each]
-    if chapter.undo_of:
-        about.append(f"of run {chapter.undo_of}")
-    return f"run {chapter.run_id}" + (f" ({', '.join(about)})" if about else "")
+def _run(history_event: HistoryEvent) -> str:
+    about = [str(each) for each in (history_event.run_kind, history_event.origin) if each]
+    if history_event.undo_of:
+        about.append(f"of run {history_event.undo_of}")
+    return f"run {history_event.run_id}" + (f" ({', '.join(about)})" if about else "")
 
 
-def _reason(chapter: Chapter) -> str:
-    because = "it stands for others" if chapter.kind == "created" else _BECAUSE[chapter.reason]
-    return because + (", and this is not carried out yet" if chapter.is_open else "")
+def _reason(history_event: HistoryEvent) -> str:
+    because = "it stands for others" if history_event.kind == "created" else _BECAUSE[history_event.reason]
+    return because + (", and this is not carried out yet" if history_event.is_open else "")
 
 
-def _place(memory: StoryMemory) -> str:
-    if memory.text_in is TextPlace.GONE:
+def _place(memory: MemoryTrace) -> str:
+    if memory.text_in is TextLocation.GONE:
         return "its full text is kept no longer"
     until = f" until {memory.text_until:%Y-%m-%d %H:%M}" if memory.text_until else ""
     return f"full text in the {memory.text_in}{until}"
 
 
-def _model(use: StoryModel) -> str:
+def _model(use: ModelTrace) -> str:
     return f"{use.model}  {use.purpose}: {use.calls} calls, {use.tokens} tokens, cost {use.cost:.4f} (run {use.run_id})"
 
 

@@ -70,7 +70,7 @@ def replay(
     A message that could not be read cannot be sent again; --all leaves it where it is.
     """
     # Whoever speaks to the broker loads Celery, and no other of these commands does.
-    from memcore.client.publisher import Sender  # noqa: PLC0415  # see above
+    from memcore.client.publisher import JobResults  # noqa: PLC0415  # see above
 
     settings = settings_of(home)
     with ledger_of(settings) as ledger:
@@ -81,7 +81,7 @@ def replay(
             for job_id in wanted:
                 if _found(ledger, settings.company, job_id).job == UNREADABLE:
                     raise MemoryInputError("job_ids", f"{job_id} could not be read, and cannot be sent again")
-        sender, sent = Sender(settings.broker_url, settings.result_url), 0
+        sender, sent = JobResults(settings.broker_url, settings.result_url), 0
         try:
             for job_id in wanted:
                 letter = ledger.dead_letters.get(job_id)

@@ -14,7 +14,7 @@ from memcore.config.home_folder import home_folder
 from memcore.config.settings import Settings
 from memcore.ledger.dead_letters import UNREADABLE
 from memcore.ledger.runs import RunState
-from ops.cli.console import AsJson, Finding, Group, Look, say, show_json, take_all
+from ops.cli.console import AsJson, CheckResult, Group, HealthCheck, say, show_json, take_all
 from ops.cli.memory.skills import skill_evolver
 from ops.cli.running.health_checks import (
     broker,
@@ -42,7 +42,7 @@ _SUMMARY = _COLUMNS - 20
 #: An agent this much later than its time, beyond some ticks, means that nobody schedules or nobody works.
 _LATE = timedelta(minutes=5)
 
-#: Ticks that may be missed before it says something: one may have been waiting behind a long night.
+#: Ticks that may be missed before it says something: one may have been waiting behind a long run.
 _MISSED_TICKS = 3
 
 #: How old the last tick may be at least, however short the interval: a stack that starts needs some of it.
@@ -63,12 +63,12 @@ _COUNTED = 100
 
 def doctor(home: HomeOption = None, as_json: AsJson = False) -> None:
     """Check every part; exit 1 when something is wrong, each finding with what to do."""
-    findings = take_all(LOOKS, settings_of(home))
+    findings = take_all(CHECKS, settings_of(home))
     if as_json:
         # What is well needs no advice.
         show_json([asdict(each) | ({"mend": ""} if each.ok else {}) for each in findings])
     else:
-        for line in _told(findings):
+        for line in _report_lines(findings):
             say(line)
     if not all(finding.ok for finding in findings):
         raise typer.Exit(1)
@@ -79,7 +79,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("doctor")(doctor)
 
 
-def _told(findings: list[Finding]) -> Iterator[str]:
+def _report_lines(findings: list[CheckResult]) -> Iterator[str]:
     """Say each group in one line if it is well, else each of its wrong findings, and what to do."""
     for group in get_args(Group):
         found = [each for each in findings if each.group == group]
@@ -94,16 +94,16 @@ def _told(findings: list[Finding]) -> Iterator[str]:
             yield from textwrap.wrap(
                 f"{each.check}: {each.seen}", _COLUMNS, initial_indent="  - ", subsequent_indent="    "
             )
-            if each.mend:
+            if each.repair:
                 yield from textwrap.wrap(
-                    f"-> {each.mend}", _COLUMNS, initial_indent="    ", subsequent_indent="       ",
+                    f"-> {each.repair}", _COLUMNS, initial_indent="    ", subsequent_indent="       ",
                     break_on_hyphens=False,
                 )  # fmt: skip
     wrong_count = sum(not each.ok for each in findings)
     yield f"\n{wrong_count} of {len(findings)} checks are wrong" if wrong_count else "\nall is well"
 
 
-def _summary(found: list[Finding]) -> str:
+def _summary(found: list[CheckResult]) -> str:
     """Return what was seen if it is one thing, or short; else how many checks there are. `--json` has them all."""
     if len({each.seen for each in found}) == 1:
         summary = (f"all {len(found)}: " if len(found) > 1 else "") + found[0].seen
@@ -112,69 +112,69 @@ def _summary(found: list[Finding]) -> str:
     return summary if len(summary) <= _SUMMARY else f"all {len(found)} checks"
 
 
-def _supervisor(settings: Settings) -> Iterator[Finding]:
+def _supervisor(settings: Settings) -> Iterator[CheckResult]:
     state = read_state(home_folder(os.environ, settings.home))
     if state is None:
         return  # a distributed installation has none
     silent = datetime.now(UTC) - state.seen_at
-    yield Finding(
+    yield CheckResult(
         check="supervisor",
         ok=state.is_alive and silent < _SILENT,
         seen=f"last word {silent.total_seconds():.0f} s ago",
-        mend="start the stack with `memtend up`",
+        repair="start the stack with `memtend up`",
     )
     for part in state.parts:
-        yield Finding(
+        yield CheckResult(
             check=f"part {part.name}",
             ok=part.ready,
             seen=f"{'ready' if part.ready else 'not ready'}, {part.restarts} restarts",
-            mend=f"read logs/{part.name}.log in {settings.home}",
+            repair=f"read logs/{part.name}.log in {settings.home}",
         )
 
 
-def _data_folder(settings: Settings) -> Iterator[Finding]:
+def _data_folder(settings: Settings) -> Iterator[CheckResult]:
     home = settings.home
     if not home.is_dir():
         # Needed by the embedded stack and by workers; an operator's machine may have none.
-        yield Finding(check="data folder", ok=read_state(home) is None, seen=f"{home} is not there")
+        yield CheckResult(check="data folder", ok=read_state(home) is None, seen=f"{home} is not there")
         return
-    yield Finding(
+    yield CheckResult(
         check="data folder",
         ok=os.access(home, os.W_OK | os.X_OK),
         seen=f"{home} can be written" if os.access(home, os.W_OK) else f"{home} cannot be written",
-        mend="give it back to the user who runs memtend",
+        repair="give it back to the user who runs memtend",
     )
     free = shutil.disk_usage(home).free
-    yield Finding(
+    yield CheckResult(
         check="disk",
         ok=free >= _LEAST_FREE_BYTES,
         seen=f"{free / 2**30:.1f} GiB free",
-        mend="make room outside of the data folder: see docs/how-to/operate.md#the-disk-is-full",
+        repair="make room outside of the data folder: see docs/how-to/operate.md#the-disk-is-full",
     )
 
 
-def _policy(settings: Settings) -> Iterator[Finding]:
+def _policy(settings: Settings) -> Iterator[CheckResult]:
     warnings = policy_of(settings).warnings
-    yield Finding(check="policy", ok=True, seen="valid" + "".join(f"; {warning}" for warning in warnings))
+    yield CheckResult(check="policy", ok=True, seen="valid" + "".join(f"; {warning}" for warning in warnings))
 
 
-def _maintenance(settings: Settings) -> Iterator[Finding]:
+def _maintenance(settings: Settings) -> Iterator[CheckResult]:
     with ledger_of(settings) as ledger:
         paused = ledger.switches.paused(settings.company)
         interval = policy_of(settings).memory.consolidation.interval
         late = ledger.agents.late(settings.company, interval=interval, before=datetime.now(UTC) - _LATE)
-    yield Finding(
-        check="kill switch", ok=not paused, seen="paused" if paused else "maintenance on", mend="`memtend resume`"
+    yield CheckResult(
+        check="kill switch", ok=not paused, seen="paused" if paused else "maintenance on", repair="`memtend resume`"
     )
-    yield Finding(
+    yield CheckResult(
         check="schedule",
         ok=not late,
         seen=f"{late} agents late" if late else "nobody late",
-        mend="is beat running, and a worker for memory.control?",
+        repair="is beat running, and a worker for memory.control?",
     )
 
 
-def _runs(settings: Settings) -> Iterator[Finding]:
+def _runs(settings: Settings) -> Iterator[CheckResult]:
     now = datetime.now(UTC)
     with ledger_of(settings) as ledger:
         held = ledger.runs.list(settings.company, state=RunState.HELD, limit=_COUNTED)
@@ -182,35 +182,35 @@ def _runs(settings: Settings) -> Iterator[Finding]:
         asleep = ledger.runs.asleep(settings.company, limit=_COUNTED)
         dead = ledger.dead_letters.count(settings.company)
         unreadable = ledger.dead_letters.count(settings.company, job=UNREADABLE)
-    yield Finding(
+    yield CheckResult(
         check="held runs",
         ok=not held,
-        seen=f"{len(held)} held by the brake" if held else "none",
-        mend="`memtend runs list`, then `memtend runs release RUN` or change the policy",
+        seen=f"{len(held)} held by the removal guard" if held else "none",
+        repair="`memtend runs list`, then `memtend runs release RUN` or change the policy",
     )
-    yield Finding(
+    yield CheckResult(
         check="failed runs",
         ok=not failed,
         seen=f"{len(failed)} agents whose last run failed: {failed[0].reason}" if failed else "none",
-        mend="`memtend runs list` names them; once the cause is gone, `memtend maintain AGENT`",
+        repair="`memtend runs list` names them; once the cause is gone, `memtend maintain AGENT`",
     )
     overdue = [run for run in asleep if now - run.created_at > _PATIENCE]
-    yield Finding(
+    yield CheckResult(
         check="waiting runs",
         ok=not overdue,
         seen=f"{len(asleep)} wait: {(overdue or asleep)[0].reason}" if asleep else "none",
-        mend="is the language model connected and paid for? see `memtend usage`; they go on by themselves",
+        repair="is the language model connected and paid for? see `memtend usage`; they go on by themselves",
     )
-    told = f"{dead - unreadable} jobs were given up"
-    yield Finding(
+    reported = f"{dead - unreadable} jobs were given up"
+    yield CheckResult(
         check="dead letters",
         ok=not dead,
-        seen=f"{told}, {unreadable} messages could not be read" if unreadable else told if dead else "none",
-        mend="`memtend dead list` says why; `memtend dead replay` once the cause is gone, or `memtend dead purge`",
+        seen=f"{reported}, {unreadable} messages could not be read" if unreadable else reported if dead else "none",
+        repair="`memtend dead list` says why; `memtend dead replay` once the cause is gone, or `memtend dead purge`",
     )
 
 
-def _scheduler(settings: Settings) -> Iterator[Finding]:
+def _scheduler(settings: Settings) -> Iterator[CheckResult]:
     now = datetime.now(UTC)
     with ledger_of(settings) as ledger:
         tick = ledger.ticks.last(settings.company)
@@ -218,15 +218,15 @@ def _scheduler(settings: Settings) -> Iterator[Finding]:
     # An installation without a tick is new for as long as its agents are.
     since = tick.ended_at if tick else min((agent.registered_at for agent in known), default=now)
     allowed = max(_NO_TICK, _MISSED_TICKS * timedelta(seconds=settings.tick_seconds))
-    yield Finding(
+    yield CheckResult(
         check="last tick",
         ok=now - since <= allowed,
         seen=f"{(now - since).total_seconds():.0f} s ago, {tick.sent} sent" if tick else "none yet",
-        mend="is beat running, and a worker for memory.control?",
+        repair="is beat running, and a worker for memory.control?",
     )
 
 
-def _limits(_settings: Settings) -> Iterator[Finding]:
+def _limits(_settings: Settings) -> Iterator[CheckResult]:
     # Imported here, in a thread: jobs bring most of memcore with them.
     from scheduler import JOBS as SCHEDULED  # noqa: PLC0415  # see above
     from tasks import JOBS  # noqa: PLC0415  # see above
@@ -235,33 +235,33 @@ def _limits(_settings: Settings) -> Iterator[Finding]:
     for job in (*JOBS, *SCHEDULED):
         group = takers[job.queue]
         ok = job.limits.soft < job.limits.hard < group.visibility
-        yield Finding(
+        yield CheckResult(
             check=f"limits {job.name}",
             ok=ok,
             seen=f"soft {job.limits.soft} < hard {job.limits.hard} < visibility {group.visibility}",
-            mend="a defect of memtend: please report it",
+            repair="a defect of memtend: please report it",
         )
 
 
 #: Every look, in the order of their findings.
-LOOKS = (
-    Look(name="supervisor", group="parts", take=_supervisor),
-    Look(name="data folder", group="files", take=_data_folder),
-    Look(name="policy", group="files", take=_policy),
-    Look(name="broker", group="broker", take=broker),
-    Look(name="workers", group="workers", take=workers, needs=("broker",)),
-    Look(name="store", group="store", take=store, needs=("policy",)),
-    Look(name="collections", group="store", take=collections, needs=("policy", "store")),
-    Look(name="ledger", group="ledger", take=databases),
-    Look(name="maintenance", group="maintenance", take=_maintenance, needs=("ledger", "policy")),
-    Look(name="runs", group="maintenance", take=_runs, needs=("ledger",)),
-    Look(name="last tick", group="maintenance", take=_scheduler, needs=("ledger",)),
-    Look(name="skill evolver", group="maintenance", take=skill_evolver, needs=("ledger", "policy")),
-    Look(name="fine-tune", group="maintenance", take=finetune, needs=("ledger",)),
-    Look(name="stage containers", group="maintenance", take=stage_containers, needs=("policy",)),
-    Look(name="embedder", group="models", take=embedder, needs=("ledger", "policy")),
-    Look(name="reindex", group="models", take=reindex, needs=("ledger",)),
-    Look(name="language model", group="models", take=language_model, needs=("policy",)),
-    Look(name="model budget", group="models", take=model_budget, needs=("ledger", "policy")),
-    Look(name="limits", group="limits", take=_limits),
+CHECKS = (
+    HealthCheck(name="supervisor", group="parts", take=_supervisor),
+    HealthCheck(name="data folder", group="files", take=_data_folder),
+    HealthCheck(name="policy", group="files", take=_policy),
+    HealthCheck(name="broker", group="broker", take=broker),
+    HealthCheck(name="workers", group="workers", take=workers, needs=("broker",)),
+    HealthCheck(name="store", group="store", take=store, needs=("policy",)),
+    HealthCheck(name="collections", group="store", take=collections, needs=("policy", "store")),
+    HealthCheck(name="ledger", group="ledger", take=databases),
+    HealthCheck(name="maintenance", group="maintenance", take=_maintenance, needs=("ledger", "policy")),
+    HealthCheck(name="runs", group="maintenance", take=_runs, needs=("ledger",)),
+    HealthCheck(name="last tick", group="maintenance", take=_scheduler, needs=("ledger",)),
+    HealthCheck(name="skill evolver", group="maintenance", take=skill_evolver, needs=("ledger", "policy")),
+    HealthCheck(name="fine-tune", group="maintenance", take=finetune, needs=("ledger",)),
+    HealthCheck(name="stage containers", group="maintenance", take=stage_containers, needs=("policy",)),
+    HealthCheck(name="embedder", group="models", take=embedder, needs=("ledger", "policy")),
+    HealthCheck(name="reindex", group="models", take=reindex, needs=("ledger",)),
+    HealthCheck(name="language model", group="models", take=language_model, needs=("policy",)),
+    HealthCheck(name="model budget", group="models", take=model_budget, needs=("ledger", "policy")),
+    HealthCheck(name="limits", group="limits", take=_limits),
 )

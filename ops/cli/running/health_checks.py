@@ -14,7 +14,7 @@ from sqlalchemy import text
 
 from memcore.backends.factory import create_configured_embedder, embedder_choice, followed_row, require_shared_backends
 from memcore.client.celery_app import OwnCelery
-from memcore.config.policy import model_steps
+from memcore.config.policy import llm_consumers
 from memcore.config.settings import Settings
 from memcore.embedding.protocol import Embedder
 from memcore.errors import (
@@ -28,51 +28,51 @@ from memcore.ledger.database import Database, parse_url
 from memcore.ledger.embedders.collections import ServedCollection
 from memcore.llm.factory import create_provider
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
-from ops.cli.console import ANSWER_SECONDS, Finding, require_answer, require_listener
+from ops.cli.console import ANSWER_SECONDS, CheckResult, require_answer, require_listener
 from ops.cli.session import ledger_of, policy_of
-from workers.broker import broker_conf, look_at_queues, person_options
+from workers.broker import broker_conf, person_options, read_queue_lengths
 from workers.groups import GROUPS, STORE
 
 #: Agents that are named; more are counted.
 _NAMED = 5
 
 
-def language_model(settings: Settings) -> Iterator[Finding]:
+def language_model(settings: Settings) -> Iterator[CheckResult]:
     """Look whether every step that asks a model names one, and whether its server answers; the question is free."""
     policy = policy_of(settings)
-    steps = model_steps(policy.memory)
+    steps = llm_consumers(policy.memory)
     provider = create_provider(settings, policy)
     if provider is None:
-        yield Finding(
+        yield CheckResult(
             check="language model",
             ok=not steps,
             seen=f"no address, and {', '.join(steps)} needs one" if steps else "none needed",
-            mend="set MEMTEND_LLM_URL, or turn the step off; until then it waits",
+            repair="set MEMTEND_LLM_URL, or turn the step off; until then it waits",
         )
         return
     for step, model in steps.items():
-        yield Finding(
+        yield CheckResult(
             check=f"model of {step.removeprefix('memory.')}",
             ok=model is not None,
             seen=model or "none is named",
-            mend="name one: memory.llm.model",
+            repair="name one: memory.llm.model",
         )
     try:
         require_answer(settings.llm_url or "")
         offered = asyncio.run(_offered(provider))
     except (ProviderError, MemoryConnectionError) as error:
-        yield Finding(check="language model", ok=False, seen=str(error), mend="until it answers, its steps wait")
+        yield CheckResult(check="language model", ok=False, seen=str(error), repair="until it answers, its steps wait")
         return
     # Gateways answer under names that they do not list, so a name that is missing is told and is no defect.
     missing = sorted({model for model in steps.values() if model is not None} - set(offered))
     seen = f"answers, {len(offered)} models" + (f"; not on its list: {', '.join(missing)}" if missing else "")
-    yield Finding(check="language model", ok=True, seen=seen)
+    yield CheckResult(check="language model", ok=True, seen=seen)
 
 
-def model_budget(settings: Settings) -> Iterator[Finding]:
+def model_budget(settings: Settings) -> Iterator[CheckResult]:
     """Look whose budget is spent today."""
     policy = policy_of(settings)
-    if not model_steps(policy.memory):
+    if not llm_consumers(policy.memory):
         return
     with ledger_of(settings) as ledger:
         waiting = ledger.spending.waiting(settings.company, datetime.now(UTC).date())
@@ -84,11 +84,11 @@ def model_budget(settings: Settings) -> Iterator[Finding]:
         seen = f"spent today, waiting for tomorrow: {', '.join(waiting[:_NAMED])}{more}"
     else:
         seen = "nobody waits"
-    yield Finding(
+    yield CheckResult(
         check="model budget",
         ok=cap != 0 and not waiting,
         seen=seen,
-        mend="raise memory.budgets, or let them wait; `memtend usage` says what it went for",
+        repair="raise memory.budgets, or let them wait; `memtend usage` says what it went for",
     )
 
 
@@ -103,28 +103,28 @@ async def _offered(provider: OpenAICompatibleProvider) -> tuple[str, ...]:
 _STUCK_FINETUNE = timedelta(minutes=10)
 
 
-def finetune(settings: Settings) -> Iterator[Finding]:
+def finetune(settings: Settings) -> Iterator[CheckResult]:
     """Say how far the active run is, and whether a worker has it in hand."""
     with ledger_of(settings) as ledger:
         run = ledger.finetune_runs.active(settings.company)
     if run is not None:
         is_stuck = datetime.now(UTC) - max(run.updated_at, run.lease_until or run.updated_at) > _STUCK_FINETUNE
-        yield Finding(
+        yield CheckResult(
             check="fine-tune",
             ok=not is_stuck,
             seen=f"{run.stage}, {run.fraction:.0%} done" + (", and nobody has it in hand" if is_stuck else ""),
-            mend="start a worker: `memtend worker --group finetune`; or `memtend finetune cancel --by YOU`",
+            repair="start a worker: `memtend worker --group finetune`; or `memtend finetune cancel --by YOU`",
         )
 
 
-def stage_containers(settings: Settings) -> Iterator[Finding]:
+def stage_containers(settings: Settings) -> Iterator[CheckResult]:
     """Say whether an engine answers, where the policy wants stages in containers."""
     execution = execution_of(settings, policy_of(settings))
     if execution.backend == "docker":
         require_executor(execution)
         with docker_engine(os.environ):
-            yield Finding(
-                check="stage containers", ok=True, seen=f"an engine answers; stages run in {execution.image}", mend=""
+            yield CheckResult(
+                check="stage containers", ok=True, seen=f"an engine answers; stages run in {execution.image}", repair=""
             )
 
 
@@ -132,12 +132,12 @@ def stage_containers(settings: Settings) -> Iterator[Finding]:
 _STUCK_REINDEX = timedelta(minutes=3)
 
 
-def embedder(settings: Settings) -> Iterator[Finding]:
+def embedder(settings: Settings) -> Iterator[CheckResult]:
     """Say which embedder is configured, and whether it is the one that serves; a deployed checkpoint always may."""
     policy = policy_of(settings)
     with ledger_of(settings) as ledger:
-        serving = ledger.servings.get(settings.company)
-    now = None if serving is None else serving.current
+        pointer = ledger.collection_pointers.get(settings.company)
+    now = None if pointer is None else pointer.current
     if now is not None and now.checkpoint_id is not None:
         yield _deployed(now, followed_row(settings, policy).load(now.choice))
         return
@@ -150,44 +150,44 @@ def embedder(settings: Settings) -> Iterator[Finding]:
     seen = f"{configured.name}, {configured.dims} dimensions ({configured.kind})"
     wanted = (configured.name, configured.dims, policy.memory.storage.text_template)
     same = now is None or (now.identity.name, now.identity.dims, now.text_template) == wanted
-    yield Finding(
+    yield CheckResult(
         check="embedder",
         ok=same,
         seen=seen if same or now is None else f"{seen} is configured, and {now.identity.label} serves",
-        mend="`memtend reindex` changes over to what is configured; or configure what serves",
+        repair="`memtend reindex` changes over to what is configured; or configure what serves",
     )
 
 
-def reindex(settings: Settings) -> Iterator[Finding]:
+def reindex(settings: Settings) -> Iterator[CheckResult]:
     """Say how far a reindex has come, and whether it gets on."""
     with ledger_of(settings) as ledger:
-        found, serving = ledger.reindexes.get(settings.company), ledger.servings.get(settings.company)
+        found, pointer = ledger.reindexes.get(settings.company), ledger.collection_pointers.get(settings.company)
     if found is not None and found.finished_at is None:
         held = found.lease_until or found.rung_at
         is_stuck = found.trouble is not None or datetime.now(UTC) - held > _STUCK_REINDEX
-        yield Finding(
+        yield CheckResult(
             check="reindex",
             ok=not is_stuck,
             seen=f"{found.stage}, {found.fraction:.0%}" + (f", {found.trouble}" if found.trouble else ""),
-            mend="does a worker take memory.reindex, is maintenance paused? `memtend reindex --cancel` ends it",
+            repair="does a worker take memory.reindex, is maintenance paused? `memtend reindex --cancel` ends it",
         )
-    elif serving is not None and serving.previous is not None:
-        yield Finding(
+    elif pointer is not None and pointer.previous is not None:
+        yield CheckResult(
             check="reindex",
             ok=True,
-            seen=f"{serving.previous.name} is kept for `memtend reindex --rollback`; `--drop-old` frees its space",
+            seen=f"{pointer.previous.name} is kept for `memtend reindex --rollback`; `--drop-old` frees its space",
         )
 
 
-def _deployed(now: ServedCollection, here: Embedder) -> Finding:
+def _deployed(now: ServedCollection, here: Embedder) -> CheckResult:
     here.embed_query("is anybody there")
     same = (here.name, here.dims) == (now.identity.name, now.identity.dims)
-    return Finding(
+    return CheckResult(
         check="embedder",
         ok=same,
         seen=f"checkpoint {now.checkpoint_id} serves, {now.identity.label}"
         + ("" if same else f"; here is {here.name}"),
-        mend=f"put {now.choice.model} back as it was, or `memtend finetune rollback`",
+        repair=f"put {now.choice.model} back as it was, or `memtend finetune rollback`",
     )
 
 
@@ -201,27 +201,27 @@ _OK, _REFUSED = 200, (401, 403)
 _LARGEST_ANSWER = 1_048_576
 
 
-def broker(settings: Settings) -> Iterator[Finding]:
+def broker(settings: Settings) -> Iterator[CheckResult]:
     """Look whether the broker answers, what waits on it, and what it holds that no worker can read."""
     try:
-        look = look_at_queues(settings)
+        health_check = read_queue_lengths(settings)
     except MemoryConnectionError as error:
-        yield Finding(
-            check="broker", ok=False, seen=str(error), mend="start it, or see its log; workers come back alone"
+        yield CheckResult(
+            check="broker", ok=False, seen=str(error), repair="start it, or see its log; workers come back alone"
         )
         return
-    yield Finding(check="broker", ok=True, seen="answers")
-    yield Finding(
+    yield CheckResult(check="broker", ok=True, seen="answers")
+    yield CheckResult(
         check="unreadable messages",
-        ok=not look.unreadable,
-        seen=f"{look.unreadable} wait to become dead letters" if look.unreadable else "none",
-        mend="a worker writes the letters within seconds: does one run, and does the ledger answer?",
+        ok=not health_check.unreadable,
+        seen=f"{health_check.unreadable} wait to become dead letters" if health_check.unreadable else "none",
+        repair="a worker writes the letters within seconds: does one run, and does the ledger answer?",
     )
-    for queue, count in look.waiting.items():
-        yield Finding(check=f"queue {queue}", ok=True, seen=f"{count} waiting", group="queues")
+    for queue, count in health_check.waiting.items():
+        yield CheckResult(check=f"queue {queue}", ok=True, seen=f"{count} waiting", group="queues")
 
 
-def workers(settings: Settings) -> Iterator[Finding]:
+def workers(settings: Settings) -> Iterator[CheckResult]:
     """Ask the workers of each group whether they take jobs."""
     with closing(OwnCelery("memtend-doctor")) as app:
         asking = broker_conf(settings, STORE) | {"broker_transport_options": person_options(settings)}
@@ -234,15 +234,15 @@ def workers(settings: Settings) -> Iterator[Finding]:
     for name, group in GROUPS.items():
         if group.on_demand and name not in present:
             continue  # `memtend finetune status` says when a run waits for it
-        yield Finding(
+        yield CheckResult(
             check=f"worker {name}",
             ok=name in present,
             seen="answers" if name in present else "does not answer",
-            mend=f"start it: `memtend worker --group {name}`, or see its log",
+            repair=f"start it: `memtend worker --group {name}`, or see its log",
         )
 
 
-def store(settings: Settings) -> Iterator[Finding]:
+def store(settings: Settings) -> Iterator[CheckResult]:
     """Look whether the vector store answers, and to our key; a policy that workers cannot share is told here too."""
     policy = policy_of(settings)
     require_shared_backends(policy)
@@ -254,11 +254,11 @@ def store(settings: Settings) -> Iterator[Finding]:
         status, seen = 0, str(error)
     else:
         seen = "answers" if status == _OK else f"answers {status}"
-    mend = "set MEMTEND_QDRANT_API_KEY" if status in _REFUSED else "start it, or see its log"
-    yield Finding(check="store", ok=status == _OK, seen=seen, mend=mend)
+    repair = "set MEMTEND_QDRANT_API_KEY" if status in _REFUSED else "start it, or see its log"
+    yield CheckResult(check="store", ok=status == _OK, seen=seen, repair=repair)
 
 
-def collections(settings: Settings) -> Iterator[Finding]:
+def collections(settings: Settings) -> Iterator[CheckResult]:
     """Yield a finding for each collection that the embedded store refuses because it is damaged."""
     try:
         status, body = _asked_of_store(settings, "/issues")
@@ -266,15 +266,15 @@ def collections(settings: Settings) -> Iterator[Finding]:
     except (MemoryConnectionError, ValueError, KeyError, TypeError):
         return  # the look before this one says that nobody answers; and other stores have no such page
     for issue in issues:
-        yield Finding(
+        yield CheckResult(
             check=f"collection {issue.get('related_collection')}",
             ok=False,
             seen=str(issue.get("description")),
-            mend="see docs/how-to/operate.md#a-collection-is-refused",
+            repair="see docs/how-to/operate.md#a-collection-is-refused",
         )
 
 
-def databases(settings: Settings) -> Iterator[Finding]:
+def databases(settings: Settings) -> Iterator[CheckResult]:
     """Look whether ledger, journal and history can be opened, read and written."""
     urls = {"ledger": settings.database_url, "journal": settings.journal_url, "history": settings.history_url}
     for name, url in urls.items():
@@ -298,26 +298,26 @@ def _answering(app: OwnCelery, *, limit: int | None) -> set[str]:
     return {name.partition("@")[0] for answer in answers for name in answer}
 
 
-def _database(name: str, url: str) -> Finding:
+def _database(name: str, url: str) -> CheckResult:
     parsed = parse_url(url, name=name)
     if parsed.get_backend_name() == "sqlite":
-        seen = _file_trouble(Path(parsed.database or ""))
-        mend = "put it back from a backup (docs/how-to/operate.md#restore), or give it to the user who runs memtend"
+        seen = _file_error(Path(parsed.database or ""))
+        repair = "put it back from a backup (docs/how-to/operate.md#restore), or give it to the user who runs memtend"
         if seen:
-            return Finding(check=name, ok=False, seen=seen, mend=mend)
+            return CheckResult(check=name, ok=False, seen=seen, repair=repair)
     else:
-        mend = "start it, or see its log; `memtend migrate` makes its tables"
+        repair = "start it, or see its log; `memtend migrate` makes its tables"
     try:
         if parsed.host:
             require_listener(parsed.host, parsed.port or _POSTGRES_PORT)
         with closing(Database(url, name=name)) as database, database.read() as connection:
             connection.execute(text(f"SELECT version_num FROM alembic_version_{name}"))  # noqa: S608  # our own names
     except MemoryError as error:
-        return Finding(check=name, ok=False, seen=str(error), mend=mend)
-    return Finding(check=name, ok=True, seen="answers")
+        return CheckResult(check=name, ok=False, seen=str(error), repair=repair)
+    return CheckResult(check=name, ok=True, seen="answers")
 
 
-def _file_trouble(file: Path) -> str:
+def _file_error(file: Path) -> str:
     # Opening a SQLite file that is missing would make an empty one.
     if not file.is_file():
         return f"{file} is not there" if not file.exists() else f"{file} is not a regular file"

@@ -44,11 +44,13 @@ def up(
 
 def _run(path: Path, also: Sequence[str]) -> None:
     stack = start_stack(path, os.environ, prepare=_catch_signals, also=also)
-    url, doors = urlsplit(stack.settings.flower_url or ""), path / "run" / "doors.json"
+    url, addresses = urlsplit(stack.settings.flower_url or ""), path / "run" / "doors.json"
     try:
         _say(f"memtend is up in {path}; stop with Ctrl-C")
         # The address can be clicked on; a password in it would stay in the terminal, in its log and in the browser.
-        _say(f"Flower: http://{url.hostname}:{url.port}/ (user {url.username}, password: flower_password in {doors})")
+        _say(
+            f"Flower: http://{url.hostname}:{url.port}/ (user {url.username}, password: flower_password in {addresses})"
+        )
         stack.supervisor.watch()
     finally:
         _say("stopping ...")

@@ -1,4 +1,4 @@
-"""``memtend status``: which parts run, what waits, what the nights did."""
+"""``memtend status``: which parts run, what waits, what the runs did."""
 
 import os
 

@@ -6,13 +6,13 @@ import typer
 
 from memcore.ledger.runs import RunState
 from ops.cli.console import say
-from ops.cli.session import HomeOption, ledger_of, ring, settings_of
+from ops.cli.session import HomeOption, dispatch, ledger_of, settings_of
 
-#: Waiting runs that are rung for at once; the sweep finds the others within minutes.
-RUNS_RUNG = 1_000
+#: Waiting runs that are dispatched at once; the sweep finds the others within minutes.
+RUNS_REDISPATCHED = 1_000
 
 #: The same of the skill evolver's cycles.
-CYCLES_RUNG = 3
+CYCLES_REDISPATCHED = 3
 
 
 def pause(home: HomeOption = None) -> None:
@@ -28,9 +28,11 @@ def resume(home: HomeOption = None) -> None:
     settings = settings_of(home)
     with ledger_of(settings) as ledger:
         ledger.switches.resume(settings.company)
-        waiting = ledger.runs.list(settings.company, state=RunState.QUEUED, limit=RUNS_RUNG)
-        cycles = ledger.skill_cycles.waiting(settings.company, rung_before=timedelta(0), limit=CYCLES_RUNG)
-    ring(settings, waiting, cycles=cycles)
+        waiting = ledger.runs.list(settings.company, state=RunState.QUEUED, limit=RUNS_REDISPATCHED)
+        cycles = ledger.skill_cycles.waiting(
+            settings.company, dispatched_before=timedelta(0), limit=CYCLES_REDISPATCHED
+        )
+    dispatch(settings, waiting, cycles=cycles)
     say("maintenance goes on")
 
 

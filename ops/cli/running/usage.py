@@ -35,12 +35,12 @@ def usage(
             settings.company, UsageBy(by), since=until - timedelta(days=days - 1), until=until, agent_id=agent
         )
     columns = ("calls", "refused", "failed", "open", "attempts", "prompt_tokens", "completion_tokens", "tokens", "cost")
-    told = (
+    reported = (
         {by: each["key"], **each, "tokens": each["prompt_tokens"] + each["completion_tokens"]}
         for each in map(asdict, rows)
     )
     show_rows(
-        ({name: value for name, value in each.items() if name != "key"} for each in told),
+        ({name: value for name, value in each.items() if name != "key"} for each in reported),
         columns=(by, *columns),
         as_json=as_json,
     )

@@ -81,8 +81,8 @@ async def score(
             messages = await strategy.prepare_messages(agent_id, question.text, BUDGET)
         return messages[-1].content if messages else "", shown.ids
 
-    for question, (told, ids) in zip(asked, await asyncio.gather(*map(prepared, asked)), strict=True):
-        there = terms_of(_FRAME.sub("", told))
+    for question, (reported, ids) in zip(asked, await asyncio.gather(*map(prepared, asked)), strict=True):
+        there = terms_of(_FRAME.sub("", reported))
         scores.keys.append(share({key for keys in question.keys.values() for key in keys}, there))
         pairs = [
             (home := held.home.get(name)) in ids and home is not None and key in held.terms[home]
@@ -93,4 +93,4 @@ async def score(
         if question.answer:
             scores.answers.append(share(question.answer, there))
         scores.memories.append(len(ids))
-        scores.tokens.append(DefaultTokenEstimator().estimate_tokens(told))
+        scores.tokens.append(DefaultTokenEstimator().estimate_tokens(reported))

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from benchmarks.consolidation.contexts import Held
 from benchmarks.consolidation.evidence import terms_of
-from benchmarks.consolidation.ways import Way, tokens
+from benchmarks.consolidation.ways import Variant, tokens
 
 from memcore import ids
 from memcore.backends.factory import WorkerBackend
@@ -28,14 +28,14 @@ from memcore.records import MemoryRecord, Where
 #: Least age of what is consolidated, the policy's default.
 _MIN_AGE = timedelta(days=7)
 
-#: Times that a night may wait for its model: a few parts change while it thinks, and none here.
+#: Times that a run may wait for its model: a few parts change while it thinks, and none here.
 _MOST_TURNS = 5
 
 #: Questions that the model has before it.
 _ASKED_AT_ONCE = 4
 
 
-class Nights:
+class MaintenanceRuns:
     """Maintain agents of one company.
 
     Args:
@@ -51,7 +51,7 @@ class Nights:
         self._company = company
         self._model = model
 
-    async def shrink(self, agent_id: str, way: Way) -> float:
+    async def shrink(self, agent_id: str, way: Variant) -> float:
         """Shrink one agent's memories; return the seconds that its runs took."""
         records = await self.records(agent_id)
         policy = way.policy or ConsolidationConfig(max_removed_fraction=1.0)
@@ -63,8 +63,8 @@ class Nights:
             policy = policy.model_copy(update={"max_memories_per_agent": _newest(records, way.share or 1.0)})
             build = _always(None)
         begun = time.perf_counter()
-        for night in _nights(records) if way.by_night else (None,):
-            await self._run(agent_id, policy, build=build, now=night)
+        for maintenance_run in _maintenance_runs(records) if way.by_run else (None,):
+            await self._run(agent_id, policy, build=build, now=maintenance_run)
         return time.perf_counter() - begun
 
     async def records(self, agent_id: str) -> list[MemoryRecord]:
@@ -130,8 +130,8 @@ class Nights:
             raise TypeError(f"the night of {agent_id} ended with {outcome}")
 
     async def _asked(self, run_id: str, policy: ConsolidationConfig) -> bool:
-        """Ask the model what a night waits for, as the jobs beside it do; return whether there was anything."""
-        parts = self._ledger.syntheses.to_ring(run_id)
+        """Ask the model what a run waits for, as the jobs beside it do; return whether there was anything."""
+        parts = self._ledger.syntheses.to_dispatch(run_id)
         synthesis = SynthesisService(self._backend, self._ledger, policy, company=self._company, model=self._model)
         for start in range(0, len(parts), _ASKED_AT_ONCE):
             await asyncio.gather(*(synthesis.ask(run_id, part.place) for part in parts[start : start + _ASKED_AT_ONCE]))
@@ -158,7 +158,7 @@ def _newest(records: Iterable[MemoryRecord], share: float) -> int:
     return len(records)
 
 
-def _nights(records: Iterable[MemoryRecord]) -> list[datetime]:
+def _maintenance_runs(records: Iterable[MemoryRecord]) -> list[datetime]:
     """Return, for each day on which something was stored, when all of it has become old enough."""
     days = {record.entry.created_at.date(): record.entry.created_at for record in records}
     return [last + _MIN_AGE + timedelta(hours=1) for last in days.values()]

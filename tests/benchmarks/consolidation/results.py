@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from benchmarks.consolidation.contexts import Scores
-from benchmarks.consolidation.ways import Way
+from benchmarks.consolidation.ways import Variant
 from benchmarks.figure import Target
-from benchmarks.retrieval.quality import Lead, lead
+from benchmarks.retrieval.quality import Lead, improvement
 from rich.table import Table
 
 #: Share of the unshrunk figure that the default must keep at half the tokens.
@@ -15,7 +15,7 @@ _LEAST_KEPT = 0.9
 
 #: Share of the tokens that is left, in how many memories; key terms found in the contexts, as a share of the unshrunk
 #: figure, and the difference to it; the figure from the evidence's own memories; the answers' terms; memories shown,
-#: and their tokens; milliseconds of nights for each memory that was there.
+#: and their tokens; milliseconds of runs for each memory that was there.
 _COLUMNS = ("", "left", "in", "key terms", "share", "95 % of the difference", "own", "answers", "shown", "tokens", "ms")
 
 #: The table that shows the ways that were told no share.
@@ -36,7 +36,7 @@ class Result:
         return float(np.mean(self.scores.keys))
 
 
-def table(share: float, ways: Sequence[Way], unshrunk: Result, results: Mapping[str, Result]) -> Table:
+def table(share: float, ways: Sequence[Variant], unshrunk: Result, results: Mapping[str, Result]) -> Table:
     """Return the rows of the ways that were to leave a share; what leaves what it does stands with the half."""
     rows = Table(*_COLUMNS, title=f"shrunk to {share:.0%}", box=None)
     before = unshrunk.memories
@@ -48,7 +48,7 @@ def table(share: float, ways: Sequence[Way], unshrunk: Result, results: Mapping[
 
 
 def _row(name: str, result: Result, unshrunk: Result, before: int) -> list[str]:
-    apart = lead(result.scores.keys, unshrunk.scores.keys)
+    apart = improvement(result.scores.keys, unshrunk.scores.keys)
     return [
         name,
         f"{result.tokens / unshrunk.tokens:.3f}",
@@ -87,7 +87,7 @@ def halves(sizes: Mapping[str, int], unshrunk: Result, results: Mapping[str, Res
 def targets(unshrunk: Result, results: Mapping[str, Result]) -> list[Target]:
     """Return what the default must reach at half the tokens."""
     ours = results["condense-50"]
-    ahead = {key: lead(ours.scores.keys, results[key].scores.keys) for key in ("oldest-50", "simple-50")}
+    ahead = {key: improvement(ours.scores.keys, results[key].scores.keys) for key in ("oldest-50", "simple-50")}
     return [
         Target(
             name="tokens kept of those that were there, at most",

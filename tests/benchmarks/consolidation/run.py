@@ -1,4 +1,4 @@
-"""``make bench-consolidation``: what a night leaves of what agents need; see docs/benchmarks/."""
+"""``make bench-consolidation``: what a run leaves of what agents need; see docs/benchmarks/."""
 
 import argparse
 import os
@@ -16,10 +16,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks.consolidation.contexts import BUDGET, Scores, score  # noqa: E402  # a script must find the tree first
 from benchmarks.consolidation.evidence import Asked, asked_of  # noqa: E402
-from benchmarks.consolidation.nights import Nights  # noqa: E402
+from benchmarks.consolidation.nights import MaintenanceRuns  # noqa: E402
 from benchmarks.consolidation.results import Result, halves, table, targets  # noqa: E402
-from benchmarks.consolidation.ways import Way, modelled, own_ways  # noqa: E402
-from benchmarks.house import House, open_house, policy_of  # noqa: E402
+from benchmarks.consolidation.ways import Variant, modelled, own_ways  # noqa: E402
+from benchmarks.house import Repository, open_home, policy_of  # noqa: E402
 from benchmarks.report import show  # noqa: E402
 from benchmarks.retrieval.conversations import FOLDER, Conversation, conversations  # noqa: E402
 from benchmarks.retrieval.product import load  # noqa: E402
@@ -31,7 +31,7 @@ from memcore.ledger.migrate import migrate  # noqa: E402
 from memcore.llm.factory import create_model  # noqa: E402
 
 #: The row that the others are held against, and part of its agents' names.
-_UNSHRUNK = Way(name="unshrunk", key="unshrunk")
+_UNSHRUNK = Variant(name="unshrunk", key="unshrunk")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -40,23 +40,23 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="leave out the runs for each day")
     parser.add_argument("--model", default="default", help="of the server that MEMTEND_LLM_URL names")
     options = parser.parse_args(argv)
-    console, told = Console(highlight=False, width=170), conversations()
-    if not told:
+    console, reported = Console(highlight=False, width=170), conversations()
+    if not reported:
         console.print(f"quality of consolidation: skipped: no data (set {FOLDER} to a folder of conversation_*.json)")
         return 0
     has_model = bool(os.environ.get("MEMTEND_LLM_URL"))
-    ways = [way for way in own_ways() if not (options.quick and way.by_night)]
+    ways = [way for way in own_ways() if not (options.quick and way.by_run)]
     ways += modelled(options.model) if has_model else []
-    asked = {each.agent_id: asked_of(each) for each in told}
+    asked = {each.agent_id: asked_of(each) for each in reported}
     with (
-        open_house(policy=f"memory:\n  level: persistent\n  llm:\n    model: {options.model}\n") as house,
+        open_home(policy=f"memory:\n  level: persistent\n  llm:\n    model: {options.model}\n") as repository_tree,
         tempfile.TemporaryDirectory(prefix="memtend-bench-") as folder,
     ):
         urls = sqlite_urls(Path(folder))
         migrate(urls)
         ledger = Ledger.open(urls)
         try:
-            results = _measure(house, ledger, told, asked, ways, console)
+            results = _measure(repository_tree, ledger, reported, asked, ways, console)
         finally:
             ledger.close()
     unshrunk = results[_UNSHRUNK.key]
@@ -72,34 +72,36 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _measure(
-    house: House,
+    repository_tree: Repository,
     ledger: Ledger,
-    told: Sequence[Conversation],
+    reported: Sequence[Conversation],
     asked: dict[str, list[Asked]],
-    ways: Sequence[Way],
+    ways: Sequence[Variant],
     console: Console,
 ) -> dict[str, Result]:
     all_ways = [_UNSHRUNK, *ways]
-    agents = [replace(each, agent_id=_agent(each, way)) for way in all_ways for each in told]
-    seconds = load(house, agents)
+    agents = [replace(each, agent_id=_agent(each, way)) for way in all_ways for each in reported]
+    seconds = load(repository_tree, agents)
     stored, questions = sum(len(each.turns) for each in agents), sum(map(len, asked.values()))
     console.print(
         f"{stored:,} memories of {len(agents)} agents by client, queue and worker in {seconds:.0f} s; "
         f"{questions:,} questions, {BUDGET:,} tokens of context for each"
     )
-    company, policy = house.settings.company, policy_of(house.settings)
+    company, policy = repository_tree.settings.company, policy_of(repository_tree.settings)
     results: dict[str, Result] = {}
-    with house.backend(company) as (backend, runner):
-        nights = Nights(backend, ledger, company=company, model=create_model(house.settings, policy, ledger))
+    with repository_tree.backend(company) as (backend, runner):
+        maintenance_runs = MaintenanceRuns(
+            backend, ledger, company=company, model=create_model(repository_tree.settings, policy, ledger)
+        )
         for way in all_ways:
             result = results[way.key] = Result(scores=Scores())
-            for each in told:
+            for each in reported:
                 agent_id = _agent(each, way)
-                before = runner.run(nights.records(agent_id))
+                before = runner.run(maintenance_runs.records(agent_id))
                 names = {record.entry.id: str(record.entry.metadata.source) for record in before}
                 if way is not _UNSHRUNK:
-                    result.seconds += runner.run(nights.shrink(agent_id, way))
-                held = runner.run(nights.held(agent_id, names))
+                    result.seconds += runner.run(maintenance_runs.shrink(agent_id, way))
+                held = runner.run(maintenance_runs.held(agent_id, names))
                 result.tokens += held.tokens
                 result.memories += len(held.terms)
                 runner.run(score(backend, policy, agent_id, asked[each.agent_id], held, result.scores))
@@ -108,8 +110,8 @@ def _measure(
     return results
 
 
-def _agent(told: Conversation, way: Way) -> str:
-    return f"{told.agent_id}-{way.key}"
+def _agent(reported: Conversation, way: Variant) -> str:
+    return f"{reported.agent_id}-{way.key}"
 
 
 if __name__ == "__main__":

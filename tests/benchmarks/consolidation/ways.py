@@ -12,7 +12,12 @@ from memcore.config.maintenance import (
     DualModeConfig,
 )
 from memcore.maintenance.consolidation.condense import CondensingOp
-from memcore.maintenance.consolidation.selection import BYTES_PER_TOKEN, ChunkLimits, HighestRelevanceSelector, Member
+from memcore.maintenance.consolidation.selection import (
+    BYTES_PER_TOKEN,
+    ChunkLimits,
+    HighestRelevanceSelector,
+    SummaryCandidate,
+)
 from memcore.maintenance.consolidation.strategy import CompositeConsolidationStrategy, ConsolidationOp
 from memcore.maintenance.consolidation.summary import ConcatenationOp
 from memcore.records import MemoryRecord
@@ -22,7 +27,7 @@ Build = Callable[[WorkerBackend, Sequence[MemoryRecord]], Awaitable[CompositeCon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class Variant:
     """One way.
 
     Attributes:
@@ -31,7 +36,7 @@ class Way:
         share: of the tokens that shall be left; None leaves what comes of it.
         build: makes its strategy; None removes the oldest instead.
         policy: a policy to follow as it stands, instead of a strategy.
-        by_night: a run for each day that has become old enough, not one run for all.
+        by_run: a run for each day that has become old enough, not one run for all.
     """
 
     name: str
@@ -39,7 +44,7 @@ class Way:
     share: float | None = None
     build: Build | None = None
     policy: ConsolidationConfig | None = None
-    by_night: bool = False
+    by_run: bool = False
 
 
 def condensing(share: float) -> ConsolidationConfig:
@@ -76,42 +81,42 @@ def concatenation(share: float | None) -> Build:
     return build
 
 
-def own_ways() -> list[Way]:
+def own_ways() -> list[Variant]:
     """Return the ways that need no model."""
     return [
         *(
             way
             for key, share in (("50", 0.5), ("25", 0.25))
             for way in (
-                Way(name="condense", key=f"condense-{key}", share=share, policy=condensing(share)),
-                Way(
+                Variant(name="condense", key=f"condense-{key}", share=share, policy=condensing(share)),
+                Variant(
                     name="condense, a run for each day",
                     key=f"nights-{key}",
                     share=share,
                     policy=condensing(share),
-                    by_night=True,
+                    by_run=True,
                 ),
-                Way(
+                Variant(
                     name="concatenation, cut to the share", key=f"simple-{key}", share=share, build=concatenation(share)
                 ),
-                Way(name="oldest removed first", key=f"oldest-{key}", share=share),
+                Variant(name="oldest removed first", key=f"oldest-{key}", share=share),
             )
         ),
-        Way(
+        Variant(
             name="condense, rarity in the sources alone",
             key="alone",
             share=0.5,
             build=unread(0.5),
         ),
-        Way(name="concatenation as shipped (200 characters)", key="shipped", build=concatenation(None)),
+        Variant(name="concatenation as shipped (200 characters)", key="shipped", build=concatenation(None)),
     ]
 
 
-def modelled(model: str) -> list[Way]:
+def modelled(model: str) -> list[Variant]:
     """Return the ways that ask a language model."""
     dual_mode = ArchivalConfig(age_threshold_days=1, dual_mode=DualModeConfig(enabled=True, summarization_model=model))
     return [
-        Way(
+        Variant(
             name=f"{strategy}, {model}",
             key=str(strategy),
             policy=ConsolidationConfig(strategy=strategy, max_removed_fraction=1.0, archival=dual_mode),
@@ -124,7 +129,7 @@ async def tokens_left(strategy: CompositeConsolidationStrategy, records: Sequenc
     """Return the tokens that a strategy would leave of these memories."""
     by_id = {record.entry.id: record for record in records}
     left = tokens(records)
-    for part in strategy.parts(Member.of(record) for record in records):
+    for part in strategy.parts(SummaryCandidate.of(record) for record in records):
         sources = [by_id[member.id] for member in part.members]
         left += text_tokens((await strategy.write(sources)).content) - tokens(sources)
     return left

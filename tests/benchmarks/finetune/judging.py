@@ -34,11 +34,11 @@ class Judged:
 
     Args:
         encoder: the model.
-        told: the conversations.
+        reported: the conversations.
     """
 
-    def __init__(self, encoder: Encoder, told: Sequence[Conversation]) -> None:
-        self._scored = [_scored(encoder, each) for each in told]
+    def __init__(self, encoder: Encoder, reported: Sequence[Conversation]) -> None:
+        self._scored = [_scored(encoder, each) for each in reported]
 
     def dense(self) -> "NDArray[np.float64]":
         """Return the NDCG@10 of each question by meaning alone."""
@@ -54,14 +54,14 @@ class Judged:
         return max(WEIGHTS, key=lambda weight: (float(self.fused(weight).mean()), -weight))
 
 
-def _scored(encoder: Encoder, told: Conversation) -> _Scored:
-    texts = [turn.told for turn in told.turns]
-    place = {turn.name: number for number, turn in enumerate(told.turns)}
-    asked = [question.text for question in told.questions]
+def _scored(encoder: Encoder, reported: Conversation) -> _Scored:
+    texts = [turn.reported for turn in reported.turns]
+    place = {turn.name: number for number, turn in enumerate(reported.turns)}
+    asked = [question.text for question in reported.questions]
     return _Scored(
         near=encoder.queries(asked) @ encoder.passages(texts).T,
         said=WordScores(texts).scores(asked),
-        gold=[sorted(place[name] for name in question.evidence) for question in told.questions],
+        gold=[sorted(place[name] for name in question.evidence) for question in reported.questions],
     )
 
 

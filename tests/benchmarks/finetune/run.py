@@ -29,7 +29,7 @@ from memcore.finetune.checkpoint import STATIC, load_checkpoint, load_static, re
 from memcore.finetune.dataset import questions_before  # noqa: E402
 from memcore.finetune.documents import Passage, Triple, read_lines  # noqa: E402
 from memcore.finetune.encoder import Encoder, load_model, needed  # noqa: E402
-from memcore.finetune.evaluate import Lead, lead_of  # noqa: E402
+from memcore.finetune.evaluate import Improvement, compare  # noqa: E402
 from memcore.finetune.generate import TRAINING_FILE, generate  # noqa: E402
 from memcore.finetune.mine import TRIPLES_FILE, mine  # noqa: E402
 from memcore.finetune.runner_config import GeneratingConfig, TrainingConfig  # noqa: E402
@@ -56,8 +56,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--learning-rate", type=float)
     parser.add_argument("--twice", action="store_true", help="train the first seed twice, and compare the checkpoints")
     options = parser.parse_args(argv)
-    console, told = Console(highlight=False, width=170), conversations()
-    if not told:
+    console, reported = Console(highlight=False, width=170), conversations()
+    if not reported:
         console.print(f"fine-tuning: skipped: no data (set {FOLDER} to a folder of conversation_*.json)")
         return 0
     try:
@@ -67,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
         console.print(f"fine-tuning: skipped: {error}")
         return 0
     os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-    return _measure(options, told[:5], told[5:7], console)
+    return _measure(options, reported[:5], reported[5:7], console)
 
 
 def _measure(
@@ -92,14 +92,14 @@ def _measure(
             judged = Judged(new, held_out)
             now, both = judged.dense(), judged.fused(new_weight)
             gain = now.mean() / dense.mean() - 1.0
-            lead = lead_of(both, fused, seed=0)
+            improvement = compare(both, fused, seed=0)
             console.print(
-                f"seed {seed}: dense {now.mean():.3f} ({gain:+.1%}, {_told(lead_of(now, dense, seed=0))}), "
-                f"fused {both.mean():.3f} at {new_weight} ({_told(lead)}), "
+                f"seed {seed}: dense {now.mean():.3f} ({gain:+.1%}, {_reported(compare(now, dense, seed=0))}), "
+                f"fused {both.mean():.3f} at {new_weight} ({_reported(improvement)}), "
                 f"at the base's weight {judged.fused(weight).mean():.3f}; {seconds:.0f} s, "
                 f"{read_manifest(checkpoint).sha256[:12]}"
             )
-            is_met = is_met and lead.low > 0.0 and (options.kind == STATIC or gain >= WANTED_DENSE)
+            is_met = is_met and improvement.low > 0.0 and (options.kind == STATIC or gain >= WANTED_DENSE)
             if options.twice and seed == options.seeds[0]:
                 again = _trained(options, seen, seed, Path(folder, "again"))
                 same = read_manifest(again).sha256 == read_manifest(checkpoint).sha256
@@ -113,7 +113,7 @@ def _measure(
 
 
 def _trained(options: argparse.Namespace, seen: list[Conversation], seed: int, folder: Path) -> Path:
-    passages = [each for told in seen for each in _passages(told)]
+    passages = [each for reported in seen for each in _passages(reported)]
     asked = GeneratingConfig(
         stage=FineTuneStage.GENERATING_DATA,
         output_dir=str(folder),
@@ -141,20 +141,20 @@ def _trained(options: argparse.Namespace, seen: list[Conversation], seed: int, f
 def _unseen(seen: list[Conversation], folder: Path) -> list[Conversation]:
     """Return the conversations with the questions whose answers were not trained on: those would praise the model."""
     trained = {triple.positive for triple in read_lines(folder / TRIPLES_FILE, Triple)}
-    return [_without(told, {turn.name for turn in told.turns if turn.told in trained}) for told in seen]
+    return [_without(reported, {turn.name for turn in reported.turns if turn.reported in trained}) for reported in seen]
 
 
-def _without(told: Conversation, names: set[str]) -> Conversation:
-    return replace(told, questions=tuple(each for each in told.questions if not each.evidence & names))
+def _without(reported: Conversation, names: set[str]) -> Conversation:
+    return replace(reported, questions=tuple(each for each in reported.questions if not each.evidence & names))
 
 
-def _passages(told: Conversation) -> Iterator[Passage]:
+def _passages(reported: Conversation) -> Iterator[Passage]:
     """Yield what is said with what the remark before it asked, as the product gathers what agents remember."""
     earlier: Turn | None = None
-    for turn in told.turns:
+    for turn in reported.turns:
         is_same_talk = earlier is not None and earlier.day == turn.day
-        asked = questions_before(turn.told, earlier.told) if earlier is not None and is_same_talk else ()
-        yield Passage(text=turn.told, source="memory", questions=asked)
+        asked = questions_before(turn.reported, earlier.reported) if earlier is not None and is_same_talk else ()
+        yield Passage(text=turn.reported, source="memory", questions=asked)
         earlier = turn
 
 
@@ -166,8 +166,8 @@ def _encoder(kind: str, model: Any) -> Encoder:
     return Encoder(model, prepared=fold) if kind == STATIC else Encoder(model)
 
 
-def _told(lead: Lead) -> str:
-    return f"{lead.mean:+.3f} [{lead.low:+.3f}, {lead.high:+.3f}]"
+def _reported(improvement: Improvement) -> str:
+    return f"{improvement.mean:+.3f} [{improvement.low:+.3f}, {improvement.high:+.3f}]"
 
 
 if __name__ == "__main__":

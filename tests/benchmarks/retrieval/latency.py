@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 from benchmarks.figure import Figure, Target
-from benchmarks.house import House
+from benchmarks.house import Repository
 from benchmarks.texts import Texts, questions
 from qdrant_client.models import FieldCondition, Filter, MatchValue
 
-from memcore.backends.factory import mem0_place
+from memcore.backends.factory import mem0_config_of
 from memcore.backends.inmemory import fresh_record
 from memcore.backends.mem0.sdk import close_mem0, open_mem0
 from memcore.backends.protocol import BatchBackend
@@ -48,16 +48,16 @@ _MEM0 = "mem0.search on the same data"
 
 
 def latency(
-    house: House, embedder: Embedder, *, memories: int, agents: int, rounds: int
+    repository_tree: Repository, embedder: Embedder, *, memories: int, agents: int, rounds: int
 ) -> tuple[list[Figure], list[Target]]:
     """Fill a collection with the demo fleet's texts; ask every contender every question, each of a chance agent."""
-    place = mem0_place(house.settings.model_copy(update={"company": _COMPANY}))
+    place = mem0_config_of(repository_tree.settings.model_copy(update={"company": _COMPANY}))
     dice = random.Random(4)  # agents to ask, no secrets
     walls: dict[str, list[float]] = {_OURS: [], _BARE: [], _MEM0: []}
     cpu = dict.fromkeys(walls, 0.0)
     with (
-        house.backend(_COMPANY) as (backend, runner),
-        closing(house.qdrant()) as qdrant,
+        repository_tree.backend(_COMPANY) as (backend, runner),
+        closing(repository_tree.qdrant()) as qdrant,
         tempfile.TemporaryDirectory(prefix="memtend-bench-mem0-") as folder,
     ):
         runner.run(_fill(backend, memories, agents))

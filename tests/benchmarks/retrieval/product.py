@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psutil
-from benchmarks.house import House
+from benchmarks.house import Repository
 from benchmarks.retrieval.conversations import Conversation
 from benchmarks.retrieval.quality import DEPTH
 
@@ -46,28 +46,30 @@ class Answers:
     cpu_ms: float = 0.0
 
 
-def load(house: House, told: Sequence[Conversation]) -> float:
+def load(repository_tree: Repository, reported: Sequence[Conversation]) -> float:
     """Import every turn by the client and wait until all can be found; return the seconds."""
-    begun, count = time.perf_counter(), sum(len(each.turns) for each in told)
-    with MemoryClient.from_settings(house.settings) as client, closing(house.qdrant()) as qdrant:
+    begun, count = time.perf_counter(), sum(len(each.turns) for each in reported)
+    with MemoryClient.from_settings(repository_tree.settings) as client, closing(repository_tree.qdrant()) as qdrant:
         client.import_many(
             ImportRecord(
                 agent_id=each.agent_id,
                 category=MemoryCategory.EPISODIC,
-                content=turn.told,
+                content=turn.reported,
                 metadata=MemoryMetadata(source=turn.name),
                 created_at=turn.at,
             )
-            for each in told
+            for each in reported
             for turn in each.turns
         )
-        house.await_count(qdrant, count)
+        repository_tree.await_count(qdrant, count)
     return time.perf_counter() - begun
 
 
-def load_directly(house: House, policy: Policy, company: str, told: Sequence[Conversation], embedder: Embedder) -> None:
+def load_directly(
+    repository_tree: Repository, policy: Policy, company: str, reported: Sequence[Conversation], embedder: Embedder
+) -> None:
     """Write every turn by the backend, day and speaker apart from the text, for a policy other than the stack's."""
-    settings = house.settings.model_copy(update={"company": company})
+    settings = repository_tree.settings.model_copy(update={"company": company})
     backend = create_worker_backend(settings, policy, embedder=embedder)
     records = [
         fresh_record(
@@ -80,7 +82,7 @@ def load_directly(house: House, policy: Policy, company: str, told: Sequence[Con
             company=company,
             now=turn.at,
         )
-        for each in told
+        for each in reported
         for turn in each.turns
     ]
     with asyncio.Runner() as runner:
@@ -91,24 +93,24 @@ def load_directly(house: House, policy: Policy, company: str, told: Sequence[Con
 
 
 def ask_all(
-    house: House, policy: Policy, company: str, told: Sequence[Conversation], embedder: Embedder
+    repository_tree: Repository, policy: Policy, company: str, reported: Sequence[Conversation], embedder: Embedder
 ) -> dict[str, Answers]:
     """Ask every question of its agent by every method, in turn; the methods are named as in ``ByHand.rankings``."""
-    settings = house.settings.model_copy(update={"company": company})
+    settings = repository_tree.settings.model_copy(update={"company": company})
     weighted, linear = (
         create_worker_backend(settings, with_memory(policy, retrieval={"fusion_strategy": strategy}), embedder=embedder)
         for strategy in (FusionStrategy.WEIGHTED, FusionStrategy.LINEAR)
     )
     if not isinstance(weighted, Mem0Backend):
         raise TypeError("the backend of the stack is not mem0")
-    store = psutil.Process(house.pids()["store-server"])
+    store = psutil.Process(repository_tree.pids()["store-server"])
     methods = _methods(weighted, linear)
     answers = {name: Answers() for name in methods}
     with asyncio.Runner() as runner:
         for backend in (weighted, linear):
             runner.run(backend.connect())
         try:
-            for each in told:
+            for each in reported:
                 for question in each.questions:
                     query = MemoryQuery(text=question.text, limit=DEPTH)
                     for name, ask in methods.items():
@@ -134,8 +136,8 @@ def with_memory(policy: Policy, **sections: dict[str, object]) -> Policy:
 
 def _methods(weighted: Mem0Backend, linear: MemoryBackend) -> dict[str, Method]:
     async def ranks(agent_id: str, query: MemoryQuery) -> Sequence[MemoryEntry]:
-        legs = await weighted.retrieve_legs(agent_id, query)
-        lists = [[hit.entry for hit in leg] for leg in (legs.dense, legs.sparse)]
+        rankings = await weighted.retrieve_rankings(agent_id, query)
+        lists = [[hit.entry for hit in leg] for leg in (rankings.dense, rankings.sparse)]
         return [scored.entry for scored in fuse_ranked_lists(lists, max_results=DEPTH)]
 
     return {"bm25": weighted.retrieve_sparse, "dense": linear.retrieve, "rrf": ranks, "weighted": weighted.retrieve}

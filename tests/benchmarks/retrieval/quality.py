@@ -42,7 +42,7 @@ class Lead:
     high: float
 
 
-def lead(scores: Sequence[float], others: Sequence[float]) -> Lead:
+def improvement(scores: Sequence[float], others: Sequence[float]) -> Lead:
     """Return the paired bootstrap of the difference: the same questions are drawn for both."""
     differences = np.asarray(scores) - np.asarray(others)
     dice = np.random.default_rng(_SEED)

@@ -16,22 +16,22 @@ WORDS = "the safe opens at seventeen past four"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trespass:
-    """A stranger, and what he is after: the owner's entry, under both of its ids."""
+class AccessViolation:
+    """An outsider, and what he is after: the owner's entry, under both of its ids."""
 
     store: ArchivalStore
     me: str
-    prey: ArchivalEntry
+    target_memories: ArchivalEntry
     archival_id: str
 
 
-async def _archived(t: Trespass) -> object:
-    # The owner's entry in the stranger's name is another entry.
-    return await t.store.archive(t.prey.model_copy(update={"agent_id": t.me})) != t.archival_id
+async def _archived(t: AccessViolation) -> object:
+    # The owner's entry in the outsider's name is another entry.
+    return await t.store.archive(t.target_memories.model_copy(update={"agent_id": t.me})) != t.archival_id
 
 
-#: Each call, and what a stranger who has one memory of the same words gets.
-CALLS: tuple[tuple[str, Callable[[Trespass], Awaitable[Any]], Callable[[Any], bool]], ...] = (
+#: Each call, and what an outsider who has one memory of the same words gets.
+CALLS: tuple[tuple[str, Callable[[AccessViolation], Awaitable[Any]], Callable[[Any], bool]], ...] = (
     ("count", lambda t: t.store.count(t.me), lambda count: count == 1),
     (
         "search",
@@ -44,7 +44,7 @@ CALLS: tuple[tuple[str, Callable[[Trespass], Awaitable[Any]], Callable[[Any], bo
         lambda got: [e.original_id for e in got] == ["m9"],
     ),
     ("restore", lambda t: t.store.restore(t.me, t.archival_id), lambda got: got is None),
-    ("restore", lambda t: t.store.restore(t.me, t.prey.original_id), lambda got: got is None),
+    ("restore", lambda t: t.store.restore(t.me, t.target_memories.original_id), lambda got: got is None),
     ("archive", _archived, bool),
 )
 
@@ -54,15 +54,15 @@ def test_every_call_of_the_protocol_is_tried() -> None:
 
 
 @pytest.mark.parametrize(("me", "company"), [("eve", "acme"), ("ada", "globex"), ("eve", "globex")])
-async def test_a_stranger_misses_with_every_call(
+async def test_a_outsider_misses_with_every_call(
     build: Callable[[str], ArchivalStore], store: ArchivalStore, me: str, company: str
 ) -> None:
-    prey = entry(1, WORDS)
-    archival_id = await store.archive(prey)
+    target_memories = entry(1, WORDS)
+    archival_id = await store.archive(target_memories)
     theirs = build(company)
     await theirs.archive(entry(9, WORDS, agent_id=me))
-    trespass = Trespass(store=theirs, me=me, prey=prey, archival_id=archival_id)
+    access_violation = AccessViolation(store=theirs, me=me, target_memories=target_memories, archival_id=archival_id)
     for name, call, is_right in CALLS:
-        assert is_right(await call(trespass)), name
-    assert await store.search("ada", MemoryQuery()) == (prey,)
-    assert await store.restore("ada", archival_id) == prey
+        assert is_right(await call(access_violation)), name
+    assert await store.search("ada", MemoryQuery()) == (target_memories,)
+    assert await store.restore("ada", archival_id) == target_memories

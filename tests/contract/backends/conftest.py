@@ -15,7 +15,7 @@ from memcore.backends.composite import CompositeBackend
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ledger.migrate import migrate_history
 
@@ -42,14 +42,14 @@ def ledger_url(tmp_path_factory: pytest.TempPathFactory, ledger_template: Path) 
 
 
 @pytest.fixture(scope="session")
-def own_store(tmp_path_factory: pytest.TempPathFactory, history_url: str, ledger_url: str) -> Iterator[Mem0Place]:
+def own_store(tmp_path_factory: pytest.TempPathFactory, history_url: str, ledger_url: str) -> Iterator[Mem0Config]:
     with store_server(tmp_path_factory.mktemp("store")) as address:
-        yield Mem0Place(
+        yield Mem0Config(
             url=address.url,
             api_key=SecretStr(address.api_key),
             history_url=history_url,
             ledger_url=ledger_url,
-            collection=Mem0Place.collection_of("contract"),
+            collection=Mem0Config.collection_of("contract"),
         )
 
 
@@ -81,19 +81,19 @@ def build(request: pytest.FixtureRequest, clock: StoppedClock) -> Build:
     if request.param == "composite":
         return lambda company: _composite(request.getfixturevalue("own_store"), company, clock)
     if request.param == "mem0":
-        place: Mem0Place = request.getfixturevalue("own_store")
+        place: Mem0Config = request.getfixturevalue("own_store")
     elif request.param == "mem0-with-postgresql":
         place = request.getfixturevalue("own_store").model_copy(
             update={"history_url": request.getfixturevalue("postgres_history_url")}
         )
     elif url := os.environ.get(QDRANT_URL):
         key = os.environ.get(QDRANT_API_KEY)
-        place = Mem0Place(
+        place = Mem0Config(
             url=url,
             api_key=None if key is None else SecretStr(key),
             history_url=request.getfixturevalue("history_url"),
             ledger_url=request.getfixturevalue("ledger_url"),
-            collection=Mem0Place.collection_of("contract"),
+            collection=Mem0Config.collection_of("contract"),
         )
     else:
         pytest.skip(f"needs a Qdrant server, named by {QDRANT_URL}")
@@ -117,7 +117,7 @@ async def other_company(build: Build) -> AsyncIterator[WorkerBackend]:
     await made.disconnect()
 
 
-def _composite(place: Mem0Place, company: str, clock: StoppedClock) -> CompositeBackend:
+def _composite(place: Mem0Config, company: str, clock: StoppedClock) -> CompositeBackend:
     return CompositeBackend(
         {"inmemory": InMemoryBackend(company=company, clock=clock), "mem0": _mem0(place, company, clock)},
         routes=dict.fromkeys(("n", "n1", "deploys", "room 1", "left", "work"), "mem0"),
@@ -127,6 +127,6 @@ def _composite(place: Mem0Place, company: str, clock: StoppedClock) -> Composite
     )
 
 
-def _mem0(place: Mem0Place, company: str, clock: StoppedClock) -> Mem0Backend:
-    place = place.model_copy(update={"collection": Mem0Place.collection_of(company)})
+def _mem0(place: Mem0Config, company: str, clock: StoppedClock) -> Mem0Backend:
+    place = place.model_copy(update={"collection": Mem0Config.collection_of(company)})
     return Mem0Backend(place, company=company, embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=clock)

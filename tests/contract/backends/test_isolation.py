@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.access_violations import CALLS, PROTOCOLS, Trespass, calls_of, check
+from support.access_violations import CALLS, PROTOCOLS, AccessViolation, calls_of, check
 from support.memories import DAWN, NOW, new_agent, record
 from support.organization_facts import GRACE, request
 from support.thorough import examples
@@ -47,7 +47,7 @@ async def holdings(backend: WorkerBackend, agent: str, token: str) -> str:
     marked = (await backend.scan(Where(agent_id=agent, token=token))).records
     assert isinstance(backend, SharedKnowledgeStore)
     published = [entry for entry in await backend.search_shared(MemoryQuery(limit=1_000)) if entry.agent_id == agent]
-    return f"{held} {[one.entry.id for one in marked]} {published} {await told(backend, held)}"
+    return f"{held} {[one.entry.id for one in marked]} {published} {await reported(backend, held)}"
 
 
 async def known_fact(backend: WorkerBackend) -> MemoryRecord | None:
@@ -68,7 +68,7 @@ async def known_fact(backend: WorkerBackend) -> MemoryRecord | None:
     return shown
 
 
-async def told(backend: WorkerBackend, held: tuple[MemoryRecord, ...]) -> object:
+async def reported(backend: WorkerBackend, held: tuple[MemoryRecord, ...]) -> object:
     if not isinstance(backend, Mem0Backend):
         return None
     history = History(backend._place.history_url)
@@ -84,13 +84,13 @@ def test_every_call_of_the_protocols_is_tried() -> None:
 
 @settings(max_examples=examples(3), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-async def test_no_call_of_a_stranger_shows_counts_or_changes_anything(
+async def test_no_call_of_a_outsider_shows_counts_or_changes_anything(
     backend: WorkerBackend, other_company: WorkerBackend, data: st.DataObject
 ) -> None:
     owner, neighbour = new_agent("owner"), new_agent("neighbour")
-    prey = data.draw(memories(owner))
-    await backend.store_many(prey)
-    await backend.claim(Where(agent_id=owner, ids=frozenset({prey[0].entry.id})), "the owner's")
+    target_memories = data.draw(memories(owner))
+    await backend.store_many(target_memories)
+    await backend.claim(Where(agent_id=owner, ids=frozenset({target_memories[0].entry.id})), "the owner's")
     cursor = (await backend.scan(Where(agent_id=owner), limit=1)).cursor
     assert isinstance(backend, SharedKnowledgeStore)
     assert isinstance(other_company, SharedKnowledgeStore)
@@ -103,37 +103,37 @@ async def test_no_call_of_a_stranger_shows_counts_or_changes_anything(
     before = await holdings(backend, owner, "the owner's")
 
     # A neighbour in the company, and the agent of the same name in another company.
-    for stranger, theirs in ((neighbour, backend), (owner, other_company)):
-        mine = data.draw(memories(stranger))
+    for outsider, theirs in ((neighbour, backend), (owner, other_company)):
+        mine = data.draw(memories(outsider))
         await theirs.store_many(mine)
-        trespass = Trespass(
-            backend=theirs, me=stranger, mine=mine, prey=prey, token="the owner's", cursor=cursor,
+        access_violation = AccessViolation(
+            backend=theirs, me=outsider, mine=mine, target_memories=target_memories, token="the owner's", cursor=cursor,
             published=published, fact=fact_shown, is_colleague=theirs is backend,
         )  # fmt: skip
         for number in data.draw(st.permutations(range(len(CALLS)))):
-            await check(trespass, number)
-        assert await theirs.delete_where(Where(agent_id=stranger)) == len(mine)
+            await check(access_violation, number)
+        assert await theirs.delete_where(Where(agent_id=outsider)) == len(mine)
         assert await holdings(backend, owner, "the owner's") == before
     await backend.delete_where(Where(agent_id=owner))
     assert await backend.retract(owner, published)
     facts = facts_of(backend)
     if facts is not None and fact_shown is not None:
-        # No stranger hid it.
-        assert {hit.entry.id for hit in (await facts.legs(MemoryQuery(text="safe"))).dense} == {fact_shown.entry.id}
+        # No outsider hid it.
+        assert {hit.entry.id for hit in (await facts.rankings(MemoryQuery(text="safe"))).dense} == {fact_shown.entry.id}
         assert (await facts.standing([FACT])).keys() == {FACT}
 
 
 async def test_another_agent_cannot_overwrite_a_memory_by_its_id(backend: WorkerBackend) -> None:
-    owner, thief = new_agent("owner"), new_agent("thief")
+    owner, intruder = new_agent("owner"), new_agent("thief")
     mine = record(owner, "mine")
     await backend.store_many([mine])
 
-    await backend.store_many([record(thief, "no, mine", memory_id=mine.entry.id)])
+    await backend.store_many([record(intruder, "no, mine", memory_id=mine.entry.id)])
 
     entry = await backend.get(owner, mine.entry.id)
     assert entry is not None
     assert entry.content == "mine"
-    assert await backend.count(thief) == 0
+    assert await backend.count(intruder) == 0
 
 
 async def test_marks_of_one_agent_are_nothing_to_another(backend: WorkerBackend) -> None:

@@ -20,7 +20,7 @@ SOME_TAGS = st.lists(st.sampled_from(TAGS), max_size=3, unique=True).map(tuple)
 CATEGORIES = st.sampled_from(list(MemoryCategory)[:3])
 NAMESPACES = st.sampled_from(["n1", "n2"])
 OUTSIDE: list[Scope | None] = [None, "session_id", "project_id"]
-#: What memories hold beside memtend's own keys: nothing, a stranger's key, or what makes a lesson of one.
+#: What memories hold beside memtend's own keys: nothing, an outsider's key, or what makes a lesson of one.
 EXTRAS: list[dict[str, Any]] = [{}, {"procedure": "of a stranger"}, {"procedure": {"scope": "agent"}}]
 A_SESSION = st.sampled_from([None, "s1", "s2"])
 

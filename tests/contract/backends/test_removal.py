@@ -13,13 +13,13 @@ async def test_what_is_claimed_can_be_read_and_removed_by_its_token(backend: Wor
     agent = new_agent()
     made = records(agent, 10)
     await backend.store_many(made)
-    victims = frozenset(one.entry.id for one in made[:4])
+    eviction_candidates = frozenset(one.entry.id for one in made[:4])
 
-    assert await backend.claim(Where(agent_id=agent, ids=victims), "t1") == 4
+    assert await backend.claim(Where(agent_id=agent, ids=eviction_candidates), "t1") == 4
 
     marked = Where(agent_id=agent, token="t1")
     page = await backend.scan(marked, with_vectors=True)
-    assert {one.entry.id for one in page.records} == victims
+    assert {one.entry.id for one in page.records} == eviction_candidates
     assert await backend.count_where(marked) == 4
     assert await backend.delete_where(marked) == 4
     assert await backend.delete_where(marked) == 0
@@ -123,7 +123,7 @@ async def test_every_condition_of_a_where_narrows_it(backend: WorkerBackend) -> 
     assert await backend.count(agent) == 2
 
 
-async def test_more_than_one_request_of_victims_is_removed_and_counted(backend: WorkerBackend) -> None:
+async def test_more_than_one_request_of_candidates_is_removed_and_counted(backend: WorkerBackend) -> None:
     agent = new_agent()
     await backend.store_many([*records(agent, 700), record(agent, "spared", tags=("pinned",))])
 

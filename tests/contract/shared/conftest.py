@@ -18,7 +18,7 @@ from support.store_servers import store_server
 from memcore.backends.composite import CompositeBackend
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ledger.database import Database, LedgerUrls
 from memcore.ledger.migrate import migrate, migrate_history
@@ -34,17 +34,17 @@ MEM0 = ["mem0", pytest.param("mem0-with-postgresql", marks=pytest.mark.service)]
 
 
 @pytest.fixture(scope="session")
-def made_place(tmp_path_factory: pytest.TempPathFactory, ledger_template: Path) -> Iterator[Mem0Place]:
+def made_place(tmp_path_factory: pytest.TempPathFactory, ledger_template: Path) -> Iterator[Mem0Config]:
     """A collection of a store server, and a log on SQLite."""
     history_url = f"sqlite:///{tmp_path_factory.mktemp('history') / 'history.db'}"
     migrate_history(history_url)
     with store_server(tmp_path_factory.mktemp("store")) as address:
-        yield Mem0Place(
+        yield Mem0Config(
             url=address.url,
             api_key=SecretStr(address.api_key),
             history_url=history_url,
             ledger_url=copied_urls(ledger_template, tmp_path_factory.mktemp("ledger")).ledger,
-            collection=Mem0Place.collection_of("shared_contract"),
+            collection=Mem0Config.collection_of("shared_contract"),
         )
 
 
@@ -56,7 +56,7 @@ def postgres_url(postgres: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def qdrant_place(made_place: Mem0Place) -> Iterator[Mem0Place]:
+def qdrant_place(made_place: Mem0Config) -> Iterator[Mem0Config]:
     """A collection of the Qdrant server that the environment names."""
     if not (url := os.environ.get(QDRANT_URL)):
         pytest.skip(f"needs a Qdrant server, named by {QDRANT_URL}")
@@ -72,7 +72,7 @@ def clock() -> StoppedClock:
     return StoppedClock()
 
 
-async def emptied(place: Mem0Place, clock: StoppedClock) -> MakeBackend:
+async def emptied(place: Mem0Config, clock: StoppedClock) -> MakeBackend:
     """Take everything out of a collection and its log: making new ones takes as long as many tests."""
 
     def make() -> Mem0Backend:
@@ -98,9 +98,9 @@ async def emptied(place: Mem0Place, clock: StoppedClock) -> MakeBackend:
     return make
 
 
-def named_place(request: pytest.FixtureRequest, name: str) -> Mem0Place:
+def named_place(request: pytest.FixtureRequest, name: str) -> Mem0Config:
     if name == "mem0-on-a-qdrant-server":
-        found: Mem0Place = request.getfixturevalue("qdrant_place")
+        found: Mem0Config = request.getfixturevalue("qdrant_place")
         return found
     found = request.getfixturevalue("made_place")
     if name == "mem0-with-postgresql":
@@ -109,12 +109,12 @@ def named_place(request: pytest.FixtureRequest, name: str) -> Mem0Place:
 
 
 @pytest.fixture(params=MEM0)
-def place(request: pytest.FixtureRequest) -> Mem0Place:
+def place(request: pytest.FixtureRequest) -> Mem0Config:
     return named_place(request, request.param)
 
 
 @pytest.fixture
-async def make_backend(place: Mem0Place, clock: StoppedClock) -> MakeBackend:
+async def make_backend(place: Mem0Config, clock: StoppedClock) -> MakeBackend:
     return await emptied(place, clock)
 
 

@@ -8,10 +8,10 @@ import os
 import sys
 
 from support.hashing_embedder import HashingEmbedder
-from support.publications import told
+from support.publications import reported
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.embedding.bm25 import Bm25Encoder
 
 
@@ -20,11 +20,11 @@ def say(*words: str) -> None:
     os.write(1, (" ".join(words) + "\n").encode())
 
 
-async def main(agent_id: str, number: int, place: Mem0Place) -> None:
+async def main(agent_id: str, number: int, place: Mem0Config) -> None:
     backend = Mem0Backend(place, company="shared contract", embedder=HashingEmbedder(), encoder=Bm25Encoder())
     await backend.connect()
     for n in range(number):
-        memory_id = await backend.publish(agent_id, told(f"fact {n} of {agent_id}"))
+        memory_id = await backend.publish(agent_id, reported(f"fact {n} of {agent_id}"))
         say("published", memory_id)
         if n % 3 == 2:
             say("retracting", memory_id)
@@ -34,5 +34,5 @@ async def main(agent_id: str, number: int, place: Mem0Place) -> None:
 
 
 if __name__ == "__main__":
-    given = Mem0Place.model_validate_json(sys.stdin.read())
+    given = Mem0Config.model_validate_json(sys.stdin.read())
     asyncio.run(main(sys.argv[1], int(sys.argv[2]), given))

@@ -5,10 +5,10 @@ from datetime import timedelta
 from itertools import count
 
 import pytest
-from support.collection_setup import put_on_shelf, shelf_of
+from support.collection_setup import active_collection_of, switch_collection
 from support.fault_injection import Crash, Faults
 from support.memories import StoppedClock
-from support.publications import told
+from support.publications import reported
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.shared import SharedKnowledge
@@ -23,7 +23,7 @@ OVERDUE = timedelta(seconds=5)
 
 
 def fact(tag: str) -> MemoryStoreRequest:
-    return told(f"memory of {tag}", metadata=MemoryMetadata(tags=(tag,)))
+    return reported(f"memory of {tag}", metadata=MemoryMetadata(tags=(tag,)))
 
 
 async def publish(backend: Mem0Backend, tag: str) -> None:
@@ -57,16 +57,16 @@ async def ids_of(backend: Mem0Backend, tag: str) -> list[str]:
     return [entry.id for entry in newest]
 
 
-@pytest.mark.parametrize("story", STORIES)
+@pytest.mark.parametrize("memory_history", STORIES)
 async def test_a_crash_between_two_steps_leaves_the_old_or_the_new_version(
-    story: str, make_backend: MakeBackend, clock: StoppedClock
+    memory_history: str, make_backend: MakeBackend, clock: StoppedClock
 ) -> None:
-    (*before, last), is_there_after = STORIES[story]
+    (*before, last), is_there_after = STORIES[memory_history]
     others = make_backend()
     await others.connect()
     point = 0
     for point in count():
-        tag = f"{story} {point}"
+        tag = f"{memory_history} {point}"
         for step in before:
             await step(others, tag)
         old, old_version = await ids_of(others, tag), await others.shared_version()
@@ -75,7 +75,7 @@ async def test_a_crash_between_two_steps_leaves_the_old_or_the_new_version(
         shared = sharing(dying)
         unwatched = shared._log
         shared._log = faults.watched(shared._log, "log")
-        put_on_shelf(dying, shared=faults.watched(shelf_of(dying).shared, "points"))
+        switch_collection(dying, shared=faults.watched(active_collection_of(dying).shared, "points"))
         try:
             await last(dying, tag)
         except Crash:
@@ -113,18 +113,18 @@ async def test_a_search_that_cannot_repair_sees_the_version_before(
     backend, query = make_backend(), MemoryQuery(tags=("one",))
     await backend.connect()
     await publish(backend, "one")
-    points = shelf_of(backend).shared
+    points = active_collection_of(backend).shared
     # The first call makes the vectors; the second one is the store's.
-    put_on_shelf(backend, shared=Faults(1, strike=strike).watched(points, "points"))
+    switch_collection(backend, shared=Faults(1, strike=strike).watched(points, "points"))
     with pytest.raises(MemoryStoreError):
         await publish(backend, "two")
 
     clock.now += OVERDUE
-    put_on_shelf(backend, shared=Faults(0, strike=strike).watched(points, "points"))
+    switch_collection(backend, shared=Faults(0, strike=strike).watched(points, "points"))
     assert await backend.shared_version() == 1
     (event,) = [one for one in caplog.records if one.msg == BackendEvent.SHARED_OVERDUE]
     assert vars(event)["version"] == 2
-    put_on_shelf(backend, shared=points)
+    switch_collection(backend, shared=points)
     assert len(await ids_of(backend, "one")) == 1
     assert await backend.shared_version() == 2
     assert len(await backend.search_shared(query, version=1)) == 1

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from support.publications import told
+from support.publications import reported
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.clock import utc_now
 from memcore.ledger.database import Database
 from memcore.ledger.organization.shared_log import SharedLog
@@ -24,7 +24,7 @@ PATIENCE = 120
 ALL = MemoryQuery(limit=1000)
 
 
-def started(place: Mem0Place, agent_id: str, number: int) -> "subprocess.Popen[str]":
+def started(place: Mem0Config, agent_id: str, number: int) -> "subprocess.Popen[str]":
     path = os.pathsep.join(str(folder) for folder in (HERE.parents[2], HERE.parents[1]))
     process = subprocess.Popen(
         [sys.executable, str(HERE / "publisher.py"), agent_id, str(number)],
@@ -41,16 +41,16 @@ def started(place: Mem0Place, agent_id: str, number: int) -> "subprocess.Popen[s
 
 
 async def test_engines_that_publish_at_once_lose_nothing_even_if_one_is_killed(
-    make_backend: Callable[[], Mem0Backend], place: Mem0Place
+    make_backend: Callable[[], Mem0Backend], place: Mem0Config
 ) -> None:
-    victim, other = started(place, "victim", 200), started(place, "other", 12)
-    assert victim.stdout is not None
+    eviction_candidate, other = started(place, "victim", 200), started(place, "other", 12)
+    assert eviction_candidate.stdout is not None
     assert other.stdout is not None
-    lines = [victim.stdout.readline().split() for _ in range(10)]
-    victim.kill()
-    lines += [line.split() for line in victim.stdout if line.endswith("\n")]
-    victim.wait(PATIENCE)
-    victim.stdout.close()
+    lines = [eviction_candidate.stdout.readline().split() for _ in range(10)]
+    eviction_candidate.kill()
+    lines += [line.split() for line in eviction_candidate.stdout if line.endswith("\n")]
+    eviction_candidate.wait(PATIENCE)
+    eviction_candidate.stdout.close()
     heard = other.stdout.read()
     assert other.wait(PATIENCE) == 0
     other.stdout.close()
@@ -59,7 +59,7 @@ async def test_engines_that_publish_at_once_lose_nothing_even_if_one_is_killed(
     # The next publication carries out what the killed one left open.
     reader = make_backend()
     await reader.connect()
-    last = await reader.publish("reader", told("the end"))
+    last = await reader.publish("reader", reported("the end"))
     log = SharedLog(Database(place.ledger_url or "", name="ledger"), clock=utc_now)
     written = [line for at in (0, 200, 400) for line in log.lines("shared contract", after=at, limit=200)]
     log.close()

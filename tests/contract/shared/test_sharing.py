@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 from support.memories import StoppedClock, record
-from support.publications import Sharing, told
+from support.publications import Sharing, reported
 
 from memcore import ids
 from memcore.backends.protocol import SharedKnowledgeStore
@@ -23,7 +23,7 @@ async def seen(backend: Sharing, query: MemoryQuery = ALL, **how: object) -> dic
 async def test_what_one_publishes_all_find_with_its_publisher(backend: Sharing, clock: StoppedClock) -> None:
     assert isinstance(backend, SharedKnowledgeStore)
     assert backend.supports_shared_access
-    notice = told(metadata=MemoryMetadata(source="notice", confidence=0.5, tags=("house",)), namespace="office")
+    notice = reported(metadata=MemoryMetadata(source="notice", confidence=0.5, tags=("house",)), namespace="office")
     memory_id = await backend.publish("ada", notice)
 
     (found,) = await backend.search_shared(MemoryQuery(text="canteen"))
@@ -33,12 +33,12 @@ async def test_what_one_publishes_all_find_with_its_publisher(backend: Sharing, 
 
 
 async def test_a_query_narrows_what_is_found(backend: Sharing, clock: StoppedClock) -> None:
-    await backend.publish("ada", told("memory one", metadata=MemoryMetadata(tags=("red",))))
+    await backend.publish("ada", reported("memory one", metadata=MemoryMetadata(tags=("red",))))
     clock.now += timedelta(days=1)
-    await backend.publish("bob", told("memory two", namespace="other", category="social"))
+    await backend.publish("bob", reported("memory two", namespace="other", category="social"))
     noon = clock.now
     clock.now += timedelta(days=1)
-    await backend.publish("ada", told("memory three"))
+    await backend.publish("ada", reported("memory three"))
 
     assert await seen(backend) == {"memory one": "ada", "memory two": "bob", "memory three": "ada"}
     newest = await backend.search_shared(ALL)
@@ -58,16 +58,16 @@ async def test_a_query_narrows_what_is_found(backend: Sharing, clock: StoppedClo
 
 
 async def test_publishing_the_same_again_is_one_publication(backend: Sharing) -> None:
-    first = await backend.publish("ada", told())
-    assert await backend.publish("ada", told(metadata=MemoryMetadata(tags=("later",)))) == first
+    first = await backend.publish("ada", reported())
+    assert await backend.publish("ada", reported(metadata=MemoryMetadata(tags=("later",)))) == first
     assert await backend.shared_version() == 1
-    assert await backend.publish("bob", told()) != first
+    assert await backend.publish("bob", reported()) != first
     assert [e.agent_id for e in await backend.search_shared(ALL)].count("ada") == 1
     assert await backend.shared_version() == 2
 
 
 async def test_only_the_publisher_retracts(backend: Sharing) -> None:
-    memory_id = await backend.publish("ada", told())
+    memory_id = await backend.publish("ada", reported())
     assert not await backend.retract("bob", memory_id)
     assert not await backend.retract("ada", ids.new_id())
     assert not await backend.retract("ada", "no id at all")
@@ -80,23 +80,23 @@ async def test_only_the_publisher_retracts(backend: Sharing) -> None:
 
 
 async def test_what_is_published_once_stays_retracted(backend: Sharing, clock: StoppedClock) -> None:
-    fleeting = told("gone tomorrow", expires_at=clock() + timedelta(days=1))
-    once = {request.content: await backend.publish("ada", request, once=True) for request in (told(), fleeting)}
-    assert await backend.publish("ada", told(), once=True) == once[told().content]
-    assert await backend.retract("ada", once[told().content])
+    fleeting = reported("gone tomorrow", expires_at=clock() + timedelta(days=1))
+    once = {request.content: await backend.publish("ada", request, once=True) for request in (reported(), fleeting)}
+    assert await backend.publish("ada", reported(), once=True) == once[reported().content]
+    assert await backend.retract("ada", once[reported().content])
     clock.now += timedelta(days=2)
     version = await backend.shared_version()
-    for request in (told(), fleeting.model_copy(update={"expires_at": None})):
+    for request in (reported(), fleeting.model_copy(update={"expires_at": None})):
         assert await backend.publish("ada", request, once=True) == once[request.content]
     assert (await seen(backend), await backend.shared_version()) == ({}, version)
     # Whoever does not ask for that publishes anew, as ever.
-    assert await backend.publish("ada", told()) != once[told().content]
+    assert await backend.publish("ada", reported()) != once[reported().content]
 
 
 async def test_what_was_retracted_can_be_published_again(backend: Sharing) -> None:
-    first = await backend.publish("ada", told())
+    first = await backend.publish("ada", reported())
     await backend.retract("ada", first)
-    again = await backend.publish("ada", told())
+    again = await backend.publish("ada", reported())
 
     assert again != first
     assert [e.id for e in await backend.search_shared(ALL)] == [again]
@@ -106,21 +106,21 @@ async def test_what_was_retracted_can_be_published_again(backend: Sharing) -> No
 
 async def test_what_has_expired_is_not_found_and_can_be_published_again(backend: Sharing, clock: StoppedClock) -> None:
     day = timedelta(days=1)
-    first = await backend.publish("ada", told(expires_at=clock() + day))
+    first = await backend.publish("ada", reported(expires_at=clock() + day))
     assert [e.id for e in await backend.search_shared(MemoryQuery(text="canteen"))] == [first]
     clock.now += day
     assert await backend.search_shared(ALL) == await backend.search_shared(MemoryQuery(text="canteen")) == ()
-    again = await backend.publish("ada", told(expires_at=clock() + day))
+    again = await backend.publish("ada", reported(expires_at=clock() + day))
     assert [e.id for e in await backend.search_shared(MemoryQuery(text="canteen"))] == [again]
     with pytest.raises(MemoryInputError, match="expires_at"):
-        await backend.publish("ada", told("too late", expires_at=clock() - day))
+        await backend.publish("ada", reported("too late", expires_at=clock() - day))
     assert await backend.shared_version() == 2
 
 
 async def test_an_older_version_stays_as_it_was(backend: Sharing) -> None:
     assert await backend.shared_version() == 0
-    one = await backend.publish("ada", told("memory one"))
-    await backend.publish("bob", told("memory two"))
+    one = await backend.publish("ada", reported("memory one"))
+    await backend.publish("bob", reported("memory two"))
     await backend.retract("ada", one)
 
     for text in (None, "memory"):
@@ -141,7 +141,7 @@ async def test_an_older_version_stays_as_it_was(backend: Sharing) -> None:
 
 async def test_later_publications_change_no_score_of_an_older_version(backend: Sharing) -> None:
     for number in range(3):
-        await backend.publish("ada", told(f"a memory of soup number {number}"))
+        await backend.publish("ada", reported(f"a memory of soup number {number}"))
     query = MemoryQuery(text="soup number", limit=2)
 
     async def scores() -> list[tuple[str, float | None]]:
@@ -153,14 +153,14 @@ async def test_later_publications_change_no_score_of_an_older_version(backend: S
 
     before = await scores()
     for number in range(5):
-        await backend.publish("bob", told(f"soup, soup and nothing but soup, {number}"))
+        await backend.publish("bob", reported(f"soup, soup and nothing but soup, {number}"))
     assert await scores() == before
 
 
 async def test_keywords_find_what_says_the_word(backend: Sharing) -> None:
-    soup = await backend.publish("ada", told("the soup is hot"))
-    await backend.publish("ada", told("the bread is fresh"))
-    await backend.store("ada", told("the soup of my own"))
+    soup = await backend.publish("ada", reported("the soup is hot"))
+    await backend.publish("ada", reported("the bread is fresh"))
+    await backend.store("ada", reported("the soup of my own"))
     found = await backend.search_shared_sparse(MemoryQuery(text="soup"))
     assert [entry.id for entry in found] == ([soup] if backend.supports_vector_search else [])
     assert await backend.search_shared_sparse(MemoryQuery(text="soup"), exclude_agent="ada") == ()
@@ -168,8 +168,8 @@ async def test_keywords_find_what_says_the_word(backend: Sharing) -> None:
 
 
 async def test_private_and_shared_never_meet(backend: Sharing) -> None:
-    private = await backend.store("ada", told())
-    shared = await backend.publish("ada", told())
+    private = await backend.store("ada", reported())
+    shared = await backend.publish("ada", reported())
     assert private != shared
 
     assert [e.id for e in await backend.search_shared(ALL)] == [shared]
@@ -193,7 +193,7 @@ async def test_private_and_shared_never_meet(backend: Sharing) -> None:
 
 
 async def test_a_private_memory_cannot_take_the_place_of_a_shared_one(backend: Sharing) -> None:
-    shared = await backend.publish("ada", told())
+    shared = await backend.publish("ada", reported())
     await backend.store_many([record("bob", "not so", memory_id=shared)])
     assert await seen(backend) == {"the canteen closes at two": "ada"}
 
@@ -201,7 +201,7 @@ async def test_a_private_memory_cannot_take_the_place_of_a_shared_one(backend: S
 async def test_an_agent_that_cannot_be_publishes_nothing(backend: Sharing) -> None:
     for agent in ("", " padded ", "__shared__", "__anything", "x" * 300):
         for call in (
-            backend.publish(agent, told()),
+            backend.publish(agent, reported()),
             backend.retract(agent, ids.new_id()),
             backend.search_shared(ALL, exclude_agent=agent),
         ):
@@ -213,7 +213,7 @@ async def test_an_agent_that_cannot_be_publishes_nothing(backend: Sharing) -> No
 async def test_nothing_works_before_connect(backend: Sharing) -> None:
     await backend.disconnect()
     for call in (
-        backend.publish("ada", told()),
+        backend.publish("ada", reported()),
         backend.search_shared(ALL),
         backend.search_shared_sparse(ALL),
         backend.retract("ada", ids.new_id()),

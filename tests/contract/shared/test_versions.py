@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.publications import Sharing, told
+from support.publications import Sharing, reported
 from support.thorough import examples
 
 from memcore.models.memory import MemoryMetadata, MemoryQuery
@@ -38,7 +38,7 @@ async def test_each_version_is_what_the_model_says(backend: Sharing, steps: list
     for kind, agent, text in steps:
         there = model.at(len(model.log))
         if kind == "publish":
-            fact = told(f"memory {tag} {text}", metadata=MemoryMetadata(tags=(tag,)))
+            fact = reported(f"memory {tag} {text}", metadata=MemoryMetadata(tags=(tag,)))
             memory_id = await backend.publish(agent, fact)
             if (agent, text) in there:
                 assert memory_id == there[agent, text]
@@ -47,11 +47,11 @@ async def test_each_version_is_what_the_model_says(backend: Sharing, steps: list
                 model.log.append((kind, agent, text, memory_id))
         else:
             owner = data.draw(AGENTS)
-            victim = there.get((owner, text), str(uuid.uuid4()))
+            eviction_candidate = there.get((owner, text), str(uuid.uuid4()))
             is_theirs = (owner, text) in there and owner == agent
-            assert await backend.retract(agent, victim) == is_theirs
+            assert await backend.retract(agent, eviction_candidate) == is_theirs
             if is_theirs:
-                model.log.append((kind, agent, text, victim))
+                model.log.append((kind, agent, text, eviction_candidate))
         assert await backend.shared_version() == began + len(model.log)
 
     for version in {0, len(model.log), data.draw(st.integers(0, len(model.log)))}:

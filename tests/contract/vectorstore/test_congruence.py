@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from qdrant_client import QdrantClient
 from qdrant_client import models as m
-from support.reference_store import Twins, same_ranking, same_records
+from support.reference_store import ReferenceStore, same_ranking, same_records
 from support.store_servers import store_server
 from support.thorough import sized
 
@@ -32,10 +32,10 @@ def kind(request: pytest.FixtureRequest) -> tuple[m.Distance, int]:
 
 
 @contextmanager
-def filled(server: QdrantClient, kind: tuple[m.Distance, int], name: str) -> Generator[Twins]:
+def filled(server: QdrantClient, kind: tuple[m.Distance, int], name: str) -> Generator[ReferenceStore]:
     distance, seed = kind
     local = QdrantClient(":memory:")
-    pair = Twins(server, local, random.Random(seed), name=name)
+    pair = ReferenceStore(server, local, random.Random(seed), name=name)
     pair.create(distance)
     pair.fill(pair.ids)
     yield pair
@@ -43,14 +43,14 @@ def filled(server: QdrantClient, kind: tuple[m.Distance, int], name: str) -> Gen
 
 
 @pytest.fixture
-def fresh(server: QdrantClient, kind: tuple[m.Distance, int]) -> Generator[Twins]:
+def fresh(server: QdrantClient, kind: tuple[m.Distance, int]) -> Generator[ReferenceStore]:
     """Forty points, each written once."""
     with filled(server, kind, "fresh") as pair:
         yield pair
 
 
 @pytest.fixture(scope="module")
-def changed(server: QdrantClient, kind: tuple[m.Distance, int]) -> Generator[Twins]:
+def changed(server: QdrantClient, kind: tuple[m.Distance, int]) -> Generator[ReferenceStore]:
     """The same after many changes of every kind, and some points written anew; it is only asked."""
     with filled(server, kind, "changed") as pair:
         for _ in range(30):
@@ -60,13 +60,13 @@ def changed(server: QdrantClient, kind: tuple[m.Distance, int]) -> Generator[Twi
 
 
 @pytest.fixture
-def worn(changed: Twins, kind: tuple[m.Distance, int]) -> Twins:
+def worn(changed: ReferenceStore, kind: tuple[m.Distance, int]) -> ReferenceStore:
     """What was changed, and dice that no other test has thrown."""
     changed.dice.seed(kind[1])
     return changed
 
 
-def test_points_come_back_alike(worn: Twins) -> None:
+def test_points_come_back_alike(worn: ReferenceStore) -> None:
     for vectors in (True, False, ["bm25"], ["", "image"]):
         same_records(
             *(
@@ -79,7 +79,7 @@ def test_points_come_back_alike(worn: Twins) -> None:
         same_records(ours[0], theirs[0])
 
 
-def test_counts_and_pages_agree(worn: Twins) -> None:
+def test_counts_and_pages_agree(worn: ReferenceStore) -> None:
     for _ in range(sized(12, thorough=40)):
         condition = worn.filter()
         ours, theirs = worn.ask("count", count_filter=condition)
@@ -97,7 +97,7 @@ def _all_pages(client: QdrantClient, name: str, condition: m.Filter) -> list[m.R
             return found
 
 
-def test_orders_agree(worn: Twins) -> None:
+def test_orders_agree(worn: ReferenceStore) -> None:
     starts: dict[str, Any] = {"rank": 2, "weight": 0.5, "at": "2026-05-01T00:00:00Z"}
     for (key, start), direction, is_started in product(starts.items(), m.Direction, (True, False)):
         order = m.OrderBy(key=key, direction=direction, start_from=start if is_started else None)
@@ -110,13 +110,13 @@ def test_orders_agree(worn: Twins) -> None:
         assert [(one.payload or {})[key] for one in mine] == [(one.payload or {})[key] for one in other]
 
 
-def test_facets_agree(worn: Twins) -> None:
+def test_facets_agree(worn: ReferenceStore) -> None:
     for key in ("agent", "tags", "rank", "pinned", "owner"):
         ours, theirs = worn.ask("facet", key=key, facet_filter=worn.maybe_filter(), limit=20, exact=True)
         assert {(hit.value, hit.count) for hit in ours.hits} == {(hit.value, hit.count) for hit in theirs.hits}, key
 
 
-def test_searches_agree(worn: Twins) -> None:
+def test_searches_agree(worn: ReferenceStore) -> None:
     dice = worn.dice
     has_dense = m.Filter(must=[m.HasVectorCondition(has_vector="")])
     held = [one.id for one in worn.local.scroll(worn.name, has_dense, limit=50)[0]]
@@ -149,7 +149,7 @@ def test_searches_agree(worn: Twins) -> None:
             same_ranking(ours.points, theirs.points)
 
 
-def test_keyword_searches_agree_on_points_written_once(fresh: Twins) -> None:
+def test_keyword_searches_agree_on_points_written_once(fresh: ReferenceStore) -> None:
     """Qdrant's collection-wide IDF goes on counting replaced points until a vacuum; local mode never counts them."""
     for _ in range(sized(12, thorough=30)):
         lexical, condition = fresh.sparse(), fresh.maybe_filter()
@@ -160,7 +160,7 @@ def test_keyword_searches_agree_on_points_written_once(fresh: Twins) -> None:
         same_ranking(*fresh.search(query=fresh.vector(), prefetch=stage, query_filter=condition, limit=8))
 
 
-def test_fusions_agree(worn: Twins) -> None:
+def test_fusions_agree(worn: ReferenceStore) -> None:
     """A tie inside a prefetch leaves ranks open, so only prefetches without ties are compared."""
     compared = 0
     for _ in range(sized(10, thorough=40)):
@@ -182,7 +182,7 @@ def test_fusions_agree(worn: Twins) -> None:
     assert compared > sized(2, thorough=10)
 
 
-def _has_ties(pair: Twins, stage: m.Prefetch) -> bool:
+def _has_ties(pair: ReferenceStore, stage: m.Prefetch) -> bool:
     query: Any = stage.query
     scores = [one.score for one in pair.local.query_points(pair.name, query=query, using=stage.using, limit=100).points]
     return any(second - first < 1e-5 for first, second in zip(sorted(scores), sorted(scores)[1:], strict=False))

@@ -16,7 +16,7 @@ from support.store_servers import store_server
 
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.ledger.migrate import migrate_history
@@ -25,15 +25,15 @@ COMPANY = "acme"
 
 
 @pytest.fixture(scope="session")
-def made_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mem0Place]:
+def made_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mem0Config]:
     history_url = f"sqlite:///{tmp_path_factory.mktemp('history') / 'history.db'}"
     migrate_history(history_url)
     with store_server(tmp_path_factory.mktemp("store")) as address:
-        yield Mem0Place(
+        yield Mem0Config(
             url=address.url,
             api_key=SecretStr(address.api_key),
             history_url=history_url,
-            collection=Mem0Place.collection_of("approvals"),
+            collection=Mem0Config.collection_of("approvals"),
         )
 
 
@@ -55,7 +55,7 @@ def ledger(urls: LedgerUrls, clock: StoppedClock) -> Iterator[Ledger]:
 
 
 @pytest.fixture
-async def backend(made_place: Mem0Place, urls: LedgerUrls, clock: StoppedClock) -> AsyncIterator[Mem0Backend]:
+async def backend(made_place: Mem0Config, urls: LedgerUrls, clock: StoppedClock) -> AsyncIterator[Mem0Backend]:
     place = made_place.model_copy(update={"ledger_url": urls.ledger})
     made = Mem0Backend(place, company=COMPANY, embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=clock)
     await made.connect()

@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 from support.fault_injection import Crash, Faults
 from support.ledger_records import COMPANY, StoppedClock
-from support.proposals import ADA, BOB, Notebook, Teller, proposal, service_of
+from support.proposals import ADA, BOB, RecordingEffects, RecordingNotifier, proposal, service_of
 
 from memcore.approvals.effects import ApprovalEffects
 from memcore.approvals.service import ApprovalEvent
@@ -19,13 +19,13 @@ from memcore.models.approval import ApprovalState
 
 async def test_a_proposal_is_told_once_and_its_text_to_nobody(ledger: Ledger, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    notes, teller = Notebook(), Teller()
+    notes, notifier = RecordingEffects(), RecordingNotifier()
     assert isinstance(notes, ApprovalEffects)
-    service = service_of(ledger.approvals, notes, notice=teller)
+    service = service_of(ledger.approvals, notes, notice=notifier)
     first = await service.propose("one", proposal("hunter2"))
     assert await service.propose("one", proposal("another")) == first
     await service.approve("one", ADA)
-    assert teller.told == ["one"]
+    assert notifier.notifications == ["one"]
     events = [record.msg for record in caplog.records]
     assert events == [ApprovalEvent.FILED, ApprovalEvent.APPROVED, ApprovalEvent.SETTLED]
     assert vars(caplog.records[0])["approval_id"] == "one"
@@ -33,27 +33,27 @@ async def test_a_proposal_is_told_once_and_its_text_to_nobody(ledger: Ledger, ca
 
 
 async def test_an_approval_takes_effect_once_and_its_undo_takes_it_back(ledger: Ledger) -> None:
-    notes = Notebook()
+    notes = RecordingEffects()
     service = service_of(ledger.approvals, notes)
     await service.propose("one", proposal("text"))
-    assert notes.stands == {}
+    assert notes.is_published == {}
     approved = await service.approve("one", ADA)
     assert (approved.state, approved.needs, approved.effect) == (ApprovalState.APPROVED, None, "note of one")
-    assert notes.stands == {"one": "text"}
+    assert notes.is_published == {"one": "text"}
     with pytest.raises(ApprovalClosedError, match="approved by ada"):
         await service.approve("one", BOB)
     assert (await service.finish(), notes.calls) == (0, ["publish"])
 
     undone = await service.undo("one", BOB)
     assert (undone.state, undone.needs, undone.undone_by) == (ApprovalState.UNDONE, None, "bob")
-    assert notes.stands == {}
+    assert notes.is_published == {}
     with pytest.raises(ApprovalClosedError, match="undone by bob"):
         await service.undo("one", ADA)
     assert (await service.finish(), notes.calls) == (0, ["publish", "take_back"])
 
 
 async def test_a_rejected_and_an_expired_proposal_never_take_effect(ledger: Ledger, clock: StoppedClock) -> None:
-    notes = Notebook()
+    notes = RecordingEffects()
     service = service_of(ledger.approvals, notes)
     for approval_id in ("no", "late"):
         await service.propose(approval_id, proposal())
@@ -70,7 +70,7 @@ async def test_a_rejected_and_an_expired_proposal_never_take_effect(ledger: Ledg
 
 
 async def test_what_nothing_here_carries_out_is_not_decided(ledger: Ledger) -> None:
-    service = service_of(ledger.approvals, Notebook(action="other"))
+    service = service_of(ledger.approvals, RecordingEffects(action="other"))
     await service.propose("one", proposal())
     for say in (service.approve, service.undo):
         with pytest.raises(MemoryCapabilityError, match="carries out the action 'test:note'; known are: other"):
@@ -85,7 +85,7 @@ async def test_what_nothing_here_carries_out_is_not_decided(ledger: Ledger) -> N
 async def test_an_effect_that_fails_leaves_the_decision_and_is_tried_again(
     ledger: Ledger, caplog: pytest.LogCaptureFixture
 ) -> None:
-    notes = Notebook(error=MemoryConnectionError("the store is away"))
+    notes = RecordingEffects(error=MemoryConnectionError("the store is away"))
     service = service_of(ledger.approvals, notes)
     for approval_id in ("one", "two"):
         await service.propose(approval_id, proposal())
@@ -98,20 +98,20 @@ async def test_an_effect_that_fails_leaves_the_decision_and_is_tried_again(
     notes.error = None
     with pytest.raises(ApprovalClosedError, match="approved by ada"):
         await service.approve("one", BOB)
-    assert set(notes.stands) == {"one"}
+    assert set(notes.is_published) == {"one"}
     assert await service.finish() == 1
-    assert set(notes.stands) == {"one", "two"}
+    assert set(notes.is_published) == {"one", "two"}
 
 
 async def test_of_two_approvers_at_the_same_moment_one_publishes_and_one_is_told(ledger: Ledger) -> None:
-    notes = Notebook()
+    notes = RecordingEffects()
     first, second = service_of(ledger.approvals, notes), service_of(ledger.approvals, notes)
     await first.propose("one", proposal())
     said = await asyncio.gather(first.approve("one", ADA), second.approve("one", BOB), return_exceptions=True)
     (refused,) = [each for each in said if isinstance(each, ApprovalClosedError)]
     (approved,) = [each for each in said if not isinstance(each, BaseException)]
     assert (refused.by, refused.at) == (approved.decided_by, approved.decided_at)
-    assert set(notes.stands) == {"one"}
+    assert set(notes.is_published) == {"one"}
 
 
 @pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
@@ -120,7 +120,7 @@ async def test_of_two_approvers_at_the_same_moment_one_publishes_and_one_is_told
 async def test_a_crash_at_any_call_leaves_nothing_half_done(
     ledger: Ledger, deed: str, who_is_next: str, *, is_after: bool
 ) -> None:
-    notes = Notebook()
+    notes = RecordingEffects()
     healthy = service_of(ledger.approvals, notes)
     point = 0
     for point in count():
@@ -149,7 +149,7 @@ async def test_a_crash_at_any_call_leaves_nothing_half_done(
         else:
             await getattr(healthy, deed)(approval_id, BOB)
             is_decided = True
-        assert (approval_id in notes.stands) == (is_decided == (deed == "approve")), faults.calls
+        assert (approval_id in notes.is_published) == (is_decided == (deed == "approve")), faults.calls
         assert ledger.approvals.unsettled(COMPANY) == ()
         found = ledger.approvals.get(COMPANY, approval_id)
         assert found is not None

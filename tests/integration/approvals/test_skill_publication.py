@@ -156,7 +156,7 @@ async def test_no_more_skills_stand_than_may(world: SkillWorld) -> None:
     await service.approve("two", ADA)
     with pytest.raises(SkillLimitError, match="max_org_entries: is 2, and 2 skills stand") as refused:
         await service.approve("three", ADA)
-    assert (refused.value.stands, refused.value.limit) == (2, 2)
+    assert (refused.value.published, refused.value.limit) == (2, 2)
     waiting = world.ledger.approvals.get(COMPANY, "three")
     assert waiting is not None
     assert waiting.state is ApprovalState.PENDING
@@ -171,7 +171,7 @@ async def test_no_more_skills_stand_than_may(world: SkillWorld) -> None:
     assert await world.standing() == {"instead", "three"}
 
 
-async def test_what_is_approved_and_not_published_yet_takes_room(world: SkillWorld) -> None:
+async def test_what_is_approved_and_not_published_yet_takes_capacity(world: SkillWorld) -> None:
     service = world.service(limit=1)
     for name in ("one", "two"):
         await service.propose(name, world.proposal(name))

@@ -8,7 +8,7 @@ from pydantic import SecretStr
 from support.memories import StoppedClock
 from support.store_servers import StoreAddress, store_server
 
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.ledger.migrate import migrate_history
 
 
@@ -24,13 +24,13 @@ def clock() -> StoppedClock:
 
 
 @pytest.fixture
-def place(address: StoreAddress, tmp_path: Path, request: pytest.FixtureRequest) -> Mem0Place:
+def place(address: StoreAddress, tmp_path: Path, request: pytest.FixtureRequest) -> Mem0Config:
     """A collection and a history of the test's own."""
     url = f"sqlite:///{tmp_path / 'history.db'}"
     migrate_history(url)
     name = "".join(letter if letter.isalnum() else "_" for letter in request.node.name)
-    return Mem0Place(
-        url=address.url, api_key=SecretStr(address.api_key), history_url=url, collection=Mem0Place.collection_of(name)
+    return Mem0Config(
+        url=address.url, api_key=SecretStr(address.api_key), history_url=url, collection=Mem0Config.collection_of(name)
     )
 
 

@@ -10,13 +10,13 @@ from support.memories import new_agent, record
 from support.store_servers import StoreAddress, start_store, stop, store_server
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.backends.mem0.schema import INDEXES
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.errors import MemoryConfigError, MemoryConnectionError
 
 
-def made(place: Mem0Place, embedder: HashingEmbedder | None = None, template: str = "{content}") -> Mem0Backend:
+def made(place: Mem0Config, embedder: HashingEmbedder | None = None, template: str = "{content}") -> Mem0Backend:
     return Mem0Backend(
         place, company="c", embedder=embedder or HashingEmbedder(), encoder=Bm25Encoder(), text_template=template
     )
@@ -30,7 +30,7 @@ class RenamedEmbedder(HashingEmbedder):
         return "hashing-2027"
 
 
-async def test_another_embedder_of_the_same_length_is_refused_by_name(place: Mem0Place) -> None:
+async def test_another_embedder_of_the_same_length_is_refused_by_name(place: Mem0Config) -> None:
     first = made(place)
     await first.connect()
     await first.disconnect()
@@ -42,7 +42,7 @@ async def test_another_embedder_of_the_same_length_is_refused_by_name(place: Mem
         assert part in str(refusal.value)
 
 
-async def test_another_number_of_dimensions_is_refused(place: Mem0Place) -> None:
+async def test_another_number_of_dimensions_is_refused(place: Mem0Config) -> None:
     first = made(place)
     await first.connect()
     await first.disconnect()
@@ -51,7 +51,7 @@ async def test_another_number_of_dimensions_is_refused(place: Mem0Place) -> None
         await made(place, HashingEmbedder(dims=32)).connect()
 
 
-async def test_another_text_template_is_refused(place: Mem0Place) -> None:
+async def test_another_text_template_is_refused(place: Mem0Config) -> None:
     first = made(place)
     await first.connect()
     await first.disconnect()
@@ -60,7 +60,7 @@ async def test_another_text_template_is_refused(place: Mem0Place) -> None:
         await made(place, template="{date} {content}").connect()
 
 
-async def test_another_count_of_terms_is_refused(place: Mem0Place) -> None:
+async def test_another_count_of_terms_is_refused(place: Mem0Config) -> None:
     await made(place).connect()
     raw = Mem0Backend(
         place, company="c", embedder=HashingEmbedder(), encoder=Bm25Encoder(weighting=TermWeighting.FREQUENCY)
@@ -69,7 +69,7 @@ async def test_another_count_of_terms_is_refused(place: Mem0Place) -> None:
         await raw.connect()
 
 
-async def test_a_refused_backend_is_not_connected(place: Mem0Place) -> None:
+async def test_a_refused_backend_is_not_connected(place: Mem0Config) -> None:
     await made(place).connect()
     refused = made(place, RenamedEmbedder())
     with pytest.raises(MemoryConfigError):
@@ -79,7 +79,7 @@ async def test_a_refused_backend_is_not_connected(place: Mem0Place) -> None:
         await refused.count(new_agent())
 
 
-async def test_a_collection_of_another_layout_is_refused(place: Mem0Place, address: StoreAddress) -> None:
+async def test_a_collection_of_another_layout_is_refused(place: Mem0Config, address: StoreAddress) -> None:
     client = address.client()
     client.create_collection(place.collection, vectors_config=VectorParams(size=64, distance=Distance.COSINE))
     client.close()
@@ -88,7 +88,9 @@ async def test_a_collection_of_another_layout_is_refused(place: Mem0Place, addre
         await made(place).connect()
 
 
-async def test_many_processes_starting_at_once_agree_on_one_collection(place: Mem0Place, address: StoreAddress) -> None:
+async def test_many_processes_starting_at_once_agree_on_one_collection(
+    place: Mem0Config, address: StoreAddress
+) -> None:
     backends = [made(place) for _ in range(6)]
     await asyncio.gather(*(backend.connect() for backend in backends))
     agent = new_agent()
@@ -103,7 +105,7 @@ async def test_many_processes_starting_at_once_agree_on_one_collection(place: Me
     assert {key: index.data_type for key, index in schema.items()} == INDEXES
 
 
-async def test_the_template_is_indexed_and_the_content_stays_as_it_was(place: Mem0Place) -> None:
+async def test_the_template_is_indexed_and_the_content_stays_as_it_was(place: Mem0Config) -> None:
     backend = made(place, template="[{date}] {source}: {content}")
     await backend.connect()
     agent = new_agent()

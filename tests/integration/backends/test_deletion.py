@@ -12,7 +12,7 @@ from support.store_servers import StoreAddress
 from memcore.backends.factory import WorkerBackend, create_engine_backend
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
-from memcore.ingest import Intake
+from memcore.ingest import Ingestor
 from memcore.ledger import Ledger
 from memcore.ledger.migrate import migrate_history
 from memcore.models.memory import ConsolidationInterval, MemoryLevel
@@ -43,7 +43,7 @@ async def test_what_the_engines_backend_deletes_stays_deleted(
     engine = create_engine_backend(settings, policy, embedder=HashingEmbedder())
     assert isinstance(engine, WorkerBackend)
     ledger = Ledger.open(urls)
-    intake = Intake(
+    ingestor = Ingestor(
         engine,
         ledger,
         company=settings.company,
@@ -53,14 +53,14 @@ async def test_what_the_engines_backend_deletes_stays_deleted(
     one = item("the door code is 4711", company=settings.company)
     await engine.connect()
     try:
-        await intake.write([one])
+        await ingestor.write([one])
         assert await engine.delete("ada", one.id)
-        assert (await intake.write([one])).buried == {one.id}
+        assert (await ingestor.write([one])).tombstoned == {one.id}
         assert await engine.get("ada", one.id) is None
         (run,) = ledger.runs.list(settings.company, agent_id="ada")
-        (booking,) = ledger.journal.bookings(run.run_id)
-        assert booking.outgoing[0].entry.content == "the door code is 4711"
-        assert (booking.outgoing[0].vectors is None) == bool(memory)
+        (journal_entry,) = ledger.journal.journal_entries(run.run_id)
+        assert journal_entry.outgoing[0].entry.content == "the door code is 4711"
+        assert (journal_entry.outgoing[0].vectors is None) == bool(memory)
     finally:
         await engine.disconnect()
         ledger.close()

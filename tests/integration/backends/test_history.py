@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
-from support.collection_setup import shelf_of
+from support.collection_setup import active_collection_of
 from support.hashing_embedder import HashingEmbedder
 from support.ledger_records import postgres_database
 from support.memories import DAWN, NOW, StoppedClock, new_agent, record, records
 
 from memcore.backends.mem0 import history as history_module
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.backends.mem0.history import History
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ledger import LedgerUrls
@@ -120,11 +120,11 @@ def test_a_batch_that_two_workers_write_at_once_is_there_once(
     history: History, history_url: str, clock: StoppedClock
 ) -> None:
     made = [one.entry for one in records("a", 300)]
-    twin = History(history_url, clock=clock)
+    other_history = History(history_url, clock=clock)
     with ThreadPoolExecutor(2) as pool:
-        for written in [pool.submit(one.added, made) for one in (history, twin)]:
+        for written in [pool.submit(one.added, made) for one in (history, other_history)]:
             written.result()
-    twin.close()
+    other_history.close()
     assert [events(history, entry.id) for entry in made] == [[("ADD", entry.content, 0)] for entry in made]
 
 
@@ -141,17 +141,17 @@ def test_a_memory_that_is_deleted_while_its_row_is_under_way_leaves_no_text(
         assert may_commit.wait(60)
 
     monkeypatch.setattr(history_module, "add_new", write_and_wait)
-    twin = History(history_url, clock=clock)
+    other_history = History(history_url, clock=clock)
     with ThreadPoolExecutor(2) as pool:
         adding = pool.submit(history.added, [one.entry])
         assert has_written.wait(20)
-        deleting = pool.submit(twin.deleted, [one.entry.id])
+        deleting = pool.submit(other_history.deleted, [one.entry.id])
         # as far as it comes: it must wait for the row
         wait([deleting], timeout=0.5)
         may_commit.set()
         adding.result()
         deleting.result()
-    twin.close()
+    other_history.close()
     assert sorted(events(history, one.entry.id)) == [("ADD", None, 0), ("DELETE", None, 1)]
 
 
@@ -184,7 +184,7 @@ def test_many_memories_are_written_in_few_transactions(history: History) -> None
     assert events(history, made[-1].id) == [("ADD", "note number 1499", 0)]
 
 
-async def test_no_text_of_a_deleted_memory_is_left_in_the_file(place: Mem0Place, clock: StoppedClock) -> None:
+async def test_no_text_of_a_deleted_memory_is_left_in_the_file(place: Mem0Config, clock: StoppedClock) -> None:
     backend = Mem0Backend(place, company="c", embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=clock)
     await backend.connect()
     agent = new_agent()
@@ -202,8 +202,8 @@ async def test_no_text_of_a_deleted_memory_is_left_in_the_file(place: Mem0Place,
     assert history.rows_of(one.entry.id)[1]["updated_at"] == NOW.isoformat()
 
 
-async def test_an_unclaimed_victim_keeps_its_history(
-    place: Mem0Place, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+async def test_an_unclaimed_candidate_keeps_its_history(
+    place: Mem0Config, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = Mem0Backend(place, company="c", embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=clock)
     await backend.connect()
@@ -215,7 +215,7 @@ async def test_an_unclaimed_victim_keeps_its_history(
 
     def overtaken(self: History, memory_ids: list[str]) -> None:
         # Between the look and the delete another worker takes the run over and claims one of the two for itself.
-        shelf_of(backend).writer.claim(Where(agent_id=agent, ids=frozenset({one.entry.id})), "successor")
+        active_collection_of(backend).writer.claim(Where(agent_id=agent, ids=frozenset({one.entry.id})), "successor")
         deleted(self, memory_ids)
 
     monkeypatch.setattr(History, "deleted", overtaken)
@@ -228,19 +228,19 @@ async def test_an_unclaimed_victim_keeps_its_history(
 
 @pytest.mark.parametrize("comes", ["between the store's two writes", "around the store's second write"])
 async def test_a_memory_that_is_removed_while_it_is_stored_leaves_no_text(
-    place: Mem0Place, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch, comes: str
+    place: Mem0Config, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch, comes: str
 ) -> None:
     backend = Mem0Backend(place, company="c", embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=clock)
     await backend.connect()
-    writer, agent = shelf_of(backend).writer, new_agent()
+    writer, agent = active_collection_of(backend).writer, new_agent()
     one = record(agent, SECRET)
-    night = Where(agent_id=agent, ids=frozenset({one.entry.id}))
+    maintenance_run = Where(agent_id=agent, ids=frozenset({one.entry.id}))
     added, deleted = History.added, History.deleted
 
     def late(self: History, entries: list[MemoryEntry]) -> list[str]:
         monkeypatch.setattr(History, "added", added)
         if comes.startswith("between"):
-            writer.remove(night)
+            writer.remove(maintenance_run)
         return added(self, entries)
 
     def early(self: History, memory_ids: list[str]) -> None:
@@ -251,7 +251,7 @@ async def test_a_memory_that_is_removed_while_it_is_stored_leaves_no_text(
     if comes.startswith("around"):
         writer.store([one])
         monkeypatch.setattr(History, "deleted", early)
-        writer.remove(night)
+        writer.remove(maintenance_run)
     else:
         await backend.store_many([one])
     await backend.disconnect()

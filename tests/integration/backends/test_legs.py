@@ -8,9 +8,9 @@ import pytest
 from support.hashing_embedder import HashingEmbedder
 from support.memories import NOW, StoppedClock, new_agent, record
 
-from memcore.backends.fusion import Hit, HybridBackend, Legs, weighted_legs
+from memcore.backends.fusion import Hit, HybridBackend, RankedLists, weighted_rankings
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.backends.mem0.search import SearchPlan
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.models.memory import MemoryCategory, MemoryQuery
@@ -28,11 +28,11 @@ TEXTS = [
 QUESTION = "who painted the piano on Friday and found a boat"
 
 
-def made(place: Mem0Place, clock: StoppedClock, plan: SearchPlan | None = None) -> Mem0Backend:
+def made(place: Mem0Config, clock: StoppedClock, plan: SearchPlan | None = None) -> Mem0Backend:
     return Mem0Backend(place, company="c", embedder=EMBEDDER, encoder=Bm25Encoder(), plan=plan, clock=clock)
 
 
-async def filled(place: Mem0Place, clock: StoppedClock, plan: SearchPlan | None = None) -> tuple[Mem0Backend, str]:
+async def filled(place: Mem0Config, clock: StoppedClock, plan: SearchPlan | None = None) -> tuple[Mem0Backend, str]:
     backend, agent = made(place, clock, plan), new_agent()
     await backend.connect()
     await backend.store_many([record(agent, text) for text in TEXTS])
@@ -59,86 +59,86 @@ def is_ranked(hits: tuple[Hit, ...]) -> bool:
     return [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
-async def test_the_lists_hold_true_scores_of_one_agents_memories(place: Mem0Place, clock: StoppedClock) -> None:
+async def test_the_lists_hold_true_scores_of_one_agents_memories(place: Mem0Config, clock: StoppedClock) -> None:
     backend, agent = await filled(place, clock)
     assert isinstance(backend, HybridBackend)
-    legs = await backend.retrieve_legs(agent, MemoryQuery(text=QUESTION, limit=3, min_relevance=0.9))
+    rankings = await backend.retrieve_rankings(agent, MemoryQuery(text=QUESTION, limit=3, min_relevance=0.9))
     await backend.disconnect()
 
-    assert (legs.shared_dense, legs.shared_sparse) == ((), ())
-    assert len(legs.dense) == 50
-    assert 0 < len(legs.sparse) <= 50
+    assert (rankings.shared_dense, rankings.shared_sparse) == ((), ())
+    assert len(rankings.dense) == 50
+    assert 0 < len(rankings.sparse) <= 50
     asked = EMBEDDER.embed_query(QUESTION)
-    for hits in (legs.dense, legs.sparse):
+    for hits in (rankings.dense, rankings.sparse):
         assert is_ranked(hits)
         for hit in hits:
             assert (hit.entry.agent_id, hit.entry.relevance_score) == (agent, None)
             # Also of what only keywords found.
             assert hit.cosine == pytest.approx(float(EMBEDDER.embed_query(hit.entry.content) @ asked), abs=1e-5)
-    assert all(hit.score == hit.cosine for hit in legs.dense)
-    for hit in legs.sparse:
+    assert all(hit.score == hit.cosine for hit in rankings.dense)
+    for hit in rankings.sparse:
         assert hit.score == pytest.approx(bm25(hit.entry.content), rel=1e-4)
 
 
 async def test_the_words_of_what_meaning_found_are_counted_where_the_plan_says(
-    place: Mem0Place, clock: StoppedClock
+    place: Mem0Config, clock: StoppedClock
 ) -> None:
     backend, agent = await filled(place, clock, SearchPlan(has_words_of_dense=True))
     # Of more sentences than a list of keywords is long.
-    legs = await backend.retrieve_legs(agent, MemoryQuery(text=QUESTION))
+    rankings = await backend.retrieve_rankings(agent, MemoryQuery(text=QUESTION))
     await backend.disconnect()
 
-    worded = {hit.entry.id for hit in legs.sparse}
-    assert any(hit.entry.id not in worded and hit.bm25 for hit in legs.dense)
-    for hit in legs.dense:
+    worded = {hit.entry.id for hit in rankings.sparse}
+    assert any(hit.entry.id not in worded and hit.bm25 for hit in rankings.dense)
+    for hit in rankings.dense:
         assert (hit.bm25 or 0.0) == pytest.approx(bm25(hit.entry.content), rel=1e-4)
 
 
 @pytest.mark.parametrize("has_words_of_dense", [False, True])
 @pytest.mark.parametrize("limit", [1, 7, 60])
 async def test_retrieve_is_the_weighted_sum_of_the_lists(
-    place: Mem0Place, clock: StoppedClock, limit: int, *, has_words_of_dense: bool
+    place: Mem0Config, clock: StoppedClock, limit: int, *, has_words_of_dense: bool
 ) -> None:
     plan = SearchPlan(dense_weight=0.3, has_words_of_dense=has_words_of_dense)
     backend, agent = await filled(place, clock, plan)
     query = MemoryQuery(text=QUESTION, limit=limit)
-    legs, found = await backend.retrieve_legs(agent, query), await backend.retrieve(agent, query)
+    rankings, found = await backend.retrieve_rankings(agent, query), await backend.retrieve(agent, query)
     await backend.disconnect()
 
     # retrieve asks for a shorter list by meaning; what it leaves out could not have been among the best.
-    fused = weighted_legs(legs, dense_weight=backend.dense_weight)
+    fused = weighted_rankings(rankings, dense_weight=backend.dense_weight)
     assert [entry.relevance_score for entry in found] == pytest.approx(
         sorted(fused.values(), reverse=True)[:limit], abs=1e-6
     )
     assert [entry.relevance_score for entry in found] == pytest.approx([fused[entry.id] for entry in found], abs=1e-6)
 
 
-async def test_filters_and_expiry_reach_every_list(place: Mem0Place, clock: StoppedClock) -> None:
+async def test_filters_and_expiry_reach_every_list(place: Mem0Config, clock: StoppedClock) -> None:
     backend, agent = await filled(place, clock)
     wanted = record(agent, "painted piano", category=MemoryCategory.SOCIAL)
     gone = record(agent, "painted piano Friday", category=MemoryCategory.SOCIAL, expires_at=NOW)
     await backend.store_many([wanted, gone])
     query = MemoryQuery(text=QUESTION, categories=frozenset({MemoryCategory.SOCIAL}))
-    legs = await backend.retrieve_legs(agent, query)
+    rankings = await backend.retrieve_rankings(agent, query)
     await backend.disconnect()
 
-    assert [hit.entry.id for hit in legs.dense] == [wanted.entry.id]
-    assert [hit.entry.id for hit in legs.sparse] == [wanted.entry.id]
+    assert [hit.entry.id for hit in rankings.dense] == [wanted.entry.id]
+    assert [hit.entry.id for hit in rankings.sparse] == [wanted.entry.id]
 
 
-async def test_without_keywords_there_are_none_whoever_asks(place: Mem0Place, clock: StoppedClock) -> None:
+async def test_without_keywords_there_are_none_whoever_asks(place: Mem0Config, clock: StoppedClock) -> None:
     backend, agent = await filled(place, clock, SearchPlan(is_hybrid=False, has_keywords=False))
-    legs = await backend.retrieve_legs(agent, MemoryQuery(text=QUESTION))
+    rankings = await backend.retrieve_rankings(agent, MemoryQuery(text=QUESTION))
     words = await backend.retrieve_sparse(agent, MemoryQuery(text=QUESTION))
     await backend.disconnect()
 
-    assert len(legs.dense) == 50
-    assert (legs.sparse, words) == ((), ())
+    assert len(rankings.dense) == 50
+    assert (rankings.sparse, words) == ((), ())
 
 
-async def test_a_question_without_text_or_meaning_has_no_lists(place: Mem0Place, clock: StoppedClock) -> None:
+async def test_a_question_without_text_or_meaning_has_no_lists(place: Mem0Config, clock: StoppedClock) -> None:
     backend, agent = await filled(place, clock)
     assert not np.any(EMBEDDER.embed_query("?!"))
     for query in (MemoryQuery(), MemoryQuery(text="?!")):
-        assert replace(await backend.retrieve_legs(agent, query), dense_weight=None) == Legs()
+        assert replace(await backend.retrieve_rankings(agent, query), dense_weight=None) == RankedLists()
     await backend.disconnect()

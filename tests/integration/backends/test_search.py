@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from support.memories import DAWN, StoppedClock, new_agent, record
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.backends.mem0.search import SearchPlan
 from memcore.embedding.bm25 import Bm25Encoder, Tokenizer
 from memcore.embedding.protocol import EmbedderKind
@@ -38,12 +38,12 @@ class MeaningEmbedder:
         return (vector / length).astype(np.float32) if length else vector
 
 
-def made(place: Mem0Place, clock: StoppedClock, plan: SearchPlan | None = None) -> Mem0Backend:
+def made(place: Mem0Config, clock: StoppedClock, plan: SearchPlan | None = None) -> Mem0Backend:
     return Mem0Backend(place, company="c", embedder=MeaningEmbedder(), encoder=Bm25Encoder(), plan=plan, clock=clock)
 
 
 @pytest.fixture
-async def agent(place: Mem0Place, clock: StoppedClock) -> str:
+async def agent(place: Mem0Config, clock: StoppedClock) -> str:
     agent = new_agent()
     backend = made(place, clock)
     await backend.connect()
@@ -74,22 +74,22 @@ async def contents(backend: Mem0Backend, agent: str, query: MemoryQuery) -> list
         await backend.disconnect()
 
 
-async def test_hybrid_finds_what_only_the_words_say(place: Mem0Place, clock: StoppedClock, agent: str) -> None:
+async def test_hybrid_finds_what_only_the_words_say(place: Mem0Config, clock: StoppedClock, agent: str) -> None:
     found = await contents(made(place, clock), agent, MemoryQuery(text="what about ERR-4711?"))
     assert found == ["ticket ERR-4711 was closed"]
 
 
-async def test_hybrid_finds_what_only_the_meaning_says(place: Mem0Place, clock: StoppedClock, agent: str) -> None:
+async def test_hybrid_finds_what_only_the_meaning_says(place: Mem0Config, clock: StoppedClock, agent: str) -> None:
     found = await contents(made(place, clock), agent, MemoryQuery(text="budget", min_relevance=0.1))
     assert found == ["the puppy ate the cash"]
 
 
-async def test_hybrid_ranks_first_what_both_say(place: Mem0Place, clock: StoppedClock, agent: str) -> None:
+async def test_hybrid_ranks_first_what_both_say(place: Mem0Config, clock: StoppedClock, agent: str) -> None:
     found = await contents(made(place, clock), agent, MemoryQuery(text="doctor", min_relevance=0.1))
     assert found == ["the doctor drives an automobile", "the physician said rest"]
 
 
-async def test_vectors_alone_find_no_keyword(place: Mem0Place, clock: StoppedClock, agent: str) -> None:
+async def test_vectors_alone_find_no_keyword(place: Mem0Config, clock: StoppedClock, agent: str) -> None:
     dense = made(place, clock, SearchPlan(is_hybrid=False))
     assert await contents(dense, agent, MemoryQuery(text="ERR-4711")) == []
     found = await contents(dense, agent, MemoryQuery(text="physician", min_relevance=0.9))
@@ -97,7 +97,7 @@ async def test_vectors_alone_find_no_keyword(place: Mem0Place, clock: StoppedClo
 
 
 async def test_keywords_alone_score_below_one_and_keep_their_order(
-    place: Mem0Place, clock: StoppedClock, agent: str
+    place: Mem0Config, clock: StoppedClock, agent: str
 ) -> None:
     backend = made(place, clock)
     await backend.connect()
@@ -111,7 +111,7 @@ async def test_keywords_alone_score_below_one_and_keep_their_order(
     assert scores == sorted(scores, reverse=True)
 
 
-async def test_keywords_alone_need_words(place: Mem0Place, clock: StoppedClock, agent: str) -> None:
+async def test_keywords_alone_need_words(place: Mem0Config, clock: StoppedClock, agent: str) -> None:
     backend = made(place, clock)
     await backend.connect()
     assert await backend.retrieve_sparse(agent, MemoryQuery()) == ()
@@ -121,14 +121,14 @@ async def test_keywords_alone_need_words(place: Mem0Place, clock: StoppedClock, 
 
 
 async def test_the_least_relevance_is_judged_after_the_fusion(
-    place: Mem0Place, clock: StoppedClock, agent: str
+    place: Mem0Config, clock: StoppedClock, agent: str
 ) -> None:
     # The meaning alone gives 0.4 of the score, so it falls below, while the word and the meaning together stay.
     found = await contents(made(place, clock), agent, MemoryQuery(text="doctor", min_relevance=0.5))
     assert found == ["the doctor drives an automobile"]
 
 
-async def test_filters_reach_both_lists(place: Mem0Place, clock: StoppedClock, agent: str) -> None:
+async def test_filters_reach_both_lists(place: Mem0Config, clock: StoppedClock, agent: str) -> None:
     backend = made(place, clock)
     await backend.connect()
     for i in range(80):
@@ -160,7 +160,7 @@ def paths(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def test_a_hybrid_search_is_one_round_trip(
-    place: Mem0Place, clock: StoppedClock, agent: str, paths: list[str]
+    place: Mem0Config, clock: StoppedClock, agent: str, paths: list[str]
 ) -> None:
     backend = made(place, clock)
     await backend.connect()
@@ -175,7 +175,7 @@ async def test_a_hybrid_search_is_one_round_trip(
 
 @pytest.mark.parametrize("is_hybrid", [True, False])
 async def test_expired_memories_take_no_place_in_the_lists(
-    place: Mem0Place, clock: StoppedClock, agent: str, paths: list[str], *, is_hybrid: bool
+    place: Mem0Config, clock: StoppedClock, agent: str, paths: list[str], *, is_hybrid: bool
 ) -> None:
     backend = made(place, clock, SearchPlan(is_hybrid=is_hybrid))
     await backend.connect()

@@ -9,7 +9,7 @@ from support.memories import DAWN, StoppedClock, new_agent, record
 from support.store_servers import StoreAddress
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.backends.mem0.sdk import close_mem0, open_mem0
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import MemoryCapabilityError, MemoryConfigError
@@ -17,12 +17,12 @@ from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery
 from memcore.records import Where
 
 
-def made(place: Mem0Place, clock: StoppedClock) -> Mem0Backend:
+def made(place: Mem0Config, clock: StoppedClock) -> Mem0Backend:
     return Mem0Backend(place, company="c", embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=clock)
 
 
 async def test_stock_mem0_lists_searches_gets_and_explains_what_memtend_wrote(
-    place: Mem0Place, clock: StoppedClock, tmp_path: Path, address: StoreAddress, sockets: Callable[[], set[object]]
+    place: Mem0Config, clock: StoppedClock, tmp_path: Path, address: StoreAddress, sockets: Callable[[], set[object]]
 ) -> None:
     agent = new_agent()
     backend = made(place, clock)
@@ -64,7 +64,7 @@ async def test_stock_mem0_lists_searches_gets_and_explains_what_memtend_wrote(
 
 
 async def test_memtend_reads_counts_and_removes_what_stock_mem0_added(
-    place: Mem0Place, clock: StoppedClock, tmp_path: Path
+    place: Mem0Config, clock: StoppedClock, tmp_path: Path
 ) -> None:
     agent = new_agent()
     backend = made(place, clock)
@@ -94,7 +94,7 @@ async def test_memtend_reads_counts_and_removes_what_stock_mem0_added(
 
 
 async def test_the_collection_that_mem0_makes_has_our_layout_and_is_taken_over_while_empty(
-    place: Mem0Place, clock: StoppedClock, tmp_path: Path, address: StoreAddress
+    place: Mem0Config, clock: StoppedClock, tmp_path: Path, address: StoreAddress
 ) -> None:
     theirs = place.model_copy(update={"collection": place.collection + "_theirs"})
     close_mem0(open_mem0(theirs, HashingEmbedder(), folder=tmp_path))
@@ -120,7 +120,7 @@ async def test_the_collection_that_mem0_makes_has_our_layout_and_is_taken_over_w
 
 
 async def test_a_collection_that_mem0_filled_with_unknown_vectors_is_refused(
-    place: Mem0Place, clock: StoppedClock, tmp_path: Path
+    place: Mem0Config, clock: StoppedClock, tmp_path: Path
 ) -> None:
     memory = open_mem0(place, HashingEmbedder(), folder=tmp_path)
     memory.add("Lena plays the cello", agent_id="lena", infer=False)
@@ -130,7 +130,7 @@ async def test_a_collection_that_mem0_filled_with_unknown_vectors_is_refused(
         await made(place, clock).connect()
 
 
-def test_without_a_language_model_mem0_refuses_to_infer(place: Mem0Place, tmp_path: Path) -> None:
+def test_without_a_language_model_mem0_refuses_to_infer(place: Mem0Config, tmp_path: Path) -> None:
     memory = open_mem0(place, HashingEmbedder(), folder=tmp_path)
     try:
         with pytest.raises(MemoryCapabilityError):
@@ -139,7 +139,7 @@ def test_without_a_language_model_mem0_refuses_to_infer(place: Mem0Place, tmp_pa
         close_mem0(memory)
 
 
-def test_other_users_of_mem0_find_its_registries_as_they_were(place: Mem0Place, tmp_path: Path) -> None:
+def test_other_users_of_mem0_find_its_registries_as_they_were(place: Mem0Config, tmp_path: Path) -> None:
     close_mem0(open_mem0(place, HashingEmbedder(), folder=tmp_path))
     from mem0.utils.factory import EmbedderFactory, LlmFactory  # noqa: PLC0415  # mem0 is loaded by the line above
 
@@ -147,7 +147,7 @@ def test_other_users_of_mem0_find_its_registries_as_they_were(place: Mem0Place, 
     assert LlmFactory.provider_to_class["openai"][0].startswith("mem0.")
 
 
-def test_a_history_that_mem0_cannot_read_is_refused(place: Mem0Place, tmp_path: Path) -> None:
+def test_a_history_that_mem0_cannot_read_is_refused(place: Mem0Config, tmp_path: Path) -> None:
     elsewhere = place.model_copy(update={"history_url": "postgresql://127.0.0.1/memtend"})
     with pytest.raises(MemoryConfigError, match="SQLite"):
         open_mem0(elsewhere, HashingEmbedder(), folder=tmp_path)

@@ -10,7 +10,7 @@ from support.memories import new_agent, record
 from support.store_servers import start_store, stop
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryStoreError
 from memcore.ledger.migrate import migrate_history
@@ -20,7 +20,7 @@ from memcore.records import Where
 SECRET = "the vault combination is 17 4 33"
 
 
-def made(place: Mem0Place) -> Mem0Backend:
+def made(place: Mem0Config) -> Mem0Backend:
     return Mem0Backend(place, company="c", embedder=HashingEmbedder(), encoder=Bm25Encoder())
 
 
@@ -28,7 +28,7 @@ async def test_a_store_that_is_not_there_is_a_connection_error(tmp_path: Path) -
     with socket.socket() as held:
         # Bound and not listening: nobody else can take the port, and nobody answers.
         held.bind(("127.0.0.1", 0))
-        place = Mem0Place(
+        place = Mem0Config(
             url=f"http://127.0.0.1:{held.getsockname()[1]}", history_url=f"sqlite:///{tmp_path}/h.db", collection="x"
         )
         backend = made(place)
@@ -40,7 +40,7 @@ async def test_a_store_that_is_not_there_is_a_connection_error(tmp_path: Path) -
     assert not await backend.health_check()
 
 
-async def test_a_wrong_key_is_said_to_be_one(place: Mem0Place) -> None:
+async def test_a_wrong_key_is_said_to_be_one(place: Mem0Config) -> None:
     with pytest.raises(MemoryConnectionError, match="API key"):
         await made(place.model_copy(update={"api_key": SecretStr("wrong")})).connect()
 
@@ -52,7 +52,7 @@ async def test_a_store_that_goes_away_is_noticed_and_its_return_too(
     migrate_history(history_url)
     server = start_store(tmp_path / "store")
     port = int(server.url.rsplit(":", 1)[1])
-    place = Mem0Place(
+    place = Mem0Config(
         url=server.url, api_key=SecretStr(server.api_key), history_url=history_url, collection="memtend_c"
     )
     backend, agent = made(place), new_agent()
@@ -78,7 +78,7 @@ async def test_a_store_that_goes_away_is_noticed_and_its_return_too(
         await backend.disconnect()
 
 
-async def test_a_history_that_refuses_is_a_store_error_and_the_redelivery_completes_it(place: Mem0Place) -> None:
+async def test_a_history_that_refuses_is_a_store_error_and_the_redelivery_completes_it(place: Mem0Config) -> None:
     backend, agent = made(place), new_agent()
     await backend.connect()
     broken = made(place.model_copy(update={"history_url": place.history_url.replace("history.db", "other.db")}))
@@ -97,7 +97,7 @@ async def test_a_history_that_refuses_is_a_store_error_and_the_redelivery_comple
     await backend.disconnect()
 
 
-async def test_vectors_of_another_length_are_refused_before_anything_is_written(place: Mem0Place) -> None:
+async def test_vectors_of_another_length_are_refused_before_anything_is_written(place: Mem0Config) -> None:
     backend, agent = made(place), new_agent()
     await backend.connect()
     await backend.store_many([record(agent)])

@@ -65,8 +65,8 @@ def test_the_webhook_hears_that_a_proposal_waits_and_none_of_its_text(
     with listening() as listener:
         monkeypatch.setenv("MEMTEND_APPROVALS_WEBHOOK", listener.url)
         approval_id = proposed(memtend, "The ferry is late", "--title", "Ferries", "--risk", "high")
-    told = {"id": approval_id, "action": "shared:publish", "title": "Ferries", "risk": "high"}
-    assert listener.heard == [told]
+    reported = {"id": approval_id, "action": "shared:publish", "title": "Ferries", "risk": "high"}
+    assert listener.heard == [reported]
     # Nobody listens there any more.
     proposed(memtend, "The ferry is early")
 

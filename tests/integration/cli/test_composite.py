@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from memcore.config.settings import Settings
-from ops.cli.console import Look, safely
+from ops.cli.console import HealthCheck, safely
 from ops.cli.main import build
 from ops.cli.running.health_checks import store
 
@@ -41,7 +41,7 @@ def test_the_doctor_says_which_route_no_worker_takes_and_where_to_change_it(poli
         policy_path=policy,
         home=tmp_path,
     )
-    (finding,) = safely(Look(name="store", group="store", take=store), settings)
+    (finding,) = safely(HealthCheck(name="store", group="store", take=store), settings)
     assert not finding.ok
     assert finding.seen.startswith("memory.composite.default: 'inmemory' keeps memories inside one process")
-    assert finding.mend == "change policy.yaml or the settings"
+    assert finding.repair == "change policy.yaml or the settings"

@@ -10,7 +10,7 @@ from support.running_stack import StackAddress, wait_until
 
 from memcore import ids
 from memcore.client import JobState, MemoryClient
-from memcore.client.envelopes import pack, seal
+from memcore.client.envelopes import build_payload, chunk_payloads
 from memcore.clock import utc_now
 from memcore.jobs.queues import Queue, TaskName
 from memcore.ledger import Ledger
@@ -29,11 +29,11 @@ def ledger(stack: StackAddress) -> Iterator[Ledger]:
     opened.close()
 
 
-def give_up(ledger: Ledger, agent_id: str, *, company: str, payload: str | None = None) -> str:
+def stop_trying(ledger: Ledger, agent_id: str, *, company: str, payload: str | None = None) -> str:
     """Leave the letter of a job that would store one memory, and return the job's id."""
     request = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content=f"the {WORD} is in the cellar")
-    item = seal(agent_id, request, company=company, sent_at=utc_now())
-    (parcel,) = pack(company, [item])
+    item = build_payload(agent_id, request, company=company, sent_at=utc_now())
+    (payload_chunk,) = chunk_payloads(company, [item])
     job_id = ids.new_id()
     ledger.dead_letters.put(
         NewDeadLetter(
@@ -41,7 +41,7 @@ def give_up(ledger: Ledger, agent_id: str, *, company: str, payload: str | None 
             company=company,
             job=str(TaskName.STORE),
             queue=str(Queue.STORE_BULK),
-            payload=parcel.payload if payload is None else payload,
+            payload=payload_chunk.payload if payload is None else payload,
             reason="4 workers died while they ran it",
             attempts=1,
         )
@@ -51,7 +51,7 @@ def give_up(ledger: Ledger, agent_id: str, *, company: str, payload: str | None 
 
 def test_a_letter_is_told_without_its_memories(memtend: CommandLine, stack: StackAddress, ledger: Ledger) -> None:
     agent = new_agent()
-    job_id = give_up(ledger, agent, company=stack.settings.company)
+    job_id = stop_trying(ledger, agent, company=stack.settings.company)
     listed, shown = memtend.ok("dead", "list"), memtend.ok("dead", "show", job_id)
     for said in (listed, shown):
         assert job_id in said.out
@@ -70,13 +70,13 @@ def test_a_letter_is_told_without_its_memories(memtend: CommandLine, stack: Stac
 def test_a_letter_that_nobody_can_read_can_still_be_looked_at(
     memtend: CommandLine, stack: StackAddress, ledger: Ledger
 ) -> None:
-    job_id = give_up(ledger, new_agent(), company=stack.settings.company, payload="{oops")
+    job_id = stop_trying(ledger, new_agent(), company=stack.settings.company, payload="{oops")
     assert memtend.ok("dead", "show", job_id, "--json").value["memory_ids"] == []
     assert memtend.ok("dead", "show", job_id, "--content", "--json").value["payload"] == "{oops"
 
 
 def test_status_and_doctor_tell_of_letters(memtend: CommandLine, stack: StackAddress, ledger: Ledger) -> None:
-    give_up(ledger, new_agent(), company=stack.settings.company)
+    stop_trying(ledger, new_agent(), company=stack.settings.company)
     assert memtend.ok("status", "--json").value["dead"] == 1
     assert "dead letters: 1" in memtend.ok("status").out
     findings = {each["check"]: each for each in memtend("doctor", "--json").value}
@@ -88,7 +88,7 @@ def test_a_replayed_job_runs_under_its_id_and_its_letter_goes(
     memtend: CommandLine, stack: StackAddress, ledger: Ledger
 ) -> None:
     agent = new_agent()
-    job_id = give_up(ledger, agent, company=stack.settings.company)
+    job_id = stop_trying(ledger, agent, company=stack.settings.company)
     assert memtend.ok("dead", "replay", job_id, "--json").value == {"replayed": 1}
     with MemoryClient.from_settings(stack.settings) as client:
         (status,) = client.wait([job_id], timeout_seconds=60)
@@ -101,8 +101,8 @@ def test_a_replayed_job_runs_under_its_id_and_its_letter_goes(
 def test_all_letters_are_replayed_and_one_that_dies_again_is_kept(
     memtend: CommandLine, stack: StackAddress, ledger: Ledger
 ) -> None:
-    good = give_up(ledger, new_agent(), company=stack.settings.company)
-    bad = give_up(ledger, new_agent(), company=stack.settings.company, payload="{oops")
+    good = stop_trying(ledger, new_agent(), company=stack.settings.company)
+    bad = stop_trying(ledger, new_agent(), company=stack.settings.company, payload="{oops")
     before = ledger.dead_letters.get(bad)
     assert before is not None
     assert memtend.ok("dead", "replay", "--all", "--json").value == {"replayed": 2}
@@ -138,7 +138,7 @@ def test_a_message_that_could_not_be_read_is_told_looked_at_and_dropped_and_neve
 
 
 def test_another_companys_letters_are_out_of_reach(memtend: CommandLine, ledger: Ledger) -> None:
-    theirs = give_up(ledger, new_agent(), company="other")
+    theirs = stop_trying(ledger, new_agent(), company="other")
     for words in (("show", theirs), ("replay", theirs), ("purge", theirs, "--yes")):
         answer = memtend("dead", *words)
         assert answer.code == 1
@@ -151,7 +151,7 @@ def test_purging_wants_a_yes_and_then_drops_what_was_named(
     memtend: CommandLine, stack: StackAddress, ledger: Ledger
 ) -> None:
     company = stack.settings.company
-    one, two = (give_up(ledger, new_agent(), company=company) for _ in range(2))
+    one, two = (stop_trying(ledger, new_agent(), company=company) for _ in range(2))
     answer = memtend("dead", "purge", one)
     assert (answer.code, answer.err) == (2, "memtend: yes: would drop 1 for good; say --yes\n")
     assert ledger.dead_letters.count(company) == 2

@@ -21,8 +21,8 @@ from memcore.ledger import Ledger, LedgerUrls
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.migrate import migrate_history
 from memcore.ledger.runs import NewRun, RunState
-from ops.cli.console import Finding, Look, take_all
-from ops.cli.running.doctor import LOOKS
+from ops.cli.console import CheckResult, HealthCheck, take_all
+from ops.cli.running.doctor import CHECKS
 from ops.cli.running.health_checks import broker
 
 #: Seconds that the doctor may take here: tests share their machine, and a look that hangs would take ten.
@@ -52,11 +52,11 @@ def memtend(settings: Settings) -> CommandLine:  # the package's own talks to th
     return CommandLine(home=settings.home)
 
 
-def checks(findings: list[Finding]) -> dict[str, Finding]:
+def checks(findings: list[CheckResult]) -> dict[str, CheckResult]:
     return {each.check: each for each in findings}
 
 
-def told(answer: Answer) -> list[str]:
+def reported(answer: Answer) -> list[str]:
     """The lines that a person reads, none of them too long and none of a traceback."""
     assert answer.err == ""
     lines = answer.out.splitlines()
@@ -72,12 +72,12 @@ def test_with_everything_down_each_part_is_one_finding_and_what_follows_from_it_
     answer = memtend("doctor")
     assert time.monotonic() - began < SOON
     assert answer.code == 1
-    lines = told(answer)
+    lines = reported(answer)
     assert any(line.startswith("broker       WRONG") for line in lines)
     assert any(line.startswith("store        WRONG") for line in lines)
     assert any(line.startswith("ledger       ok") for line in lines)
     assert "waiting" not in "".join(line for line in lines if line.startswith("queues"))
-    found = checks([Finding(**each) for each in memtend("doctor", "--json").value])
+    found = checks([CheckResult(**each) for each in memtend("doctor", "--json").value])
     assert "does not answer" in found["broker"].seen
     assert "does not answer" in found["store"].seen
     assert found["workers"].seen == "not looked at, for broker is not well"
@@ -106,7 +106,7 @@ def test_servers_that_accept_and_never_answer_are_told_within_seconds(settings: 
             update={"broker_url": f"redis://127.0.0.1:{port}/0", "qdrant_url": f"http://127.0.0.1:{port}"}
         )
         began = time.monotonic()
-        found = checks(take_all(LOOKS, hung))
+        found = checks(take_all(CHECKS, hung))
         assert time.monotonic() - began < SOON
     assert "does not answer" in found["broker"].seen
     assert "does not answer" in found["store"].seen
@@ -115,24 +115,24 @@ def test_servers_that_accept_and_never_answer_are_told_within_seconds(settings: 
 def test_a_look_that_hangs_is_given_up_and_one_that_falls_over_is_one_line(settings: Settings) -> None:
     end = Event()
 
-    def hangs(_: Settings) -> list[Finding]:
+    def hangs(_: Settings) -> list[CheckResult]:
         end.wait()
         return []
 
-    def falls(_: Settings) -> list[Finding]:
+    def outages(_: Settings) -> list[CheckResult]:
         raise KeyError("first line\nsecond line")
 
-    def stands(_: Settings) -> list[Finding]:
-        return [Finding(check="third", ok=True, seen="well")]
+    def is_published(_: Settings) -> list[CheckResult]:
+        return [CheckResult(check="third", ok=True, seen="well")]
 
-    looks = [
-        Look(name="hung", group="store", take=hangs),
-        Look(name="fallen", group="store", take=falls),
-        Look(name="third", group="models", take=stands),
-        Look(name="after", group="models", take=stands, needs=("fallen",)),
+    health_checks = [
+        HealthCheck(name="hung", group="store", take=hangs),
+        HealthCheck(name="fallen", group="store", take=outages),
+        HealthCheck(name="third", group="models", take=is_published),
+        HealthCheck(name="after", group="models", take=is_published, needs=("fallen",)),
     ]
     try:
-        found = take_all(looks, settings, limit_seconds=0.5)
+        found = take_all(health_checks, settings, limit_seconds=0.5)
     finally:
         end.set()
     assert [(each.check, each.ok, each.group) for each in found] == [
@@ -141,7 +141,7 @@ def test_a_look_that_hangs_is_given_up_and_one_that_falls_over_is_one_line(setti
     assert found[0].seen == "no answer within 0.5 s"
     assert found[1].seen.startswith("KeyError: ")
     assert "\n" not in found[1].seen
-    assert "report it" in found[1].mend
+    assert "report it" in found[1].repair
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_ledger_that_is_damaged_or_gone_is_one_finding_and_is_not_made_anew(
     if content:
         file.write_bytes(content)
     answer = memtend("doctor", "--json")
-    found = checks([Finding(**each) for each in answer.value])
+    found = checks([CheckResult(**each) for each in answer.value])
     assert (answer.code, answer.err) == (1, "")
     assert not found["ledger"].ok
     assert any(word in found["ledger"].seen for word in said.split("|"))
@@ -165,7 +165,7 @@ def test_a_ledger_that_is_damaged_or_gone_is_one_finding_and_is_not_made_anew(
 
 
 def test_what_failed_waits_or_was_given_up_is_a_finding(settings: Settings, urls: LedgerUrls) -> None:
-    runs = next(look for look in LOOKS if look.name == "runs")
+    runs = next(health_check for health_check in CHECKS if health_check.name == "runs")
     assert all(each.ok for each in runs.take(settings))
     then = datetime.now(UTC) - timedelta(hours=1)
     ledger = Ledger.open(urls, clock=lambda: then)
@@ -177,9 +177,7 @@ def test_what_failed_waits_or_was_given_up_is_a_finding(settings: Settings, urls
         assert taken is not None
         assert taken.token is not None
         if state is None:
-            ledger.runs.give_back(
-                run.run_id, taken.token, reason="no model is there", wake_at=then + timedelta(hours=2)
-            )
+            ledger.runs.release(run.run_id, taken.token, reason="no model is there", wake_at=then + timedelta(hours=2))
         else:
             ledger.runs.finish(run.run_id, taken.token, state=state, counts={}, reason="for a reason")
     for job_id, payload in (("readable", "{}"), ("unreadable", "\x00not json")):
@@ -191,7 +189,7 @@ def test_what_failed_waits_or_was_given_up_is_a_finding(settings: Settings, urls
     found = checks(list(runs.take(settings)))
     assert [each.ok for each in found.values()] == [False] * 4
     assert found["failed runs"].seen == "1 agents whose last run failed: for a reason"
-    assert found["held runs"].seen == "1 held by the brake"
+    assert found["held runs"].seen == "1 held by the removal guard"
     assert found["waiting runs"].seen == "1 wait: no model is there"
     assert found["dead letters"].seen == "2 jobs were given up"
     ledger.close()
@@ -242,7 +240,7 @@ def test_of_a_well_stack_each_group_is_one_line_and_nothing_says_what_to_do(stac
         return {each["check"] for each in memtend("doctor", "--json").value if not each["ok"]} - {"held runs"}
 
     wait_until(lambda: wrong() == set(), what="a well stack")
-    lines = told(memtend("doctor"))
+    lines = reported(memtend("doctor"))
     groups = ["parts", "files", "broker", "queues", "workers", "store", "ledger", "models", "limits"]
     assert [line.split()[0] for line in lines if " ok " in line and not line.startswith("maintenance")] == groups
     assert "->" not in "".join(line for line in lines if not line.startswith(" "))
@@ -250,6 +248,6 @@ def test_of_a_well_stack_each_group_is_one_line_and_nothing_says_what_to_do(stac
 
 
 def test_a_finding_names_its_group_only_where_its_look_has_another(settings: Settings) -> None:
-    look = Look(name="x", group="store", take=lambda _: [found, replace(found, group="queues")])
-    found = Finding(check="x", ok=True, seen="y")
-    assert [each.group for each in take_all([look], settings)] == ["store", "queues"]
+    health_check = HealthCheck(name="x", group="store", take=lambda _: [found, replace(found, group="queues")])
+    found = CheckResult(check="x", ok=True, seen="y")
+    assert [each.group for each in take_all([health_check], settings)] == ["store", "queues"]

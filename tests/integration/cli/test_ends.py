@@ -26,8 +26,8 @@ def test_a_session_ends_in_search_and_in_the_journal_and_an_undo_brings_it_back(
 
     assert (run["kind"], run["scope_id"], run["state"], run["counts"]) == ("end_session", "mon", "done", {"ended": 1})
     assert texts(memtend, agent, "harbour") == {"The harbour closes at nine"}
-    (booking,) = memtend.ok("runs", "show", run["run_id"], "--json").value["bookings"]
-    assert (booking["reason"], len(booking["removed"])) == ("ended", 1)
+    (journal_entry,) = memtend.ok("runs", "show", run["run_id"], "--json").value["bookings"]
+    assert (journal_entry["reason"], len(journal_entry["removed"])) == ("ended", 1)
 
     memtend.ok("runs", "undo", run["run_id"])
 

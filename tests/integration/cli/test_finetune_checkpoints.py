@@ -34,9 +34,9 @@ def test_a_checkpoint_serves_is_gone_back_from_and_deleted(tmp_path: Path) -> No
         assert memtend.ok("search", "keeper", "tea", "--json").value[0]["text"] == "a tidy garden with tea"
         assert memtend.ok("finetune", "checkpoints", "--json").value[0]["use"] == "serves"
         assert "serves" in memtend.ok("finetune", "checkpoints").out
-        looks = {look["check"]: look for look in memtend("doctor", "--json").value}
-        assert looks["embedder"]["ok"]
-        assert f"checkpoint {wanted} serves" in looks["embedder"]["seen"]
+        health_checks = {health_check["check"]: health_check for health_check in memtend("doctor", "--json").value}
+        assert health_checks["embedder"]["ok"]
+        assert f"checkpoint {wanted} serves" in health_checks["embedder"]["seen"]
         in_use = memtend("finetune", "delete", wanted, "--by", "ada", "--yes")
         assert (in_use.code, "memtend finetune rollback" in in_use.err) == (1, True)
 

@@ -52,15 +52,15 @@ def test_its_metrics_answer_to_its_password_and_its_health_to_anybody(stack: Sta
 def test_up_prints_an_address_to_click_on_the_user_and_the_place_of_the_password(stack: StackAddress) -> None:
     url = urlsplit(stack.settings.flower_url or "")
     said = (stack.home.parent / f"{stack.home.name}.up.log").read_text()
-    doors = stack.home / "run" / "doors.json"
+    addresses = stack.home / "run" / "doors.json"
     assert f"Flower: http://{url.hostname}:{url.port}/ " in said
-    assert f"user memtend, password: flower_password in {doors}" in said
-    assert json.loads(doors.read_bytes())["flower_password"] == url.password
+    assert f"user memtend, password: flower_password in {addresses}" in said
+    assert json.loads(addresses.read_bytes())["flower_password"] == url.password
 
 
 def test_no_log_holds_a_password(stack: StackAddress) -> None:
-    doors = json.loads((stack.home / "run" / "doors.json").read_bytes())
-    secrets = [str(value).encode() for name, value in doors.items() if not name.endswith("_port")]
+    addresses = json.loads((stack.home / "run" / "doors.json").read_bytes())
+    secrets = [str(value).encode() for name, value in addresses.items() if not name.endswith("_port")]
     logs = [*(stack.home / "logs").iterdir(), stack.home.parent / f"{stack.home.name}.up.log"]
     assert len(logs) > 7
     for log in logs:

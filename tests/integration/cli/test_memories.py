@@ -22,7 +22,7 @@ def test_a_stored_memory_is_found_by_its_words(memtend: CommandLine) -> None:
     assert 0 < best["score"] <= 1
 
 
-def test_a_text_without_a_category_is_a_fact_which_no_night_merges_unasked(memtend: CommandLine) -> None:
+def test_a_text_without_a_category_is_a_fact_which_no_run_merges_unasked(memtend: CommandLine) -> None:
     agent = new_agent()
     memtend.ok("store", agent, "Alice is allergic to peanuts")
     (found,) = memtend.ok("search", agent, "--json").value

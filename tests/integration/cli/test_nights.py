@@ -94,7 +94,7 @@ def test_a_dry_run_tells_what_a_model_would_be_asked(
     assert f"would be asked {questions} questions" in memtend.ok("maintain", agent, "--dry-run").out
 
 
-def test_a_night_removes_what_is_old_and_an_undo_brings_it_back_and_can_be_undone(memtend: CommandLine) -> None:
+def test_a_run_removes_what_is_old_and_an_undo_brings_it_back_and_can_be_undone(memtend: CommandLine) -> None:
     agent = new_agent()
     fill(memtend, agent, old=3, new=9)
     run = memtend.ok("maintain", agent, "--json").value
@@ -102,7 +102,7 @@ def test_a_night_removes_what_is_old_and_an_undo_brings_it_back_and_can_be_undon
     assert run["origin"] == "manual"
     assert live(memtend, agent) == 9
     shown = memtend.ok("runs", "show", run["run_id"], "--json").value
-    removed = [memory_id for booking in shown["bookings"] for memory_id in booking["removed"]]
+    removed = [memory_id for journal_entry in shown["bookings"] for memory_id in journal_entry["removed"]]
     assert len(set(removed)) == 3
     assert shown["undoable"] is True
     assert "retention" in memtend.ok("runs", "show", run["run_id"]).out
@@ -125,7 +125,7 @@ def test_a_night_removes_what_is_old_and_an_undo_brings_it_back_and_can_be_undon
     assert agent in memtend.ok("runs", "list").out
 
 
-def test_a_night_that_would_take_most_is_held_until_a_person_releases_it(memtend: CommandLine) -> None:
+def test_a_run_that_would_take_most_is_held_until_a_person_releases_it(memtend: CommandLine) -> None:
     agent = new_agent()
     fill(memtend, agent, old=150, new=1)
     plan = memtend.ok("maintain", agent, "--dry-run", "--json").value
@@ -152,7 +152,7 @@ def test_a_night_that_would_take_most_is_held_until_a_person_releases_it(memtend
     assert live(memtend, agent) == 1
 
 
-def test_a_large_night_can_be_allowed_beforehand(memtend: CommandLine) -> None:
+def test_a_large_run_can_be_allowed_beforehand(memtend: CommandLine) -> None:
     agent = new_agent()
     fill(memtend, agent, old=150, new=1)
     assert memtend.ok("maintain", agent, "--allow-large", "--json").value["state"] == "done"

@@ -76,7 +76,7 @@ OF_LEDGER = ("migrate", "worker --group store", "status", "runs list", "maintain
 def settings(ledger_template: Path, tmp_path: Path) -> Settings:
     """An installation with its databases, of which nothing runs."""
     home = Home(tmp_path / "home")
-    home.furnish()
+    home.create_folders()
     home.policy.unlink()
     urls = copied_urls(ledger_template, home.data)
     history = sqlite_url(home.data / "history.db")

@@ -50,11 +50,11 @@ def ledger(settings: Settings, then: datetime) -> Iterator[Ledger]:
 def test_an_embedder_that_is_configured_and_does_not_serve_is_told(settings: Settings, ledger: Ledger) -> None:
     (new,) = embedder(settings)
     assert (new.ok, new.seen) == (True, f"{CONFIGURED}, 256 dimensions (static)")
-    ledger.servings.adopt("default", served("old", embedder="minilm"))
+    ledger.collection_pointers.adopt("default", served("old", embedder="minilm"))
     (changed,) = embedder(settings)
     assert not changed.ok
     assert f"{CONFIGURED}, 256 dimensions (static) is configured, and minilm" in changed.seen
-    assert "memtend reindex" in changed.mend
+    assert "memtend reindex" in changed.repair
 
 
 def test_a_checkpoint_that_serves_needs_no_configuration_and_must_be_what_it_was(
@@ -65,8 +65,8 @@ def test_a_checkpoint_that_serves_needs_no_configuration_and_must_be_what_it_was
     loaded = create_embedder(choice)
     first = served("old")
     identity = first.identity.model_copy(update={"name": loaded.name, "dims": loaded.dims})
-    told = {"choice": choice, "identity": identity, "checkpoint_id": checkpoint.checkpoint_id}
-    ledger.servings.adopt("default", first.model_copy(update=told))
+    reported = {"choice": choice, "identity": identity, "checkpoint_id": checkpoint.checkpoint_id}
+    ledger.collection_pointers.adopt("default", first.model_copy(update=reported))
     (whole,) = embedder(settings)
     assert whole.ok
     assert f"checkpoint {checkpoint.checkpoint_id} serves, {loaded.name}" in whole.seen
@@ -76,7 +76,7 @@ def test_a_checkpoint_that_serves_needs_no_configuration_and_must_be_what_it_was
     shutil.copytree(other.model_path, checkpoint.model_path)
     (changed,) = embedder(settings)
     assert not changed.ok
-    assert checkpoint.model_path in changed.mend
+    assert checkpoint.model_path in changed.repair
     shutil.rmtree(checkpoint.model_path)
     with pytest.raises(MemoryConfigError, match="must hold"):
         list(embedder(settings))
@@ -86,22 +86,22 @@ def test_a_reindex_that_nobody_carries_on_is_told_and_an_old_collection_is_named
     settings: Settings, ledger: Ledger
 ) -> None:
     assert list(reindex(settings)) == []
-    first = ledger.servings.adopt("default", served("old"))
-    begun = ledger.servings.begin(
+    first = ledger.collection_pointers.adopt("default", served("old"))
+    begun = ledger.collection_pointers.begin(
         "default", version=first.version, target=served("new", generation=2), kind=ReindexKind.FORWARD, total=8
     )
     (stuck,) = reindex(settings)
     assert (stuck.ok, stuck.seen) == (False, "copying, 0%")
-    taken = ledger.reindexes.take("default", lease=timedelta(hours=2))
+    taken = ledger.reindexes.claim("default", lease=timedelta(hours=2))
     assert taken is not None
     (going,) = reindex(settings)
     assert going.ok
 
-    frozen = ledger.servings.freeze("default", version=begun.version, lasts=timedelta(seconds=1))
+    frozen = ledger.collection_pointers.freeze("default", version=begun.version, lasts=timedelta(seconds=1))
     assert frozen is not None
-    switched = ledger.servings.switch("default", version=frozen.version, settles=timedelta(seconds=1))
+    switched = ledger.collection_pointers.switch("default", version=frozen.version, settles=timedelta(seconds=1))
     assert switched is not None
-    ledger.servings.settle("default", version=switched.version)
+    ledger.collection_pointers.settle("default", version=switched.version)
     (kept,) = reindex(settings)
     assert kept.ok
     assert "old is kept" in kept.seen

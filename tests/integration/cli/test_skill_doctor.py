@@ -8,7 +8,7 @@ import pytest
 
 from memcore.config.settings import Settings
 from memcore.ledger import Ledger, LedgerUrls
-from ops.cli.console import Finding
+from ops.cli.console import CheckResult
 from ops.cli.memory.skills import skill_evolver
 
 NOW = datetime.now(UTC)
@@ -23,12 +23,12 @@ memory:
       enabled: {enabled}
 """
 
-Look = Callable[..., Finding]
+Look = Callable[..., CheckResult]
 
 
 @pytest.fixture
-def look(sqlite_ledger: LedgerUrls, tmp_path: Path) -> Look:
-    def look(interval: str = "hourly", enabled: str = "true") -> Finding:
+def check_now(sqlite_ledger: LedgerUrls, tmp_path: Path) -> Look:
+    def check_now(interval: str = "hourly", enabled: str = "true") -> CheckResult:
         path = tmp_path / "policy.yaml"
         path.write_text(POLICY.format(interval=interval, enabled=enabled), encoding="utf-8")
         settings = Settings.load(
@@ -44,7 +44,7 @@ def look(sqlite_ledger: LedgerUrls, tmp_path: Path) -> Look:
         (found,) = skill_evolver(settings)
         return found
 
-    return look
+    return check_now
 
 
 @pytest.fixture
@@ -67,16 +67,16 @@ def finished(urls: LedgerUrls, age: timedelta) -> None:
     past.close()
 
 
-def test_an_evolver_that_was_just_switched_on_is_well(look: Look, ledger: Ledger) -> None:
-    assert (look().ok, look().seen) == (True, "no cycle has finished")
+def test_an_evolver_that_was_just_switched_on_is_well(check_now: Look, ledger: Ledger) -> None:
+    assert (check_now().ok, check_now().seen) == (True, "no cycle has finished")
     planned(ledger, HOUR)
-    assert look().ok
+    assert check_now().ok
 
 
-def test_a_first_cycle_that_is_never_finished_is_complained_of(look: Look, ledger: Ledger) -> None:
+def test_a_first_cycle_that_is_never_finished_is_complained_of(check_now: Look, ledger: Ledger) -> None:
     planned(ledger, 3 * HOUR)
-    assert not look().ok
-    assert look(enabled="false").ok
+    assert not check_now().ok
+    assert check_now(enabled="false").ok
 
 
 @pytest.mark.parametrize(("age", "interval", "ok"), [
@@ -87,17 +87,17 @@ def test_a_first_cycle_that_is_never_finished_is_complained_of(look: Look, ledge
     (50 * HOUR, "never", True),
 ])  # fmt: skip
 def test_the_last_cycle_may_be_two_intervals_old(
-    look: Look, sqlite_ledger: LedgerUrls, age: timedelta, interval: str, *, ok: bool
+    check_now: Look, sqlite_ledger: LedgerUrls, age: timedelta, interval: str, *, ok: bool
 ) -> None:
     finished(sqlite_ledger, age)
-    found = look(interval)
+    found = check_now(interval)
     assert found.ok is ok
     assert f"last cycle finished {NOW - age:%Y-%m-%d %H:%M} UTC" in found.seen
-    assert "night worker" in found.mend
+    assert "night worker" in found.repair
 
 
-def test_an_evolver_that_is_off_is_never_late(look: Look, sqlite_ledger: LedgerUrls) -> None:
+def test_an_evolver_that_is_off_is_never_late(check_now: Look, sqlite_ledger: LedgerUrls) -> None:
     finished(sqlite_ledger, timedelta(days=40))
-    found = look(enabled="false")
+    found = check_now(enabled="false")
     assert found.ok
     assert found.seen.startswith("off; last cycle finished ")

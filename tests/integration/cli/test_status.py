@@ -26,7 +26,7 @@ def test_status_names_every_part_and_queue(memtend: CommandLine) -> None:
 
 def test_a_well_stack_passes_every_look_of_the_doctor(memtend: CommandLine) -> None:
     def complaints() -> list[object]:
-        # another test may have left a run that the brake holds, which is a finding but no defect
+        # another test may have left a run that the removal guard holds, which is a finding but no defect
         found = memtend("doctor", "--json").value
         return [each for each in found if not each["ok"] and each["check"] != "held runs"]
 
@@ -82,8 +82,8 @@ def test_nothing_of_the_stacks_files_is_for_other_eyes(stack: StackAddress) -> N
 
 
 def test_no_password_stands_in_a_command_line(stack: StackAddress) -> None:
-    doors = json.loads((stack.home / "run" / "doors.json").read_bytes())
-    secrets = [value for name, value in doors.items() if not name.endswith("_port")]
+    addresses = json.loads((stack.home / "run" / "doors.json").read_bytes())
+    secrets = [value for name, value in addresses.items() if not name.endswith("_port")]
     assert len(secrets) == 3
     for process in stack.family():
         line = " ".join(process.cmdline())

@@ -13,7 +13,7 @@ OLD = datetime.now(UTC) - timedelta(days=60)
 
 
 @pytest.fixture(scope="module")
-def night(memtend: CommandLine) -> tuple[str, str]:
+def maintenance_run(memtend: CommandLine) -> tuple[str, str]:
     """An agent whose memories were merged, and the run that did it."""
     agent = new_agent()
     memtend.ok("agents", "add", agent, "--interval", "never", "--retain", "working=1")
@@ -32,23 +32,25 @@ def night(memtend: CommandLine) -> tuple[str, str]:
     return agent, run["run_id"]
 
 
-def test_a_run_names_its_summaries_with_their_originals(memtend: CommandLine, night: tuple[str, str]) -> None:
-    shown = memtend.ok("runs", "show", night[1], "--json").value
+def test_a_run_names_its_summaries_with_their_originals(memtend: CommandLine, maintenance_run: tuple[str, str]) -> None:
+    shown = memtend.ok("runs", "show", maintenance_run[1], "--json").value
     ((summary_id, originals),) = shown["summaries"].items()
     assert len(originals) == 4
-    plain = memtend.ok("runs", "show", night[1]).out
+    plain = memtend.ok("runs", "show", maintenance_run[1]).out
     assert f"summary {summary_id} of 4 memories" in plain
     assert all(each in plain for each in originals)
 
 
-def test_a_summary_is_followed_to_its_originals_and_back(memtend: CommandLine, night: tuple[str, str]) -> None:
-    agent, run_id = night
+def test_a_summary_is_followed_to_its_originals_and_back(
+    memtend: CommandLine, maintenance_run: tuple[str, str]
+) -> None:
+    agent, run_id = maintenance_run
     ((summary_id, originals),) = memtend.ok("runs", "show", run_id, "--json").value["summaries"].items()
 
-    story = memtend.ok("why", summary_id, "--json").value
+    memory_history = memtend.ok("why", summary_id, "--json").value
 
-    assert (story["agent_id"], story["originals"]) == (agent, originals)
-    assert {each["text"] for each in story["memories"]} == {None}
+    assert (memory_history["agent_id"], memory_history["originals"]) == (agent, originals)
+    assert {each["text"] for each in memory_history["memories"]} == {None}
     tree = memtend.ok("why", summary_id).out
     assert f"{summary_id}  live: made by run {run_id} at" in tree
     assert f"created by run {run_id} (maintenance, manual): it stands for others" in tree
@@ -61,13 +63,13 @@ def test_a_summary_is_followed_to_its_originals_and_back(memtend: CommandLine, n
     assert f"{summary_id}  live" in memtend.ok("why", originals[0]).out
 
 
-def test_an_undo_is_told(memtend: CommandLine, night: tuple[str, str]) -> None:
-    _, run_id = night
+def test_an_undo_is_told(memtend: CommandLine, maintenance_run: tuple[str, str]) -> None:
+    _, run_id = maintenance_run
     ((summary_id, originals),) = memtend.ok("runs", "show", run_id, "--json").value["summaries"].items()
     undo = memtend.ok("runs", "undo", run_id, "--json").value
-    told = memtend.ok("why", originals[0]).out
-    assert f"live: brought back by run {undo['run_id']} at" in told
-    assert f"restored by run {undo['run_id']} (undo, manual, of run {run_id})" in told
+    reported = memtend.ok("why", originals[0]).out
+    assert f"live: brought back by run {undo['run_id']} at" in reported
+    assert f"restored by run {undo['run_id']} (undo, manual, of run {run_id})" in reported
     assert "a run was taken back" in memtend.ok("why", summary_id).out
     memtend.ok("runs", "undo", undo["run_id"])
     assert memtend.ok("why", originals[0], "--json").value["memories"][0]["state"] == "replaced"
@@ -84,12 +86,14 @@ def test_a_memory_that_no_run_has_moved_is_found_with_its_agent(memtend: Command
     assert "an agent stored it, and no run has moved it" in memtend.ok("why", stored["id"], "--agent", agent).out
 
 
-def test_an_unknown_id_and_another_agents_memory_are_one_sentence(memtend: CommandLine, night: tuple[str, str]) -> None:
-    ((summary_id, _),) = memtend.ok("runs", "show", night[1], "--json").value["summaries"].items()
+def test_an_unknown_id_and_another_agents_memory_are_one_sentence(
+    memtend: CommandLine, maintenance_run: tuple[str, str]
+) -> None:
+    ((summary_id, _),) = memtend.ok("runs", "show", maintenance_run[1], "--json").value["summaries"].items()
     for words in (
         (str(uuid.uuid4()),),
         ("nonsense",),
-        ("nonsense", "--agent", night[0]),
+        ("nonsense", "--agent", maintenance_run[0]),
         (summary_id, "--agent", new_agent()),
     ):
         answer = memtend("why", *words)

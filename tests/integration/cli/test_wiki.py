@@ -6,7 +6,7 @@ from support.memories import new_agent
 from support.running_stack import StackAddress
 
 from memcore.client import MemoryClient
-from memcore.wiki.folders import place_name
+from memcore.wiki.folders import slug
 from ops.cli.session import ledger_of
 
 
@@ -23,7 +23,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def teller(memtend: CommandLine, stack: StackAddress) -> str:
+def notifier(memtend: CommandLine, stack: StackAddress) -> str:
     """Return an agent with one experience of each tier, the raw one sent through the queue."""
     agent = new_agent("teller")
     memtend.ok("agents", "add", agent, "--level", "persistent")
@@ -36,7 +36,7 @@ def teller(memtend: CommandLine, stack: StackAddress) -> str:
 
 
 def test_a_raw_experience_is_no_memory_and_no_search_finds_it(memtend: CommandLine, stack: StackAddress) -> None:
-    agent = teller(memtend, stack)
+    agent = notifier(memtend, stack)
     for words in ((), ("Why did the import fail?",), ("--tag", "detailed_experience")):
         found = memtend.ok("search", agent, *words, "--limit", "1000", "--json").value
         assert {each["text"] for each in found} <= {"Look at the disk first."}
@@ -46,7 +46,7 @@ def test_a_raw_experience_is_no_memory_and_no_search_finds_it(memtend: CommandLi
 
 
 def test_agents_are_exported_by_name_and_counted_first(memtend: CommandLine, stack: StackAddress, root: Path) -> None:
-    one, other = teller(memtend, stack), teller(memtend, stack)
+    one, other = notifier(memtend, stack), notifier(memtend, stack)
     counts = {"raw_count": 1, "compressed_count": 1, "failed_count": 0}
 
     (plan,) = memtend.ok("wiki", "export", "--agent", one, "--dry-run", "--json").value
@@ -55,21 +55,21 @@ def test_agents_are_exported_by_name_and_counted_first(memtend: CommandLine, sta
 
     done = memtend.ok("wiki", "export", "--agent", one, "--agent", other, "--json").value
     assert done == [{"agent_id": each, **counts, "is_published": True, "reason": None} for each in (one, other)]
-    assert len(list((root / place_name(one)).rglob("*.md"))) == 3
+    assert len(list((root / slug(one)).rglob("*.md"))) == 3
     assert other in (root / "index.md").read_text(encoding="utf-8").replace("\\", "")
 
 
 def test_all_agents_are_exported_together(memtend: CommandLine, stack: StackAddress, root: Path) -> None:
-    agent = teller(memtend, stack)
+    agent = notifier(memtend, stack)
     out = memtend.ok("wiki", "export", "--all").out
     assert agent in out
-    assert (root / place_name(agent) / "index.md").is_file()
+    assert (root / slug(agent) / "index.md").is_file()
 
 
 def test_switched_off_it_says_so_and_counts_nothing(memtend: CommandLine, stack: StackAddress) -> None:
-    (told,) = memtend.ok("wiki", "export", "--agent", teller(memtend, stack), "--json").value
-    assert (told["raw_count"], told["compressed_count"], told["is_published"]) == (0, 0, False)
-    assert told["reason"] == "memory.consolidation.wiki_export.enabled is false"
+    (reported,) = memtend.ok("wiki", "export", "--agent", notifier(memtend, stack), "--json").value
+    assert (reported["raw_count"], reported["compressed_count"], reported["is_published"]) == (0, 0, False)
+    assert reported["reason"] == "memory.consolidation.wiki_export.enabled is false"
 
 
 def test_whom_to_export_must_be_said_once_and_be_known(memtend: CommandLine) -> None:
@@ -82,6 +82,6 @@ def test_whom_to_export_must_be_said_once_and_be_known(memtend: CommandLine) -> 
 
 def test_an_export_that_fails_exits_with_one(memtend: CommandLine, stack: StackAddress, root: Path) -> None:
     root.write_text("a file in its place", encoding="utf-8")
-    answer = memtend("wiki", "export", "--agent", teller(memtend, stack), "--json")
+    answer = memtend("wiki", "export", "--agent", notifier(memtend, stack), "--json")
     assert answer.code == 1
     assert not answer.value[0]["is_published"]

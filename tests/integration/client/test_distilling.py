@@ -15,13 +15,13 @@ from memcore.jobs.queues import Queue
 
 
 async def test_both_clients_send_the_same_trace_under_one_id(broker: BrokerAddress) -> None:
-    told = trace(output="naïve 日本\x01 fails")
+    reported = trace(output="naïve 日本\x01 fails")
     with MemoryClient(broker.url, company="acme", clock=StoppedClock()) as client:
-        first = client.distill("ada", told, scope=Scope(session_id="s"))
+        first = client.distill("ada", reported, scope=Scope(session_id="s"))
         with pytest.raises(MemoryInputError, match=r"^agent_id: "):
-            client.distill(" ", told)
+            client.distill(" ", reported)
     async with AsyncMemoryClient(broker.url, company="acme", clock=StoppedClock()) as other:
-        second = await other.distill("ada", told, scope=Scope(session_id="s"))
+        second = await other.distill("ada", reported, scope=Scope(session_id="s"))
 
     assert first is not None
     assert second is not None
@@ -33,7 +33,7 @@ async def test_both_clients_send_the_same_trace_under_one_id(broker: BrokerAddre
         assert "fails" not in message["headers"]["argsrepr"]
         ((text,), _, _) = json.loads(base64.b64decode(message["body"]))
         made = DistillPayload.model_validate_json(text)
-        assert (made.trace_id, made.trace, made.sent_at, made.session_id) == (first.trace_id, told, NOW, "s")
+        assert (made.trace_id, made.trace, made.sent_at, made.session_id) == (first.trace_id, reported, NOW, "s")
 
 
 def test_a_full_queue_and_a_broker_that_is_away_fail_no_task(broker: BrokerAddress) -> None:

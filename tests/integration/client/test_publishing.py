@@ -13,8 +13,8 @@ from support.valkey_servers import BrokerAddress, valkey_server
 
 from memcore import ids
 from memcore.client import AsyncMemoryClient, JobState, MemoryClient
-from memcore.client.envelopes import Posting
-from memcore.client.publisher import CHUNK_JOBS, Outlet
+from memcore.client.envelopes import OutgoingJob
+from memcore.client.publisher import CHUNK_JOBS, Publisher
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryQueueFullError
 from memcore.jobs.payloads import MAX_STORE_ITEMS, EvolvePayload, MaintenancePayload, StorePayload
 from memcore.jobs.queues import Queue, TaskName
@@ -24,7 +24,7 @@ from workers import transport
 #: Everything that JSON, base64 or a careless template could break.
 ODD = 'a "quoted" \\ back\u2028slash,\x01 naïve café 日本 \U0001f9e0 memtend<job> memtend<body>'
 
-JOB = Posting(job_id='job "1"', queue=str(Queue.STORE), payload=json.dumps({"text": ODD}), summary='2 "memories"')
+JOB = OutgoingJob(job_id='job "1"', queue=str(Queue.STORE), payload=json.dumps({"text": ODD}), summary='2 "memories"')
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def request(text: str) -> MemoryStoreRequest:
 def test_a_message_is_the_one_that_celery_would_have_written(
     app: Celery, broker: BrokerAddress, *, track: bool
 ) -> None:
-    Outlet(app).publish(TaskName.STORE, [JOB], track=track)
+    Publisher(app).publish(TaskName.STORE, [JOB], track=track)
     app.send_task(
         str(TaskName.STORE), args=(JOB.payload,), task_id=JOB.job_id, queue=JOB.queue,
         argsrepr=JOB.summary, kwargsrepr="", ignore_result=not track,
@@ -85,12 +85,12 @@ def test_a_message_is_the_one_that_celery_would_have_written(
 
 
 def test_jobs_travel_in_few_commands_in_their_order_to_their_queues(app: Celery, broker: BrokerAddress) -> None:
-    postings = [
-        Posting(job_id=f"job-{n}", queue="even" if n % 2 == 0 else "odd", payload="{}", summary="s")
+    outgoing_jobs = [
+        OutgoingJob(job_id=f"job-{n}", queue="even" if n % 2 == 0 else "odd", payload="{}", summary="s")
         for n in range(2 * CHUNK_JOBS)
     ]
     before = commands(broker)
-    Outlet(app).publish(TaskName.MAINTAIN, postings, track=True)
+    Publisher(app).publish(TaskName.MAINTAIN, outgoing_jobs, track=True)
     assert commands(broker) - before == 4
     for queue, first in (("even", 0), ("odd", 1)):
         found = messages(broker, queue)
@@ -100,17 +100,17 @@ def test_jobs_travel_in_few_commands_in_their_order_to_their_queues(app: Celery,
 
 
 def test_a_broker_that_comes_back_is_found_again_by_the_next_send(app: Celery, broker: BrokerAddress) -> None:
-    outlet = Outlet(app)
-    outlet.publish(TaskName.STORE, [JOB], track=True)
+    publisher = Publisher(app)
+    publisher.publish(TaskName.STORE, [JOB], track=True)
     broker.restart()
-    outlet.publish(TaskName.STORE, [JOB], track=True)
+    publisher.publish(TaskName.STORE, [JOB], track=True)
     assert len(messages(broker, JOB.queue)) == 2
 
 
 def test_a_channel_that_was_closed_beneath_its_producer_is_opened_again(app: Celery, broker: BrokerAddress) -> None:
-    outlet = Outlet(app)
-    outlet.publish(TaskName.STORE, [JOB], track=False)
-    for step in (lambda: outlet.publish(TaskName.STORE, [JOB], track=False), lambda: outlet.waiting(JOB.queue)):
+    publisher = Publisher(app)
+    publisher.publish(TaskName.STORE, [JOB], track=False)
+    for step in (lambda: publisher.publish(TaskName.STORE, [JOB], track=False), lambda: publisher.waiting(JOB.queue)):
         with app.producer_pool.acquire(block=True) as producer:
             producer.channel.close()
         step()
@@ -118,24 +118,24 @@ def test_a_channel_that_was_closed_beneath_its_producer_is_opened_again(app: Cel
 
 
 def test_an_absent_broker_is_a_typed_error_of_measuring_too(app: Celery, broker: BrokerAddress) -> None:
-    outlet = Outlet(app)
-    outlet.publish(TaskName.STORE, [JOB], track=True)
+    publisher = Publisher(app)
+    publisher.publish(TaskName.STORE, [JOB], track=True)
     broker.kill()
     try:
         with pytest.raises(MemoryConnectionError, match="is it running"):
-            outlet.publish(TaskName.STORE, [JOB], track=True)
+            publisher.publish(TaskName.STORE, [JOB], track=True)
         with pytest.raises(MemoryConnectionError, match=r"how full memory\.store is"):
-            outlet.waiting(JOB.queue)
+            publisher.waiting(JOB.queue)
     finally:
         broker.start()
 
 
 def test_a_broker_without_variadic_pushes_gets_celerys_own_messages() -> None:
     with Celery(broker="memory://", set_as_current=False) as app:
-        outlet = Outlet(app)
-        outlet.publish(TaskName.STORE, [JOB, JOB], track=True)
-        assert outlet.waiting(JOB.queue) == 2
-        assert outlet.waiting("never made") == 0
+        publisher = Publisher(app)
+        publisher.publish(TaskName.STORE, [JOB, JOB], track=True)
+        assert publisher.waiting(JOB.queue) == 2
+        assert publisher.waiting("never made") == 0
         with app.connection_for_read() as connection:
             message = connection.default_channel.basic_get(JOB.queue)
             assert message is not None

@@ -101,8 +101,8 @@ def _has_one_value(annotation: object) -> bool:
 def test_every_key_is_proved_or_known_to_change_nothing() -> None:
     keys = {key for key, annotation in walk(Policy) if not _has_one_value(annotation)}
     tables = (EFFECTS, INERT, REFUSED, SHOWN_ELSEWHERE)
-    told = [key for table in tables for key in table]
-    assert sorted(told) == sorted(keys), "see the top of tests/support/config_effects.py"
+    reported = [key for table in tables for key in table]
+    assert sorted(reported) == sorted(keys), "see the top of tests/support/config_effects.py"
     assert sorted(CHANGES) == sorted(Settings.model_fields), "see the top of tests/support/config_effects_settings.py"
 
 
@@ -148,26 +148,28 @@ def test_changing_a_key_changes_what_is_seen(
     written = effect.at or key
     assert read(before, written) != read(after, written), f"{key} has this value already: give another one"
 
-    def look(name: str, policy: Policy) -> object:
+    def health_check(name: str, policy: Policy) -> object:
         return effect.see(Place(folder=folder / name, template=ledger_template), policy)
 
     known = (effect.see, repr(effect.given))
     if known not in seen:
-        seen[known] = look("before", before)
-        assert look("again", before) == seen[known], "what is seen must be the same twice, or a difference says nothing"
-    assert look("after", after) != seen[known]
+        seen[known] = health_check("before", before)
+        assert health_check("again", before) == seen[known], (
+            "what is seen must be the same twice, or a difference says nothing"
+        )
+    assert health_check("after", after) != seen[known]
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_setting_a_variable_changes_what_is_seen(name: str, folder: Path, ledger_template: Path) -> None:
-    change, looks = CHANGES[name], []
+    change, health_checks = CHANGES[name], []
     for number, field in enumerate((None, None, name)):
         place = folder / str(number)
         copied_urls(ledger_template, place)
         said = repr(change.see(place, change.environ(place, field)))
-        looks.append(said.replace(str(place), "{folder}"))
-    assert looks[0] == looks[1], "what is seen must be the same twice, or a difference says nothing"
-    assert looks[2] != looks[0]
+        health_checks.append(said.replace(str(place), "{folder}"))
+    assert health_checks[0] == health_checks[1], "what is seen must be the same twice, or a difference says nothing"
+    assert health_checks[2] != health_checks[0]
 
 
 @pytest.mark.parametrize("key", INERT)

@@ -13,7 +13,7 @@ from support.memories import NOW
 from memcore import ids
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.distillation import Capture
-from memcore.ingest import Intake, Written
+from memcore.ingest import Ingestor, WriteResult
 from memcore.jobs.outcomes import Done
 from memcore.jobs.payloads import DistillPayload, StoreItem
 from memcore.ledger.ledger import Ledger
@@ -27,7 +27,7 @@ JOB = DistillPayload(company=COMPANY, agent_id="ada", trace_id=TRACE_ID, trace=t
 
 def capture(backend: InMemoryBackend, ledger: Ledger, faults: Faults) -> Capture:
     watched = faults.ledger(ledger)
-    intake = Intake(
+    ingestor = Ingestor(
         faults.backend(backend),
         watched,
         company=COMPANY,
@@ -35,8 +35,8 @@ def capture(backend: InMemoryBackend, ledger: Ledger, faults: Faults) -> Capture
         level=MemoryLevel.PERSISTENT,
     )
 
-    def store(item: StoreItem) -> Written:
-        return asyncio.run(intake.write([item]))
+    def store(item: StoreItem) -> WriteResult:
+        return asyncio.run(ingestor.write([item]))
 
     return Capture(watched, store, level=MemoryLevel.PERSISTENT)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support.ledger_records import copied_urls
 from support.maintenance_fixture import SHARED_MEMORY
-from support.wiki_fixture import Library
+from support.wiki_fixture import WikiFixture
 
 
 @pytest.fixture
@@ -17,8 +17,8 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-async def library(ledger_template: Path, folder: Path) -> AsyncIterator[Library]:
-    made = Library(copied_urls(ledger_template, folder / "ledger"), folder / "home")
+async def library(ledger_template: Path, folder: Path) -> AsyncIterator[WikiFixture]:
+    made = WikiFixture(copied_urls(ledger_template, folder / "ledger"), folder / "home")
     await made.backend.connect()
     yield made
     made.ledger.close()

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from support.experiences import experience
-from support.fake_teacher import Tutor
+from support.fake_teacher import FakeTeacher
 from support.fault_injection import Crash, Faults
 from support.ledger_records import copied_urls
 from support.memories import NOW
-from support.wiki_fixture import COMPANY, Library
+from support.wiki_fixture import COMPANY, WikiFixture
 
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.experience.service import CompressionService
@@ -26,7 +26,7 @@ POLICY = ConsolidationConfig.model_validate({"experience_compressor": {"enabled"
 EXPERIENCES = 5
 
 
-def service(library: Library, model: Tutor, faults: Faults) -> CompressionService:
+def service(library: WikiFixture, model: FakeTeacher, faults: Faults) -> CompressionService:
     return CompressionService(
         faults.backend(library.backend),
         faults.ledger(library.ledger),
@@ -49,12 +49,12 @@ async def test_after_a_crash_anywhere_the_next_attempt_ends_it(
 ) -> None:
     points, is_over = 0, False
     while not is_over:
-        library = Library(copied_urls(ledger_template, folder / str(points)), folder)
+        library = WikiFixture(copied_urls(ledger_template, folder / str(points)), folder)
         await library.backend.connect()
         for i in range(EXPERIENCES):
             library.ledger.experiences.append(COMPANY, experience(f"e{i}", prompt="The import failed. " * 40))
         # One experience gets no answer that can be read, so that both ways to be marked are on the way.
-        model = Tutor(script=[None, "no JSON", None, None, "none again"])
+        model = FakeTeacher(script=[None, "no JSON", None, None, "none again"])
         faults = Faults(points, is_after=is_after)
         try:
             await service(library, model, faults).run("ada")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from support.experiences import experience
-from support.fake_teacher import LESSON, Tutor
-from support.ledger_records import make_booking
+from support.fake_teacher import LESSON, FakeTeacher
+from support.ledger_records import make_journal_entry
 from support.memories import NOW
-from support.wiki_fixture import COMPANY, Library
+from support.wiki_fixture import COMPANY, WikiFixture
 
 from memcore import ids
 from memcore.config.maintenance import ConsolidationConfig
@@ -35,7 +35,7 @@ def policy(**compressor: Any) -> ConsolidationConfig:
 
 
 def service(
-    library: Library, model: Tutor | None, *, level: str = "persistent", **compressor: Any
+    library: WikiFixture, model: FakeTeacher | None, *, level: str = "persistent", **compressor: Any
 ) -> CompressionService:
     return CompressionService(
         library.backend, library.ledger, policy(**compressor),
@@ -43,28 +43,28 @@ def service(
     )  # fmt: skip
 
 
-async def compress(library: Library, model: Tutor | None, **settings: Any) -> Outcome:
+async def compress(library: WikiFixture, model: FakeTeacher | None, **settings: Any) -> Outcome:
     return await service(library, model, **settings).run("ada")
 
 
-def told(library: Library, number: int, *, agent_id: str = "ada") -> None:
+def reported(library: WikiFixture, number: int, *, agent_id: str = "ada") -> None:
     """Let the agent go through so much, the last the newest."""
     for i in range(number):
         made = experience(f"e{i}", agent_id=agent_id, prompt=LONG, younger=timedelta(seconds=i), source_task_id="t")
         assert library.ledger.experiences.append(COMPANY, made)
 
 
-def counts(library: Library) -> ExperienceCounts:
+def counts(library: WikiFixture) -> ExperienceCounts:
     return library.ledger.experiences.count(COMPANY, "ada")
 
 
-async def memories(library: Library) -> tuple[MemoryRecord, ...]:
+async def memories(library: WikiFixture) -> tuple[MemoryRecord, ...]:
     return (await library.backend.scan(Where(agent_id="ada"))).records
 
 
-async def test_what_was_learned_is_an_episodic_memory_that_names_its_source(library: Library) -> None:
-    told(library, 1)
-    model = Tutor()
+async def test_what_was_learned_is_an_episodic_memory_that_names_its_source(library: WikiFixture) -> None:
+    reported(library, 1)
+    model = FakeTeacher()
     assert await compress(library, model) == Done(facts={"compressed": 1})
 
     (kept,) = await memories(library)
@@ -72,8 +72,8 @@ async def test_what_was_learned_is_an_episodic_memory_that_names_its_source(libr
     assert kept.entry.metadata.tags == ("compressed_experience",)
     assert (kept.entry.metadata.source, kept.entry.created_at, kept.lineage.task_id) == ("e0", NOW, "t")
     assert kept.entry.id == ids.compressed_id(company=COMPANY, agent_id="ada", experience_id="e0", version="llm-v1")
-    told_by = json.loads(kept.entry.content)
-    assert {key: told_by[key] for key in LESSON} == LESSON
+    reasons = json.loads(kept.entry.content)
+    assert {key: reasons[key] for key in LESSON} == LESSON
     lesson = experience_of(kept.entry)
     assert lesson is not None
     assert (lesson.source_artifact_ids, lesson.compressor_version) == (("e0",), "llm-v1")
@@ -88,9 +88,9 @@ async def test_what_was_learned_is_an_episodic_memory_that_names_its_source(libr
     assert (by.company, by.agent_id, by.run_id, by.purpose) == (COMPANY, "ada", None, PURPOSE)
 
 
-async def test_agents_find_the_lesson_and_never_the_raw_experience(library: Library) -> None:
-    told(library, 1)
-    await compress(library, Tutor())
+async def test_agents_find_the_lesson_and_never_the_raw_experience(library: WikiFixture) -> None:
+    reported(library, 1)
+    await compress(library, FakeTeacher())
     for query in (MemoryQuery(limit=1000), MemoryQuery(text="import row 4711 ENOSPC", limit=1000)):
         found = await library.backend.retrieve("ada", query)
         assert all("strategic_decisions" in entry.content and "4711" not in entry.content for entry in found)
@@ -98,9 +98,9 @@ async def test_agents_find_the_lesson_and_never_the_raw_experience(library: Libr
     assert await library.backend.get("ada", "e0") is None
 
 
-async def test_each_experience_is_looked_at_once_whatever_comes_of_it(library: Library) -> None:
-    told(library, 3)
-    model = Tutor(script=[None, "no JSON", None, "no JSON again"])
+async def test_each_experience_is_looked_at_once_whatever_comes_of_it(library: WikiFixture) -> None:
+    reported(library, 3)
+    model = FakeTeacher(script=[None, "no JSON", None, "no JSON again"])
     assert await compress(library, model) == Done(facts={"compressed": 2, "malformed": 1})
     assert counts(library) == ExperienceCounts(total=3, raw=0, compressed=2)
     asked = len(model.asked)
@@ -115,10 +115,10 @@ async def test_each_experience_is_looked_at_once_whatever_comes_of_it(library: L
     [(0.0, "compressed"), (0.9, "compressed"), (0.97, "weak")],
 )
 async def test_what_is_compressed_strongly_is_kept_and_what_is_not_is_marked_and_left(
-    library: Library, least: float, became: str
+    library: WikiFixture, least: float, became: str
 ) -> None:
-    told(library, 1)  # 72 characters of 1,729: a strength of 0.958
-    model = Tutor()
+    reported(library, 1)  # 72 characters of 1,729: a strength of 0.958
+    model = FakeTeacher()
     assert await compress(library, model, min_compression_ratio=least) == Done(facts={became: 1})
     assert counts(library).raw == 0
     assert len(await memories(library)) == (became == "compressed")
@@ -126,17 +126,17 @@ async def test_what_is_compressed_strongly_is_kept_and_what_is_not_is_marked_and
     assert len(model.asked) == 1
 
 
-async def test_an_answer_as_long_as_the_experience_has_a_ratio_of_one(library: Library) -> None:
+async def test_an_answer_as_long_as_the_experience_has_a_ratio_of_one(library: WikiFixture) -> None:
     made = experience("e", prompt="Why?", output="Disk.")
     library.ledger.experiences.append(COMPANY, made)
-    assert await compress(library, Tutor()) == Done(facts={"compressed": 1})
+    assert await compress(library, FakeTeacher()) == Done(facts={"compressed": 1})
     (kept,) = await memories(library)
     assert json.loads(kept.entry.content)["compression_ratio"] == 1.0
 
 
-async def test_all_are_compressed_a_few_at_a_time(library: Library) -> None:
-    told(library, 3 * AT_A_TIME + 1)
-    model = Tutor()
+async def test_all_are_compressed_a_few_at_a_time(library: WikiFixture) -> None:
+    reported(library, 3 * AT_A_TIME + 1)
+    model = FakeTeacher()
     assert await compress(library, model) == Done(facts={"compressed": 3 * AT_A_TIME + 1})
     assert model.most_at_once == AT_A_TIME
     assert len(await memories(library)) == 3 * AT_A_TIME + 1
@@ -145,53 +145,53 @@ async def test_all_are_compressed_a_few_at_a_time(library: Library) -> None:
 @pytest.mark.parametrize(
     "trouble", [RetryExhaustedError("gone"), ProviderUnavailableError("busy"), ProviderError("refused")]
 )
-async def test_what_the_model_does_not_answer_stays_raw_for_the_next_night(
-    library: Library, trouble: Exception
+async def test_what_the_model_does_not_answer_stays_raw_for_the_next_run(
+    library: WikiFixture, trouble: Exception
 ) -> None:
-    told(library, 2)
-    model = Tutor(script=[trouble])
+    reported(library, 2)
+    model = FakeTeacher(script=[trouble])
     assert await compress(library, model) == Done(facts={"failed": 1, "compressed": 1})
     assert counts(library).raw == 1
     assert await compress(library, model) == Done(facts={"compressed": 1})
     assert len(await memories(library)) == 2
 
 
-async def test_a_model_that_is_away_is_not_asked_about_everything(library: Library) -> None:
-    told(library, 10 * MAX_IN_A_ROW)
-    model = Tutor(always=RetryExhaustedError("gone"))
+async def test_a_model_that_is_away_is_not_asked_about_everything(library: WikiFixture) -> None:
+    reported(library, 10 * MAX_IN_A_ROW)
+    model = FakeTeacher(always=RetryExhaustedError("gone"))
     outcome = await compress(library, model)
     assert isinstance(outcome, Done)
     assert MAX_IN_A_ROW <= outcome.facts["failed"] < MAX_IN_A_ROW + AT_A_TIME
     assert counts(library).raw == 10 * MAX_IN_A_ROW
 
 
-async def test_experience_that_no_model_can_answer_holds_up_none_that_comes_after_it(library: Library) -> None:
-    told(library, MAX_IN_A_ROW + 5)
-    await compress(library, Tutor(always=ProviderError("the filter takes it away")))
+async def test_experience_that_no_model_can_answer_holds_up_none_that_comes_after_it(library: WikiFixture) -> None:
+    reported(library, MAX_IN_A_ROW + 5)
+    await compress(library, FakeTeacher(always=ProviderError("the filter takes it away")))
     library.ledger.experiences.append(COMPANY, experience("new", prompt=LONG, younger=timedelta(days=1)))
-    model = Tutor(script=[json.dumps(LESSON)], always=ProviderError("the filter takes it away"))
+    model = FakeTeacher(script=[json.dumps(LESSON)], always=ProviderError("the filter takes it away"))
     outcome = await compress(library, model)
     assert isinstance(outcome, Done)
     assert outcome.facts["compressed"] == 1
     assert [each.entry.metadata.source for each in await memories(library)] == ["new"]
 
 
-async def test_a_budget_that_is_spent_lets_the_job_sleep_until_the_next_day(library: Library) -> None:
-    told(library, 2)
+async def test_a_budget_that_is_spent_lets_the_job_sleep_until_the_next_day(library: WikiFixture) -> None:
+    reported(library, 2)
     until = NOW + timedelta(hours=5)
-    model = Tutor(script=[None, BudgetExceededError("spent", until=until)])
+    model = FakeTeacher(script=[None, BudgetExceededError("spent", until=until)])
     outcome = await compress(library, model)
     assert outcome == Snooze(reason="spent", delay=timedelta(hours=5))
     assert counts(library) == ExperienceCounts(total=2, raw=1, compressed=1)
     assert await compress(library, model) == Done(facts={"compressed": 1})
 
 
-async def test_a_long_walk_gives_way_and_goes_on_where_it_stopped(library: Library) -> None:
-    told(library, 3 * AT_A_TIME)
+async def test_a_long_walk_gives_way_and_goes_on_where_it_stopped(library: WikiFixture) -> None:
+    reported(library, 3 * AT_A_TIME)
     seconds = iter(range(0, 10_000, int(SLICE.total_seconds())))
     slow = CompressionService(
         library.backend, library.ledger, policy(),
-        company=COMPANY, level=MemoryLevel.PERSISTENT, model=Tutor(), clock=library.clock,
+        company=COMPANY, level=MemoryLevel.PERSISTENT, model=FakeTeacher(), clock=library.clock,
         monotonic=lambda: float(next(seconds)),
     )  # fmt: skip
     for left in (2 * AT_A_TIME, AT_A_TIME, 0):
@@ -200,50 +200,51 @@ async def test_a_long_walk_gives_way_and_goes_on_where_it_stopped(library: Libra
     assert await slow.run("ada") == Done(facts={})
 
 
-async def test_a_walk_without_success_does_not_begin_again_and_again(library: Library) -> None:
-    told(library, 2 * AT_A_TIME)
+async def test_a_walk_without_success_does_not_begin_again_and_again(library: WikiFixture) -> None:
+    reported(library, 2 * AT_A_TIME)
     seconds = iter(range(0, 10_000, int(SLICE.total_seconds())))
     slow = CompressionService(
         library.backend, library.ledger, policy(), company=COMPANY, level=MemoryLevel.PERSISTENT,
-        model=Tutor(always=RetryExhaustedError("gone")), clock=library.clock, monotonic=lambda: float(next(seconds)),
+        model=FakeTeacher(always=RetryExhaustedError("gone")), clock=library.clock,
+        monotonic=lambda: float(next(seconds)),
     )  # fmt: skip
     assert await slow.run("ada") == Done(facts={"failed": 2 * AT_A_TIME})
 
 
-async def test_what_another_worker_asks_is_left_to_it(library: Library) -> None:
-    told(library, 1)
-    model = Tutor()
+async def test_what_another_worker_asks_is_left_to_it(library: WikiFixture) -> None:
+    reported(library, 1)
+    model = FakeTeacher()
     key = ids.question_id(company=COMPANY, agent_id="ada", purpose=PURPOSE, model="", about=("e0", "llm-v1"))
-    library.ledger.answers.take(
+    library.ledger.answers.claim(
         key, company=COMPANY, agent_id="ada", run_id=None, purpose=PURPOSE, lease=timedelta(minutes=1)
     )
     assert await compress(library, model) == Done(facts={"elsewhere": 1})
     assert (model.asked, counts(library).raw) == ([], 1)
 
 
-async def test_a_lesson_that_a_night_has_removed_is_not_made_again(library: Library) -> None:
-    told(library, 1)
-    await compress(library, Tutor())
+async def test_a_lesson_that_a_run_has_removed_is_not_made_again(library: WikiFixture) -> None:
+    reported(library, 1)
+    await compress(library, FakeTeacher())
     (kept,) = await memories(library)
     await library.backend.delete_many("ada", [kept.entry.id])
-    assert await compress(library, Tutor()) == Done(facts={})
+    assert await compress(library, FakeTeacher()) == Done(facts={})
     assert await memories(library) == ()
 
 
-async def test_a_lesson_that_was_removed_before_its_mark_stays_removed(library: Library) -> None:
-    told(library, 1)
+async def test_a_lesson_that_was_removed_before_its_mark_stays_removed(library: WikiFixture) -> None:
+    reported(library, 1)
     memory_id = ids.compressed_id(company=COMPANY, agent_id="ada", experience_id="e0", version="llm-v1")
-    # Kept, then a crash, then a night that lets the lesson go, then the second attempt.
-    library.ledger.journal.prepare(make_booking("b", outgoing=(memory_id,)))
-    model = Tutor()
+    # Kept, then a crash, then a run that lets the lesson go, then the second attempt.
+    library.ledger.journal.prepare(make_journal_entry("b", outgoing=(memory_id,)))
+    model = FakeTeacher()
     assert await compress(library, model) == Done(facts={"compressed": 1})
     assert (await memories(library), model.asked, counts(library).raw) == ((), [], 0)
 
 
-async def test_what_is_erased_meanwhile_leaves_no_lesson(library: Library) -> None:
-    told(library, 1)
+async def test_what_is_erased_meanwhile_leaves_no_lesson(library: WikiFixture) -> None:
+    reported(library, 1)
 
-    class Erasing(Tutor):
+    class Erasing(FakeTeacher):
         async def ask(self, *args: Any, **kwargs: Any) -> Any:
             library.ledger.experiences.delete_agent(COMPANY, "ada")
             return await super().ask(*args, **kwargs)
@@ -252,16 +253,16 @@ async def test_what_is_erased_meanwhile_leaves_no_lesson(library: Library) -> No
     assert await memories(library) == ()
 
 
-async def test_only_whose_experience_is_asked_for_is_compressed(library: Library) -> None:
-    told(library, 1)
+async def test_only_whose_experience_is_asked_for_is_compressed(library: WikiFixture) -> None:
+    reported(library, 1)
     library.ledger.experiences.append(COMPANY, experience("theirs", agent_id="bob", prompt=LONG))
-    assert await compress(library, Tutor()) == Done(facts={"compressed": 1})
+    assert await compress(library, FakeTeacher()) == Done(facts={"compressed": 1})
     assert library.ledger.experiences.has_raw(COMPANY, "bob")
 
 
-async def test_switched_off_without_a_model_or_paused_nothing_is_asked(library: Library) -> None:
-    told(library, 1)
-    model = Tutor()
+async def test_switched_off_without_a_model_or_paused_nothing_is_asked(library: WikiFixture) -> None:
+    reported(library, 1)
+    model = FakeTeacher()
     off = await compress(library, model, enabled=False)
     assert off == Skipped(reason="memory.consolidation.experience_compressor.enabled is false")
     missing = await compress(library, None)
@@ -274,9 +275,9 @@ async def test_switched_off_without_a_model_or_paused_nothing_is_asked(library: 
 
 
 @pytest.mark.parametrize("level", ["session", "project", "none"])
-async def test_at_levels_that_end_memories_nothing_is_learned(library: Library, level: str) -> None:
-    told(library, 1)
-    model = Tutor()
+async def test_at_levels_that_end_memories_nothing_is_learned(library: WikiFixture, level: str) -> None:
+    reported(library, 1)
+    model = FakeTeacher()
     assert isinstance(await compress(library, model, level=level), Skipped)
     assert model.asked == []
     library.ledger.agents.put(AgentSpec(company=COMPANY, agent_id="ada", level=MemoryLevel.PERSISTENT))
@@ -284,10 +285,10 @@ async def test_at_levels_that_end_memories_nothing_is_learned(library: Library, 
 
 
 async def test_a_store_that_is_away_is_told_and_nothing_is_paid_twice(
-    library: Library, monkeypatch: pytest.MonkeyPatch
+    library: WikiFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told(library, 2)
-    model = Tutor()
+    reported(library, 2)
+    model = FakeTeacher()
 
     async def away(_records: object) -> None:
         raise MemoryStoreError("gone")
@@ -301,16 +302,16 @@ async def test_a_store_that_is_away_is_told_and_nothing_is_paid_twice(
     assert set(model.keys.values()) == {1}
 
 
-def test_a_night_rings_only_where_it_is_wanted_and_something_is_raw(library: Library) -> None:
+def test_a_run_dispatches_only_where_it_is_wanted_and_something_is_raw(library: WikiFixture) -> None:
     config = policy().experience_compressor
 
-    def rings(*, enabled: bool = True) -> bool:
+    def dispatching(*, enabled: bool = True) -> bool:
         chosen = config.model_copy(update={"enabled": enabled})
         return wants_compression(library.ledger, chosen, company=COMPANY, agent_id="ada")
 
-    assert not rings()
-    told(library, 1)
-    assert rings()
-    assert not rings(enabled=False)
+    assert not dispatching()
+    reported(library, 1)
+    assert dispatching()
+    assert not dispatching(enabled=False)
     library.ledger.experiences.mark(COMPANY, "ada", "e0", reason="too weak")
-    assert not rings()
+    assert not dispatching()

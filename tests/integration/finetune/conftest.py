@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.finetune_fixture import Fleet
+from support.finetune_fixture import FineTuneFleet
 from support.ledger_records import StoppedClock
 
 from memcore.ledger import Ledger, LedgerUrls
 
 
 @pytest.fixture
-def fleet(sqlite_ledger: LedgerUrls, tmp_path: Path) -> Iterator[Fleet]:
+def fleet(sqlite_ledger: LedgerUrls, tmp_path: Path) -> Iterator[FineTuneFleet]:
     clock = StoppedClock()
     ledger = Ledger.open(sqlite_ledger, clock=clock)
-    yield Fleet(ledger, clock, tmp_path)
+    yield FineTuneFleet(ledger, clock, tmp_path)
     ledger.close()

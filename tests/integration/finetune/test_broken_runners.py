@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from support.fake_runners import fake_python
-from support.finetune_fixture import HOST, PLAN, Fleet, Stages
-from support.job_contexts import ScriptedCrew
+from support.finetune_fixture import HOST, PLAN, FineTuneFleet, Stages
+from support.job_contexts import ScriptedContext
 from support.ledger_records import COMPANY
 from support.stage_executors import is_gone
 
 from memcore.finetune.execution.process import ProcessExecutor, end_by_name
 from memcore.finetune.execution.protocol import StageEnd, StageJob, StageOutcome
-from memcore.finetune.markers import LogLine, Said
+from memcore.finetune.markers import LogLine, RunnerEvent
 from memcore.finetune.service import BEAT, FineTuneService, Place, Step
 from memcore.jobs.payloads import FineTunePayload
 from memcore.ledger.embedders.finetune_runs import FineTuneRun
@@ -56,26 +56,31 @@ class Broken:
         pids: what has run.
     """
 
-    fleet: Fleet
+    fleet: FineTuneFleet
     processes: ProcessExecutor
     leaves: bool
     cancels: Callable[[], object] | None
     pids: list[int] = field(default_factory=list)
 
     def run(
-        self, job: StageJob, *, told: Callable[[Said], None], cancelled: Callable[[], bool], born: Callable[[str], None]
+        self,
+        job: StageJob,
+        *,
+        reported: Callable[[RunnerEvent], None],
+        cancelled: Callable[[], bool],
+        born: Callable[[str], None],
     ) -> StageOutcome:
         if job.config.stage is not TRAINING:
-            return self.fleet.stages.run(job, told=told, cancelled=cancelled, born=born)
+            return self.fleet.stages.run(job, reported=reported, cancelled=cancelled, born=born)
 
         def named(name: str) -> None:
             born(name)
             self.pids.append(int(name.split(":")[1]))
 
-        def hear(said: Said) -> None:
-            told(said)
-            if isinstance(said, LogLine) and said.text.startswith("CHILD "):
-                self.pids.append(int(said.text.split()[1]))
+        def hear(runner_event: RunnerEvent) -> None:
+            reported(runner_event)
+            if isinstance(runner_event, LogLine) and runner_event.text.startswith("CHILD "):
+                self.pids.append(int(runner_event.text.split()[1]))
             if self.cancels is not None:
                 self.cancels()
 
@@ -83,14 +88,14 @@ class Broken:
             self.fleet.clock.advance(BEAT)
             return cancelled()
 
-        outcome = self.processes.run(job, told=hear, cancelled=asked, born=named)
+        outcome = self.processes.run(job, reported=hear, cancelled=asked, born=named)
         if self.leaves and outcome.end is StageEnd.COMPLETE:
             Stages()._leave(job.config)
         return outcome
 
 
 @dataclass
-class Crew(ScriptedCrew):
+class JobContext(ScriptedContext):
     """Has one worker."""
 
     worker: FineTuneService = field(init=False)
@@ -101,7 +106,7 @@ class Crew(ScriptedCrew):
 
 @pytest.mark.parametrize(("runner", "stage", "reason"), BROKEN, ids=[each[0] for each in BROKEN])
 def test_a_runner_that_breaks_is_told_of_leaves_nothing_running_and_a_resume_finishes_the_run(
-    fleet: Fleet, tmp_path: Path, runner: str, stage: FineTuneStage, reason: str | None
+    fleet: FineTuneFleet, tmp_path: Path, runner: str, stage: FineTuneStage, reason: str | None
 ) -> None:
     name, _, manner = runner.partition(" ")
     runs = fleet.ledger.finetune_runs
@@ -111,8 +116,8 @@ def test_a_runner_that_breaks_is_told_of_leaves_nothing_running_and_a_resume_fin
         leaves=manner == "leaves",
         cancels=(lambda: runs.cancel(COMPANY)) if manner == "cancelled" else None,
     )
-    crew: Any = Crew(ledger=fleet.ledger, company=COMPANY, clock=fleet.clock)
-    crew.worker = FineTuneService(
+    job_context: Any = JobContext(ledger=fleet.ledger, company=COMPANY, clock=fleet.clock)
+    job_context.worker = FineTuneService(
         fleet.ledger,
         broken,
         gather=fleet._gather,
@@ -125,7 +130,7 @@ def test_a_runner_that_breaks_is_told_of_leaves_nothing_running_and_a_resume_fin
     message = FineTunePayload(company=COMPANY, run_id=run_id).model_dump_json()
 
     def job() -> FineTuneRun:
-        finetune(message, crew)
+        finetune(message, job_context)
         return fleet.row(run_id)
 
     for _ in STAGES[: STAGES.index(TRAINING)]:
@@ -135,9 +140,9 @@ def test_a_runner_that_breaks_is_told_of_leaves_nothing_running_and_a_resume_fin
     assert re.fullmatch(reason, run.error or "") if reason else run.error is None
     assert broken.pids
     assert all(map(is_gone, broken.pids))
-    assert len(crew.bell.finetunes) == (3 if reason is None else 2)
+    assert len(job_context.dispatcher.finetunes) == (3 if reason is None else 2)
 
-    crew.worker = fleet.worker()
+    job_context.worker = fleet.worker()
     if reason is not None:
         assert job() == run
         runs.resume(COMPANY, run_id)

@@ -1,6 +1,6 @@
 """The folder of a checkpoint that was deleted while its worker's machine did not see it."""
 
-from support.finetune_fixture import Fleet
+from support.finetune_fixture import FineTuneFleet
 from support.ledger_records import COMPANY
 
 from memcore import ids
@@ -8,7 +8,7 @@ from memcore.ledger.organization.audit import AuditNote, AuditVerdict
 from memcore.models.finetune import FineTuneStage
 
 
-def test_the_next_run_removes_what_a_dead_deletion_left_and_nothing_else(fleet: Fleet) -> None:
+def test_the_next_run_removes_what_a_dead_deletion_left_and_nothing_else(fleet: FineTuneFleet) -> None:
     kept, deleted, failed = fleet.start(), "", ""
     fleet.to_the_end(kept)
     deleted = fleet.start()

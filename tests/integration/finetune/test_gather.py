@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from support.execution_traces import trajectory
-from support.fake_teacher import Tutor
-from support.finetune_fixture import Fleet
+from support.fake_teacher import FakeTeacher
+from support.finetune_fixture import FineTuneFleet
 from support.ledger_records import COMPANY
 from support.memories import DAWN, record, records
 
@@ -23,10 +23,10 @@ from memcore.models.memory import ConsolidationInterval
 from memcore.records import Lineage, MemoryRecord
 
 
-class Looked:
+class Checked:
     """A store, and how often whoever reads it says that it lives."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: FineTuneFleet) -> None:
         self.backend = InMemoryBackend(company=COMPANY, clock=fleet.clock)
         self.alive = 0
         self.gathering = Gathering(self.backend, fleet.ledger, company=COMPANY, alive=self._live)
@@ -39,13 +39,13 @@ class Looked:
         self.alive += 1
 
 
-def test_every_agents_memories_are_passages_and_a_tasks_title_asks_for_its_own(fleet: Fleet) -> None:
+def test_every_agents_memories_are_passages_and_a_tasks_title_asks_for_its_own(fleet: FineTuneFleet) -> None:
     async def run() -> None:
-        looked = Looked(fleet)
+        looked = Checked(fleet)
         await looked.backend.connect()
-        told, other = record("ada", "the import failed at\n night"), record("bob", "tea is at four")
-        await looked.backend.store_many([told, other])
-        fleet.ledger.trajectories.append(COMPANY, trajectory(told.entry.id))
+        reported, other = record("ada", "the import failed at\n night"), record("bob", "tea is at four")
+        await looked.backend.store_many([reported, other])
+        fleet.ledger.trajectories.append(COMPANY, trajectory(reported.entry.id))
         assert await looked.passages() == [
             Passage(text="the import failed at night", source="task", questions=("Mend the nightly import",)),
             Passage(text="tea is at four", source="memory"),
@@ -58,23 +58,23 @@ def test_every_agents_memories_are_passages_and_a_tasks_title_asks_for_its_own(f
     asyncio.run(run())
 
 
-def test_what_was_asked_right_before_a_memory_in_the_same_talk_asks_for_it(fleet: Fleet) -> None:
-    def told(content: str, minutes: int, session: str) -> MemoryRecord:
+def test_what_was_asked_right_before_a_memory_in_the_same_talk_asks_for_it(fleet: FineTuneFleet) -> None:
+    def reported(content: str, minutes: int, session: str) -> MemoryRecord:
         at = DAWN + timedelta(minutes=minutes)
         return record("ada", content, created_at=at, lineage=Lineage(session_id=session))
 
     answer = "Ada: it lies behind the old boiler, where my aunt has left it"
     talks = [
-        told("Boris: Ada, where did you put the key?", 0, "one"),
-        told(answer, 2, "one"),
-        told("Boris: And where did you put the lamp?", 4, "one"),
-        told(f"{answer} as well", 90, "one"),
-        told("Boris: And where is your blue ladder?", 91, "one"),
-        told(f"{answer} too", 92, "two"),
+        reported("Boris: Ada, where did you put the key?", 0, "one"),
+        reported(answer, 2, "one"),
+        reported("Boris: And where did you put the lamp?", 4, "one"),
+        reported(f"{answer} as well", 90, "one"),
+        reported("Boris: And where is your blue ladder?", 91, "one"),
+        reported(f"{answer} too", 92, "two"),
     ]
 
     async def run() -> dict[str, tuple[str, ...]]:
-        looked = Looked(fleet)
+        looked = Checked(fleet)
         await looked.backend.connect()
         await looked.backend.store_many(talks)
         return {each.text: each.questions for each in await looked.passages() if each.questions}
@@ -82,17 +82,19 @@ def test_what_was_asked_right_before_a_memory_in_the_same_talk_asks_for_it(fleet
     assert asyncio.run(run()) == {answer: ("Ada, where did Ada put the key?",)}
 
 
-def test_documents_and_memories_that_a_model_asked_about_come_with_its_questions(fleet: Fleet, tmp_path: Path) -> None:
+def test_documents_and_memories_that_a_model_asked_about_come_with_its_questions(
+    fleet: FineTuneFleet, tmp_path: Path
+) -> None:
     documents = tmp_path / "docs"
     documents.mkdir()
     (documents / "tea.md").write_text("Tea is at four.", "utf-8")
-    model, path = Tutor(always='{"questions": ["When?", "Where?"]}'), tmp_path / "passages.jsonl"
+    model, path = FakeTeacher(always='{"questions": ["When?", "Where?"]}'), tmp_path / "passages.jsonl"
 
-    async def run(**told: Any) -> list[Passage]:
-        looked = Looked(fleet)
+    async def run(**reported: Any) -> list[Passage]:
+        looked = Checked(fleet)
         await looked.backend.connect()
         await looked.backend.store_many([record("ada", "the import failed"), record("bob", "the gate is shut")])
-        plan = FineTunePlan(source_dir=str(documents), **told)
+        plan = FineTunePlan(source_dir=str(documents), **reported)
         writer = QuestionWriter(
             model,
             fleet.ledger,
@@ -123,11 +125,11 @@ def test_documents_and_memories_that_a_model_asked_about_come_with_its_questions
     assert len(model.asked) == 3
 
 
-def test_of_many_memories_the_newest_are_taken(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_memories_the_newest_are_taken(fleet: FineTuneFleet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gather, "MEMORIES_OF_AGENT", 3)
 
     async def run() -> None:
-        looked = Looked(fleet)
+        looked = Checked(fleet)
         await looked.backend.connect()
         many = records("ada", 300, apart=timedelta(seconds=1))
         await looked.backend.store_many(many)

@@ -18,8 +18,8 @@ from support.repository import ROOT
 from memcore.clock import utc_now
 from memcore.finetune.execution.process import ProcessExecutor, end_by_name
 from memcore.finetune.execution.protocol import StageExecutor, StageJob, StageOutcome
-from memcore.finetune.markers import Said
-from memcore.finetune.service import FineTuneService, Place, this_host
+from memcore.finetune.markers import RunnerEvent
+from memcore.finetune.service import FineTuneService, Place, hostname
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.ledger.embedders.finetune_runs import FineTuneRun
 from memcore.models.finetune import STAGES, FineTuneStage
@@ -42,10 +42,10 @@ def after_the_lease(ledger: Ledger, folder: Path, executor: StageExecutor) -> Fi
     return FineTuneService(
         ledger,
         executor,
-        gather=lambda _plan, _path, _pulse: None,
+        gather=lambda _plan, _path, _renew_interval: None,
         reap=end_by_name,
         company=COMPANY,
-        place=Place(runs=folder / "runs", host=this_host(), timeout_seconds=60.0),
+        place=Place(runs=folder / "runs", host=hostname(), timeout_seconds=60.0),
         clock=lambda: utc_now() + timedelta(minutes=2),
     )
 
@@ -84,7 +84,7 @@ def test_a_killed_workers_stage_is_ended_and_done_by_another(
     with worker(tmp_path, fake_python(tmp_path, "heeds_no_signal"), run_id) as process:
         until(lambda: row().holder)
         held = row()
-        assert (held.stage, held.host) == (stage, this_host())
+        assert (held.stage, held.host) == (stage, hostname())
         process.kill()
         process.wait()
     group = int(str(held.holder).split(":")[1])
@@ -110,7 +110,7 @@ def test_a_run_that_a_person_cancels_leaves_no_process(sqlite_ledger: LedgerUrls
             self,
             job: StageJob,
             *,
-            told: Callable[[Said], None],
+            reported: Callable[[RunnerEvent], None],
             cancelled: Callable[[], bool],
             born: Callable[[str], None],
         ) -> StageOutcome:
@@ -119,7 +119,7 @@ def test_a_run_that_a_person_cancels_leaves_no_process(sqlite_ledger: LedgerUrls
                 held.append(int(name.split(":")[1]))
                 ledger.finetune_runs.cancel(COMPANY)
 
-            return executor.run(job, told=told, cancelled=cancelled, born=named)
+            return executor.run(job, reported=reported, cancelled=cancelled, born=named)
 
     after_the_lease(ledger, tmp_path, Cancelling()).run(run_id)
     run = ledger.finetune_runs.get(COMPANY, run_id)

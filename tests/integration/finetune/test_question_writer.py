@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 from support.fault_injection import Crash, Faults
-from support.finetune_fixture import Fleet
+from support.finetune_fixture import FineTuneFleet
 from support.ledger_records import COMPANY
 from support.stub_llm_process import StubLLM, stub_llm
 
@@ -18,7 +18,7 @@ from memcore.config.llm import BudgetsConfig
 from memcore.errors import FineTuneCancelledError, LeaseLostError
 from memcore.finetune import questions as question_writer
 from memcore.finetune.documents import Owned, Passage
-from memcore.finetune.questions import IN_VAIN, LONGEST, PURPOSE, QuestionWriter
+from memcore.finetune.questions import FAILED_ATTEMPT, LONGEST, PURPOSE, QuestionWriter
 from memcore.ledger.llm_usage import UsageBy
 from memcore.llm.accounting import AccountedModel
 from memcore.llm.answer_cache import QUESTION_LEASE
@@ -46,7 +46,7 @@ class Asker:
         seconds: how long a request may take.
     """
 
-    fleet: Fleet
+    fleet: FineTuneFleet
     stub: StubLLM
     caplog: pytest.LogCaptureFixture
     alive: Callable[[], None] = lambda: None
@@ -92,7 +92,7 @@ class Asker:
     def ends(self) -> dict[str, int]:
         """What became of the passages, as the log says it; reasons that did not occur are left out."""
         (record,) = [each for each in self.caplog.records if each.msg == "memory.fine_tune.queries_written"]
-        found = {end.value: getattr(record, end.value) for end in question_writer.Asked}
+        found = {end.value: getattr(record, end.value) for end in question_writer.QuestionOutcome}
         assert record.__dict__["chosen"] == sum(found.values())
         return {end: number for end, number in found.items() if number}
 
@@ -108,7 +108,7 @@ def stub_process() -> Iterator[StubLLM]:
 
 
 @pytest.fixture
-def asker(fleet: Fleet, stub_process: StubLLM, caplog: pytest.LogCaptureFixture) -> Asker:
+def asker(fleet: FineTuneFleet, stub_process: StubLLM, caplog: pytest.LogCaptureFixture) -> Asker:
     stub_process.forget()
     fleet.ledger.agents.register(COMPANY, ["ada", "bob"], interval=ConsolidationInterval.DAILY)
     return Asker(fleet, stub_process, caplog)
@@ -139,13 +139,15 @@ def test_what_was_known_stays_first_and_only_what_is_missing_is_asked_for(asker:
 
 def test_a_spent_budget_ends_the_questions_of_its_owner_alone(asker: Asker) -> None:
     asker.tokens = 1_500
-    looks = Faults()
-    found = asker.write([*[owned(number) for number in range(20)], owned(0, "bob")], faults=looks)
+    health_checks = Faults()
+    found = asker.write([*[owned(number) for number in range(20)], owned(0, "bob")], faults=health_checks)
     ends = asker.ends()
     assert ends["budget"] >= 10
     assert ends["written"] == len(found) < 11
     assert found[-1].agent_id == "bob"
-    assert looks.calls.count("switches.paused") <= ends["written"] + question_writer.AT_ONCE, "the rest was not tried"
+    assert health_checks.calls.count("switches.paused") <= ends["written"] + question_writer.AT_ONCE, (
+        "the rest was not tried"
+    )
     spent = asker.fleet.ledger.spending.of(COMPANY, "ada", asker.fleet.clock().date())
     assert spent.tokens <= asker.tokens
 
@@ -190,7 +192,7 @@ def test_a_model_that_is_away_ends_the_asking_and_not_the_run(asker: Asker, faul
     asker.stub.order(Scripted(fault=fault, times=None, status=503))
     assert asker.write([owned(number) for number in range(50)]) == []
     ends = asker.ends()
-    assert IN_VAIN <= ends["away"] < IN_VAIN + question_writer.AT_ONCE
+    assert FAILED_ATTEMPT <= ends["away"] < FAILED_ATTEMPT + question_writer.AT_ONCE
     assert ends["unasked"] == 50 - ends["away"]
 
 
@@ -257,12 +259,12 @@ def test_whoever_is_killed_anywhere_has_paid_for_no_answer_twice(asker: Asker) -
         assert set(billed.values()) == {1}
 
 
-def test_a_complete_run_leaves_no_answer_behind(fleet: Fleet) -> None:
+def test_a_complete_run_leaves_no_answer_behind(fleet: FineTuneFleet) -> None:
     run_id = fleet.start()
-    other = fleet.ledger.answers.take(
+    other = fleet.ledger.answers.claim(
         "q-2", company=COMPANY, agent_id="ada", run_id="another", purpose=PURPOSE, lease=QUESTION_LEASE
     )
-    mine = fleet.ledger.answers.take(
+    mine = fleet.ledger.answers.claim(
         "q-1", company=COMPANY, agent_id="ada", run_id=run_id, purpose=PURPOSE, lease=QUESTION_LEASE
     )
     assert mine is not None

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 from support.fault_injection import Crash, Faults
-from support.finetune_fixture import PLAN, Fleet, report
+from support.finetune_fixture import PLAN, FineTuneFleet, report
 from support.ledger_records import COMPANY
 
 from memcore.errors import MemoryConnectionError
 from memcore.finetune.execution.protocol import StageEnd, StageJob, StageOutcome
 from memcore.finetune.service import BEAT, MAX_TRIES
-from memcore.jobs.outcomes import Done, Parked, Skipped
+from memcore.jobs.outcomes import Deferred, Done, Skipped
 from memcore.ledger.embedders.collections import Verdict
 from memcore.models.finetune import STAGES, FineTuneStage
 
 TRAINING = FineTuneStage.TRAINING
 
 
-def test_a_plan_becomes_a_checkpoint_stage_by_stage(fleet: Fleet, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_plan_becomes_a_checkpoint_stage_by_stage(fleet: FineTuneFleet, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     run_id = fleet.start()
     run = fleet.to_the_end(run_id)
@@ -52,7 +52,7 @@ def test_a_plan_becomes_a_checkpoint_stage_by_stage(fleet: Fleet, caplog: pytest
     ],
 )
 def test_a_checkpoint_that_is_not_better_is_kept_and_rejected(
-    fleet: Fleet, caplog: pytest.LogCaptureFixture, dense: float, fused: float, reason: str
+    fleet: FineTuneFleet, caplog: pytest.LogCaptureFixture, dense: float, fused: float, reason: str
 ) -> None:
     caplog.set_level(logging.INFO)
     fleet.stages.report = report(dense, fused)
@@ -64,7 +64,7 @@ def test_a_checkpoint_that_is_not_better_is_kept_and_rejected(
 
 @pytest.mark.parametrize("end", [StageEnd.FAILED, StageEnd.TIMED_OUT])
 def test_a_stage_that_fails_ends_the_run_with_its_reason_and_a_resume_finishes_it(
-    fleet: Fleet, caplog: pytest.LogCaptureFixture, end: StageEnd
+    fleet: FineTuneFleet, caplog: pytest.LogCaptureFixture, end: StageEnd
 ) -> None:
     fleet.stages.ends[TRAINING] = StageOutcome(end=end, reason="training failed: No space left on device")
     run_id = fleet.start()
@@ -78,7 +78,9 @@ def test_a_stage_that_fails_ends_the_run_with_its_reason_and_a_resume_finishes_i
     assert fleet.stages.performed == [*STAGES[:3], *STAGES[2:]]
 
 
-def test_a_cancelled_run_ends_as_that_and_a_resume_finishes_it(fleet: Fleet, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_cancelled_run_ends_as_that_and_a_resume_finishes_it(
+    fleet: FineTuneFleet, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
 
     def cancel(job: StageJob) -> None:
@@ -98,27 +100,27 @@ def test_a_cancelled_run_ends_as_that_and_a_resume_finishes_it(fleet: Fleet, cap
     assert fleet.to_the_end(run_id).stage is FineTuneStage.COMPLETE
 
 
-def test_the_threads_of_a_plan_are_those_of_every_stage_that_computes(fleet: Fleet) -> None:
-    told: dict[str, object] = {}
-    fleet.stages.within = lambda job: told.update({job.config.stage: getattr(job.config, "threads", None)})
+def test_the_threads_of_a_plan_are_those_of_every_stage_that_computes(fleet: FineTuneFleet) -> None:
+    reported: dict[str, object] = {}
+    fleet.stages.within = lambda job: reported.update({job.config.stage: getattr(job.config, "threads", None)})
     fleet.to_the_end(fleet.start(PLAN.model_copy(update={"threads": 3})))
-    assert told == {**dict.fromkeys(STAGES[:-1], 3), FineTuneStage.DEPLOYING: None}
+    assert reported == {**dict.fromkeys(STAGES[:-1], 3), FineTuneStage.DEPLOYING: None}
     fleet.to_the_end(fleet.start())
-    assert told[TRAINING] == 1
+    assert reported[TRAINING] == 1
 
 
-def test_the_progress_of_a_stage_is_told_with_each_sign_of_life(fleet: Fleet) -> None:
-    told: list[tuple[str, float | None]] = []
+def test_the_progress_of_a_stage_is_told_with_each_sign_of_life(fleet: FineTuneFleet) -> None:
+    reported: list[tuple[str, float | None]] = []
 
     def passes(_job: StageJob) -> None:
         fleet.clock.advance(BEAT)
 
     fleet.stages.within = passes
-    fleet.worker().run(fleet.start(), tell=lambda stage, fraction: told.append((stage, fraction)))
-    assert told == [("generating_data", 0.5)]
+    fleet.worker().run(fleet.start(), on_progress=lambda stage, fraction: reported.append((stage, fraction)))
+    assert reported == [("generating_data", 0.5)]
 
 
-def test_a_run_whose_worker_died_is_cancelled_by_the_next_one_after_what_runs_is_ended(fleet: Fleet) -> None:
+def test_a_run_whose_worker_died_is_cancelled_by_the_next_one_after_what_runs_is_ended(fleet: FineTuneFleet) -> None:
     run_id = fleet.start()
     fleet.stages.within = crash
     with pytest.raises(Crash):
@@ -133,7 +135,7 @@ def test_a_run_whose_worker_died_is_cancelled_by_the_next_one_after_what_runs_is
 
 @pytest.mark.parametrize("is_after", [False, True])
 def test_a_worker_that_dies_between_any_two_steps_leaves_a_run_that_another_finishes(
-    fleet: Fleet, is_after: bool
+    fleet: FineTuneFleet, is_after: bool
 ) -> None:
     counting = Faults()
     fleet.to_the_end(fleet.start(), fleet.worker(faults=counting))
@@ -159,7 +161,7 @@ def test_a_worker_that_dies_between_any_two_steps_leaves_a_run_that_another_fini
 
 @pytest.mark.parametrize(("host", "ended"), [("here", ["process:1:7"]), ("elsewhere", [])])
 def test_what_a_dead_worker_left_running_is_ended_first_on_its_own_machine(
-    fleet: Fleet, host: str, ended: list[str]
+    fleet: FineTuneFleet, host: str, ended: list[str]
 ) -> None:
     run_id = fleet.start()
     fleet.stages.within = crash
@@ -173,7 +175,7 @@ def test_what_a_dead_worker_left_running_is_ended_first_on_its_own_machine(
     assert fleet.row(run_id).stages_completed == STAGES[:1]
 
 
-def test_two_workers_are_never_at_one_stage_and_the_late_one_changes_nothing(fleet: Fleet) -> None:
+def test_two_workers_are_never_at_one_stage_and_the_late_one_changes_nothing(fleet: FineTuneFleet) -> None:
     run_id = fleet.start()
     late, other = fleet.worker(), fleet.worker()
 
@@ -194,7 +196,7 @@ def test_two_workers_are_never_at_one_stage_and_the_late_one_changes_nothing(fle
     assert fleet.to_the_end(run_id).stage is FineTuneStage.COMPLETE
 
 
-def test_files_that_are_gone_or_changed_are_made_again(fleet: Fleet) -> None:
+def test_files_that_are_gone_or_changed_are_made_again(fleet: FineTuneFleet) -> None:
     run_id = fleet.start()
     for _ in range(3):
         fleet.worker().run(run_id)
@@ -204,7 +206,9 @@ def test_files_that_are_gone_or_changed_are_made_again(fleet: Fleet) -> None:
     assert fleet.stages.performed == [*STAGES[:3], *STAGES[1:]]
 
 
-def test_the_texts_of_a_failed_run_go_when_the_next_begins_and_its_resume_makes_them_again(fleet: Fleet) -> None:
+def test_the_texts_of_a_failed_run_go_when_the_next_begins_and_its_resume_makes_them_again(
+    fleet: FineTuneFleet,
+) -> None:
     fleet.stages.ends[TRAINING] = StageOutcome(end=StageEnd.FAILED, reason="training failed")
     failed = fleet.start()
     fleet.to_the_end(failed)
@@ -217,7 +221,7 @@ def test_the_texts_of_a_failed_run_go_when_the_next_begins_and_its_resume_makes_
     assert fleet.ledger.checkpoints.count(COMPANY) == 2
 
 
-def test_a_stage_that_kills_every_worker_fails_the_run(fleet: Fleet) -> None:
+def test_a_stage_that_kills_every_worker_fails_the_run(fleet: FineTuneFleet) -> None:
     run_id = fleet.start()
     fleet.stages.within = crash
     for _ in range(MAX_TRIES):
@@ -228,7 +232,7 @@ def test_a_stage_that_kills_every_worker_fails_the_run(fleet: Fleet) -> None:
     assert (run.stage, run.error) == (FineTuneStage.FAILED, "generating_data failed: 4 workers died over it")
 
 
-def test_trouble_that_passes_leaves_the_run_to_the_next_job(fleet: Fleet) -> None:
+def test_trouble_that_passes_leaves_the_run_to_the_next_job(fleet: FineTuneFleet) -> None:
     run_id = fleet.start()
     fleet.troubles = [MemoryConnectionError("the store is away")]
     with pytest.raises(MemoryConnectionError):
@@ -238,17 +242,17 @@ def test_trouble_that_passes_leaves_the_run_to_the_next_job(fleet: Fleet) -> Non
     assert fleet.to_the_end(run_id).stage is FineTuneStage.COMPLETE
 
 
-def test_a_disk_that_is_full_while_texts_are_gathered_ends_the_run_with_that(fleet: Fleet) -> None:
+def test_a_disk_that_is_full_while_texts_are_gathered_ends_the_run_with_that(fleet: FineTuneFleet) -> None:
     run_id = fleet.start()
     fleet.troubles = [OSError(28, "No space left on device")]
     run = fleet.to_the_end(run_id)
     assert (run.stage, run.error) == (FineTuneStage.FAILED, "generating_data failed: No space left on device")
 
 
-def test_a_paused_company_waits(fleet: Fleet) -> None:
+def test_a_paused_company_waits(fleet: FineTuneFleet) -> None:
     run_id = fleet.start()
     fleet.ledger.switches.pause(COMPANY)
-    assert fleet.worker().run(run_id).outcome == Parked(reason="maintenance is paused")
+    assert fleet.worker().run(run_id).outcome == Deferred(reason="maintenance is paused")
     assert fleet.row(run_id).attempt == 0
     fleet.ledger.switches.resume(COMPANY)
     assert fleet.worker().run(run_id).outcome == Done(facts={"files": 3})

@@ -13,8 +13,8 @@ from memcore.embedding.selection import EmbedderChoice
 from memcore.finetune.checkpoint import CHECKPOINT, load_checkpoint, read_manifest
 from memcore.finetune.documents import Triple, write_lines
 from memcore.finetune.encoder import needed
-from memcore.finetune.markers import Watch
-from memcore.finetune.runner import perform
+from memcore.finetune.markers import StageProgress
+from memcore.finetune.runner import run_stage
 from memcore.finetune.runner_config import TrainingConfig
 from memcore.models.finetune import FineTuneStage
 
@@ -55,7 +55,7 @@ def trained(folder: Path, kind: Kind, *, threads: int = 1) -> Path:
         learning_rate=1e-4,
         threads=threads,
     )
-    perform(config, Watch())
+    run_stage(config, StageProgress())
     return folder / CHECKPOINT
 
 

@@ -16,9 +16,9 @@ from memcore.finetune.documents import Passage, Triple, read_lines, write_lines
 from memcore.finetune.encoder import needed
 from memcore.finetune.evaluate import REPORT_FILE, EvalReport
 from memcore.finetune.generate import TRAINING_FILE, VALIDATION_FILE
-from memcore.finetune.markers import Watch
+from memcore.finetune.markers import StageProgress
 from memcore.finetune.mine import TRIPLES_FILE
-from memcore.finetune.runner import perform
+from memcore.finetune.runner import run_stage
 from memcore.finetune.runner_config import checked_config
 
 pytestmark = [
@@ -48,13 +48,15 @@ def said(caplog: pytest.LogCaptureFixture) -> Iterator[list[logging.LogRecord]]:
     logs.disable_propagation()
 
 
-def stage(folder: Path, name: str, **told: object) -> None:
-    perform(checked_config({"stage": name, "seed": 7, "threads": 1, "output_dir": str(folder), **told}), Watch())
+def stage(folder: Path, name: str, **reported: object) -> None:
+    run_stage(
+        checked_config({"stage": name, "seed": 7, "threads": 1, "output_dir": str(folder), **reported}), StageProgress()
+    )
 
 
 def trained(folder: Path, triples: Path, kind: str) -> str:
-    told = {"training_data_path": str(triples), "epochs": 1, "batch_size": 8, "learning_rate": 1e-4}
-    stage(folder, "training", kind=kind, **told)
+    reported = {"training_data_path": str(triples), "epochs": 1, "batch_size": 8, "learning_rate": 1e-4}
+    stage(folder, "training", kind=kind, **reported)
     return read_manifest(folder / CHECKPOINT).sha256
 
 
@@ -72,8 +74,8 @@ def test_the_stages_run_on_these_libraries_and_the_same_seed_gives_the_same_chec
     assert any(triple.negatives for triple in read_lines(mined / TRIPLES_FILE, Triple))
     hashes = [trained(tmp_path / name, mined / TRIPLES_FILE, kind) for name in ("first", "second")]
     assert hashes[0] == hashes[1]
-    told = {"checkpoint_path": str(tmp_path / "first" / CHECKPOINT), "validation_data_path": validation}
-    stage(tmp_path / "judged", "evaluating", kind=kind, training_data_path=training, **told)
+    reported = {"checkpoint_path": str(tmp_path / "first" / CHECKPOINT), "validation_data_path": validation}
+    stage(tmp_path / "judged", "evaluating", kind=kind, training_data_path=training, **reported)
     report = EvalReport.model_validate_json((tmp_path / "judged" / REPORT_FILE).read_bytes())
     assert report.questions > 0
     assert [each.getMessage() for each in said if "deprecat" in each.getMessage().lower()] == []

@@ -9,7 +9,7 @@ from support.ledger_records import COMPANY
 from memcore.clock import utc_now
 from memcore.finetune.checkpoint import read_manifest
 from memcore.finetune.execution.process import ProcessExecutor, end_by_name
-from memcore.finetune.service import FineTuneService, Place, this_host
+from memcore.finetune.service import FineTuneService, Place, hostname
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage
 
@@ -29,10 +29,10 @@ def test_documents_become_a_checkpoint_that_is_measured(sqlite_ledger: LedgerUrl
     service = FineTuneService(
         ledger,
         ProcessExecutor(tmp_path / "scratch"),
-        gather=lambda _plan, _path, _pulse: pytest.fail("nothing of the fleet is wanted"),
+        gather=lambda _plan, _path, _renew_interval: pytest.fail("nothing of the fleet is wanted"),
         reap=end_by_name,
         company=COMPANY,
-        place=Place(runs=tmp_path / "runs", host=this_host(), timeout_seconds=300.0),
+        place=Place(runs=tmp_path / "runs", host=hostname(), timeout_seconds=300.0),
         clock=utc_now,
     )
     while service.run(run_id).goes_on:

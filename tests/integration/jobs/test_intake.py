@@ -9,11 +9,11 @@ from support.memories import NOW, StoppedClock, record
 from support.store_items import item
 
 from memcore.backends.inmemory import InMemoryBackend
-from memcore.ingest import Intake
+from memcore.ingest import Ingestor
 from memcore.jobs.payloads import StoreItem
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.database import LedgerUrls
-from memcore.ledger.journal_entries import Booking
+from memcore.ledger.journal_entries import JournalEntry
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import NewRun
 from memcore.models.memory import ConsolidationInterval, MemoryLevel
@@ -42,8 +42,10 @@ async def backend() -> AsyncIterator[InMemoryBackend]:
 
 
 @pytest.fixture
-def intake(backend: InMemoryBackend, ledger: Ledger) -> Intake:
-    return Intake(backend, ledger, company=COMPANY, interval=ConsolidationInterval.DAILY, level=MemoryLevel.PERSISTENT)
+def ingestor(backend: InMemoryBackend, ledger: Ledger) -> Ingestor:
+    return Ingestor(
+        backend, ledger, company=COMPANY, interval=ConsolidationInterval.DAILY, level=MemoryLevel.PERSISTENT
+    )
 
 
 async def texts(backend: InMemoryBackend, agent_id: str = "ada") -> list[str]:
@@ -59,7 +61,7 @@ def remove(ledger: Ledger, items: Sequence[StoreItem]) -> None:
         record("ada", each.request.content, memory_id=each.id, created_at=each.created_at) for each in items
     )
     ledger.journal.prepare(
-        Booking(
+        JournalEntry(
             booking_id=f"booking-{run.run_id}", run_id=run.run_id, company=COMPANY, agent_id="ada", seq=0,
             reason="retention", incoming=(), incoming_kind="created", outgoing=records,
         )
@@ -67,26 +69,26 @@ def remove(ledger: Ledger, items: Sequence[StoreItem]) -> None:
 
 
 async def test_a_batch_of_several_agents_is_stored_and_its_agents_are_known(
-    intake: Intake, backend: InMemoryBackend, ledger: Ledger
+    ingestor: Ingestor, backend: InMemoryBackend, ledger: Ledger
 ) -> None:
     items = [item("a"), item("b"), item("c", agent_id="bob")]
-    written = await intake.write(items)
-    assert (written.stored, written.buried) == (frozenset(each.id for each in items), frozenset())
+    written = await ingestor.write(items)
+    assert (written.stored, written.tombstoned) == (frozenset(each.id for each in items), frozenset())
     assert await texts(backend) == ["a", "b"]
     assert await texts(backend, "bob") == ["c"]
     assert [agent.agent_id for agent in ledger.agents.list(COMPANY)] == ["ada", "bob"]
     assert all(agent.next_due_at is not None for agent in ledger.agents.list(COMPANY))
 
 
-async def test_writing_a_batch_twice_changes_nothing(intake: Intake, backend: InMemoryBackend) -> None:
+async def test_writing_a_batch_twice_changes_nothing(ingestor: Ingestor, backend: InMemoryBackend) -> None:
     items = [item("a"), item("b")]
-    first = await intake.write(items)
-    assert await intake.write(items) == first
+    first = await ingestor.write(items)
+    assert await ingestor.write(items) == first
     assert await texts(backend) == ["a", "b"]
 
 
 async def test_an_agent_is_registered_once_however_often_it_stores(
-    intake: Intake, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ingestor: Ingestor, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[list[str]] = []
     register = ledger.agents.register
@@ -97,28 +99,28 @@ async def test_an_agent_is_registered_once_however_often_it_stores(
 
     monkeypatch.setattr(ledger.agents, "register", watched)
     for text in ("a", "b", "c"):
-        await intake.write([item(text)])
+        await ingestor.write([item(text)])
     assert asked == [["ada"]]
 
 
 async def test_a_late_redelivery_of_a_removed_memory_stays_removed(
-    intake: Intake, backend: InMemoryBackend, ledger: Ledger, clock: StoppedClock
+    ingestor: Ingestor, backend: InMemoryBackend, ledger: Ledger, clock: StoppedClock
 ) -> None:
     gone, fresh = item("gone"), item("fresh")
     clock.now = NOW + timedelta(hours=1)
     remove(ledger, [gone])
-    written = await intake.write([gone, fresh])
-    assert (written.stored, written.buried) == (frozenset({fresh.id}), frozenset({gone.id}))
+    written = await ingestor.write([gone, fresh])
+    assert (written.stored, written.tombstoned) == (frozenset({fresh.id}), frozenset({gone.id}))
     assert await texts(backend) == ["fresh"]
 
 
 async def test_the_same_text_sent_anew_after_its_removal_is_stored(
-    intake: Intake, backend: InMemoryBackend, ledger: Ledger, clock: StoppedClock
+    ingestor: Ingestor, backend: InMemoryBackend, ledger: Ledger, clock: StoppedClock
 ) -> None:
     clock.now = NOW + timedelta(hours=1)
     remove(ledger, [item("again")])
     anew = item("again", sent_at=NOW + timedelta(hours=2))
-    assert (await intake.write([anew])).stored == {anew.id}
+    assert (await ingestor.write([anew])).stored == {anew.id}
     assert await texts(backend) == ["again"]
 
 
@@ -143,9 +145,15 @@ async def test_a_removal_between_the_look_and_the_write_wins(
     both = [item("raced"), item("calm")]
     clock.now = NOW + timedelta(hours=1)
     racing = Interrupted(backend, lambda: remove(ledger, both[:1]))
-    intake = Intake(racing, ledger, company=COMPANY, interval=ConsolidationInterval.DAILY, level=MemoryLevel.PERSISTENT)  # type: ignore[arg-type]  # stands for one
-    written = await intake.write(both)
-    assert written.buried == {both[0].id}
+    ingestor = Ingestor(
+        racing,  # type: ignore[arg-type]  # stands for one
+        ledger,
+        company=COMPANY,
+        interval=ConsolidationInterval.DAILY,
+        level=MemoryLevel.PERSISTENT,
+    )
+    written = await ingestor.write(both)
+    assert written.tombstoned == {both[0].id}
     assert await texts(backend) == ["calm"]
 
 
@@ -154,53 +162,61 @@ async def test_what_was_stored_anew_is_not_taken_for_the_one_that_was_removed(
 ) -> None:
     old, anew = item("twice"), item("twice", sent_at=NOW + timedelta(hours=2))
     clock.now = NOW + timedelta(hours=1)
-    fresh = Intake(backend, ledger, company=COMPANY, interval=ConsolidationInterval.DAILY, level=MemoryLevel.PERSISTENT)
+    fresh = Ingestor(
+        backend, ledger, company=COMPANY, interval=ConsolidationInterval.DAILY, level=MemoryLevel.PERSISTENT
+    )
     await fresh.write([anew])
     racing = Interrupted(backend, lambda: remove(ledger, [old]))
-    intake = Intake(racing, ledger, company=COMPANY, interval=ConsolidationInterval.DAILY, level=MemoryLevel.PERSISTENT)  # type: ignore[arg-type]  # stands for one
-    await intake.write([old])
+    ingestor = Ingestor(
+        racing,  # type: ignore[arg-type]  # stands for one
+        ledger,
+        company=COMPANY,
+        interval=ConsolidationInterval.DAILY,
+        level=MemoryLevel.PERSISTENT,
+    )
+    await ingestor.write([old])
     assert await texts(backend) == ["twice"]
 
 
-async def test_an_agents_own_settings_survive_its_memories(intake: Intake, ledger: Ledger) -> None:
+async def test_an_agents_own_settings_survive_its_memories(ingestor: Ingestor, ledger: Ledger) -> None:
     ledger.agents.register(COMPANY, ["ada"], interval=ConsolidationInterval.WEEKLY)
     before = ledger.agents.get(COMPANY, "ada")
-    await intake.write([item("a")])
+    await ingestor.write([item("a")])
     assert ledger.agents.get(COMPANY, "ada") == before
 
 
-def at_level(backend: InMemoryBackend, ledger: Ledger, level: MemoryLevel) -> Intake:
-    return Intake(backend, ledger, company=COMPANY, interval=ConsolidationInterval.DAILY, level=level)
+def at_level(backend: InMemoryBackend, ledger: Ledger, level: MemoryLevel) -> Ingestor:
+    return Ingestor(backend, ledger, company=COMPANY, interval=ConsolidationInterval.DAILY, level=level)
 
 
 async def test_an_agent_of_level_none_keeps_nothing(backend: InMemoryBackend, ledger: Ledger) -> None:
-    intake = at_level(backend, ledger, MemoryLevel.PERSISTENT)
+    ingestor = at_level(backend, ledger, MemoryLevel.PERSISTENT)
     ledger.agents.put(AgentSpec(company=COMPANY, agent_id="ada", level=MemoryLevel.NONE))
     hers, his = item("a"), item("b", agent_id="bob")
 
-    written = await intake.write([hers, his])
+    written = await ingestor.write([hers, his])
 
     assert (written.stored, written.skipped) == (frozenset({his.id}), frozenset({hers.id}))
     assert (await texts(backend), await texts(backend, "bob")) == ([], ["b"])
 
 
 async def test_an_agents_own_level_wins_over_the_companys(backend: InMemoryBackend, ledger: Ledger) -> None:
-    intake = at_level(backend, ledger, MemoryLevel.NONE)
+    ingestor = at_level(backend, ledger, MemoryLevel.NONE)
     ledger.agents.put(AgentSpec(company=COMPANY, agent_id="ada", level=MemoryLevel.PERSISTENT))
 
-    written = await intake.write([item("a"), item("b", agent_id="bob")])
+    written = await ingestor.write([item("a"), item("b", agent_id="bob")])
 
     assert len(written.stored) == len(written.skipped) == 1
     assert await texts(backend) == ["a"]
 
 
 async def test_a_memory_without_the_id_of_its_level_is_refused_alone(backend: InMemoryBackend, ledger: Ledger) -> None:
-    intake = at_level(backend, ledger, MemoryLevel.SESSION)
+    ingestor = at_level(backend, ledger, MemoryLevel.SESSION)
     ledger.agents.put(AgentSpec(company=COMPANY, agent_id="bob", level=MemoryLevel.PROJECT))
     hers = item("a").model_copy(update={"session_id": "s"})
     bare, his = item("b"), item("c", agent_id="bob")
 
-    written = await intake.write([hers, bare, his])
+    written = await ingestor.write([hers, bare, his])
 
     assert written.stored == {hers.id}
     assert written.refused == {bare.id: "session_id", his.id: "project_id"}
@@ -211,7 +227,7 @@ async def test_a_memory_without_the_non_inferable_tag_is_stored_and_warned_of(
     backend: InMemoryBackend, ledger: Ledger, caplog: pytest.LogCaptureFixture
 ) -> None:
     terms = {"interval": ConsolidationInterval.DAILY, "level": MemoryLevel.PERSISTENT}
-    guarded = Intake(backend, ledger, company=COMPANY, guard=StoreGuard(), **terms)  # type: ignore[arg-type]  # as in the fixture
+    guarded = Ingestor(backend, ledger, company=COMPANY, guard=StoreGuard(), **terms)  # type: ignore[arg-type]  # as in the fixture
     await guarded.write([item("plain"), item("tagged", tags=("non-inferable",)), item("plain too")])
     assert await texts(backend) == ["plain", "plain too", "tagged"]
     assert [each.message for each in caplog.records] == ["memory.filter.store_missing_tag"]

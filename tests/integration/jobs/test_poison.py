@@ -16,7 +16,7 @@ from support.repository import ROOT
 from support.running_stack import clean_environ, wait_until
 from support.valkey_servers import BrokerAddress, valkey_server
 
-from memcore.client.publisher import Sender
+from memcore.client.publisher import JobResults
 from memcore.client.results import JobState
 from memcore.config.settings import Settings
 from memcore.jobs.queues import Queue, TaskName
@@ -51,7 +51,7 @@ def ledger(settings: Settings) -> Iterator[Ledger]:
     opened.close()
 
 
-class Crew:
+class JobContext:
     """One worker that is started again whenever it dies, as a supervisor would."""
 
     def __init__(self, folder: Path, pool: str, deed: str) -> None:
@@ -85,21 +85,21 @@ class Crew:
 
 
 @pytest.fixture(params=[("threads", "kill"), ("prefork", "kill"), ("prefork", "hang")], ids=" ".join)
-def crew(request: pytest.FixtureRequest, settings: Settings) -> Iterator[Crew]:
+def job_context(request: pytest.FixtureRequest, settings: Settings) -> Iterator[JobContext]:
     pool, deed = request.param
-    made = Crew(settings.home, pool, deed)
+    made = JobContext(settings.home, pool, deed)
     yield made
     made.end()
 
 
 @pytest.fixture
-def sender(settings: Settings) -> Iterator[Sender]:
-    opened = Sender(settings.broker_url, settings.result_url)
+def sender(settings: Settings) -> Iterator[JobResults]:
+    opened = JobResults(settings.broker_url, settings.result_url)
     yield opened
     opened.close()
 
 
-def send(sender: Sender, name: str, *, poison: bool = False) -> None:
+def send(sender: JobResults, name: str, *, poison: bool = False) -> None:
     sender.send(
         TaskName.STORE, json.dumps({"name": name, "poison": poison}),
         queue=Queue.STORE_BULK if poison else Queue.STORE_0, job_id=name, summary="1 memories",
@@ -107,37 +107,37 @@ def send(sender: Sender, name: str, *, poison: bool = False) -> None:
 
 
 def test_a_poisonous_job_is_given_up_beside_others_and_replayed_when_its_cause_is_gone(
-    crew: Crew, sender: Sender, ledger: Ledger, broker: BrokerAddress
+    job_context: JobContext, sender: JobResults, ledger: Ledger, broker: BrokerAddress
 ) -> None:
-    (crew.folder / CAUSE).touch()
+    (job_context.folder / CAUSE).touch()
     send(sender, "poison", poison=True)
     others = [f"job-{number}" for number in range(20)]
     for name in others:
         send(sender, name)
 
     def is_given_up() -> bool:
-        crew.keep_alive()
+        job_context.keep_alive()
         return ledger.dead_letters.get("poison") is not None
 
     wait_until(is_given_up, seconds=150, what="the dead letter")
-    wait_until(lambda: all(crew.lines()[f"end {name}"] for name in others), what="the other jobs")
+    wait_until(lambda: all(job_context.lines()[f"end {name}"] for name in others), what="the other jobs")
     send(sender, "after")
-    wait_until(lambda: crew.lines()["end after"] == 1, what="a job after the poison")
+    wait_until(lambda: job_context.lines()["end after"] == 1, what="a job after the poison")
 
     letter = ledger.dead_letters.get("poison")
     assert letter is not None
     assert (letter.reason, letter.queue) == (f"{DEATHS} workers died while they ran it", str(Queue.STORE_BULK))
-    assert crew.lines()["start poison"] == DEATHS
-    assert crew.deaths == (DEATHS if crew.pool == "threads" else 0)
+    assert job_context.lines()["start poison"] == DEATHS
+    assert job_context.deaths == (DEATHS if job_context.pool == "threads" else 0)
     wait_until(lambda: sender.status("poison").state is JobState.DEAD, what="the outcome")
     assert ledger.dead_letters.ids("acme") == ("poison",)
     assert ledger.attempts.count("poison") == 0
 
-    (crew.folder / CAUSE).unlink()
-    CommandLine(home=crew.folder).ok("dead", "replay", "poison")
+    (job_context.folder / CAUSE).unlink()
+    CommandLine(home=job_context.folder).ok("dead", "replay", "poison")
     (status,) = sender.wait(["poison"], timeout_seconds=60)
     assert status.state is JobState.DONE
-    assert crew.lines()["end poison"] == 1
+    assert job_context.lines()["end poison"] == 1
     assert ledger.dead_letters.count("acme") == 0
     with broker.client() as redis:
         wait_until(lambda: redis.hlen("unacked.store") == 0, what="every message to be acknowledged")

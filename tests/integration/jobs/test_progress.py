@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 from celery.contrib.testing.worker import start_worker
-from support.job_contexts import ScriptedCrew
+from support.job_contexts import ScriptedContext
 from support.running_stack import wait_until
 from support.valkey_servers import valkey_server
 
 from memcore.client import JobState, MemoryClient
 from memcore.client.results import JobStatus
 from memcore.config.settings import Settings
-from memcore.jobs.outcomes import Done, Outcome, Tell
+from memcore.jobs.outcomes import Done, Outcome, ProgressCallback
 from memcore.jobs.queues import Queue
 from memcore.ledger import Ledger, LedgerUrls
 from workers import app as assembling
 from workers.app import create_app
-from workers.groups import NIGHT
+from workers.groups import MAINTENANCE_RUN
 
 # Celery's own call; a worker in this process is all that meets it under our filter
 pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")
@@ -38,26 +38,26 @@ def settings(tmp_path: Path, sqlite_ledger: LedgerUrls) -> Iterator[Settings]:
 def test_a_client_sees_how_far_a_long_job_is_and_then_its_end(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, *, is_elsewhere: bool
 ) -> None:
-    crew = ScriptedCrew(ledger=Ledger.open(settings.ledger_urls))
+    job_context = ScriptedContext(ledger=Ledger.open(settings.ledger_urls))
     seen: list[JobStatus] = []
-    hired: dict[str, Any] = {}
+    opened_context: dict[str, Any] = {}
 
-    def hire(*_: object, **told: Any) -> ScriptedCrew:
-        hired.update(told)
-        return crew
+    def open_context(*_: object, **reported: Any) -> ScriptedContext:
+        opened_context.update(reported)
+        return job_context
 
-    monkeypatch.setattr(assembling, "WorkerCrew", hire)
+    monkeypatch.setattr(assembling, "WorkerContext", open_context)
     monkeypatch.setattr(assembling, "watch_pool", lambda *_, **__: None)
     monkeypatch.setattr(assembling, "create_configured_embedder", lambda *_: None)
-    app = create_app(settings, group=NIGHT)
+    app = create_app(settings, group=MAINTENANCE_RUN)
     for queue in Queue:
         if queue is not Queue.SKILLS:
             app.amqp.queues.deselect(str(queue))
     with MemoryClient.from_settings(settings) as client:
 
-        def look(cycle_id: str, tell: Tell) -> None:
+        def health_check(cycle_id: str, on_progress: ProgressCallback) -> None:
             def shows(stage: str, fraction: float | None) -> bool:
-                tell(stage, fraction)
+                on_progress(stage, fraction)
                 status = client.status(cycle_id)
                 if status.stage == stage:
                     seen.append(status)
@@ -67,15 +67,15 @@ def test_a_client_sees_how_far_a_long_job_is_and_then_its_end(
             wait_until(lambda: shows("replaying", 0.5), seconds=30)
 
         def evolve(cycle_id: str) -> Outcome:
-            tell = hired["telling"]()
+            on_progress = opened_context["telling"]()
             if is_elsewhere:
                 with ThreadPoolExecutor(1) as others:
-                    others.submit(look, cycle_id, tell).result()
+                    others.submit(health_check, cycle_id, on_progress).result()
             else:
-                look(cycle_id, tell)
+                health_check(cycle_id, on_progress)
             return Done(facts={"proposals_emitted": 1})
 
-        crew.evolving = evolve
+        job_context.evolving = evolve
         job_id = client.evolve_now().job_id
         worker: Any = start_worker(app, perform_ping_check=False, pool="solo", shutdown_timeout=60)
         with worker:
@@ -85,4 +85,4 @@ def test_a_client_sees_how_far_a_long_job_is_and_then_its_end(
         (JobState.RUNNING, "replaying", 0.5, False),
     ]
     assert ended == JobStatus(job_id=job_id, state=JobState.DONE, facts={"proposals_emitted": 1})
-    crew.ledger.close()
+    job_context.ledger.close()

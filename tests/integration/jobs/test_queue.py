@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from celery import Celery, signals
 from celery.contrib.testing.worker import start_worker
-from support.job_contexts import ScriptedCrew
+from support.job_contexts import ScriptedContext
 from support.running_stack import wait_until
 from support.valkey_servers import BrokerAddress, valkey_server
 
@@ -28,7 +28,7 @@ from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from memcore.retrieval.usage import BufferedUseRecorder
 from workers import app as assembling
 from workers.app import create_app
-from workers.groups import NIGHT, STORE, WorkerGroup
+from workers.groups import MAINTENANCE_RUN, STORE, WorkerGroup
 
 # Celery's own call; a worker in this process is all that meets it under our filter
 pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")
@@ -57,9 +57,9 @@ def settings(tmp_path: Path, sqlite_ledger: LedgerUrls, broker: BrokerAddress) -
 
 
 @pytest.fixture
-def crew(settings: Settings) -> Generator[ScriptedCrew]:
+def job_context(settings: Settings) -> Generator[ScriptedContext]:
     ledger = Ledger.open(settings.ledger_urls)
-    yield ScriptedCrew(ledger=ledger)
+    yield ScriptedContext(ledger=ledger)
     ledger.close()
 
 
@@ -83,12 +83,12 @@ def published() -> Iterator[list[dict[str, Any]]]:
 
 
 @pytest.fixture
-def app_of(settings: Settings, crew: ScriptedCrew, monkeypatch: pytest.MonkeyPatch) -> Any:
-    class Hired:
+def app_of(settings: Settings, job_context: ScriptedContext, monkeypatch: pytest.MonkeyPatch) -> Any:
+    class OpenedContext:
         def __new__(cls, *_: object, **__: object) -> Any:
-            return crew
+            return job_context
 
-    monkeypatch.setattr(assembling, "WorkerCrew", Hired)
+    monkeypatch.setattr(assembling, "WorkerContext", OpenedContext)
     monkeypatch.setattr(assembling, "watch_pool", lambda *_, **__: None)
     monkeypatch.setattr(assembling, "create_configured_embedder", lambda *_: None)
 
@@ -123,7 +123,7 @@ def test_a_job_on_the_broker_shows_a_count_and_no_text(client: MemoryClient, bro
     assert WORD not in json.dumps({key: value for key, value in message.items() if key != "body"})
 
 
-def test_engines_take_their_agents_shard_and_bulk_loads_the_bulk_lane(
+def test_engines_take_their_agents_shard_and_bulk_loads_the_bulk_queue(
     client: MemoryClient, broker: BrokerAddress
 ) -> None:
     def waiting() -> dict[str, int]:
@@ -167,7 +167,7 @@ def test_an_absent_broker_is_a_typed_error_and_a_closed_client_opens_again(
         assert redis.llen(str(SHARD)) == 2
 
 
-def test_a_job_goes_from_pending_to_done(client: MemoryClient, crew: ScriptedCrew, app_of: Any) -> None:
+def test_a_job_goes_from_pending_to_done(client: MemoryClient, job_context: ScriptedContext, app_of: Any) -> None:
     receipt = client.store("ada", REQUEST)
     (job_id,) = receipt.job_ids
     assert client.status(job_id).state is JobState.PENDING
@@ -176,19 +176,19 @@ def test_a_job_goes_from_pending_to_done(client: MemoryClient, crew: ScriptedCre
     with working(app_of(STORE), SHARD):
         (status,) = client.wait([job_id], timeout_seconds=60)
     assert (status.state, status.facts) == (JobState.DONE, {"stored": 1, "buried": 0})
-    assert [each.id for taken in crew.desk.taken for each in taken] == list(receipt.memory_ids)
+    assert [each.id for taken in job_context.batch_writer.taken for each in taken] == list(receipt.memory_ids)
 
 
 def test_a_store_that_is_away_costs_time_and_not_the_job_nor_its_silence(
-    client: MemoryClient, crew: ScriptedCrew, app_of: Any, published: list[dict[str, Any]], monkeypatch: Any
+    client: MemoryClient, job_context: ScriptedContext, app_of: Any, published: list[dict[str, Any]], monkeypatch: Any
 ) -> None:
     monkeypatch.setattr("tasks.store._RETRY_DELAY", timedelta(milliseconds=50))
-    crew.desk.answer = MemoryConnectionError("away")
+    job_context.batch_writer.answer = MemoryConnectionError("away")
     (job_id,) = client.store("ada", REQUEST).job_ids
     with working(app_of(STORE), SHARD):
-        wait_until(lambda: len(crew.desk.taken) >= 3, what="three attempts")
+        wait_until(lambda: len(job_context.batch_writer.taken) >= 3, what="three attempts")
         assert client.status(job_id).state is JobState.RETRYING
-        crew.desk.answer = 1
+        job_context.batch_writer.answer = 1
         (status,) = client.wait([job_id], timeout_seconds=60)
     assert status.state is JobState.DONE
     ours = [headers for headers in published if headers["task"] == str(TaskName.STORE)]
@@ -199,18 +199,19 @@ def test_a_store_that_is_away_costs_time_and_not_the_job_nor_its_silence(
 
 
 def test_a_newer_payload_goes_round_until_a_newer_worker_comes(
-    client: MemoryClient, broker: BrokerAddress, crew: ScriptedCrew, app_of: Any, published: list[dict[str, Any]],
+    client: MemoryClient, broker: BrokerAddress, job_context: ScriptedContext, app_of: Any,
+    published: list[dict[str, Any]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("tasks.job.wait_for_newer_worker", lambda: Snooze(reason="n", delay=timedelta(0)))
+    monkeypatch.setattr("tasks.job.requeue_for_newer_worker", lambda: Snooze(reason="n", delay=timedelta(0)))
     newer = json.dumps({"version": VERSION + 1, "company": "acme", "blobs": [WORD]})
     client._sender.send(TaskName.STORE, newer, queue=Queue.STORE, job_id="job-2", summary="1 memories", track=True)
     app = app_of(STORE)
     with working(app, Queue.STORE):
         wait_until(lambda: len(published) >= 3, what="three rounds")
         assert not client.status("job-2").is_finished
-    assert crew.desk.taken == []
-    assert crew.ledger.dead_letters.count("acme") == 0
+    assert job_context.batch_writer.taken == []
+    assert job_context.ledger.dead_letters.count("acme") == 0
     assert {(headers["id"], headers["retries"], headers["argsrepr"]) for headers in published} == {
         ("job-2", 0, "1 memories")
     }
@@ -243,16 +244,20 @@ def test_a_job_that_only_newer_workers_know_waits_for_one_and_is_not_quoted(
     assert WORD not in caplog.text
 
 
-def test_a_run_that_is_snoozed_still_reports_its_end(client: MemoryClient, crew: ScriptedCrew, app_of: Any) -> None:
-    crew.night = lambda _run_id: Snooze(reason="maintenance is paused for all agents", delay=timedelta(minutes=1))
+def test_a_run_that_is_snoozed_still_reports_its_end(
+    client: MemoryClient, job_context: ScriptedContext, app_of: Any
+) -> None:
+    job_context.maintenance_run = lambda _run_id: Snooze(
+        reason="maintenance is paused for all agents", delay=timedelta(minutes=1)
+    )
     run_id = client.maintain_now("ada").job_id
-    with working(app_of(NIGHT), Queue.MAINTENANCE):
+    with working(app_of(MAINTENANCE_RUN), Queue.MAINTENANCE):
         wait_until(lambda: client.status(run_id).state is JobState.SNOOZED, what="the run to be parked")
         assert client.status(run_id).reason == "maintenance is paused for all agents"
-        run = crew.ledger.runs.get(run_id)
+        run = job_context.ledger.runs.get(run_id)
         assert run is not None
         assert run.state is RunState.QUEUED
-        crew.night = ScriptedCrew.night
+        job_context.maintenance_run = ScriptedContext.maintenance_run
         client._sender.send(
             TaskName.MAINTAIN,
             MaintenancePayload(
@@ -265,9 +270,9 @@ def test_a_run_that_is_snoozed_still_reports_its_end(client: MemoryClient, crew:
 
 
 def test_uses_travel_from_a_recorder_to_the_ledger_and_a_batch_counts_once(
-    client: MemoryClient, crew: ScriptedCrew, app_of: Any
+    client: MemoryClient, job_context: ScriptedContext, app_of: Any
 ) -> None:
-    now = crew.clock()
+    now = job_context.clock()
     with BufferedUseRecorder(client.record_use) as recorder:
         recorder.record("ada", ["a", "b"], at=now)
         recorder.record("ada", ["a"], at=now)
@@ -276,9 +281,9 @@ def test_uses_travel_from_a_recorder_to_the_ledger_and_a_batch_counts_once(
         assert client.record_use([again], batch_id="one batch").job_id == "one batch"
     client.record_use([again.model_copy(update={"memory_id": "last"})])
     wanted = ["a", "b", "again", "last"]
-    with working(app_of(NIGHT), Queue.CONTROL):
-        wait_until(lambda: "last" in crew.ledger.uses.of("acme", "ada", wanted), what="the last batch")
-    counts = {key: use.uses for key, use in crew.ledger.uses.of("acme", "ada", wanted).items()}
+    with working(app_of(MAINTENANCE_RUN), Queue.CONTROL):
+        wait_until(lambda: "last" in job_context.ledger.uses.of("acme", "ada", wanted), what="the last batch")
+    counts = {key: use.uses for key, use in job_context.ledger.uses.of("acme", "ada", wanted).items()}
     assert counts == {"a": 2, "b": 1, "again": 1, "last": 1}
     for bad in ([], [again] * 1_025):
         with pytest.raises(MemoryInputError, match=r"^uses: "):

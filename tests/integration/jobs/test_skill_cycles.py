@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from support.fault_injection import Crash, Faults
-from support.job_contexts import ScriptedCrew
+from support.job_contexts import ScriptedContext
 from support.ledger_records import COMPANY, StoppedClock, copied_urls, postgres_database
 from support.running_stack import wait_until
 from support.shared_failures import FAILURES, share_failures
@@ -23,15 +23,15 @@ from memcore.approvals.service import ApprovalService
 from memcore.config.learning import EvolverConfig
 from memcore.config.policy import Policy
 from memcore.errors import MemoryConnectionError
-from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Skipped, Snooze, Tell
+from memcore.jobs.outcomes import Dead, Deferred, Done, Outcome, ProgressCallback, Retry, Skipped, Snooze
 from memcore.jobs.payloads import EvolvePayload
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.migrate import migrate
 from memcore.skills.candidates import CycleStage
-from memcore.skills.evolver import CycleService, SignOfLife, SkillEvolver
+from memcore.skills.evolver import CycleLease, CycleService, SkillEvolver
 from memcore.skills.report import EvolverReport
-from scheduler.sweep import UNHEARD_TOO_LONG, sweep
+from scheduler.sweep import REDISPATCH_AFTER_SECONDS, sweep
 from scheduler.tick import tick
 from tasks.learn import evolve
 
@@ -144,43 +144,43 @@ def test_what_another_worker_files_meanwhile_is_this_cycles_own(ledger: Ledger, 
         if stage == CycleStage.REPLAYING and not reports:  # this one has listed what it may file, and filed nothing
             reports.append(asyncio.run(evolver(ledger, clock).run(cycle)))
 
-    outcome = asyncio.run(service(ledger, clock).run(cycle_id, tell=the_other_works))
+    outcome = asyncio.run(service(ledger, clock).run(cycle_id, on_progress=the_other_works))
     assert isinstance(outcome, Done)
     assert [each.proposals_emitted for each in reports] == [len(FAILURES)]
     assert outcome.facts["skipped_known"] == 0
     check(ledger, cycle_id)
 
 
-def test_while_somebody_works_on_a_cycle_nobody_is_rung_for_it(ledger: Ledger, clock: StoppedClock) -> None:
-    cycle_id, faults, rung = planned(ledger, clock), Faults(), list[int]()
-    crew = ScriptedCrew(ledger=ledger, clock=clock)
+def test_while_somebody_works_on_a_cycle_nobody_is_dispatched_for_it(ledger: Ledger, clock: StoppedClock) -> None:
+    cycle_id, faults, dispatched = planned(ledger, clock), Faults(), list[int]()
+    job_context = ScriptedContext(ledger=ledger, clock=clock)
 
     def signs() -> int:
         return faults.calls.count("skill_cycles.rung")
 
-    def has_more(told: int) -> bool:
-        return signs() >= told + 2
+    def has_more(reported: int) -> bool:
+        return signs() >= reported + 2
 
     class Slow:
-        async def run(self, cycle: Cycle, *, tell: Tell) -> EvolverReport:
-            tell(CycleStage.SEARCHING, None)
+        async def run(self, cycle: Cycle, *, on_progress: ProgressCallback) -> EvolverReport:
+            on_progress(CycleStage.SEARCHING, None)
             for _ in range(3):
-                clock.advance(UNHEARD_TOO_LONG + timedelta(seconds=1))
+                clock.advance(REDISPATCH_AFTER_SECONDS + timedelta(seconds=1))
                 await asyncio.to_thread(wait_until, partial(has_more, signs()), what="signs of life")
-                sweep("{}", crew)
-                rung.append(len(crew.bell.cycles))
+                sweep("{}", job_context)
+                dispatched.append(len(job_context.dispatcher.cycles))
             return EvolverReport(cycle_id=cycle.cycle_id, window_start=cycle.window_start, window_end=cycle.window_end)
 
-    watched = CycleService(faults.ledger(ledger), Slow(), company=COMPANY, pulse=timedelta(milliseconds=5))
+    watched = CycleService(faults.ledger(ledger), Slow(), company=COMPANY, renew_interval=timedelta(milliseconds=5))
     assert isinstance(asyncio.run(watched.run(cycle_id)), Done)
-    assert rung == [0, 0, 0]
+    assert dispatched == [0, 0, 0]
 
 
 def test_a_sign_of_life_that_fails_harms_no_cycle(sqlite_ledger: LedgerUrls, clock: StoppedClock) -> None:
     ledger, gone = Ledger.open(sqlite_ledger, clock=clock), Faults(1, strike=_away)
     cycle_id = planned(ledger, clock)
     cycles = gone.watched(ledger.skill_cycles, "skill_cycles")
-    with SignOfLife(cycles, COMPANY, cycle_id, pulse=timedelta(milliseconds=5)):
+    with CycleLease(cycles, COMPANY, cycle_id, renew_interval=timedelta(milliseconds=5)):
         wait_until(lambda: len(gone.calls) >= 4, what="signs after the one that failed")
     ledger.close()
 
@@ -251,27 +251,27 @@ def test_a_second_worker_anywhere_in_the_middle_changes_nothing(
     assert points > 10
 
 
-def test_a_tick_that_dies_before_its_bell_loses_no_cycle(ledger: Ledger, clock: StoppedClock) -> None:
-    crew = ScriptedCrew(ledger=ledger, clock=clock)
-    crew.policy = Policy.model_validate({"memory": {"procedural": {"evolver": {"enabled": True}}}})
-    crew.evolving = lambda cycle_id: asyncio.run(service(ledger, clock).run(cycle_id))
+def test_a_tick_that_dies_before_its_dispatcher_loses_no_cycle(ledger: Ledger, clock: StoppedClock) -> None:
+    job_context = ScriptedContext(ledger=ledger, clock=clock)
+    job_context.policy = Policy.model_validate({"memory": {"procedural": {"evolver": {"enabled": True}}}})
+    job_context.evolving = lambda cycle_id: asyncio.run(service(ledger, clock).run(cycle_id))
     share_failures(ledger, COMPANY, at=clock() - timedelta(days=2))
-    crew.bell.error = OSError("killed")
+    job_context.dispatcher.error = OSError("killed")
     with pytest.raises(OSError, match="killed"):
-        tick("{}", crew)
-    crew.bell.error = None
-    assert crew.bell.cycles == []
-    clock.advance(UNHEARD_TOO_LONG + timedelta(seconds=1))
-    sweep("{}", crew)
-    (cycle,) = crew.bell.cycles
+        tick("{}", job_context)
+    job_context.dispatcher.error = None
+    assert job_context.dispatcher.cycles == []
+    clock.advance(REDISPATCH_AFTER_SECONDS + timedelta(seconds=1))
+    sweep("{}", job_context)
+    (cycle,) = job_context.dispatcher.cycles
     message = EvolvePayload(
         company=COMPANY, cycle_id=cycle.cycle_id, origin=cycle.origin, planned_at=cycle.planned_at
     ).model_dump_json()
     ledger.switches.pause(COMPANY)
-    assert evolve(message, crew) == Parked(reason="maintenance is paused for all agents")
+    assert evolve(message, job_context) == Deferred(reason="maintenance is paused for all agents")
     ledger.switches.resume(COMPANY)
-    assert isinstance(evolve(message, crew), Done)
-    assert isinstance(evolve(message, crew), Skipped)
+    assert isinstance(evolve(message, job_context), Done)
+    assert isinstance(evolve(message, job_context), Skipped)
     check(ledger, cycle.cycle_id)
 
 
@@ -279,19 +279,19 @@ def test_a_cycle_that_fails_is_told_and_tried_again(
     sqlite_ledger: LedgerUrls, clock: StoppedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     ledger = Ledger.open(sqlite_ledger, clock=clock)
-    crew = ScriptedCrew(ledger=ledger, clock=clock)
+    job_context = ScriptedContext(ledger=ledger, clock=clock)
     planned(ledger, clock)
     cycle_id = ids.cycle_id(company=COMPANY, planned_at=clock().isoformat())
     message = EvolvePayload(company=COMPANY, cycle_id=cycle_id, planned_at=clock()).model_dump_json()
     gone = Ledger.open(LedgerUrls(ledger="sqlite:////nowhere/ledger.db", journal=sqlite_ledger.journal), clock=clock)
     approvals = ApprovalService(gone.approvals, EffectRegistry(()), company=COMPANY, lasts=timedelta(days=14))
     evolver = SkillEvolver(ledger, approvals, ON, company=COMPANY, clock=clock)
-    crew.evolving = lambda each: asyncio.run(CycleService(ledger, evolver, company=COMPANY).run(each))
-    assert isinstance(evolve(message, crew), Retry)
+    job_context.evolving = lambda each: asyncio.run(CycleService(ledger, evolver, company=COMPANY).run(each))
+    assert isinstance(evolve(message, job_context), Retry)
     failed = [record for record in caplog.records if record.message == "skill_evolver.cycle.failed"]
     assert [vars(record)["cycle_id"] for record in failed] == [cycle_id]
-    crew.evolving = lambda each: asyncio.run(service(ledger, clock).run(each))
-    assert isinstance(evolve(message, crew), Done)
+    job_context.evolving = lambda each: asyncio.run(service(ledger, clock).run(each))
+    assert isinstance(evolve(message, job_context), Done)
     check(ledger, cycle_id)
     gone.close()
     ledger.close()

@@ -1,4 +1,4 @@
-"""Processes that prepare the same booking; each dies before the statement that is named to it, or before its commit.
+"""Processes that prepare the same entry; each dies before the statement that is named to it, or before its commit.
 
 Usage: python killed_writer.py JOURNAL_URL, and a line with a number for each; after each a line comes back: 9 when the
 process died, 0 when the number lies beyond the last statement.
@@ -10,7 +10,7 @@ import traceback
 from typing import Any
 
 from sqlalchemy import event
-from support.ledger_records import StoppedClock, make_booking
+from support.ledger_records import StoppedClock, make_journal_entry
 
 from memcore.ledger.database import Database
 from memcore.ledger.journal import Journal
@@ -28,7 +28,7 @@ def write(url: str, last: int) -> None:
     event.listen(database.engine(), "before_cursor_execute", die_in_time)
     event.listen(database.engine(), "commit", die_in_time)
     Journal(database, clock=StoppedClock()).prepare(
-        make_booking("killed", incoming=("back",), outgoing=("gone", "too"), incoming_kind="restored")
+        make_journal_entry("killed", incoming=("back",), outgoing=("gone", "too"), incoming_kind="restored")
     )
 
 

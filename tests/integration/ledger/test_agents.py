@@ -8,7 +8,7 @@ import pytest
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger import AgentSpec, Ledger
-from memcore.ledger.agents import Likeness
+from memcore.ledger.agents import PeerCriterion
 from memcore.models.memory import ConsolidationInterval, MemoryCategory, MemoryLevel
 
 DAILY = ConsolidationInterval.DAILY
@@ -127,7 +127,9 @@ def test_an_agents_like_share_its_role_and_keep_what_they_learn(ledger: Ledger) 
     put("joe", role="clerk", company="globex")
     put("kay")
 
-    def like(agent_id: str, by: Likeness, *, level: MemoryLevel = MemoryLevel.PERSISTENT, limit: int = 9) -> list[str]:
+    def like(
+        agent_id: str, by: PeerCriterion, *, level: MemoryLevel = MemoryLevel.PERSISTENT, limit: int = 9
+    ) -> list[str]:
         return list(ledger.agents.like("acme", agent_id, by=by, level=level, limit=limit))
 
     assert like("ada", "role") == ["bob", "cy", "dan", "hal"]

@@ -14,7 +14,9 @@ LEASE = timedelta(seconds=45)
 
 
 def take(ledger: Ledger, question_id: str = "q", *, run_id: str = "run", company: str = COMPANY) -> Answer | None:
-    return ledger.answers.take(question_id, company=company, agent_id="ada", run_id=run_id, purpose="test", lease=LEASE)
+    return ledger.answers.claim(
+        question_id, company=company, agent_id="ada", run_id=run_id, purpose="test", lease=LEASE
+    )
 
 
 def token(found: Answer | None) -> str:
@@ -60,10 +62,10 @@ def test_an_answer_is_for_every_run_and_a_failure_for_its_own(ledger: Ledger) ->
 
 
 def test_a_question_that_was_not_asked_after_all_is_free_at_once(ledger: Ledger) -> None:
-    ledger.answers.let_go("q", token(take(ledger)))
+    ledger.answers.release("q", token(take(ledger)))
     assert ledger.answers.get("q") is None
     held = take(ledger)
-    ledger.answers.let_go("q", "a token of someone else")
+    ledger.answers.release("q", "a token of someone else")
     assert ledger.answers.renew("q", token(held), lease=LEASE)
 
 

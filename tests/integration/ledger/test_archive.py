@@ -4,11 +4,11 @@ import dataclasses
 from datetime import timedelta
 
 import pytest
-from support.ledger_records import COMPANY, StoppedClock, make_booking, make_record, same_record
+from support.ledger_records import COMPANY, StoppedClock, make_journal_entry, make_record, same_record
 
 from memcore.errors import MemoryInputError
-from memcore.ledger import Booking, Ledger
-from memcore.ledger.journal_entries import BookingReason
+from memcore.ledger import JournalEntry, Ledger
+from memcore.ledger.journal_entries import EntryReason
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery
 from memcore.records import MemoryRecord
@@ -16,8 +16,8 @@ from memcore.records import MemoryRecord
 EXTRACTIVE, ABSTRACTIVE = ArchivalMode.EXTRACTIVE, ArchivalMode.ABSTRACTIVE
 
 
-def archiving(booking: Booking, *memory_ids: str, mode: ArchivalMode = EXTRACTIVE) -> Booking:
-    return dataclasses.replace(booking, archived=dict.fromkeys(memory_ids, mode), vector_space="here")
+def archiving(journal_entry: JournalEntry, *memory_ids: str, mode: ArchivalMode = EXTRACTIVE) -> JournalEntry:
+    return dataclasses.replace(journal_entry, archived=dict.fromkeys(memory_ids, mode), vector_space="here")
 
 
 def remembered(number: int, content: str, **changes: object) -> MemoryRecord:
@@ -37,17 +37,17 @@ def found(ledger: Ledger, **query: object) -> list[str]:
     return [each.original_id for each in ledger.archive.search(COMPANY, "ada", MemoryQuery.model_validate(query))]
 
 
-def test_what_a_booking_archives_is_there_once_it_is_prepared_to_the_last_bit(
+def test_what_a_entry_archives_is_there_once_it_is_prepared_to_the_last_bit(
     ledger: Ledger, clock: StoppedClock
 ) -> None:
-    booking = make_booking("b", incoming=("s",), outgoing=("m", "n"))
-    ledger.journal.prepare(archiving(booking, "m", mode=ABSTRACTIVE))
-    ledger.journal.prepare(archiving(booking, "m", mode=ABSTRACTIVE))
+    journal_entry = make_journal_entry("b", incoming=("s",), outgoing=("m", "n"))
+    ledger.journal.prepare(archiving(journal_entry, "m", mode=ABSTRACTIVE))
+    ledger.journal.prepare(archiving(journal_entry, "m", mode=ABSTRACTIVE))
     ledger.journal.settle("b")
 
     archived = ledger.archive.find(COMPANY, "ada", "m")
     assert archived is not None
-    assert same_record(archived.record, booking.outgoing[0])
+    assert same_record(archived.record, journal_entry.outgoing[0])
     assert (archived.mode, archived.run_id, archived.vector_space) == (ABSTRACTIVE, "run", "here")
     assert archived.returned_at is None
     assert archived.entry.archived_at == clock()
@@ -61,17 +61,17 @@ def test_what_a_booking_archives_is_there_once_it_is_prepared_to_the_last_bit(
     assert by_its_own_id.original_id == "m"
 
 
-def test_a_booking_that_is_refused_archives_nothing(ledger: Ledger) -> None:
-    ledger.journal.prepare(make_booking("b", outgoing=("z",)))
+def test_a_entry_that_is_refused_archives_nothing(ledger: Ledger) -> None:
+    ledger.journal.prepare(make_journal_entry("b", outgoing=("z",)))
     with pytest.raises(MemoryInputError, match="seq"):
-        ledger.journal.prepare(archiving(make_booking("other", outgoing=("m",)), "m"))
+        ledger.journal.prepare(archiving(make_journal_entry("other", outgoing=("m",)), "m"))
     with pytest.raises(MemoryInputError, match="does not go out"):
-        archiving(make_booking("third", incoming=("s",), outgoing=("m",)), "s")
+        archiving(make_journal_entry("third", incoming=("s",), outgoing=("m",)), "s")
     assert ledger.archive.count(COMPANY, "ada") == 0
 
 
 def test_what_was_not_removed_after_all_is_not_archived(ledger: Ledger) -> None:
-    ledger.journal.prepare(archiving(make_booking("b", outgoing=("m", "n")), "m", "n"))
+    ledger.journal.prepare(archiving(make_journal_entry("b", outgoing=("m", "n")), "m", "n"))
     ledger.journal.settle("b", missing_out={"n"})
     assert [line.original_id for line in ledger.archive.index_of("run")] == ["m"]
     assert found(ledger) == ["m"]
@@ -79,9 +79,9 @@ def test_what_was_not_removed_after_all_is_not_archived(ledger: Ledger) -> None:
 
 
 def test_what_came_back_is_out_no_longer_and_out_again_once_that_is_undone(ledger: Ledger) -> None:
-    ledger.journal.prepare(archiving(make_booking("b0", outgoing=("m", "n")), "m", "n"))
+    ledger.journal.prepare(archiving(make_journal_entry("b0", outgoing=("m", "n")), "m", "n"))
     ledger.journal.settle("b0")
-    back = make_booking("b1", run_id="undo", incoming=("m", "n"), incoming_kind="restored", reason="undone")
+    back = make_journal_entry("b1", run_id="undo", incoming=("m", "n"), incoming_kind="restored", reason="undone")
     ledger.journal.prepare(dataclasses.replace(back, reverses="b0"))
     assert found(ledger) == ["m", "n"]
     ledger.journal.settle("b1", missing_in={"n"})
@@ -93,7 +93,7 @@ def test_what_came_back_is_out_no_longer_and_out_again_once_that_is_undone(ledge
     assert returned.returned_at is not None
     assert ledger.archive.archived_by("run") == 2
 
-    again = make_booking("b2", run_id="undo of undo", outgoing=("m",), reason="undone")
+    again = make_journal_entry("b2", run_id="undo of undo", outgoing=("m",), reason="undone")
     ledger.journal.prepare(dataclasses.replace(again, reverses="b1"))
     ledger.journal.settle("b2")
     assert found(ledger) == ["m", "n"]
@@ -102,11 +102,11 @@ def test_what_came_back_is_out_no_longer_and_out_again_once_that_is_undone(ledge
 def test_a_returned_memory_that_is_deleted_for_another_reason_stays_deleted(
     ledger: Ledger, clock: StoppedClock
 ) -> None:
-    ledger.journal.prepare(archiving(make_booking("b0", outgoing=("m",)), "m"))
+    ledger.journal.prepare(archiving(make_journal_entry("b0", outgoing=("m",)), "m"))
     ledger.journal.settle("b0")
-    ledger.journal.prepare(make_booking("b1", run_id="back", incoming=("m",), incoming_kind="restored"))
+    ledger.journal.prepare(make_journal_entry("b1", run_id="back", incoming=("m",), incoming_kind="restored"))
     ledger.journal.settle("b1")
-    ledger.journal.prepare(make_booking("b2", run_id="night", outgoing=("m",), reason="retention"))
+    ledger.journal.prepare(make_journal_entry("b2", run_id="night", outgoing=("m",), reason="retention"))
     ledger.journal.settle("b2")
     assert found(ledger) == []
 
@@ -116,20 +116,23 @@ def test_a_returned_memory_that_is_deleted_for_another_reason_stays_deleted(
 
 
 def test_only_what_a_return_took_out_of_the_archive_goes_back_in_when_that_return_is_undone(ledger: Ledger) -> None:
-    ledger.journal.prepare(archiving(make_booking("b0", outgoing=("m",)), "m"))
+    ledger.journal.prepare(archiving(make_journal_entry("b0", outgoing=("m",)), "m"))
     ledger.journal.settle("b0")
     moves = (
-        make_booking("b1", run_id="restore", incoming=("m",), incoming_kind="restored", reason="restored"),
-        make_booking("b2", run_id="night", outgoing=("m",), reason="retention"),
+        make_journal_entry("b1", run_id="restore", incoming=("m",), incoming_kind="restored", reason="restored"),
+        make_journal_entry("b2", run_id="night", outgoing=("m",), reason="retention"),
         dataclasses.replace(
-            make_booking("b3", run_id="undo", incoming=("m",), incoming_kind="restored", reason="undone"), reverses="b2"
+            make_journal_entry("b3", run_id="undo", incoming=("m",), incoming_kind="restored", reason="undone"),
+            reverses="b2",
         ),
         # Retention's word stands again: the archive must not hold what it took.
-        dataclasses.replace(make_booking("b4", run_id="undo of undo", outgoing=("m",), reason="undone"), reverses="b3"),
+        dataclasses.replace(
+            make_journal_entry("b4", run_id="undo of undo", outgoing=("m",), reason="undone"), reverses="b3"
+        ),
     )
-    for booking in moves:
-        ledger.journal.prepare(booking)
-        ledger.journal.settle(booking.booking_id)
+    for journal_entry in moves:
+        ledger.journal.prepare(journal_entry)
+        ledger.journal.settle(journal_entry.booking_id)
     assert found(ledger) == []
     assert ledger.archive.count(COMPANY, "ada") == 0
 
@@ -188,7 +191,7 @@ def test_the_last_one_archived_answers_to_the_original_id(ledger: Ledger) -> Non
 
 
 def test_the_archive_outlives_the_journal_and_has_an_end_of_its_own(ledger: Ledger, clock: StoppedClock) -> None:
-    ledger.journal.prepare(archiving(make_booking("b", outgoing=("m",)), "m"))
+    ledger.journal.prepare(archiving(make_journal_entry("b", outgoing=("m",)), "m"))
     ledger.journal.settle("b")
     clock.advance(timedelta(days=30))
     assert ledger.journal.expire(COMPANY, before=clock()) == 1
@@ -218,31 +221,31 @@ def test_erasing_an_agent_leaves_the_others(ledger: Ledger) -> None:
     assert ledger.archive.find(COMPANY, "ada", "b1") is None
 
 
-def test_what_cannot_be_archived_is_not_booked_either(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_archived_is_not_journaled_either(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     def breaks(*_: object) -> None:
         raise ArithmeticError
 
-    booking = archiving(make_booking("b", outgoing=("m",)), "m")
+    journal_entry = archiving(make_journal_entry("b", outgoing=("m",)), "m")
     sent = {"m": StoppedClock().now - timedelta(days=1)}
     with monkeypatch.context() as patch:
         # The last step of archiving: everything before it has been written by then.
         patch.setattr("memcore.ledger.archive.add_new", breaks)
         with pytest.raises(ArithmeticError):
-            ledger.journal.prepare(booking)
+            ledger.journal.prepare(journal_entry)
     assert ledger.journal.open_of(COMPANY, "ada") == ()
-    assert ledger.journal.buried(sent) == frozenset()
+    assert ledger.journal.tombstoned(sent) == frozenset()
     assert ledger.archive.find(COMPANY, "ada", "m") is None
-    ledger.journal.prepare(booking)
+    ledger.journal.prepare(journal_entry)
     assert ledger.archive.count(COMPANY, "ada") == 1
 
 
 @pytest.mark.parametrize(("reason", "left"), [("retention", 0), ("enforced", 2)])
 def test_what_a_summary_replaced_goes_with_it_once_a_rule_deleted_it_for_good(
-    ledger: Ledger, clock: StoppedClock, reason: BookingReason, left: int
+    ledger: Ledger, clock: StoppedClock, reason: EntryReason, left: int
 ) -> None:
-    ledger.journal.prepare(archiving(make_booking("merge", incoming=("summary",), outgoing=("a", "b")), "a", "b"))
+    ledger.journal.prepare(archiving(make_journal_entry("merge", incoming=("summary",), outgoing=("a", "b")), "a", "b"))
     ledger.journal.settle("merge")
-    ledger.journal.prepare(make_booking("rule", run_id="later", outgoing=("summary",), reason=reason))
+    ledger.journal.prepare(make_journal_entry("rule", run_id="later", outgoing=("summary",), reason=reason))
     ledger.journal.settle("rule")
     assert ledger.archive.count(COMPANY, "ada") == 2
 

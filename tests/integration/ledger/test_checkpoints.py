@@ -11,7 +11,13 @@ from support.registered_checkpoints import registered
 
 from memcore.errors import CheckpointConflictError, CheckpointNotFoundError, MemoryInputError
 from memcore.ledger import Ledger
-from memcore.ledger.embedders.collections import Checkpoint, CollectionUse, ServedCollection, Serving, read_serving
+from memcore.ledger.embedders.collections import (
+    Checkpoint,
+    CollectionPointer,
+    CollectionUse,
+    ServedCollection,
+    read_serving,
+)
 from memcore.ledger.embedders.reindexes import ReindexKind
 from memcore.ledger.organization.audit import AuditNote, AuditVerdict, append
 
@@ -26,17 +32,19 @@ def filled_by(checkpoint: Checkpoint) -> ServedCollection:
     return served("new", generation=2).model_copy(update={"checkpoint_id": checkpoint.checkpoint_id})
 
 
-def begun(ledger: Ledger, target: ServedCollection, kind: ReindexKind = ReindexKind.FORWARD) -> Serving:
-    version = ledger.servings.adopt(COMPANY, served("old")).version
-    return ledger.servings.begin(COMPANY, version=version, target=target, kind=kind, total=1, note=note("begin"))
+def begun(ledger: Ledger, target: ServedCollection, kind: ReindexKind = ReindexKind.FORWARD) -> CollectionPointer:
+    version = ledger.collection_pointers.adopt(COMPANY, served("old")).version
+    return ledger.collection_pointers.begin(
+        COMPANY, version=version, target=target, kind=kind, total=1, note=note("begin")
+    )
 
 
-def switched(ledger: Ledger, serving: Serving) -> Serving:
-    frozen = ledger.servings.freeze(COMPANY, version=serving.version, lasts=MINUTE)
+def switched(ledger: Ledger, pointer: CollectionPointer) -> CollectionPointer:
+    frozen = ledger.collection_pointers.freeze(COMPANY, version=pointer.version, lasts=MINUTE)
     assert frozen is not None
-    done = ledger.servings.switch(COMPANY, version=frozen.version, settles=MINUTE)
+    done = ledger.collection_pointers.switch(COMPANY, version=frozen.version, settles=MINUTE)
     assert done is not None
-    settled = ledger.servings.settle(COMPANY, version=done.version)
+    settled = ledger.collection_pointers.settle(COMPANY, version=done.version)
     assert settled is not None
     return settled
 
@@ -51,8 +59,8 @@ def checkpoint(ledger: Ledger, tmp_path: Path) -> Checkpoint:
 
 
 def test_what_is_in_use_stays_until_it_is_no_more(ledger: Ledger, checkpoint: Checkpoint) -> None:
-    def refused(use: CollectionUse, serving: Serving) -> None:
-        assert serving.use_of(checkpoint) is use
+    def refused(use: CollectionUse, pointer: CollectionPointer) -> None:
+        assert pointer.use_of(checkpoint) is use
         with pytest.raises(CheckpointConflictError):
             ledger.checkpoints.remove(COMPANY, checkpoint.checkpoint_id, note=note("remove"))
 
@@ -66,7 +74,7 @@ def test_what_is_in_use_stays_until_it_is_no_more(ledger: Ledger, checkpoint: Ch
     assert ledger.checkpoints.get(COMPANY, checkpoint.checkpoint_id) == checkpoint
     assert actions(ledger) == ["begin", "begin"]
 
-    assert ledger.servings.forget_previous(COMPANY, version=kept.version) is not None
+    assert ledger.collection_pointers.forget_previous(COMPANY, version=kept.version) is not None
     assert ledger.checkpoints.remove(COMPANY, checkpoint.checkpoint_id, note=note("remove")) == checkpoint
     assert actions(ledger) == ["begin", "begin", "remove"]
     with pytest.raises(CheckpointNotFoundError):
@@ -77,7 +85,7 @@ def test_what_is_in_use_stays_until_it_is_no_more(ledger: Ledger, checkpoint: Ch
 def test_one_that_is_configured_by_its_folder_is_in_use_too(ledger: Ledger, checkpoint: Checkpoint) -> None:
     first = served("old")
     choice = first.choice.model_copy(update={"model": checkpoint.model_path})
-    ledger.servings.adopt(COMPANY, first.model_copy(update={"choice": choice}))
+    ledger.collection_pointers.adopt(COMPANY, first.model_copy(update={"choice": choice}))
     with pytest.raises(CheckpointConflictError, match="it serves"):
         ledger.checkpoints.remove(COMPANY, checkpoint.checkpoint_id, note=note("remove"))
 
@@ -86,17 +94,17 @@ def test_one_that_was_removed_is_not_filled_with_and_leaves_no_line(ledger: Ledg
     ledger.checkpoints.remove(COMPANY, checkpoint.checkpoint_id, note=note("remove"))
     with pytest.raises(CheckpointNotFoundError):
         begun(ledger, filled_by(checkpoint))
-    serving = ledger.servings.get(COMPANY)
-    assert serving is not None
-    assert (serving.phase, serving.target, ledger.reindexes.get(COMPANY)) == (None, None, None)
+    pointer = ledger.collection_pointers.get(COMPANY)
+    assert pointer is not None
+    assert (pointer.phase, pointer.target, ledger.reindexes.get(COMPANY)) == (None, None, None)
     assert actions(ledger) == ["remove"]
 
 
 def test_who_comes_second_with_an_old_row_leaves_no_line(ledger: Ledger, checkpoint: Checkpoint) -> None:
-    version = ledger.servings.adopt(COMPANY, served("old")).version
+    version = ledger.collection_pointers.adopt(COMPANY, served("old")).version
     begun(ledger, filled_by(checkpoint))
     with pytest.raises(MemoryInputError, match="another one is under way"):
-        ledger.servings.begin(
+        ledger.collection_pointers.begin(
             COMPANY,
             version=version,
             target=filled_by(checkpoint),
@@ -110,7 +118,7 @@ def test_who_comes_second_with_an_old_row_leaves_no_line(ledger: Ledger, checkpo
 def test_a_deploy_in_the_middle_of_a_removal_waits_for_it(
     ledger: Ledger, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger.servings.adopt(COMPANY, served("old"))
+    ledger.collection_pointers.adopt(COMPANY, served("old"))
     heard: list[object] = []
 
     def deploys() -> None:
@@ -121,7 +129,7 @@ def test_a_deploy_in_the_middle_of_a_removal_waits_for_it(
 
     thread = threading.Thread(target=deploys)
 
-    def read_then_deployed(*args: object) -> Serving | None:
+    def read_then_deployed(*args: object) -> CollectionPointer | None:
         found = read_serving(*args)  # type: ignore[arg-type]  # what it was called with
         thread.start()
         # It waits for the removal: so long that it would be done, did it not.
@@ -138,7 +146,7 @@ def test_a_deploy_in_the_middle_of_a_removal_waits_for_it(
 def test_a_removal_in_the_middle_of_a_deploy_is_refused(
     ledger: Ledger, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    version = ledger.servings.adopt(COMPANY, served("old")).version
+    version = ledger.collection_pointers.adopt(COMPANY, served("old")).version
     heard: list[object] = []
 
     def removes() -> None:
@@ -149,14 +157,14 @@ def test_a_removal_in_the_middle_of_a_deploy_is_refused(
 
     thread = threading.Thread(target=removes)
 
-    def told(*args: object, **kwargs: object) -> None:
+    def reported(*args: object, **kwargs: object) -> None:
         thread.start()
         thread.join(timeout=1.0)
         append(*args, **kwargs)  # type: ignore[arg-type]  # what it was called with
 
-    monkeypatch.setattr("memcore.ledger.embedders.collections.append", told)
+    monkeypatch.setattr("memcore.ledger.embedders.collections.append", reported)
     target = filled_by(checkpoint)
-    ledger.servings.begin(
+    ledger.collection_pointers.begin(
         COMPANY, version=version, target=target, kind=ReindexKind.FORWARD, total=1, note=note("begin")
     )
     thread.join()

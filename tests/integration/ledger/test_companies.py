@@ -13,7 +13,7 @@ from support import company_finetune_calls as finetuning_calls
 from support import company_reindex_calls as reindexing_calls
 from support.execution_traces import trajectory
 from support.experiences import experience
-from support.ledger_records import COMPANY, StoppedClock, make_booking, make_fact
+from support.ledger_records import COMPANY, StoppedClock, make_fact, make_journal_entry
 from support.memories import DAWN
 from support.organization_facts import GRACE, request
 from support.proposals import ADA as PERSON
@@ -62,13 +62,13 @@ def _letter(job_id: str, company: str) -> NewDeadLetter:
     )
 
 
-def _booked(ledger: Ledger, company: str) -> str:
-    booking = dataclasses.replace(
-        make_booking(uuid.uuid4().hex, run_id=uuid.uuid4().hex, outgoing=(str(uuid.uuid4()),)), company=company
+def _journaled(ledger: Ledger, company: str) -> str:
+    journal_entry = dataclasses.replace(
+        make_journal_entry(uuid.uuid4().hex, run_id=uuid.uuid4().hex, outgoing=(str(uuid.uuid4()),)), company=company
     )
-    ledger.journal.prepare(booking)
-    ledger.journal.settle(booking.booking_id)
-    return booking.run_id
+    ledger.journal.prepare(journal_entry)
+    ledger.journal.settle(journal_entry.booking_id)
+    return journal_entry.run_id
 
 
 def _call(company: str) -> NewCall:
@@ -116,7 +116,7 @@ def _expired(ledger: Ledger, clock: StoppedClock, company: str) -> int:
 
 
 def _asked(ledger: Ledger, company: str) -> Answer | None:
-    """A company takes a question of its own, in a night of its own, and dies over it."""
+    """A company takes a question of its own, in a run of its own, and dies over it."""
     run_id = f"night of {company}"
     ledger.syntheses.plan(
         [
@@ -126,7 +126,7 @@ def _asked(ledger: Ledger, company: str) -> Answer | None:
             )
         ]
     )  # fmt: skip
-    return ledger.answers.take(
+    return ledger.answers.claim(
         f"question of {company}", company=company, agent_id=AGENT, run_id=run_id, purpose="test", lease=-DAY
     )
 
@@ -150,7 +150,7 @@ WRITES: dict[str, Call] = {
     "dead_letters.purge_older": lambda ledger, clock, c: ledger.dead_letters.purge_older(
         c, before=clock() + timedelta(days=400)
     ),
-    "journal.prepare": lambda ledger, _, c: _booked(ledger, c),
+    "journal.prepare": lambda ledger, _, c: _journaled(ledger, c),
     "archive.put": lambda ledger, clock, c: ledger.archive.put(
         c, LIFT, mode=ArchivalMode.EXTRACTIVE, archived_at=clock()
     ),
@@ -191,10 +191,10 @@ WRITES: dict[str, Call] = {
     "trajectories.delete_agent": lambda ledger, _, c: ledger.trajectories.delete_agent(c, AGENT),
     "trajectories.expire": lambda ledger, clock, c: ledger.trajectories.expire(c, before=clock() + timedelta(days=400)),
     "lessons.open": lambda ledger, _, c: ledger.lessons.open(c, AGENT, TRAJECTORY.id),
-    "lessons.put_off": lambda ledger, clock, c: ledger.lessons.put_off(
-        c, TRAJECTORY.id, until=clock(), is_in_vain=True
+    "lessons.put_off": lambda ledger, clock, c: ledger.lessons.postpone(
+        c, TRAJECTORY.id, until=clock(), is_failed_attempt=True
     ),
-    "lessons.waiting": lambda ledger, _, c: ledger.lessons.waiting(c, rung_before=-DAY, limit=9),
+    "lessons.waiting": lambda ledger, _, c: ledger.lessons.waiting(c, dispatched_before=-DAY, limit=9),
     "lessons.drawn": lambda ledger, _, c: ledger.lessons.drawn(
         c, TRAJECTORY.id, "stored", memory_id="m", confidence=0.9, text=f'"{c}"'
     ),
@@ -202,9 +202,9 @@ WRITES: dict[str, Call] = {
     "lessons.expire": lambda ledger, clock, c: ledger.lessons.expire(c, before=clock() + timedelta(days=400)),
     "lessons.delete_agent": lambda ledger, _, c: ledger.lessons.delete_agent(c, AGENT),
     "skill_cycles.plan": lambda ledger, _, c: ledger.skill_cycles.plan(c, origin="manual", planned_at=DAWN, window=DAY),
-    "skill_cycles.rung": lambda ledger, _, c: ledger.skill_cycles.rung(c, CYCLE_ID),
+    "skill_cycles.rung": lambda ledger, _, c: ledger.skill_cycles.mark_dispatched(c, CYCLE_ID),
     "skill_cycles.finish": lambda ledger, _, c: ledger.skill_cycles.finish(c, CYCLE_ID, {"cycle_id": c}),
-    "skill_cycles.waiting": lambda ledger, _, c: ledger.skill_cycles.waiting(c, rung_before=-DAY, limit=9),
+    "skill_cycles.waiting": lambda ledger, _, c: ledger.skill_cycles.waiting(c, dispatched_before=-DAY, limit=9),
     "skill_cycles.expire": lambda ledger, clock, c: ledger.skill_cycles.expire(c, before=clock() + 400 * DAY),
     "spending.reserve": lambda ledger, _, c: ledger.spending.reserve(_call(c), caps=Caps()),
     "skills.put": lambda ledger, clock, c: [ledger.skills.put(c, _skill(each, clock)) for each in ("old", "new")],
@@ -245,8 +245,10 @@ VIEWS: dict[str, Call] = {
     "archive.count": lambda ledger, _, c: ledger.archive.count(c, AGENT),
     "archive.find": lambda ledger, _, c: str(ledger.archive.find(c, AGENT, LIFT.entry.id)),
     "archive.search": lambda ledger, _, c: [str(each) for each in ledger.archive.search(c, AGENT, LIFTS)],
-    "journal.held": lambda ledger, _, c: ledger.journal.held(c, AGENT),
-    "journal.open_of": lambda ledger, _, c: [booking.booking_id for booking in ledger.journal.open_of(c, AGENT)],
+    "journal.held": lambda ledger, _, c: ledger.journal.protected_by_undo(c, AGENT),
+    "journal.open_of": lambda ledger, _, c: [
+        journal_entry.booking_id for journal_entry in ledger.journal.open_of(c, AGENT)
+    ],
     "lineage.agent_of": lambda ledger, _, c: ledger.lineage.agent_of(c, MEMORY),
     "lineage.archived": lambda ledger, _, c: ledger.lineage.archived(c, AGENT, [LIFT.entry.id]),
     "lineage.models": lambda ledger, _, c: ledger.lineage.models(c, "run"),
@@ -341,7 +343,7 @@ def test_what_a_company_does_changes_nothing_of_another(
     ledger: Ledger, clock: StoppedClock, data: st.DataObject
 ) -> None:
     ledger.shared_log.publish(COMPANY, FACT)
-    run_id = _booked(ledger, COMPANY)
+    run_id = _journaled(ledger, COMPANY)
     for name in ("servings.adopt", "servings.begin", "reindexes.take", "reindex_marks.mark", "reindex_marks.take",
                  "finetune_runs.start", "finetune_runs.claim"):  # fmt: skip
         WRITES[name](ledger, clock, COMPANY)

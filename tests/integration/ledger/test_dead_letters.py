@@ -10,7 +10,9 @@ from memcore.ledger import Ledger
 from memcore.ledger.dead_letters import HEAD_BYTES, UNREADABLE, DeadLetter, NewDeadLetter
 
 
-def bury(ledger: Ledger, job_id: str, *, company: str = COMPANY, reason: str = "it will never work") -> DeadLetter:
+def add_tombstones(
+    ledger: Ledger, job_id: str, *, company: str = COMPANY, reason: str = "it will never work"
+) -> DeadLetter:
     ledger.dead_letters.put(
         NewDeadLetter(
             job_id=job_id,
@@ -28,25 +30,25 @@ def bury(ledger: Ledger, job_id: str, *, company: str = COMPANY, reason: str = "
 
 
 def test_a_letter_comes_back_whole_and_shows_no_payload(ledger: Ledger, clock: StoppedClock) -> None:
-    letter = bury(ledger, "one")
+    letter = add_tombstones(ledger, "one")
     assert (letter.payload, letter.died_at) == ('{"items": ["日本"]}', clock.now)
     assert "日本" not in repr(letter)
 
 
 def test_the_newest_comes_first_and_no_other_companys(ledger: Ledger, clock: StoppedClock) -> None:
     for job_id in ("one", "two"):
-        bury(ledger, job_id)
+        add_tombstones(ledger, job_id)
         clock.advance(timedelta(seconds=1))
-    bury(ledger, "theirs", company="other")
+    add_tombstones(ledger, "theirs", company="other")
     assert [letter.job_id for letter in ledger.dead_letters.list(COMPANY)] == ["two", "one"]
     assert ledger.dead_letters.ids(COMPANY) == ("one", "two")
     assert ledger.dead_letters.count(COMPANY) == 2
 
 
 def test_a_job_that_dies_again_dies_anew(ledger: Ledger, clock: StoppedClock) -> None:
-    first = bury(ledger, "one", reason="first")
+    first = add_tombstones(ledger, "one", reason="first")
     clock.advance(timedelta(seconds=1))
-    second = bury(ledger, "one", reason="second")
+    second = add_tombstones(ledger, "one", reason="second")
     assert (second.reason, second.died_at) == ("second", clock.now)
     assert not ledger.dead_letters.remove(first)
     assert ledger.dead_letters.get("one") == second
@@ -56,10 +58,10 @@ def test_a_job_that_dies_again_dies_anew(ledger: Ledger, clock: StoppedClock) ->
 
 def test_purging_takes_what_is_named_or_old_and_no_other_companys(ledger: Ledger, clock: StoppedClock) -> None:
     for job_id in ("old", "named"):
-        bury(ledger, job_id)
-    bury(ledger, "theirs", company="other")
+        add_tombstones(ledger, job_id)
+    add_tombstones(ledger, "theirs", company="other")
     clock.advance(timedelta(days=30))
-    bury(ledger, "new")
+    add_tombstones(ledger, "new")
     assert ledger.dead_letters.purge(COMPANY, ["named", "theirs", "nothing"]) == 1
     week = clock.now - timedelta(days=7)
     assert ledger.dead_letters.older(COMPANY, before=week) == 1

@@ -1,4 +1,4 @@
-"""What an engine deletes: journaled, buried, once, whoever dies or deletes at the same moment."""
+"""What an engine deletes: journaled, tombstoned, once, whoever dies or deletes at the same moment."""
 
 import asyncio
 import threading
@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 from support.fault_injection import Crash, Faults
-from support.ledger_records import COMPANY, StoppedClock, make_booking
+from support.ledger_records import COMPANY, StoppedClock, make_journal_entry
 from support.store_items import item
 
 from memcore import ids
 from memcore.backends.deletion import Deletion
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.errors import MemoryStoreError
-from memcore.ingest import Intake, Written
+from memcore.ingest import Ingestor, WriteResult
 from memcore.jobs.payloads import StoreItem
 from memcore.ledger import Ledger, LedgerUrls, RunState
 from memcore.models.memory import ConsolidationInterval, MemoryLevel
@@ -35,15 +35,15 @@ class Company:
     clock: StoppedClock
     deletion: Deletion
 
-    async def deliver(self, one: StoreItem) -> Written:
-        intake = Intake(
+    async def deliver(self, one: StoreItem) -> WriteResult:
+        ingestor = Ingestor(
             self.backend,
             self.ledger,
             company=COMPANY,
             interval=ConsolidationInterval.DAILY,
             level=MemoryLevel.PERSISTENT,
         )
-        return await intake.write([one])
+        return await ingestor.write([one])
 
     def sent(self, text: str) -> StoreItem:
         return item(text, sent_at=self.clock.advance(timedelta(seconds=1)))
@@ -82,14 +82,14 @@ async def test_a_redelivered_job_does_not_raise_it_and_a_new_wish_does(company: 
 
     assert await company.backend.delete(AGENT, old.id)
 
-    assert (await company.deliver(old)).buried == {old.id}
+    assert (await company.deliver(old)).tombstoned == {old.id}
     assert await company.backend.get(AGENT, old.id) is None
     assert not await company.backend.delete(AGENT, old.id)
     new = company.sent("the door code is 4711")
     assert new.id == old.id
     assert (await company.deliver(new)).stored == {new.id}
     # The old job may come once more: what was stored anew stays as it is.
-    assert (await company.deliver(old)).buried == {old.id}
+    assert (await company.deliver(old)).tombstoned == {old.id}
     found = await company.backend.get(AGENT, old.id)
     assert found is not None
     assert found.created_at == new.created_at
@@ -113,10 +113,14 @@ async def test_the_journal_has_it_in_full_under_a_run_of_its_own(company: Compan
     for run in runs:
         assert run.counts == {"removed": 1}
         assert company.ledger.journal.undoable(run.run_id)
-        (booking,) = company.ledger.journal.bookings(run.run_id)
-        assert [(record.entry.id, booking.reason) for record in booking.outgoing] == [(run.scope_id, "deleted")]
+        (journal_entry,) = company.ledger.journal.journal_entries(run.run_id)
+        assert [(record.entry.id, journal_entry.reason) for record in journal_entry.outgoing] == [
+            (run.scope_id, "deleted")
+        ]
     assert {
-        booking.outgoing[0].entry.content for run in runs for booking in company.ledger.journal.bookings(run.run_id)
+        journal_entry.outgoing[0].entry.content
+        for run in runs
+        for journal_entry in company.ledger.journal.journal_entries(run.run_id)
     } == {
         "one",
         "two",
@@ -148,15 +152,15 @@ async def test_a_crash_at_any_call_leaves_the_memory_or_a_delete_that_the_next_o
         with pytest.raises(Crash):
             await company.delete(one.id, Faults(point))
         is_there = await company.backend.get(AGENT, one.id) is not None
-        is_booked = one.id in {each.memory_id for each in company.ledger.journal.removals([one.id])}
-        assert is_there or is_booked, name
+        is_journaled = one.id in {each.memory_id for each in company.ledger.journal.removals([one.id])}
+        assert is_there or is_journaled, name
         # Whatever was left: a redelivery does not undo a decision, and the caller's second try ends it.
-        assert bool((await company.deliver(one)).buried) is is_booked, name
+        assert bool((await company.deliver(one)).tombstoned) is is_journaled, name
         await company.delete(one.id)
         assert await company.backend.get(AGENT, one.id) is None, name
-        assert (await company.deliver(one)).buried == {one.id}, name
+        assert (await company.deliver(one)).tombstoned == {one.id}, name
         for left in company.ledger.journal.open_of(COMPANY, AGENT):
-            # It is gone, and its booking was left open: the agent's next run settles it.
+            # It is gone, and its entry was left open: the agent's next run settles it.
             company.ledger.journal.settle(left.booking_id)
     await company.check_balance(stored)
 
@@ -205,7 +209,9 @@ async def test_what_comes_while_a_deletion_sleeps_stays(company: Company, how: s
             else:
                 await company.delete(one.id)
             if how == "ended and undone":
-                back = replace(make_booking(ids.new_id(), run_id=ids.new_id(), reason="undone"), incoming=(record,))
+                back = replace(
+                    make_journal_entry(ids.new_id(), run_id=ids.new_id(), reason="undone"), incoming=(record,)
+                )
                 company.ledger.journal.prepare(replace(back, incoming_kind="restored"))
                 await company.backend.store_many([record])
                 company.ledger.journal.settle(back.booking_id)
@@ -230,10 +236,10 @@ async def test_two_that_decide_at_the_same_moment_on_the_database_itself(company
         def decide(
             run: str, memory_id: str = memory_id, start: threading.Barrier = start, refused: Any = refused
         ) -> None:
-            booking = make_booking(f"{run}-{memory_id}", run_id=f"{run}-{memory_id}", outgoing=(memory_id,))
+            journal_entry = make_journal_entry(f"{run}-{memory_id}", run_id=f"{run}-{memory_id}", outgoing=(memory_id,))
             start.wait(10)
             try:
-                journal.prepare(booking, known=frozenset())
+                journal.prepare(journal_entry, known=frozenset())
             except MemoryStoreError as error:
                 refused.append(error)
 

@@ -61,10 +61,10 @@ def test_no_agent_and_no_company_reads_or_marks_what_is_anothers(ledger: Ledger)
 
 def test_pages_show_each_once_newest_first_also_those_of_one_moment(ledger: Ledger) -> None:
     made = kept(ledger, 5)
-    twins = [experience(f"twin-{i}") for i in range(4)]
-    for each in twins:
+    reference_store = [experience(f"twin-{i}") for i in range(4)]
+    for each in reference_store:
         ledger.experiences.append(COMPANY, each)
-    expected = sorted(made + twins, key=lambda each: (each.created_at, each.id), reverse=True)
+    expected = sorted(made + reference_store, key=lambda each: (each.created_at, each.id), reverse=True)
 
     seen: list[DetailedExperience] = []
     while page := ledger.experiences.page(COMPANY, "ada", before=seen[-1] if seen else None, limit=2):

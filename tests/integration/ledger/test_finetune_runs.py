@@ -50,21 +50,21 @@ def test_a_stage_is_one_workers_until_its_lease_ends(ledger: Ledger, clock: Stop
     run_id = runs.start(COMPANY, PLAN).run_id
     first, token = claimed(ledger, run_id)
     assert runs.claim(COMPANY, run_id, lease=LEASE) is None
-    runs.hold(COMPANY, run_id, token, holder="process:7:1", host="here")
+    runs.record_holder(COMPANY, run_id, token, holder="process:7:1", host="here")
     clock.advance(LEASE)
     assert runs.claim(COMPANY, run_id, lease=LEASE) is None
-    assert runs.beat(COMPANY, run_id, token, lease=LEASE, progress=0.25).progress == 0.25
+    assert runs.renew(COMPANY, run_id, token, lease=LEASE, progress=0.25).progress == 0.25
     clock.advance(LEASE + timedelta(seconds=1))
     second, fresh = claimed(ledger, run_id)
     # Whoever takes it over learns what may still run.
     assert (second.holder, second.host, second.progress) == ("process:7:1", "here", None)
     assert (first.attempt, second.attempt, second.tries) == (1, 2, 2)
     late: list[Callable[[], object]] = [
-        lambda: runs.beat(COMPANY, run_id, token, lease=LEASE),
-        lambda: runs.hold(COMPANY, run_id, token, holder=None, host=None),
+        lambda: runs.renew(COMPANY, run_id, token, lease=LEASE),
+        lambda: runs.record_holder(COMPANY, run_id, token, holder=None, host=None),
         lambda: runs.finish_stage(COMPANY, run_id, token, stage=STAGES[0], files={}),
         lambda: runs.end(COMPANY, run_id, token, stage=FineTuneStage.FAILED, error="no"),
-        lambda: runs.give_back(COMPANY, run_id, token),
+        lambda: runs.release(COMPANY, run_id, token),
         lambda: runs.rewind(COMPANY, run_id, token, finished={}),
         lambda: runs.complete(COMPANY, run_id, token, checkpoint=checkpoint_row(run_id, company=COMPANY, at=clock())),
     ]
@@ -72,7 +72,7 @@ def test_a_stage_is_one_workers_until_its_lease_ends(ledger: Ledger, clock: Stop
         with pytest.raises(LeaseLostError, match="is generating_data and no longer held"):
             lost()
     assert ledger.checkpoints.count(COMPANY) == 0
-    assert runs.beat(COMPANY, run_id, fresh, lease=LEASE).token == fresh
+    assert runs.renew(COMPANY, run_id, fresh, lease=LEASE).token == fresh
 
 
 def test_of_many_workers_at_once_one_gets_the_stage(ledger: Ledger) -> None:
@@ -194,23 +194,23 @@ def test_a_cancelled_run_ends_at_once_when_nobody_has_it_and_else_by_its_worker(
     asked = runs.cancel(COMPANY)
     assert asked is not None
     assert (asked.stage, asked.completed_at) == (STAGES[0], None)
-    assert runs.beat(COMPANY, run_id, token, lease=LEASE).cancel_requested_at is not None
+    assert runs.renew(COMPANY, run_id, token, lease=LEASE).cancel_requested_at is not None
     ended = runs.end(COMPANY, run_id, token, stage=FineTuneStage.CANCELLED, error="a person cancelled the run")
     assert ended.stage is FineTuneStage.CANCELLED
 
 
-def test_a_run_whose_message_is_lost_is_rung_for_once(ledger: Ledger, clock: StoppedClock) -> None:
+def test_a_run_whose_message_is_lost_is_dispatched_for_once(ledger: Ledger, clock: StoppedClock) -> None:
     runs, lost = ledger.finetune_runs, timedelta(minutes=2)
     run_id = runs.start(COMPANY, PLAN).run_id
-    assert runs.waiting(COMPANY, rung_before=lost) is None
+    assert runs.waiting(COMPANY, dispatched_before=lost) is None
     clock.advance(timedelta(minutes=3))
-    assert runs.waiting(COMPANY, rung_before=lost) == run_id
-    assert runs.waiting(COMPANY, rung_before=lost) is None
+    assert runs.waiting(COMPANY, dispatched_before=lost) == run_id
+    assert runs.waiting(COMPANY, dispatched_before=lost) is None
     clock.advance(timedelta(minutes=3))
     _, token = claimed(ledger, run_id)
-    assert runs.waiting(COMPANY, rung_before=lost) is None
+    assert runs.waiting(COMPANY, dispatched_before=lost) is None
     # Its worker died: the lease ends.
     clock.advance(LEASE + timedelta(seconds=1))
-    assert runs.waiting(COMPANY, rung_before=lost) == run_id
+    assert runs.waiting(COMPANY, dispatched_before=lost) == run_id
     run, token = claimed(ledger, run_id)
-    assert runs.give_back(COMPANY, run_id, token).tries == run.tries - 1
+    assert runs.release(COMPANY, run_id, token).tries == run.tries - 1

@@ -5,73 +5,75 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from support.ledger_records import COMPANY, StoppedClock, make_booking, make_record, same_record
+from support.ledger_records import COMPANY, StoppedClock, make_journal_entry, make_record, same_record
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger import Ledger
 
 
-def test_a_prepared_booking_is_read_back_to_the_last_bit(ledger: Ledger) -> None:
+def test_a_prepared_entry_is_read_back_to_the_last_bit(ledger: Ledger) -> None:
     ids = tuple(f"m{number}" for number in range(450))
-    booking = make_booking("b", incoming=("summary",), outgoing=ids)
-    ledger.journal.prepare(booking)
-    (found,) = ledger.journal.open_bookings("run")
+    journal_entry = make_journal_entry("b", incoming=("summary",), outgoing=ids)
+    ledger.journal.prepare(journal_entry)
+    (found,) = ledger.journal.open_entries("run")
     assert found.state == "prepared"
     assert [record.entry.id for record in found.outgoing] == list(ids)
-    for left, right in zip(booking.incoming + booking.outgoing, found.incoming + found.outgoing, strict=True):
+    for left, right in zip(
+        journal_entry.incoming + journal_entry.outgoing, found.incoming + found.outgoing, strict=True
+    ):
         assert same_record(left, right)
     assert ledger.journal.open_of(COMPANY, "ada")[0].booking_id == "b"
     assert ledger.journal.open_of(COMPANY, "bob") == ()
 
 
 def test_preparing_and_settling_again_change_nothing(ledger: Ledger, clock: StoppedClock) -> None:
-    booking = make_booking("b", incoming=("s",), outgoing=("m",))
+    journal_entry = make_journal_entry("b", incoming=("s",), outgoing=("m",))
     for _ in range(2):
-        ledger.journal.prepare(booking)
+        ledger.journal.prepare(journal_entry)
     ledger.journal.settle("b")
     sent = {"m": clock()}
     clock.advance(timedelta(hours=1))
     ledger.journal.settle("b", missing_out={"m"})
-    ledger.journal.prepare(booking)
-    assert ledger.journal.open_bookings("run") == ()
+    ledger.journal.prepare(journal_entry)
+    assert ledger.journal.open_entries("run") == ()
     assert ledger.journal.tally(COMPANY, "ada").removed == Counter("m")
-    assert ledger.journal.buried(sent) == {"m"}
-    assert ledger.journal.buried({"m": clock()}) == frozenset()
+    assert ledger.journal.tombstoned(sent) == {"m"}
+    assert ledger.journal.tombstoned({"m": clock()}) == frozenset()
 
 
-def test_a_booking_is_not_prepared_again_with_other_memories(ledger: Ledger) -> None:
-    ledger.journal.prepare(make_booking("b", incoming=("s",), outgoing=("m",)))
+def test_a_entry_is_not_prepared_again_with_other_memories(ledger: Ledger) -> None:
+    ledger.journal.prepare(make_journal_entry("b", incoming=("s",), outgoing=("m",)))
     for other in (
-        make_booking("b", incoming=("s",), outgoing=("m", "more")),
-        make_booking("b", incoming=(), outgoing=("m",)),
-        make_booking("b", incoming=("s",), outgoing=("m",), incoming_kind="restored"),
+        make_journal_entry("b", incoming=("s",), outgoing=("m", "more")),
+        make_journal_entry("b", incoming=(), outgoing=("m",)),
+        make_journal_entry("b", incoming=("s",), outgoing=("m",), incoming_kind="restored"),
     ):
         with pytest.raises(MemoryInputError, match="booking_id"):
             ledger.journal.prepare(other)
     with pytest.raises(MemoryInputError, match="seq"):
-        ledger.journal.prepare(make_booking("other", outgoing=("z",)))
-    assert ledger.journal.buried(dict.fromkeys(("more", "z"), StoppedClock().now)) == frozenset()
+        ledger.journal.prepare(make_journal_entry("other", outgoing=("z",)))
+    assert ledger.journal.tombstoned(dict.fromkeys(("more", "z"), StoppedClock().now)) == frozenset()
 
 
-def test_a_record_that_cannot_be_kept_whole_stops_the_booking(ledger: Ledger) -> None:
+def test_a_record_that_cannot_be_kept_whole_stops_the_entry(ledger: Ledger) -> None:
     odd = replace(make_record("odd"), extra={"when": object()})
-    booking = replace(make_booking("b", outgoing=("m",)), outgoing=(make_record("m"), odd))
+    journal_entry = replace(make_journal_entry("b", outgoing=("m",)), outgoing=(make_record("m"), odd))
     with pytest.raises(MemoryInputError, match="extra"):
-        ledger.journal.prepare(booking)
-    assert ledger.journal.open_bookings("run") == ()
+        ledger.journal.prepare(journal_entry)
+    assert ledger.journal.open_entries("run") == ()
     assert ledger.journal.next_seq("run") == 0
 
 
 def test_only_what_was_carried_out_counts(ledger: Ledger) -> None:
-    ledger.journal.prepare(make_booking("b0", incoming=("s", "t"), outgoing=("m", "n")))
+    ledger.journal.prepare(make_journal_entry("b0", incoming=("s", "t"), outgoing=("m", "n")))
     assert ledger.journal.tally(COMPANY, "ada").removed == Counter()
     ledger.journal.settle("b0", missing_in={"t"}, missing_out={"n", "not in it"})
-    restoring = make_booking("b1", seq=1, incoming=("m",), incoming_kind="restored", outgoing=("s",))
+    restoring = make_journal_entry("b1", seq=1, incoming=("m",), incoming_kind="restored", outgoing=("s",))
     ledger.journal.prepare(restoring)
     ledger.journal.settle("b1")
     tally = ledger.journal.tally(COMPANY, "ada")
     assert (tally.created, tally.restored, tally.removed) == (Counter("s"), Counter("m"), Counter("ms"))
-    first, second = ledger.journal.bookings("run")
+    first, second = ledger.journal.journal_entries("run")
     assert first.state == "done"
     assert first.incoming_ids == {"s"}
     assert first.outgoing_ids == {"m"}
@@ -89,28 +91,28 @@ def test_only_what_was_carried_out_counts(ledger: Ledger) -> None:
 def test_a_late_redelivery_is_told_from_a_new_store(ledger: Ledger, clock: StoppedClock) -> None:
     before = clock()
     removed_at = clock.advance(timedelta(seconds=5))
-    ledger.journal.prepare(make_booking("b", outgoing=tuple(f"m{number}" for number in range(1200))))
+    ledger.journal.prepare(make_journal_entry("b", outgoing=tuple(f"m{number}" for number in range(1200))))
     micro = timedelta(microseconds=1)
     sent = {"m0": before, "m1": removed_at, "m2": removed_at + micro, "unknown": before}
-    assert ledger.journal.buried(sent) == {"m0", "m1"}
-    assert len(ledger.journal.buried({f"m{number}": before for number in range(1300)})) == 1200
-    assert ledger.journal.buried({}) == frozenset()
+    assert ledger.journal.tombstoned(sent) == {"m0", "m1"}
+    assert len(ledger.journal.tombstoned({f"m{number}": before for number in range(1300)})) == 1200
+    assert ledger.journal.tombstoned({}) == frozenset()
 
 
 def test_a_restored_memory_is_dead_no_longer_and_may_die_again(ledger: Ledger, clock: StoppedClock) -> None:
     sent = {"m": clock()}
-    ledger.journal.prepare(make_booking("b0", outgoing=("m",)))
+    ledger.journal.prepare(make_journal_entry("b0", outgoing=("m",)))
     ledger.journal.settle("b0")
-    ledger.journal.prepare(make_booking("b1", seq=1, incoming=("m",), incoming_kind="restored"))
-    assert ledger.journal.buried(sent) == frozenset()
+    ledger.journal.prepare(make_journal_entry("b1", seq=1, incoming=("m",), incoming_kind="restored"))
+    assert ledger.journal.tombstoned(sent) == frozenset()
     later = clock.advance(timedelta(days=1))
-    ledger.journal.prepare(make_booking("b2", seq=2, outgoing=("m",)))
-    assert ledger.journal.buried({"m": later}) == {"m"}
+    ledger.journal.prepare(make_journal_entry("b2", seq=2, outgoing=("m",)))
+    assert ledger.journal.tombstoned({"m": later}) == {"m"}
     ledger.journal.settle("b1")
     ledger.journal.settle("b2")
     clock.advance(timedelta(days=1))
-    ledger.journal.prepare(make_booking("b3", run_id="again", outgoing=("m",)))
-    assert ledger.journal.buried({"m": clock()}) == {"m"}
+    ledger.journal.prepare(make_journal_entry("b3", run_id="again", outgoing=("m",)))
+    assert ledger.journal.tombstoned({"m": clock()}) == {"m"}
 
 
 def test_held_memories_are_held_until_their_time(ledger: Ledger, clock: StoppedClock) -> None:
@@ -118,13 +120,13 @@ def test_held_memories_are_held_until_their_time(ledger: Ledger, clock: StoppedC
     ledger.journal.hold(COMPANY, "ada", ["a", "b", "a"], until=clock() + day)
     ledger.journal.hold(COMPANY, "ada", ["b"], until=clock() + 3 * day)
     ledger.journal.hold(COMPANY, "ada", ["b", "c"], until=clock() + 2 * day)
-    assert ledger.journal.held(COMPANY, "ada") == {"a", "b", "c"}
-    assert ledger.journal.held(COMPANY, "bob") == frozenset()
+    assert ledger.journal.protected_by_undo(COMPANY, "ada") == {"a", "b", "c"}
+    assert ledger.journal.protected_by_undo(COMPANY, "bob") == frozenset()
     clock.advance(day)
-    assert ledger.journal.held(COMPANY, "ada") == {"b", "c"}
+    assert ledger.journal.protected_by_undo(COMPANY, "ada") == {"b", "c"}
     clock.advance(day)
     ledger.journal.hold(COMPANY, "ada", [], until=clock() + day)
-    assert ledger.journal.held(COMPANY, "ada") == {"b"}
+    assert ledger.journal.protected_by_undo(COMPANY, "ada") == {"b"}
     with pytest.raises(MemoryInputError, match="until"):
         ledger.journal.hold(COMPANY, "ada", ["a"], until=clock().replace(tzinfo=None))
 
@@ -132,11 +134,13 @@ def test_held_memories_are_held_until_their_time(ledger: Ledger, clock: StoppedC
 def test_expired_content_is_gone_and_its_ids_stay(ledger: Ledger, clock: StoppedClock) -> None:
     for number in range(130):
         name = f"old{number}"
-        ledger.journal.prepare(make_booking(name, run_id=name, incoming=(f"s{number}",), outgoing=(f"m{number}",)))
+        ledger.journal.prepare(
+            make_journal_entry(name, run_id=name, incoming=(f"s{number}",), outgoing=(f"m{number}",))
+        )
         ledger.journal.settle(name)
-    ledger.journal.prepare(make_booking("open", run_id="open", outgoing=("o",)))
+    ledger.journal.prepare(make_journal_entry("open", run_id="open", outgoing=("o",)))
     limit = clock.advance(timedelta(days=7))
-    ledger.journal.prepare(make_booking("new", run_id="new", outgoing=("n",)))
+    ledger.journal.prepare(make_journal_entry("new", run_id="new", outgoing=("n",)))
     ledger.journal.settle("new")
     before = ledger.journal.tally(COMPANY, "ada")
     assert ledger.journal.undoable("old0")
@@ -150,10 +154,10 @@ def test_expired_content_is_gone_and_its_ids_stay(ledger: Ledger, clock: Stopped
     assert ledger.journal.tally(COMPANY, "ada") == before
     assert ledger.journal.trace("m7")[0].counted
     with pytest.raises(MemoryNotFoundError, match="expired"):
-        list(ledger.journal.bookings("old0"))
-    assert same_record(ledger.journal.open_bookings("open")[0].outgoing[0], make_record("o"))
+        list(ledger.journal.journal_entries("old0"))
+    assert same_record(ledger.journal.open_entries("open")[0].outgoing[0], make_record("o"))
 
 
-def test_settling_an_unknown_booking_names_it(ledger: Ledger) -> None:
+def test_settling_an_unknown_entry_names_it(ledger: Ledger) -> None:
     with pytest.raises(MemoryNotFoundError, match="nothing"):
         ledger.journal.settle("nothing")

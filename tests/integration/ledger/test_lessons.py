@@ -1,4 +1,4 @@
-"""Lessons: opened with their task, rung for until they are drawn, drawn once, read by those who learn from them."""
+"""Lessons: opened with their task, dispatched until they are drawn, drawn once, read by those who learn from them."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -20,7 +20,7 @@ DAY = timedelta(days=1)
 
 
 def waiting(ledger: Ledger, *, limit: int = 99) -> list[str]:
-    return [each.lesson_id for each in ledger.lessons.waiting(COMPANY, rung_before=MINUTES, limit=limit)]
+    return [each.lesson_id for each in ledger.lessons.waiting(COMPANY, dispatched_before=MINUTES, limit=limit)]
 
 
 def test_a_lesson_is_opened_once_and_drawn_once(ledger: Ledger, clock: StoppedClock) -> None:
@@ -81,28 +81,28 @@ def test_a_lost_message_is_found_once_each_time_the_oldest_first(ledger: Ledger,
     assert sorted(waiting(ledger)) == ["a", "b"]
 
 
-def test_two_sweeps_at_once_ring_once(ledger: Ledger, clock: StoppedClock) -> None:
+def test_two_sweeps_at_once_dispatch_once(ledger: Ledger, clock: StoppedClock) -> None:
     names = [f"l-{number:02}" for number in range(40)]
     for name in names:
         ledger.lessons.open(COMPANY, "ada", name)
     clock.advance(MINUTES + timedelta(seconds=1))
     with ThreadPoolExecutor(4) as sweeps:
-        rung = list(sweeps.map(lambda _: waiting(ledger), range(8)))
-    assert sorted(chain.from_iterable(rung)) == names
+        dispatched = list(sweeps.map(lambda _: waiting(ledger), range(8)))
+    assert sorted(chain.from_iterable(dispatched)) == names
 
 
 def test_a_lesson_that_sleeps_is_left_alone_until_its_time(ledger: Ledger, clock: StoppedClock) -> None:
     ledger.lessons.open(COMPANY, "ada", "l-1")
-    ledger.lessons.put_off(COMPANY, "l-1", until=clock() + DAY)
+    ledger.lessons.postpone(COMPANY, "l-1", until=clock() + DAY)
     clock.advance(DAY + MINUTES)
     assert waiting(ledger) == []
-    ledger.lessons.put_off(COMPANY, "l-1", until=clock() - DAY, is_in_vain=True)
+    ledger.lessons.postpone(COMPANY, "l-1", until=clock() - DAY, is_failed_attempt=True)
     found = ledger.lessons.get(COMPANY, "l-1")
     assert found is not None
     assert found.tries == 1
     assert waiting(ledger) == ["l-1"]
     ledger.lessons.drawn(COMPANY, "l-1", "unavailable")
-    ledger.lessons.put_off(COMPANY, "l-1", until=clock(), is_in_vain=True)
+    ledger.lessons.postpone(COMPANY, "l-1", until=clock(), is_failed_attempt=True)
     drawn = ledger.lessons.get(COMPANY, "l-1")
     assert drawn is not None
     assert drawn.tries == 1
@@ -127,7 +127,7 @@ def test_the_evolver_reads_the_surest_of_each_agent_on_a_category_or_a_chain_in_
 ) -> None:
     failed: dict[str, Any] = {"termination_reason": TerminationReason.ERROR, "error_category": "disk"}
     tools: dict[str, Any] = {"turns": (Turn(tools=("search", "write")),)}
-    told = {
+    reported = {
         "sure": trajectory("sure", **failed),
         "unsure": trajectory("unsure", agent_id="bob", **failed),
         "less": trajectory("less", agent_id="bob", **failed),
@@ -138,7 +138,7 @@ def test_the_evolver_reads_the_surest_of_each_agent_on_a_category_or_a_chain_in_
         "bad": trajectory("bad", agent_id="eve", **tools, **failed),
     }
     sure = {"sure": 0.9, "unsure": 0.6, "less": 0.5, "bad": 0.7, "late": 0.95, "other": 0.9, "good": 0.8, "mute": None}
-    for name, made in told.items():
+    for name, made in reported.items():
         ledger.trajectories.append(COMPANY, made, lesson_at=clock())
         text = None if name == "mute" else "{}"
         ledger.lessons.drawn(COMPANY, name, "stored", confidence=sure[name], text=text)
@@ -146,7 +146,7 @@ def test_the_evolver_reads_the_surest_of_each_agent_on_a_category_or_a_chain_in_
     failures = ledger.lessons.of_failures(COMPANY, "disk", **window, limit=9)
     assert [each.lesson_id for each in failures] == ["sure", "bad", "unsure"]
     assert len(ledger.lessons.of_failures(COMPANY, "disk", **window, limit=1)) == 1
-    key = told["good"].tools_key
+    key = reported["good"].tools_key
     assert key is not None
     assert [each.lesson_id for each in ledger.lessons.of_successes(COMPANY, key, **window, limit=9)] == ["good"]
 

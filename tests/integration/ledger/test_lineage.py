@@ -3,29 +3,29 @@
 from datetime import timedelta
 
 import pytest
-from support.ledger_records import COMPANY, StoppedClock, make_booking, make_record
+from support.ledger_records import COMPANY, StoppedClock, make_journal_entry, make_record
 
-from memcore.ledger import Booking, Ledger
+from memcore.ledger import JournalEntry, Ledger
 from memcore.ledger.llm_usage import CallState, Caps, NewCall, Spent
 from memcore.models.archival import ArchivalMode
 
 
-def _booked(ledger: Ledger, clock: StoppedClock, booking: Booking, **missing: frozenset[str]) -> None:
+def _journaled(ledger: Ledger, clock: StoppedClock, journal_entry: JournalEntry, **missing: frozenset[str]) -> None:
     clock.advance(timedelta(seconds=1))
-    ledger.journal.prepare(booking)
-    ledger.journal.settle(booking.booking_id, **missing)
+    ledger.journal.prepare(journal_entry)
+    ledger.journal.settle(journal_entry.booking_id, **missing)
 
 
 @pytest.fixture
 def merged_and_undone(ledger: Ledger, clock: StoppedClock) -> None:
-    """Three memories merged into one, taken back, with a second booking of the first run beside it."""
-    night = make_booking("b1", run_id="night", incoming=("s",), outgoing=("z", "y", "x"))
-    _booked(ledger, clock, night)
-    _booked(ledger, clock, make_booking("b2", run_id="night", seq=1, outgoing=("w",), reason="enforced"))
-    undo = make_booking(
+    """Three memories merged into one, taken back, with a second entry of the first run beside it."""
+    maintenance_run = make_journal_entry("b1", run_id="night", incoming=("s",), outgoing=("z", "y", "x"))
+    _journaled(ledger, clock, maintenance_run)
+    _journaled(ledger, clock, make_journal_entry("b2", run_id="night", seq=1, outgoing=("w",), reason="enforced"))
+    undo = make_journal_entry(
         "b3", run_id="undo", incoming=("z", "y", "x"), incoming_kind="restored", outgoing=("s",), reason="undone"
     )
-    _booked(ledger, clock, undo)
+    _journaled(ledger, clock, undo)
 
 
 @pytest.mark.usefixtures("merged_and_undone")
@@ -33,8 +33,10 @@ def test_the_moves_of_memories_come_oldest_first_and_those_of_others_are_left_ou
     ledger: Ledger, clock: StoppedClock
 ) -> None:
     moves = ledger.lineage.moves(COMPANY, "ada", ["s", "z", "never moved"])
-    told = {memory_id: [(move.kind, move.run_id, move.reason) for move in each] for memory_id, each in moves.items()}
-    assert told == {
+    reported = {
+        memory_id: [(move.kind, move.run_id, move.reason) for move in each] for memory_id, each in moves.items()
+    }
+    assert reported == {
         "s": [("created", "night", "consolidated"), ("removed", "undo", "undone")],
         "z": [("removed", "night", "consolidated"), ("restored", "undo", "undone")],
     }
@@ -45,7 +47,7 @@ def test_the_moves_of_memories_come_oldest_first_and_those_of_others_are_left_ou
 
 
 @pytest.mark.usefixtures("merged_and_undone")
-def test_ids_stay_in_the_order_in_which_they_were_booked_when_the_content_has_expired(
+def test_ids_stay_in_the_order_in_which_they_were_journaled_when_the_content_has_expired(
     ledger: Ledger, clock: StoppedClock
 ) -> None:
     record = ledger.lineage.record("b1", "x")
@@ -63,13 +65,13 @@ def test_ids_stay_in_the_order_in_which_they_were_booked_when_the_content_has_ex
     assert not ledger.lineage.moves(COMPANY, "ada", ["x"])["x"][0].has_content
 
 
-def test_what_a_booking_did_not_concern_after_all_does_not_count(ledger: Ledger, clock: StoppedClock) -> None:
-    booking = make_booking("b", incoming=("s",), outgoing=("x", "y"))
-    ledger.journal.prepare(booking)
+def test_what_a_entry_did_not_concern_after_all_does_not_count(ledger: Ledger, clock: StoppedClock) -> None:
+    journal_entry = make_journal_entry("b", incoming=("s",), outgoing=("x", "y"))
+    ledger.journal.prepare(journal_entry)
     (exchange,) = ledger.lineage.of_run("run")
     assert exchange.is_open
     assert ledger.lineage.moves(COMPANY, "ada", ["x"])["x"][0].settled_at is None
-    _booked(ledger, clock, booking, missing_in=frozenset({"s"}), missing_out=frozenset({"x"}))
+    _journaled(ledger, clock, journal_entry, missing_in=frozenset({"s"}), missing_out=frozenset({"x"}))
     (exchange,) = ledger.lineage.of_run("run")
     assert (exchange.incoming, exchange.outgoing, exchange.is_open) == ((), ("y",), False)
     assert ledger.lineage.moves(COMPANY, "ada", ["s", "x"]) == {}

@@ -1,4 +1,4 @@
-"""The memory service on a real ledger: runs, pages, the removal of a memory, what is noted and whom it rings for."""
+"""The memory service on a real ledger: runs, pages, the removal of a memory, what is noted and what it dispatches."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.checkpoint_rows import checkpoint_row
-from support.job_contexts import RecordingBell
+from support.job_contexts import RecordingDispatcher
 from support.ledger_records import COMPANY, StoppedClock
 from support.maintenance_fixture import AGENT, memory, uid
 from support.memory_services import WORD, memory_service
@@ -34,8 +34,8 @@ LEASE = timedelta(seconds=45)
 
 
 @pytest.fixture
-def bell() -> RecordingBell:
-    return RecordingBell()
+def dispatcher() -> RecordingDispatcher:
+    return RecordingDispatcher()
 
 
 @pytest.fixture
@@ -48,9 +48,9 @@ async def backend(clock: StoppedClock) -> AsyncIterator[InMemoryBackend]:
 
 @pytest.fixture
 def service(
-    ledger: Ledger, bell: RecordingBell, clock: StoppedClock, tmp_path: Path, backend: InMemoryBackend
+    ledger: Ledger, dispatcher: RecordingDispatcher, clock: StoppedClock, tmp_path: Path, backend: InMemoryBackend
 ) -> MemoryService:
-    return memory_service(ledger, bell, clock, tmp_path, backend=backend)
+    return memory_service(ledger, dispatcher, clock, tmp_path, backend=backend)
 
 
 def noted(ledger: Ledger) -> list[tuple[str, str, str | None, str | None]]:
@@ -64,17 +64,19 @@ def at_work(ledger: Ledger, run_id: str) -> tuple[FineTuneRun, str]:
     return held, held.token
 
 
-async def test_a_run_is_started_rung_for_and_seen(service: MemoryService, bell: RecordingBell, ledger: Ledger) -> None:
+async def test_a_run_is_started_dispatched_for_and_seen(
+    service: MemoryService, dispatcher: RecordingDispatcher, ledger: Ledger
+) -> None:
     assert (await service.get_fine_tune_status()).stage is FineTuneStage.IDLE
     run = await service.start_fine_tune({"epochs": 2, "kind": "static"})
     assert FineTunePlan.model_validate(run.plan) == FineTunePlan(epochs=2, kind="static")
-    assert bell.finetunes == [(COMPANY, run.run_id)]
+    assert dispatcher.finetunes == [(COMPANY, run.run_id)]
     with pytest.raises(FineTuneRunActiveError):
         await service.start_fine_tune(FineTunePlan())
     with pytest.raises(MemoryInputError, match=r"^epochs: "):
         await service.start_fine_tune({"epochs": 0})
     _, token = at_work(ledger, run.run_id)
-    ledger.finetune_runs.beat(COMPANY, run.run_id, token, lease=LEASE, progress=0.25)
+    ledger.finetune_runs.renew(COMPANY, run.run_id, token, lease=LEASE, progress=0.25)
     status = await service.get_fine_tune_status()
     assert (status.run_id, status.stage, status.progress) == (run.run_id, STAGES[0], 0.25)
     assert await service.get_fine_tune_status(run.run_id) == status
@@ -85,16 +87,16 @@ async def test_a_run_is_started_rung_for_and_seen(service: MemoryService, bell: 
 async def test_of_many_starts_one_is_a_run_whichever_process_asks(
     ledger: Ledger, clock: StoppedClock, tmp_path: Path
 ) -> None:
-    bells = [RecordingBell() for _ in range(4)]
-    services = [memory_service(ledger, bell, clock, tmp_path) for bell in bells]
+    dispatchers = [RecordingDispatcher() for _ in range(4)]
+    services = [memory_service(ledger, dispatcher, clock, tmp_path) for dispatcher in dispatchers]
     ends = await asyncio.gather(*(each.start_fine_tune({}) for each in services), return_exceptions=True)
     assert sum(isinstance(each, FineTuneRun) for each in ends) == 1
     assert sum(isinstance(each, FineTuneRunActiveError) for each in ends) == 3
-    assert sum(len(bell.finetunes) for bell in bells) == 1
+    assert sum(len(dispatcher.finetunes) for dispatcher in dispatchers) == 1
 
 
 async def test_a_cancelled_run_is_noted_by_its_id_and_resumed(
-    service: MemoryService, bell: RecordingBell, ledger: Ledger
+    service: MemoryService, dispatcher: RecordingDispatcher, ledger: Ledger
 ) -> None:
     assert await service.cancel_fine_tune(WORD) is None
     assert noted(ledger) == []
@@ -105,25 +107,25 @@ async def test_a_cancelled_run_is_noted_by_its_id_and_resumed(
     assert noted(ledger) == [("person:grace", "finetune.cancel", run.run_id, WORD.reason)]
     status = await service.get_fine_tune_status(run.run_id)
     assert (status.stage, status.error) == (FineTuneStage.CANCELLED, "a person cancelled the run")
-    assert bell.finetunes == [(COMPANY, run.run_id)], "nothing waits of a run that has ended"
+    assert dispatcher.finetunes == [(COMPANY, run.run_id)], "nothing waits of a run that has ended"
 
     assert (await service.resume_fine_tune(run.run_id)).stage is STAGES[0]
     at_work(ledger, run.run_id)
     assert await service.cancel_fine_tune(WORD) == run.run_id
-    assert bell.finetunes == [(COMPANY, run.run_id)] * 3, "its worker may be dead"
+    assert dispatcher.finetunes == [(COMPANY, run.run_id)] * 3, "its worker may be dead"
     assert (await service.get_run(run.run_id)).cancel_requested_at is not None
     with pytest.raises(FineTuneRunNotFoundError):
         await service.resume_fine_tune("another")
 
 
-async def test_a_bell_that_nobody_hears_loses_nothing(
-    service: MemoryService, bell: RecordingBell, ledger: Ledger, clock: StoppedClock
+async def test_a_dispatcher_that_nobody_hears_loses_nothing(
+    service: MemoryService, dispatcher: RecordingDispatcher, ledger: Ledger, clock: StoppedClock
 ) -> None:
-    bell.error = MemoryConnectionError("the broker is away")
+    dispatcher.error = MemoryConnectionError("the broker is away")
     run = await service.start_fine_tune({})
-    assert bell.finetunes == []
+    assert dispatcher.finetunes == []
     clock.advance(timedelta(hours=1))
-    assert ledger.finetune_runs.waiting(COMPANY, rung_before=timedelta(minutes=5)) == run.run_id
+    assert ledger.finetune_runs.waiting(COMPANY, dispatched_before=timedelta(minutes=5)) == run.run_id
 
 
 async def test_pages_have_their_bounds_and_the_total(
@@ -168,7 +170,7 @@ async def test_a_preflight_asks_the_store_where_documents_are_few(
 
 
 async def test_a_memory_is_removed_by_a_run_that_is_noted_with_it(
-    service: MemoryService, backend: InMemoryBackend, bell: RecordingBell, ledger: Ledger
+    service: MemoryService, backend: InMemoryBackend, dispatcher: RecordingDispatcher, ledger: Ledger
 ) -> None:
     await backend.store_many([memory(1)])
     with pytest.raises(MemoryNotFoundError, match=r"^memory_id: "):
@@ -176,22 +178,26 @@ async def test_a_memory_is_removed_by_a_run_that_is_noted_with_it(
     assert noted(ledger) == []
     run = await service.delete_memory_entry(AGENT, uid(1), WORD)
     assert (run.kind, run.scope_id, run.state, run.origin) == ("remove", uid(1), RunState.QUEUED, "manual")
-    assert bell.rung == [run]
+    assert dispatcher.dispatched == [run]
     assert noted(ledger) == [("person:grace", "memory.remove", uid(1), WORD.reason)]
     assert await backend.get_many(AGENT, [uid(1)]), "its worker removes it, through the journal"
 
 
 async def test_while_another_run_is_under_way_nothing_is_removed_or_noted(
-    service: MemoryService, backend: InMemoryBackend, bell: RecordingBell, ledger: Ledger, clock: StoppedClock
+    service: MemoryService,
+    backend: InMemoryBackend,
+    dispatcher: RecordingDispatcher,
+    ledger: Ledger,
+    clock: StoppedClock,
 ) -> None:
     await backend.store_many([memory(1)])
-    night = ledger.runs.create(NewRun(company=COMPANY, agent_id=AGENT, planned_at=clock()))
-    assert night is not None
+    maintenance_run = ledger.runs.create(NewRun(company=COMPANY, agent_id=AGENT, planned_at=clock()))
+    assert maintenance_run is not None
     with pytest.raises(MemoryStoreError) as refused:
         await service.delete_memory_entry(AGENT, uid(1), WORD)
     assert refused.value.is_retryable
     assert noted(ledger) == []
-    assert bell.rung == []
+    assert dispatcher.dispatched == []
 
 
 async def test_what_was_made_ahead_of_this_clock_is_removed_too(
@@ -204,7 +210,7 @@ async def test_what_was_made_ahead_of_this_clock_is_removed_too(
 
 
 async def test_where_nothing_embeds_runs_work_and_checkpoints_say_that_they_cannot_be_deployed(
-    service: MemoryService, ledger: Ledger, bell: RecordingBell
+    service: MemoryService, ledger: Ledger, dispatcher: RecordingDispatcher
 ) -> None:
     await service.start_fine_tune({})
     for ask in (service.deploy_checkpoint, service.rollback_checkpoint, service.delete_checkpoint):
@@ -213,4 +219,4 @@ async def test_where_nothing_embeds_runs_work_and_checkpoints_say_that_they_cann
     with pytest.raises(MemoryNotFoundError, match="no embedder serves yet"):
         await service.get_active_embedder()
     assert noted(ledger) == []
-    assert bell.reindexes == []
+    assert dispatcher.reindexes == []

@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from support.ledger_records import COMPANY, StoppedClock, make_booking
+from support.ledger_records import COMPANY, StoppedClock, make_journal_entry
 
 from memcore.ledger import Ledger, LedgerUrls, NewRun, Run, RunState
 from memcore.models.memory import ConsolidationInterval
@@ -74,21 +74,21 @@ def test_of_eight_workers_one_gets_the_run(ledger: Ledger, urls: LedgerUrls, clo
     assert claimed.attempt == 1
 
 
-def test_of_eight_undos_one_takes_the_place_of_the_night_that_waits(
+def test_of_eight_undos_one_takes_the_place_of_the_run_that_waits(
     ledger: Ledger, urls: LedgerUrls, clock: StoppedClock
 ) -> None:
-    night = ledger.runs.create(NewRun(company=COMPANY, agent_id="ada", planned_at=clock()))
-    assert night is not None
-    claimed = ledger.runs.claim(night.run_id, lease=timedelta(minutes=1))
+    maintenance_run = ledger.runs.create(NewRun(company=COMPANY, agent_id="ada", planned_at=clock()))
+    assert maintenance_run is not None
+    claimed = ledger.runs.claim(maintenance_run.run_id, lease=timedelta(minutes=1))
     assert claimed is not None
     assert claimed.token is not None
-    ledger.runs.give_back(night.run_id, claimed.token, reason="paused", wake_at=clock() + timedelta(days=1))
+    ledger.runs.release(maintenance_run.run_id, claimed.token, reason="paused", wake_at=clock() + timedelta(days=1))
     got = _race(urls, "undo")
     active = ledger.runs.active(COMPANY, "ada")
     assert active is not None
     assert got == [active.run_id]
     states = {run.run_id: run.state for run in ledger.runs.list(COMPANY)}
-    assert states == {night.run_id: RunState.SKIPPED, active.run_id: RunState.QUEUED}
+    assert states == {maintenance_run.run_id: RunState.SKIPPED, active.run_id: RunState.QUEUED}
 
 
 def test_threads_that_write_at_once_all_get_through(ledger: Ledger) -> None:
@@ -99,7 +99,7 @@ def test_threads_that_write_at_once_all_get_through(ledger: Ledger) -> None:
             for seq in range(10):
                 name = f"{agent_id}-{seq}"
                 ledger.journal.prepare(
-                    make_booking(name, run_id=agent_id, agent_id=agent_id, seq=seq, outgoing=(f"{name}-m",))
+                    make_journal_entry(name, run_id=agent_id, agent_id=agent_id, seq=seq, outgoing=(f"{name}-m",))
                 )
                 ledger.journal.settle(name)
                 ledger.agents.register(COMPANY, [name], interval=ConsolidationInterval.DAILY)
@@ -117,7 +117,7 @@ def test_threads_that_write_at_once_all_get_through(ledger: Ledger) -> None:
 
 
 def test_a_writer_killed_anywhere_leaves_all_or_nothing(ledger: Ledger, urls: LedgerUrls, clock: StoppedClock) -> None:
-    ledger.journal.prepare(make_booking("before", run_id="before", outgoing=("back",)))
+    ledger.journal.prepare(make_journal_entry("before", run_id="before", outgoing=("back",)))
     ledger.journal.settle("before")
     sent = {memory_id: clock() for memory_id in ("back", "gone", "too")}
     deaths = 0
@@ -131,16 +131,16 @@ def test_a_writer_killed_anywhere_leaves_all_or_nothing(ledger: Ledger, urls: Le
             if status != "9":
                 break
             deaths += 1
-            assert ledger.journal.open_bookings("run") == ()
+            assert ledger.journal.open_entries("run") == ()
             assert ledger.journal.next_seq("run") == 0
-            assert ledger.journal.buried(sent) == {"back"}
+            assert ledger.journal.tombstoned(sent) == {"back"}
     assert status == "0"
-    # Booking, records, tombstones set, tombstones cleared, commit; the dialect may add its BEGIN.
+    # Entry, records, tombstones set, tombstones cleared, commit; the dialect may add its BEGIN.
     assert deaths >= 5
-    (booking,) = ledger.journal.open_bookings("run")
-    assert booking.incoming_ids == {"back"}
-    assert booking.outgoing_ids == {"gone", "too"}
-    assert ledger.journal.buried(sent) == {"gone", "too"}
+    (journal_entry,) = ledger.journal.open_entries("run")
+    assert journal_entry.incoming_ids == {"back"}
+    assert journal_entry.outgoing_ids == {"gone", "too"}
+    assert ledger.journal.tombstoned(sent) == {"gone", "too"}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

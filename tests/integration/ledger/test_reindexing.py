@@ -8,36 +8,38 @@ from support.ledger_records import COMPANY, StoppedClock
 
 from memcore.errors import MemoryInputError
 from memcore.ledger import Ledger
-from memcore.ledger.embedders.collections import Phase, Serving
+from memcore.ledger.embedders.collections import CollectionPointer, Phase
 from memcore.ledger.embedders.reindexes import ReindexKind, ReindexStage
 
 OLD, NEW = served("old"), served("new", embedder="minilm", generation=2)
 LEASE = timedelta(seconds=45)
 
 
-def begun(ledger: Ledger) -> Serving:
-    first = ledger.servings.adopt(COMPANY, OLD)
-    return ledger.servings.begin(COMPANY, version=first.version, target=NEW, kind=ReindexKind.FORWARD, total=7)
+def begun(ledger: Ledger) -> CollectionPointer:
+    first = ledger.collection_pointers.adopt(COMPANY, OLD)
+    return ledger.collection_pointers.begin(
+        COMPANY, version=first.version, target=NEW, kind=ReindexKind.FORWARD, total=7
+    )
 
 
 def test_the_first_word_about_what_serves_stands(ledger: Ledger) -> None:
-    assert ledger.servings.get(COMPANY) is None
-    first = ledger.servings.adopt(COMPANY, OLD)
-    assert ledger.servings.adopt(COMPANY, NEW) == first == ledger.servings.get(COMPANY)
+    assert ledger.collection_pointers.get(COMPANY) is None
+    first = ledger.collection_pointers.adopt(COMPANY, OLD)
+    assert ledger.collection_pointers.adopt(COMPANY, NEW) == first == ledger.collection_pointers.get(COMPANY)
     assert (first.current, first.target, first.previous, first.phase) == (OLD, None, None, None)
 
 
 def test_a_switch_changes_everything_in_one_row(ledger: Ledger) -> None:
-    serving = begun(ledger)
-    frozen = ledger.servings.freeze(COMPANY, version=serving.version, lasts=LEASE)
+    pointer = begun(ledger)
+    frozen = ledger.collection_pointers.freeze(COMPANY, version=pointer.version, lasts=LEASE)
     assert frozen is not None
-    switched = ledger.servings.switch(COMPANY, version=frozen.version, settles=LEASE)
+    switched = ledger.collection_pointers.switch(COMPANY, version=frozen.version, settles=LEASE)
     assert switched is not None
     assert (switched.current, switched.target, switched.previous) == (NEW, None, OLD)
     reindex = ledger.reindexes.get(COMPANY)
     assert reindex is not None
     assert reindex.stage is ReindexStage.SETTLING
-    settled = ledger.servings.settle(COMPANY, version=switched.version)
+    settled = ledger.collection_pointers.settle(COMPANY, version=switched.version)
     assert settled is not None
     assert (settled.phase, settled.version) == (None, 5)
     reindex = ledger.reindexes.get(COMPANY)
@@ -46,32 +48,32 @@ def test_a_switch_changes_everything_in_one_row(ledger: Ledger) -> None:
 
 
 def test_whoever_decided_on_an_older_row_changes_nothing(ledger: Ledger) -> None:
-    serving = begun(ledger)
-    version = serving.version
-    frozen = ledger.servings.freeze(COMPANY, version=version, lasts=LEASE)
+    pointer = begun(ledger)
+    version = pointer.version
+    frozen = ledger.collection_pointers.freeze(COMPANY, version=version, lasts=LEASE)
     assert frozen is not None
-    assert ledger.servings.freeze(COMPANY, version=version, lasts=LEASE) is None
-    assert ledger.servings.cancel(COMPANY, version=version) is None
-    thawed = ledger.servings.thaw(COMPANY, version=frozen.version)
+    assert ledger.collection_pointers.freeze(COMPANY, version=version, lasts=LEASE) is None
+    assert ledger.collection_pointers.cancel(COMPANY, version=version) is None
+    thawed = ledger.collection_pointers.unfreeze(COMPANY, version=frozen.version)
     assert thawed is not None
     # A worker that stopped the writes, and was taken for dead, may not switch.
-    assert ledger.servings.switch(COMPANY, version=frozen.version, settles=LEASE) is None
-    assert ledger.servings.settle(COMPANY, version=thawed.version) is None
+    assert ledger.collection_pointers.switch(COMPANY, version=frozen.version, settles=LEASE) is None
+    assert ledger.collection_pointers.settle(COMPANY, version=thawed.version) is None
     with pytest.raises(MemoryInputError, match="another one is under way"):
-        ledger.servings.begin(COMPANY, version=thawed.version, target=NEW, kind=ReindexKind.FORWARD, total=1)
+        ledger.collection_pointers.begin(COMPANY, version=thawed.version, target=NEW, kind=ReindexKind.FORWARD, total=1)
 
 
 def test_writes_wait_until_a_time(ledger: Ledger, clock: StoppedClock) -> None:
-    serving = begun(ledger)
-    frozen = ledger.servings.freeze(COMPANY, version=serving.version, lasts=LEASE)
+    pointer = begun(ledger)
+    frozen = ledger.collection_pointers.freeze(COMPANY, version=pointer.version, lasts=LEASE)
     assert frozen is not None
-    assert not serving.is_closed(clock())
+    assert not pointer.is_closed(clock())
     assert frozen.is_closed(clock())
     assert not frozen.is_overdue(clock())
     clock.advance(LEASE)
     assert not frozen.is_closed(clock())
     assert frozen.is_overdue(clock())
-    switched = ledger.servings.switch(COMPANY, version=frozen.version, settles=LEASE)
+    switched = ledger.collection_pointers.switch(COMPANY, version=frozen.version, settles=LEASE)
     assert switched is not None
     assert (switched.phase, switched.is_closed(clock())) == (Phase.SETTLING, True)
     clock.advance(LEASE)
@@ -80,36 +82,36 @@ def test_writes_wait_until_a_time(ledger: Ledger, clock: StoppedClock) -> None:
 
 def test_one_worker_has_it_until_its_lease_ends(ledger: Ledger, clock: StoppedClock) -> None:
     begun(ledger)
-    first = ledger.reindexes.take(COMPANY, lease=LEASE)
+    first = ledger.reindexes.claim(COMPANY, lease=LEASE)
     assert first is not None
     assert first.token is not None
-    assert ledger.reindexes.take(COMPANY, lease=LEASE) is None
+    assert ledger.reindexes.claim(COMPANY, lease=LEASE) is None
     saved = ledger.reindexes.advance(COMPANY, first.token, stage=ReindexStage.COPYING, cursor="7", looked_at=4)
     assert saved is not None
     assert (saved.cursor, saved.looked_at, round(saved.fraction, 3)) == ("7", 4, 0.514)
 
     clock.advance(LEASE + timedelta(seconds=1))
-    second = ledger.reindexes.take(COMPANY, lease=LEASE)
+    second = ledger.reindexes.claim(COMPANY, lease=LEASE)
     assert second is not None
     assert (second.cursor, second.token != first.token) == ("7", True)
     assert not ledger.reindexes.renew(COMPANY, first.token, lease=LEASE)
     assert ledger.reindexes.advance(COMPANY, first.token, stage=ReindexStage.CATCHING_UP) is None
-    assert not ledger.reindexes.give_back(COMPANY, first.token)
+    assert not ledger.reindexes.release(COMPANY, first.token)
     assert second.token is not None
-    assert ledger.reindexes.give_back(COMPANY, second.token, trouble="MemoryStoreError")
+    assert ledger.reindexes.release(COMPANY, second.token, trouble="MemoryStoreError")
 
 
 def test_the_end_of_a_reindex_leaves_its_worker_nothing(ledger: Ledger) -> None:
-    serving = begun(ledger)
-    taken = ledger.reindexes.take(COMPANY, lease=LEASE)
+    pointer = begun(ledger)
+    taken = ledger.reindexes.claim(COMPANY, lease=LEASE)
     assert taken is not None
     assert taken.token is not None
     ledger.reindex_marks.mark(COMPANY, ["ada"])
-    cancelled = ledger.servings.cancel(COMPANY, version=serving.version)
+    cancelled = ledger.collection_pointers.cancel(COMPANY, version=pointer.version)
     assert cancelled is not None
     assert (cancelled.target, cancelled.phase) == (None, None)
     assert not ledger.reindexes.renew(COMPANY, taken.token, lease=LEASE)
-    assert ledger.reindexes.take(COMPANY, lease=LEASE) is None
+    assert ledger.reindexes.claim(COMPANY, lease=LEASE) is None
     assert ledger.reindex_marks.count(COMPANY) == 0
 
 

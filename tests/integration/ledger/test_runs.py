@@ -60,7 +60,7 @@ def _write_late(ledger: Ledger, run_id: str, token: str, late: str) -> None:
         case "finish":
             ledger.runs.finish(run_id, token, state=RunState.DONE, counts={})
         case _:
-            ledger.runs.give_back(run_id, token, reason="paused")
+            ledger.runs.release(run_id, token, reason="paused")
 
 
 def test_an_expired_lease_is_taken_over_and_the_old_token_can_write_nothing(
@@ -127,7 +127,7 @@ def test_a_run_cannot_end_as_queued_or_running(ledger: Ledger, clock: StoppedClo
 def test_a_run_that_is_given_back_keeps_its_attempt(ledger: Ledger, clock: StoppedClock) -> None:
     run = _create(ledger, clock)
     _, token = _claim(ledger, run)
-    back = ledger.runs.give_back(run.run_id, token, reason="paused")
+    back = ledger.runs.release(run.run_id, token, reason="paused")
     assert (back.state, back.attempt, back.reason, back.token) == (RunState.QUEUED, 0, "paused", None)
     again, _ = _claim(ledger, run)
     assert (again.attempt, again.reason) == (1, None)
@@ -137,7 +137,7 @@ def test_a_held_run_waits_for_a_person(ledger: Ledger, clock: StoppedClock) -> N
     run = _create(ledger, clock)
     _, token = _claim(ledger, run)
     with pytest.raises(MemoryInputError, match="running"):
-        ledger.runs.release(run.run_id)
+        ledger.runs.approve_held(run.run_id)
     held = ledger.runs.finish(run.run_id, token, state=RunState.HELD, counts={"share": 60}, reason="too much")
     assert (held.state, held.reason, held.finished_at, held.step) == (
         RunState.HELD,
@@ -147,7 +147,7 @@ def test_a_held_run_waits_for_a_person(ledger: Ledger, clock: StoppedClock) -> N
     )
     assert ledger.runs.claim(run.run_id, lease=LEASE) is None
     assert ledger.runs.active("acme", "ada") is None
-    released = ledger.runs.release(run.run_id)
+    released = ledger.runs.approve_held(run.run_id)
     assert (released.state, released.allow_large) == (RunState.QUEUED, True)
     assert _claim(ledger, run)[0].allow_large
 
@@ -159,7 +159,7 @@ def test_a_held_run_is_not_released_beside_an_active_one(ledger: Ledger, clock: 
     clock.advance(timedelta(hours=1))
     other = _create(ledger, clock)
     with pytest.raises(MemoryInputError, match="active"):
-        ledger.runs.release(run.run_id)
+        ledger.runs.approve_held(run.run_id)
     assert ledger.runs.active("acme", "ada") == other
 
 
@@ -170,10 +170,10 @@ def test_unknown_runs_are_named(ledger: Ledger) -> None:
     with pytest.raises(MemoryNotFoundError, match="nothing"):
         ledger.runs.advance("nothing", "token", step=RunStep.UNDO, counts={})
     with pytest.raises(MemoryNotFoundError, match="nothing"):
-        ledger.runs.release("nothing")
+        ledger.runs.approve_held("nothing")
 
 
-def test_the_sweep_finds_lost_bells_and_dead_workers(ledger: Ledger, clock: StoppedClock) -> None:
+def test_the_sweep_finds_lost_dispatchers_and_dead_workers(ledger: Ledger, clock: StoppedClock) -> None:
     lost = _create(ledger, clock, agent_id="lost")
     dead = _create(ledger, clock, agent_id="dead")
     _claim(ledger, dead)
@@ -186,14 +186,14 @@ def test_the_sweep_finds_lost_bells_and_dead_workers(ledger: Ledger, clock: Stop
     stale = {run.run_id for run in ledger.runs.stale("acme", queued_for=wait, limit=9)}
     assert stale == {lost.run_id, dead.run_id}
     assert len(ledger.runs.stale("acme", queued_for=wait, limit=1)) == 1
-    ledger.runs.rung([lost.run_id, dead.run_id])
+    ledger.runs.mark_dispatched([lost.run_id, dead.run_id])
     assert ledger.runs.stale("acme", queued_for=wait, limit=9) == ()
     _claim(ledger, dead)
     clock.advance(LEASE)
     assert [run.run_id for run in ledger.runs.stale("acme", queued_for=wait, limit=9)] == [dead.run_id]
     clock.advance(wait)
     assert fresh.run_id in {run.run_id for run in ledger.runs.stale("acme", queued_for=wait, limit=9)}
-    # Another company's sweep would ring its own workers, who serve nobody else.
+    # Another company's sweep would notify its own workers, who serve nobody else.
     assert ledger.runs.stale("other", queued_for=wait, limit=9) == ()
 
 

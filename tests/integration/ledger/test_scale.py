@@ -62,7 +62,7 @@ def test_a_tick_costs_the_same_however_many_agents_are_known(
     assert many <= 2 * few
 
 
-def _instructions_of_likes(template: Path, folder: Path, *, known: int) -> int:
+def _instructions_of_peers(template: Path, folder: Path, *, known: int) -> int:
     urls = copied_urls(template, folder)
     clock = StoppedClock()
     ledger = Ledger.open(urls, clock=clock)
@@ -78,7 +78,7 @@ def _instructions_of_likes(template: Path, folder: Path, *, known: int) -> int:
 
 
 def test_an_agents_like_are_found_without_a_look_at_all_others(ledger_template: Path, tmp_path: Path) -> None:
-    few = _instructions_of_likes(ledger_template, tmp_path / "few", known=5)
-    many = _instructions_of_likes(ledger_template, tmp_path / "many", known=2000)
+    few = _instructions_of_peers(ledger_template, tmp_path / "few", known=5)
+    many = _instructions_of_peers(ledger_template, tmp_path / "many", known=2000)
     assert few > 0
     assert many <= 2 * few

@@ -17,7 +17,7 @@ from memcore import ids
 from memcore.errors import MemoryInputError
 from memcore.ledger import Ledger, LedgerUrls, SharedLog
 from memcore.ledger.database import Database
-from memcore.ledger.organization.shared_log import Standing
+from memcore.ledger.organization.shared_log import LogPosition
 from memcore.records import MemoryRecord
 
 HERE = Path(__file__).parent
@@ -28,7 +28,7 @@ PATIENCE = 120
 
 def test_each_line_is_a_version_and_holds_what_was_published(ledger: Ledger, clock: StoppedClock) -> None:
     log = ledger.shared_log
-    assert log.standing(COMPANY) == Standing()
+    assert log.standing(COMPANY) == LogPosition()
 
     first = log.publish(COMPANY, make_fact("the canteen closes at two"))
     second = log.publish(COMPANY, make_fact("naïve café, 日本\x00", agent_id="bob"))
@@ -97,12 +97,12 @@ def test_the_head_only_moves_forward(ledger: Ledger, clock: StoppedClock) -> Non
     log.publish(COMPANY, make_fact("one"))
     clock.advance(timedelta(seconds=1))
     log.publish(COMPANY, make_fact("two"))
-    assert log.standing(COMPANY) == Standing(head=0, last=2, open_since=began)
+    assert log.standing(COMPANY) == LogPosition(head=0, last=2, open_since=began)
     log.advance(COMPANY, 1)
-    assert log.standing(COMPANY) == Standing(head=1, last=2, open_since=clock())
+    assert log.standing(COMPANY) == LogPosition(head=1, last=2, open_since=clock())
     log.advance(COMPANY, 2)
     log.advance(COMPANY, 1)
-    assert log.standing(COMPANY) == Standing(head=2, last=2)
+    assert log.standing(COMPANY) == LogPosition(head=2, last=2)
 
 
 def test_companies_have_logs_of_their_own(ledger: Ledger) -> None:
@@ -140,14 +140,14 @@ def test_processes_that_publish_and_retract_at_once_lose_nothing(urls: LedgerUrl
     writers = [
         subprocess.Popen([*command, agent_id], stdout=subprocess.PIPE, text=True, env=environment) for agent_id in "abc"
     ]
-    told: list[tuple[int, str, str]] = []
+    reported: list[tuple[int, str, str]] = []
     for writer in writers:
         out, _ = writer.communicate(timeout=PATIENCE)
         assert writer.returncode == 0
-        told += [(int(version), kind, memory_id) for version, kind, memory_id in map(str.split, out.splitlines())]
+        reported += [(int(version), kind, memory_id) for version, kind, memory_id in map(str.split, out.splitlines())]
 
     written = [(line.version, line.kind, line.memory_id) for line in ledger.shared_log.lines(COMPANY)]
-    assert sorted(told) == written
+    assert sorted(reported) == written
     assert [version for version, _, _ in written] == list(range(1, 3 * 15 + 1))
 
 

@@ -48,7 +48,7 @@ def test_a_time_is_planned_once_whoever_asks_and_in_whichever_zone(ledger: Ledge
     assert ledger.skill_cycles.page(COMPANY) == (cycle,)
 
 
-def test_of_many_that_plan_a_slot_at_once_one_is_told_to_ring(ledger: Ledger) -> None:
+def test_of_many_that_plan_a_slot_at_once_one_is_told_to_dispatch(ledger: Ledger) -> None:
     at_once = threading.Barrier(4)
 
     def plan() -> Cycle | None:
@@ -56,8 +56,8 @@ def test_of_many_that_plan_a_slot_at_once_one_is_told_to_ring(ledger: Ledger) ->
         return ledger.skill_cycles.plan(COMPANY, origin="scheduled", planned_at=SLOT, window=WINDOW)
 
     with ThreadPoolExecutor(4) as beats:
-        told = [each.result(timeout=60) for each in [beats.submit(plan) for _ in range(4)]]
-    assert sum(each is not None for each in told) == 1
+        reported = [each.result(timeout=60) for each in [beats.submit(plan) for _ in range(4)]]
+    assert sum(each is not None for each in reported) == 1
     assert len(ledger.skill_cycles.page(COMPANY)) == 1
 
 
@@ -77,23 +77,23 @@ def test_a_cycle_that_nobody_heard_of_is_told_again_once_a_while_until_it_is_fin
     ledger: Ledger, clock: StoppedClock
 ) -> None:
     first, second = planned(ledger), planned(ledger, 1)
-    assert ledger.skill_cycles.waiting(COMPANY, rung_before=LOST, limit=9) == ()
+    assert ledger.skill_cycles.waiting(COMPANY, dispatched_before=LOST, limit=9) == ()
     clock.advance(LOST + timedelta(seconds=1))
-    told = ledger.skill_cycles.waiting(COMPANY, rung_before=LOST, limit=9)
-    assert {each.cycle_id for each in told} == {first.cycle_id, second.cycle_id}
-    assert ledger.skill_cycles.waiting(COMPANY, rung_before=LOST, limit=9) == ()
+    reported = ledger.skill_cycles.waiting(COMPANY, dispatched_before=LOST, limit=9)
+    assert {each.cycle_id for each in reported} == {first.cycle_id, second.cycle_id}
+    assert ledger.skill_cycles.waiting(COMPANY, dispatched_before=LOST, limit=9) == ()
     ledger.skill_cycles.finish(COMPANY, first.cycle_id, {})
     clock.advance(LOST + timedelta(seconds=1))
-    assert ledger.skill_cycles.waiting(COMPANY, rung_before=LOST, limit=9) == (second,)
+    assert ledger.skill_cycles.waiting(COMPANY, dispatched_before=LOST, limit=9) == (second,)
 
 
 def test_a_cycle_that_is_worked_on_is_not_taken_for_lost(ledger: Ledger, clock: StoppedClock) -> None:
     cycle = planned(ledger)
     clock.advance(LOST + timedelta(seconds=1))
-    ledger.skill_cycles.rung(COMPANY, cycle.cycle_id)
-    assert ledger.skill_cycles.waiting(COMPANY, rung_before=LOST, limit=9) == ()
+    ledger.skill_cycles.mark_dispatched(COMPANY, cycle.cycle_id)
+    assert ledger.skill_cycles.waiting(COMPANY, dispatched_before=LOST, limit=9) == ()
     clock.advance(LOST + timedelta(seconds=1))
-    assert ledger.skill_cycles.waiting(COMPANY, rung_before=LOST, limit=9) == (cycle,)
+    assert ledger.skill_cycles.waiting(COMPANY, dispatched_before=LOST, limit=9) == (cycle,)
 
 
 def test_the_longest_unheard_is_told_first(ledger: Ledger, clock: StoppedClock) -> None:
@@ -102,8 +102,8 @@ def test_the_longest_unheard_is_told_first(ledger: Ledger, clock: StoppedClock) 
         made.append(planned(ledger, number))
         clock.advance(timedelta(seconds=1))
     clock.advance(LOST)
-    assert ledger.skill_cycles.waiting(COMPANY, rung_before=LOST, limit=2) == tuple(made[:2])
-    assert ledger.skill_cycles.waiting(COMPANY, rung_before=LOST, limit=2) == (made[2],)
+    assert ledger.skill_cycles.waiting(COMPANY, dispatched_before=LOST, limit=2) == tuple(made[:2])
+    assert ledger.skill_cycles.waiting(COMPANY, dispatched_before=LOST, limit=2) == (made[2],)
 
 
 @settings(max_examples=examples(4), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

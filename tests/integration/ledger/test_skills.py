@@ -12,7 +12,7 @@ from support.proposals import ADA, proposal
 from memcore.errors import ApprovalClosedError, SkillLimitError
 from memcore.jobs.payloads import ApplicationOutcome, AppliedPayload
 from memcore.ledger import Ledger
-from memcore.ledger.learning.skills import MAX_PAGE, Applications, Skill, SkillRoom, SkillState
+from memcore.ledger.learning.skills import MAX_PAGE, Applications, Skill, SkillCapacity, SkillState
 from memcore.models.approval import ApprovalNeed, ApprovalState
 
 WRITERS = 8
@@ -148,15 +148,15 @@ def test_of_many_approvals_at_one_moment_no_more_are_let_in_than_may_stand(
     ledger: Ledger, clock: StoppedClock, limit: int
 ) -> None:
     kept(ledger, clock, "stands", "replaced")
-    room = SkillRoom(limit=limit, action="test:note", frees=["replaced"])
+    capacity = SkillCapacity(limit=limit, action="test:note", frees=["replaced"])
     for number in range(WRITERS):
         ledger.approvals.file(COMPANY, f"{number}", proposal(), lasts=timedelta(days=1))
 
     def decide(number: int) -> object:
         try:
-            return ledger.approvals.decide(COMPANY, f"{number}", ApprovalState.APPROVED, ADA, room=room).state
+            return ledger.approvals.decide(COMPANY, f"{number}", ApprovalState.APPROVED, ADA, capacity=capacity).state
         except SkillLimitError as refused:
-            return refused.stands, refused.limit
+            return refused.published, refused.limit
 
     said = together(decide)
     assert said.count(ApprovalState.APPROVED) == limit - 1
@@ -167,10 +167,10 @@ def test_of_many_approvals_at_one_moment_no_more_are_let_in_than_may_stand(
     ledger.skills.put(COMPANY, skill("first", clock, approval_id=first))
     ledger.skills.retire(COMPANY, "stands")
     waiting = ledger.approvals.page(COMPANY, state=ApprovalState.PENDING)
-    assert ledger.approvals.decide(COMPANY, waiting[0].approval_id, ApprovalState.APPROVED, ADA, room=room)
+    assert ledger.approvals.decide(COMPANY, waiting[0].approval_id, ApprovalState.APPROVED, ADA, capacity=capacity)
     ledger.approvals.settle(COMPANY, first, ApprovalNeed.EFFECT, effect="first")
     with pytest.raises(ApprovalClosedError):
-        ledger.approvals.decide(COMPANY, first, ApprovalState.APPROVED, ADA, room=room)
+        ledger.approvals.decide(COMPANY, first, ApprovalState.APPROVED, ADA, capacity=capacity)
 
 
 def test_an_application_counts_once_however_many_bring_it_at_once(ledger: Ledger, clock: StoppedClock) -> None:

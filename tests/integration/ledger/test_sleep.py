@@ -1,4 +1,4 @@
-"""Runs that sleep: rung for when their time has come, and out of the way of what a person asks for."""
+"""Runs that sleep: dispatched when their time has come, and out of the way of what a person asks for."""
 
 from datetime import timedelta
 
@@ -14,7 +14,7 @@ DAY = timedelta(days=1)
 WAIT = timedelta(minutes=2)
 
 
-def _night(ledger: Ledger, clock: StoppedClock, *, agent_id: str = "ada") -> Run:
+def _maintenance_run(ledger: Ledger, clock: StoppedClock, *, agent_id: str = "ada") -> Run:
     run = ledger.runs.create(NewRun(company="acme", agent_id=agent_id, planned_at=clock()))
     assert run is not None
     return run
@@ -41,7 +41,7 @@ def _claimed(ledger: Ledger, run: Run) -> str:
 
 
 def _sleep(ledger: Ledger, clock: StoppedClock, run: Run, length: timedelta = DAY) -> Run:
-    return ledger.runs.give_back(run.run_id, _claimed(ledger, run), reason="budget", wake_at=clock() + length)
+    return ledger.runs.release(run.run_id, _claimed(ledger, run), reason="budget", wake_at=clock() + length)
 
 
 def _stale(ledger: Ledger) -> list[str]:
@@ -54,50 +54,50 @@ def _of(ledger: Ledger, run: Run) -> Run:
     return found
 
 
-def test_a_sleeping_run_is_left_alone_until_its_time_and_then_rung_for_at_once(
+def test_a_sleeping_run_is_left_alone_until_its_time_and_then_dispatched_for_at_once(
     ledger: Ledger, clock: StoppedClock
 ) -> None:
-    run = _night(ledger, clock)
+    run = _maintenance_run(ledger, clock)
     assert _sleep(ledger, clock, run).wake_at == clock() + DAY
     clock.advance(DAY - timedelta(microseconds=1))
     assert _stale(ledger) == []
     clock.advance(timedelta(microseconds=1))
     assert _stale(ledger) == [run.run_id]
     clock.advance(timedelta(seconds=1))
-    ledger.runs.rung([run.run_id])
+    ledger.runs.mark_dispatched([run.run_id])
     assert _stale(ledger) == [], "while no worker takes it, a bell for every sweep would pile up messages"
     clock.advance(WAIT)
     assert _stale(ledger) == [run.run_id]
 
 
 def test_a_run_that_sleeps_less_than_the_sweep_waits_is_not_kept_longer(ledger: Ledger, clock: StoppedClock) -> None:
-    run = _night(ledger, clock)
+    run = _maintenance_run(ledger, clock)
     _sleep(ledger, clock, run, timedelta(seconds=5))
     clock.advance(timedelta(seconds=5))
     assert _stale(ledger) == [run.run_id]
 
 
 def test_a_run_given_back_without_a_time_waits_for_the_sweep_as_before(ledger: Ledger, clock: StoppedClock) -> None:
-    run = _night(ledger, clock)
-    assert ledger.runs.give_back(run.run_id, _claimed(ledger, run), reason="why").wake_at is None
+    run = _maintenance_run(ledger, clock)
+    assert ledger.runs.release(run.run_id, _claimed(ledger, run), reason="why").wake_at is None
     assert _stale(ledger) == []
     clock.advance(WAIT)
     assert _stale(ledger) == [run.run_id]
 
 
 def test_a_claim_ends_the_sleep_and_a_release_starts_without_one(ledger: Ledger, clock: StoppedClock) -> None:
-    run = _night(ledger, clock)
+    run = _maintenance_run(ledger, clock)
     _sleep(ledger, clock, run)
     token = _claimed(ledger, run)
     assert _of(ledger, run).wake_at is None
     ledger.runs.finish(run.run_id, token, state=RunState.HELD, counts={})
-    assert ledger.runs.release(run.run_id).wake_at is None
+    assert ledger.runs.approve_held(run.run_id).wake_at is None
     clock.advance(WAIT)
     assert _stale(ledger) == [run.run_id]
 
 
 def test_whoever_has_what_a_run_waited_for_wakes_it(ledger: Ledger, clock: StoppedClock) -> None:
-    run = _night(ledger, clock)
+    run = _maintenance_run(ledger, clock)
     assert ledger.runs.wake(run.run_id) is None, "it waits for a worker, and does not sleep"
     _sleep(ledger, clock, run)
     clock.advance(timedelta(hours=1))
@@ -112,24 +112,24 @@ def test_whoever_has_what_a_run_waited_for_wakes_it(ledger: Ledger, clock: Stopp
 
 
 @pytest.mark.parametrize("kind", ["undo", "end_session", "end_project", "end_task"])
-def test_a_night_that_waits_gives_way_to_what_somebody_asked_for(
+def test_a_run_that_waits_gives_way_to_what_somebody_asked_for(
     ledger: Ledger, clock: StoppedClock, kind: RunKind
 ) -> None:
-    night, elsewhere = _night(ledger, clock), _night(ledger, clock, agent_id="bob")
-    for run in (night, elsewhere):
+    maintenance_run, elsewhere = _maintenance_run(ledger, clock), _maintenance_run(ledger, clock, agent_id="bob")
+    for run in (maintenance_run, elsewhere):
         _sleep(ledger, clock, run)
     other = ledger.runs.create(_other(clock, kind))
     assert other is not None
     assert ledger.runs.active("acme", "ada") == other
-    skipped = _of(ledger, night)
+    skipped = _of(ledger, maintenance_run)
     assert (skipped.state, skipped.finished_at, skipped.wake_at) == (RunState.SKIPPED, clock(), None)
-    assert skipped.reason == f"gave way to {kind}; the next night goes on"
-    assert ledger.runs.claim(night.run_id, lease=LEASE) is None
+    assert skipped.reason == f"preempted by {kind}; the next run goes on"
+    assert ledger.runs.claim(maintenance_run.run_id, lease=LEASE) is None
     assert _of(ledger, elsewhere).state is RunState.QUEUED
 
 
-def test_a_night_does_not_give_way_to_a_night(ledger: Ledger, clock: StoppedClock) -> None:
-    first = _night(ledger, clock)
+def test_a_run_does_not_give_way_to_a_run(ledger: Ledger, clock: StoppedClock) -> None:
+    first = _maintenance_run(ledger, clock)
     _sleep(ledger, clock, first)
     clock.advance(timedelta(hours=1))
     assert ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=clock())) is None
@@ -137,17 +137,17 @@ def test_a_night_does_not_give_way_to_a_night(ledger: Ledger, clock: StoppedCloc
 
 
 def test_a_run_that_waits_for_a_worker_or_has_one_is_never_displaced(ledger: Ledger, clock: StoppedClock) -> None:
-    night = _night(ledger, clock)
+    maintenance_run = _maintenance_run(ledger, clock)
     assert ledger.runs.create(_other(clock)) is None
-    token = _claimed(ledger, night)
+    token = _claimed(ledger, maintenance_run)
     assert ledger.runs.create(_other(clock)) is None
     clock.advance(LEASE)
     assert ledger.runs.create(_other(clock)) is None, "its lease has run out, and it is half done"
-    assert _of(ledger, night).token == token
+    assert _of(ledger, maintenance_run).token == token
 
 
 @pytest.mark.parametrize("kind", ["undo", "end_session"])
-def test_only_nights_give_way(ledger: Ledger, clock: StoppedClock, kind: RunKind) -> None:
+def test_only_runs_give_way(ledger: Ledger, clock: StoppedClock, kind: RunKind) -> None:
     waiting = ledger.runs.create(_other(clock, kind))
     assert waiting is not None
     _sleep(ledger, clock, waiting)
@@ -156,12 +156,12 @@ def test_only_nights_give_way(ledger: Ledger, clock: StoppedClock, kind: RunKind
     assert _of(ledger, waiting).state is RunState.QUEUED
 
 
-def test_a_night_is_not_displaced_for_a_run_that_exists_already(ledger: Ledger, clock: StoppedClock) -> None:
+def test_a_run_is_not_displaced_for_a_run_that_exists_already(ledger: Ledger, clock: StoppedClock) -> None:
     done = ledger.runs.create(_other(clock))
     assert done is not None
     ledger.runs.finish(done.run_id, _claimed(ledger, done), state=RunState.DONE, counts={})
-    night = _night(ledger, clock)
-    _sleep(ledger, clock, night)
+    maintenance_run = _maintenance_run(ledger, clock)
+    _sleep(ledger, clock, maintenance_run)
     assert ledger.runs.create(_other(clock)) is None, "the same run"
     assert ledger.runs.create(_other(clock, run_id="another")) is None, "the same slot"
-    assert _of(ledger, night).state is RunState.QUEUED
+    assert _of(ledger, maintenance_run).state is RunState.QUEUED

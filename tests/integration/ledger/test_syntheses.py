@@ -1,4 +1,4 @@
-"""Parts of nights that wait for a model: planned once, rung for when it is time, put to sleep, given up."""
+"""Parts of runs that wait for a model: planned once, dispatched when it is time, put to sleep, given up."""
 
 from datetime import timedelta
 
@@ -36,13 +36,15 @@ def test_a_plan_is_made_once_and_comes_back_whole_and_in_order(ledger: Ledger) -
     assert ledger.syntheses.get("other", 0) is None
 
 
-def test_what_was_rung_for_is_rung_again_when_its_time_has_come(ledger: Ledger, clock: StoppedClock) -> None:
+def test_what_was_dispatched_for_is_dispatched_again_when_its_time_has_come(
+    ledger: Ledger, clock: StoppedClock
+) -> None:
     ledger.syntheses.plan([part(0), part(1)])
-    assert places(ledger.syntheses.to_ring("run")) == [0, 1]
-    ledger.syntheses.rung("run", [0], again_at=clock() + timedelta(minutes=15))
-    assert places(ledger.syntheses.to_ring("run")) == [1]
+    assert places(ledger.syntheses.to_dispatch("run")) == [0, 1]
+    ledger.syntheses.mark_dispatched("run", [0], again_at=clock() + timedelta(minutes=15))
+    assert places(ledger.syntheses.to_dispatch("run")) == [1]
     clock.advance(timedelta(minutes=15))
-    assert places(ledger.syntheses.to_ring("run")) == [0, 1]
+    assert places(ledger.syntheses.to_dispatch("run")) == [0, 1]
 
 
 def test_a_part_goes_from_wanted_to_ready_to_done_or_back(ledger: Ledger) -> None:
@@ -68,9 +70,9 @@ def test_sleep_is_for_all_wanted_parts_and_news_once(ledger: Ledger, clock: Stop
     assert syntheses.sleep("run", until=midnight, reason="spent")
     assert not syntheses.sleep("run", until=midnight, reason="spent")
     assert [each.is_awake(clock()) for each in syntheses.of_run("run")] == [False, False, False]
-    assert syntheses.to_ring("run") == ()
+    assert syntheses.to_dispatch("run") == ()
     clock.advance(timedelta(hours=12))
-    assert places(syntheses.to_ring("run")) == [0, 1]
+    assert places(syntheses.to_dispatch("run")) == [0, 1]
     assert [each.is_awake(clock()) for each in syntheses.of_run("run")] == [True, True, False]
 
 
@@ -85,18 +87,18 @@ def test_a_refusal_gives_up_what_is_wanted_and_is_news_once(ledger: Ledger) -> N
     ]
 
 
-def test_a_dead_asker_is_noticed_once_and_its_run_rung_for(ledger: Ledger, clock: StoppedClock) -> None:
+def test_a_dead_asker_is_noticed_once_and_its_run_dispatched_for(ledger: Ledger, clock: StoppedClock) -> None:
     syntheses, later = ledger.syntheses, clock() + timedelta(hours=1)
     syntheses.plan([part(0), part(1)])
-    syntheses.rung("run", [0, 1], again_at=later)
+    syntheses.mark_dispatched("run", [0, 1], again_at=later)
     lease = timedelta(seconds=45)
-    ledger.answers.take("q", company=COMPANY, agent_id="ada", run_id="run", purpose="test", lease=lease)
-    ledger.answers.take("x", company="other", agent_id="ada", run_id="theirs", purpose="test", lease=lease)
+    ledger.answers.claim("q", company=COMPANY, agent_id="ada", run_id="run", purpose="test", lease=lease)
+    ledger.answers.claim("x", company="other", agent_id="ada", run_id="theirs", purpose="test", lease=lease)
     assert syntheses.revive(COMPANY) == ()
     clock.advance(lease)
 
     assert syntheses.revive(COMPANY) == ("run",)
-    assert places(syntheses.to_ring("run")) == [0, 1]
+    assert places(syntheses.to_dispatch("run")) == [0, 1]
     assert syntheses.revive(COMPANY) == ()
     assert ledger.answers.get("x") is not None, "another company's sweep looks after its own"
 
@@ -105,10 +107,10 @@ def test_a_part_that_sleeps_for_a_reason_sleeps_on_when_an_asker_dies(ledger: Le
     ledger.syntheses.plan([part(0)])
     ledger.syntheses.sleep("run", until=clock() + timedelta(hours=1), reason="spent")
     lease = timedelta(seconds=45)
-    ledger.answers.take("q", company=COMPANY, agent_id="ada", run_id="run", purpose="test", lease=lease)
+    ledger.answers.claim("q", company=COMPANY, agent_id="ada", run_id="run", purpose="test", lease=lease)
     clock.advance(lease)
     ledger.syntheses.revive(COMPANY)
-    assert ledger.syntheses.to_ring("run") == ()
+    assert ledger.syntheses.to_dispatch("run") == ()
 
 
 def test_parts_of_runs_that_have_ended_are_forgotten(ledger: Ledger, clock: StoppedClock) -> None:

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from support.ledger_records import COMPANY, StoppedClock, make_booking
+from support.ledger_records import COMPANY, StoppedClock, make_journal_entry
 
 from memcore.jobs.payloads import Use
 from memcore.ledger import Ledger
@@ -48,7 +48,7 @@ def test_a_batch_is_forgotten_after_a_month(ledger: Ledger, clock: StoppedClock)
 
 def test_a_removed_memory_is_forgotten_when_its_removal_is_settled(ledger: Ledger, clock: StoppedClock) -> None:
     ledger.uses.count(COMPANY, "one", [_use("gone", clock), _use("gone", clock, agent_id="bob"), _use("stays", clock)])
-    ledger.journal.prepare(make_booking("b", incoming=("new",), outgoing=("gone", "stays")))
+    ledger.journal.prepare(make_journal_entry("b", incoming=("new",), outgoing=("gone", "stays")))
     assert set(ledger.uses.of(COMPANY, "ada", ["gone", "stays"])) == {"gone", "stays"}
     ledger.journal.settle("b", missing_out={"stays"})
     assert set(ledger.uses.of(COMPANY, "ada", ["gone", "stays"])) == {"stays"}
@@ -58,7 +58,7 @@ def test_a_removed_memory_is_forgotten_when_its_removal_is_settled(ledger: Ledge
 def test_a_late_batch_brings_no_removed_memory_back(ledger: Ledger, clock: StoppedClock) -> None:
     before = _use("gone", clock)
     clock.advance(timedelta(minutes=1))
-    ledger.journal.prepare(make_booking("b", outgoing=("gone",)))
+    ledger.journal.prepare(make_journal_entry("b", outgoing=("gone",)))
     ledger.journal.settle("b")
     assert ledger.uses.count(COMPANY, "late", [before, _use("stays", clock)]) == 1
     assert set(ledger.uses.of(COMPANY, "ada", ["gone", "stays"])) == {"stays"}

@@ -38,11 +38,11 @@ REQUEST = CompletionRequest(
 MOST = 12 + 50
 PRICES = {"stub-small": ModelPrice(prompt_per_million=1e6, completion_per_million=2e6)}
 
-Hire = Callable[..., AccountedModel]
+OpenContext = Callable[..., AccountedModel]
 
 
 @pytest.fixture
-def hire(ledger: Ledger, provider_at: Callable[..., OpenAICompatibleProvider]) -> Hire:
+def open_context(ledger: Ledger, provider_at: Callable[..., OpenAICompatibleProvider]) -> OpenContext:
     """Build models that wait for nothing between two attempts."""
 
     async def at_once(_seconds: float) -> None:
@@ -80,16 +80,20 @@ def spent(ledger: Ledger) -> int:
     return ledger.spending.of(COMPANY, "ada", DAY).tokens
 
 
-async def test_an_answer_is_paid_at_its_price_and_has_its_reason(stub: StubLLM, ledger: Ledger, hire: Hire) -> None:
-    answer = await hire(stub, priced=True).ask(REQUEST, by=BY, key="k")
+async def test_an_answer_is_paid_at_its_price_and_has_its_reason(
+    stub: StubLLM, ledger: Ledger, open_context: OpenContext
+) -> None:
+    answer = await open_context(stub, priced=True).ask(REQUEST, by=BY, key="k")
     assert CANARY in answer.text
     assert answer.cost == answer.prompt_tokens + 2 * answer.completion_tokens > 0
     assert spent(ledger) == stub.billed() == answer.prompt_tokens + answer.completion_tokens
     assert ledger.spending.of(COMPANY, "ada", DAY).cost == answer.cost
     with ledger.spending._database.read() as connection:
         row = dict(connection.execute(select(model_calls)).mappings().one())
-    told = {name: row[name] for name in ("company", "agent_id", "run_id", "question_id", "purpose", "model", "state")}
-    assert told == {
+    reported = {
+        name: row[name] for name in ("company", "agent_id", "run_id", "question_id", "purpose", "model", "state")
+    }
+    assert reported == {
         "company": COMPANY,
         "agent_id": "ada",
         "run_id": "run",
@@ -113,34 +117,38 @@ async def test_an_answer_is_paid_at_its_price_and_has_its_reason(stub: StubLLM, 
     ids=lambda scripted: f"{scripted.fault}-{scripted.status}-{scripted.retry_after}",
 )
 async def test_trouble_that_passes_is_asked_again_under_the_same_key(
-    stub: StubLLM, ledger: Ledger, hire: Hire, fault: Scripted
+    stub: StubLLM, ledger: Ledger, open_context: OpenContext, fault: Scripted
 ) -> None:
     stub.order(fault)
-    assert CANARY in (await hire(stub).ask(REQUEST, by=BY, key="k")).text
+    assert CANARY in (await open_context(stub).ask(REQUEST, by=BY, key="k")).text
     assert stub.keys() == ["k"] * 4
     assert calls(ledger) == [("answered", 4, stub.billed())]
     assert spent(ledger) == stub.billed()
 
 
-async def test_an_answer_that_was_lost_on_its_way_is_paid_once(stub: StubLLM, ledger: Ledger, hire: Hire) -> None:
+async def test_an_answer_that_was_lost_on_its_way_is_paid_once(
+    stub: StubLLM, ledger: Ledger, open_context: OpenContext
+) -> None:
     stub.order(Fault.LOSE)
-    assert CANARY in (await hire(stub).ask(REQUEST, by=BY, key="k")).text
+    assert CANARY in (await open_context(stub).ask(REQUEST, by=BY, key="k")).text
     assert [each["is_repeated"] for each in stub.log()] == [False, True]
     assert spent(ledger) == stub.billed()
 
 
 async def test_tokens_of_failed_attempts_that_the_server_reports_are_paid_too(
-    stub: StubLLM, ledger: Ledger, hire: Hire
+    stub: StubLLM, ledger: Ledger, open_context: OpenContext
 ) -> None:
     stub.order(Scripted(fault=Fault.NO_CHOICES, times=2))
-    answer = await hire(stub).ask(REQUEST, by=BY, key="k")
+    answer = await open_context(stub).ask(REQUEST, by=BY, key="k")
     assert spent(ledger) == stub.billed() > answer.prompt_tokens + answer.completion_tokens
 
 
-async def test_trouble_without_end_gives_the_budget_back(stub: StubLLM, ledger: Ledger, hire: Hire) -> None:
+async def test_trouble_without_end_gives_the_budget_back(
+    stub: StubLLM, ledger: Ledger, open_context: OpenContext
+) -> None:
     stub.order(Scripted(fault=Fault.STATUS, status=503, times=None))
     with pytest.raises(RetryExhaustedError) as caught:
-        await hire(stub).ask(REQUEST, by=BY, key="k")
+        await open_context(stub).ask(REQUEST, by=BY, key="k")
     assert isinstance(caught.value.__cause__, ProviderUnavailableError)
     assert calls(ledger) == [("failed", 4, 0)]
     assert spent(ledger) == 0
@@ -148,22 +156,22 @@ async def test_trouble_without_end_gives_the_budget_back(stub: StubLLM, ledger: 
 
 @pytest.mark.parametrize("fault", [Fault.DROP, Fault.LOSE, Fault.HANG])
 async def test_trouble_without_an_answer_leaves_what_was_set_aside_as_spent(
-    stub: StubLLM, ledger: Ledger, hire: Hire, fault: Fault
+    stub: StubLLM, ledger: Ledger, open_context: OpenContext, fault: Fault
 ) -> None:
     stub.order(fault)
     with pytest.raises(RetryExhaustedError):
-        await hire(stub, attempts=1, seconds=1.0).ask(REQUEST, by=BY, key="k")
+        await open_context(stub, attempts=1, seconds=1.0).ask(REQUEST, by=BY, key="k")
     assert calls(ledger) == [("failed", 1, MOST)]
     assert spent(ledger) == MOST
 
 
 @pytest.mark.parametrize("status", [400, 401])
 async def test_a_refusal_is_asked_once_and_gives_the_budget_back(
-    stub: StubLLM, ledger: Ledger, hire: Hire, status: int
+    stub: StubLLM, ledger: Ledger, open_context: OpenContext, status: int
 ) -> None:
     stub.order(Scripted(fault=Fault.STATUS, status=status))
     with pytest.raises(ProviderError) as caught:
-        await hire(stub).ask(REQUEST, by=BY, key="k")
+        await open_context(stub).ask(REQUEST, by=BY, key="k")
     assert not caught.value.is_retryable
     assert calls(ledger) == [("failed", 1, 0)]
     assert spent(ledger) == 0
@@ -174,9 +182,9 @@ async def test_a_refusal_is_asked_once_and_gives_the_budget_back(
     [({"tokens": MOST - 1}, "tokens_per_agent_per_day: 0 of 61"), ({"cost": 111.0}, "cost_per_agent_per_day: 0.0000")],
 )
 async def test_over_the_budget_nothing_is_asked(
-    stub: StubLLM, ledger: Ledger, hire: Hire, clock: StoppedClock, caps: dict[str, int], named: str
+    stub: StubLLM, ledger: Ledger, open_context: OpenContext, clock: StoppedClock, caps: dict[str, int], named: str
 ) -> None:
-    model = hire(stub, priced=True, **caps)
+    model = open_context(stub, priced=True, **caps)
     for _ in range(2):
         with pytest.raises(BudgetExceededError, match=named) as caught:
             await model.ask(REQUEST, by=BY, key="k")
@@ -186,19 +194,21 @@ async def test_over_the_budget_nothing_is_asked(
     assert ledger.spending.waiting(COMPANY, DAY) == ("ada",)
 
 
-async def test_a_budget_of_zero_lets_every_step_wait(stub: StubLLM, ledger: Ledger, hire: Hire) -> None:
+async def test_a_budget_of_zero_lets_every_step_wait(stub: StubLLM, ledger: Ledger, open_context: OpenContext) -> None:
     with pytest.raises(BudgetExceededError):
-        await hire(stub, tokens=0).ask(REQUEST, by=BY, key="k")
+        await open_context(stub, tokens=0).ask(REQUEST, by=BY, key="k")
     assert stub.log() == []
     assert spent(ledger) == 0
 
 
-async def test_without_a_cap_there_is_no_end(stub: StubLLM, hire: Hire) -> None:
-    assert (await hire(stub, tokens=None).ask(REQUEST, by=BY, key="k")).text
+async def test_without_a_cap_there_is_no_end(stub: StubLLM, open_context: OpenContext) -> None:
+    assert (await open_context(stub, tokens=None).ask(REQUEST, by=BY, key="k")).text
 
 
-async def test_the_next_day_has_a_budget_of_its_own(stub: StubLLM, hire: Hire, clock: StoppedClock) -> None:
-    model = hire(stub, tokens=MOST)
+async def test_the_next_day_has_a_budget_of_its_own(
+    stub: StubLLM, open_context: OpenContext, clock: StoppedClock
+) -> None:
+    model = open_context(stub, tokens=MOST)
     await model.ask(REQUEST, by=BY, key="k")
     with pytest.raises(BudgetExceededError) as caught:
         await model.ask(REQUEST, by=BY, key="other")
@@ -206,9 +216,11 @@ async def test_the_next_day_has_a_budget_of_its_own(stub: StubLLM, hire: Hire, c
     assert (await model.ask(REQUEST, by=BY, key="other")).text
 
 
-async def test_eight_questions_at_once_stay_under_the_cap(stub: StubLLM, ledger: Ledger, hire: Hire) -> None:
+async def test_eight_questions_at_once_stay_under_the_cap(
+    stub: StubLLM, ledger: Ledger, open_context: OpenContext
+) -> None:
     stub.order(seconds=0.2)
-    model = hire(stub, tokens=3 * MOST + 1)
+    model = open_context(stub, tokens=3 * MOST + 1)
     asked = [model.ask(REQUEST, by=BY, key=str(place)) for place in range(8)]
     results = await asyncio.gather(*asked, return_exceptions=True)
     refused = [each for each in results if isinstance(each, BudgetExceededError)]
@@ -217,9 +229,11 @@ async def test_eight_questions_at_once_stay_under_the_cap(stub: StubLLM, ledger:
     assert spent(ledger) == stub.billed() <= 3 * MOST + 1
 
 
-async def test_a_question_that_is_cancelled_keeps_what_was_set_aside(stub: StubLLM, ledger: Ledger, hire: Hire) -> None:
+async def test_a_question_that_is_cancelled_keeps_what_was_set_aside(
+    stub: StubLLM, ledger: Ledger, open_context: OpenContext
+) -> None:
     stub.order(Fault.HANG)
-    asking = asyncio.create_task(hire(stub).ask(REQUEST, by=BY, key="k"))
+    asking = asyncio.create_task(open_context(stub).ask(REQUEST, by=BY, key="k"))
     while not stub.log():  # noqa: ASYNC110  # the stub is another process
         await asyncio.sleep(0.01)
     asking.cancel()
@@ -230,9 +244,9 @@ async def test_a_question_that_is_cancelled_keeps_what_was_set_aside(stub: StubL
 
 
 async def test_an_answer_is_not_lost_when_the_ledger_cannot_be_told(
-    stub: StubLLM, ledger: Ledger, hire: Hire, monkeypatch: pytest.MonkeyPatch
+    stub: StubLLM, ledger: Ledger, open_context: OpenContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = hire(stub)
+    model = open_context(stub)
 
     def away(*_: object, **__: object) -> bool:
         raise MemoryConnectionError("the ledger is away")
@@ -243,10 +257,10 @@ async def test_an_answer_is_not_lost_when_the_ledger_cannot_be_told(
 
 
 async def test_neither_prompt_nor_answer_stands_in_a_log_or_in_the_ledger(
-    stub: StubLLM, ledger: Ledger, hire: Hire, caplog: pytest.LogCaptureFixture
+    stub: StubLLM, ledger: Ledger, open_context: OpenContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     stub.order(Fault.STATUS, Scripted(fault=Fault.STATUS, status=400))
-    model = hire(stub)
+    model = open_context(stub)
     with caplog.at_level(logging.DEBUG):
         with pytest.raises(ProviderError) as caught:
             await model.ask(REQUEST, by=BY, key="k")

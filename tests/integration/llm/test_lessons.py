@@ -13,7 +13,7 @@ from memcore.config.learning import ProceduralMemoryConfig
 from memcore.config.llm import BudgetsConfig
 from memcore.ledger import Ledger
 from memcore.llm.accounting import AccountedModel
-from memcore.llm.answer_cache import KeptModel
+from memcore.llm.answer_cache import CachingModel
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
 from memcore.llm.retry import Retrying
 from memcore.procedural.capture import CaptureOutcome, ProceduralCapture
@@ -49,8 +49,8 @@ def capture(
         prices={},
         model="stub-small",
     )
-    kept = KeptModel(model, ledger.answers)
-    return ProceduralCapture(backend, kept, POLICY, company=COMPANY, graves=ledger.journal, clock=clock)
+    kept = CachingModel(model, ledger.answers)
+    return ProceduralCapture(backend, kept, POLICY, company=COMPANY, tombstones=ledger.journal, clock=clock)
 
 
 async def test_the_same_execution_is_paid_for_once_and_is_one_memory(
@@ -115,7 +115,7 @@ async def test_a_server_that_refuses_for_good_is_told_apart(capture: ProceduralC
     assert (await capture.run("ada", failure=FAILURE)).outcome is CaptureOutcome.REFUSED
 
 
-async def test_no_word_of_a_success_but_turns_and_tools_leaves_the_house(
+async def test_no_word_of_a_success_but_turns_and_tools_leaves_the_repository(
     capture: ProceduralCapture, stub: StubLLM
 ) -> None:
     await capture.run("ada", success=SUCCESS)

@@ -38,8 +38,8 @@ async def trouble(provider: OpenAICompatibleProvider) -> ProviderError:
     with pytest.raises(ProviderError) as caught:
         await provider.complete(REQUEST, idempotency_key="k")
     error = caught.value
-    told = "".join(traceback.format_exception(error)) + repr(error) + repr(vars(error))
-    assert CANARY not in told
+    reported = "".join(traceback.format_exception(error)) + repr(error) + repr(vars(error))
+    assert CANARY not in reported
     seen: BaseException | None = error
     while seen is not None:
         assert CANARY not in str(seen)
@@ -246,7 +246,7 @@ async def test_neither_prompt_nor_answer_nor_key_is_logged(
         stub.order(Scripted(fault=Fault.STATUS, status=400))
         await trouble(provider)
         await provider.complete(REQUEST, idempotency_key="k")
-    told: list[Any] = [vars(record) for record in caplog.records]
-    assert told
-    assert CANARY not in repr(told)
-    assert "the-secret-key" not in repr(told)
+    reported: list[Any] = [vars(record) for record in caplog.records]
+    assert reported
+    assert CANARY not in repr(reported)
+    assert "the-secret-key" not in repr(reported)

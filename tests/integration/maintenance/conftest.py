@@ -1,4 +1,4 @@
-"""Worlds for the night: each its own store and ledger."""
+"""Worlds for the run: each its own store and ledger."""
 
 import tempfile
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.ledger_records import copied_urls
-from support.maintenance_fixture import SHARED_MEMORY, MakeWorld, World
+from support.maintenance_fixture import SHARED_MEMORY, MaintenanceFixture, MakeMaintenanceFixture
 
 from memcore.config.maintenance import ConsolidationConfig
 
@@ -22,11 +22,11 @@ def ledger_folder(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def make_world(ledger_folder: Path, ledger_template: Path) -> Iterator[MakeWorld]:
-    worlds: list[World] = []
+def make_maintenance_fixture(ledger_folder: Path, ledger_template: Path) -> Iterator[MakeMaintenanceFixture]:
+    worlds: list[MaintenanceFixture] = []
 
-    def make(policy: ConsolidationConfig | None = None) -> World:
-        world = World(copied_urls(ledger_template, ledger_folder / f"world-{len(worlds)}"), policy)
+    def make(policy: ConsolidationConfig | None = None) -> MaintenanceFixture:
+        world = MaintenanceFixture(copied_urls(ledger_template, ledger_folder / f"world-{len(worlds)}"), policy)
         worlds.append(world)
         return world
 
@@ -36,5 +36,5 @@ def make_world(ledger_folder: Path, ledger_template: Path) -> Iterator[MakeWorld
 
 
 @pytest.fixture
-def world(make_world: MakeWorld) -> World:
-    return make_world()
+def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    return make_maintenance_fixture()

@@ -8,14 +8,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
-from support.collection_setup import put_on_shelf, shelf_of
+from support.collection_setup import active_collection_of, switch_collection
 from support.hashing_embedder import HashingEmbedder
-from support.maintenance_fixture import AGENT, COMPANY, START, MakeWorld, World, comparable, memory, uid
+from support.maintenance_fixture import (
+    AGENT,
+    COMPANY,
+    START,
+    MaintenanceFixture,
+    MakeMaintenanceFixture,
+    comparable,
+    memory,
+    uid,
+)
 from support.store_servers import store_server
 from support.thorough import examples
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, ConsolidationStrategyType
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.vectors import SparseVector
@@ -79,12 +88,12 @@ def records(draw: st.DrawFn) -> list[MemoryRecord]:
 @settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(filled=records(), data=st.data())
 async def test_what_goes_to_the_archive_and_comes_back_is_the_same(
-    make_world: MakeWorld, filled: list[MemoryRecord], data: st.DataObject
+    make_maintenance_fixture: MakeMaintenanceFixture, filled: list[MemoryRecord], data: st.DataObject
 ) -> None:
-    world = make_world(POLICY)
+    world = make_maintenance_fixture(POLICY)
     await world.store(filled)
     before = await world.snapshot()
-    await world.night()
+    await world.maintenance_run()
     found = world.ledger.archive.search(COMPANY, AGENT, MemoryQuery(limit=100))
     assert {each.original_id for each in found} == {uid(number) for number in range(1, len(filled))}
 
@@ -95,28 +104,30 @@ async def test_what_goes_to_the_archive_and_comes_back_is_the_same(
 
     assert await world.snapshot() == before
     assert world.ledger.archive.count(COMPANY, AGENT) == 0
-    assert world.ledger.journal.held(COMPANY, AGENT) == {each.original_id for each in found}
+    assert world.ledger.journal.protected_by_undo(COMPANY, AGENT) == {each.original_id for each in found}
     await world.check_balance()
     world.ledger.close()
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mem0Place]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mem0Config]:
     folder: Path = tmp_path_factory.mktemp("store")
     history_url = f"sqlite:///{folder / 'history.db'}"
     migrate_history(history_url)
     with store_server(folder / "shards") as address:
-        yield Mem0Place(
+        yield Mem0Config(
             url=address.url,
             api_key=SecretStr(address.api_key),
             history_url=history_url,
-            collection=Mem0Place.collection_of("archives"),
+            collection=Mem0Config.collection_of("archives"),
         )
 
 
 @pytest.fixture
-async def mem0_world(make_world: MakeWorld, place: Mem0Place) -> AsyncIterator[World]:
-    world = make_world(POLICY)
+async def mem0_world(
+    make_maintenance_fixture: MakeMaintenanceFixture, place: Mem0Config
+) -> AsyncIterator[MaintenanceFixture]:
+    world = make_maintenance_fixture(POLICY)
     backend = Mem0Backend(place, company=COMPANY, embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=world.clock)
     # The world asks only for what the batch protocol has.
     world.backend = cast("InMemoryBackend", backend)
@@ -124,7 +135,9 @@ async def mem0_world(make_world: MakeWorld, place: Mem0Place) -> AsyncIterator[W
     await backend.disconnect()
 
 
-async def test_the_real_store_gets_back_what_it_had_and_embeds_anew_for_another_embedder(mem0_world: World) -> None:
+async def test_the_real_store_gets_back_what_it_had_and_embeds_anew_for_another_embedder(
+    mem0_world: MaintenanceFixture,
+) -> None:
     world = mem0_world
     await world.store(
         [
@@ -133,7 +146,7 @@ async def test_the_real_store_gets_back_what_it_had_and_embeds_anew_for_another_
         ]
     )
     before = await world.live()
-    await world.night()
+    await world.maintenance_run()
     (first, *rest) = world.ledger.archive.search(COMPANY, AGENT, MemoryQuery(text="deploy", limit=100))
     assert len(rest) == 4
     assert first.vector_space == world.backend.vector_space
@@ -146,12 +159,12 @@ async def test_the_real_store_gets_back_what_it_had_and_embeds_anew_for_another_
     }
 
     backend = cast("Mem0Backend", world.backend)
-    identity = shelf_of(backend).identity
-    put_on_shelf(backend, identity=identity.model_copy(update={"name": "another"}))
+    identity = active_collection_of(backend).identity
+    switch_collection(backend, identity=identity.model_copy(update={"name": "another"}))
     assert backend.vector_space != first.vector_space
     await world.to_the_end(world.plan_run(kind="restore", scope_id=first.original_id).run_id)
     back = (await world.live())[first.original_id]
     assert back.vectors is not None, "it was embedded anew"
     assert back.entry == before[first.original_id].entry
-    booked = next(iter(world.ledger.journal.bookings(world.ledger.runs.list(COMPANY, limit=1)[0].run_id)))
-    assert booked.incoming[0].vectors is None
+    journaled = next(iter(world.ledger.journal.journal_entries(world.ledger.runs.list(COMPANY, limit=1)[0].run_id)))
+    assert journaled.incoming[0].vectors is None

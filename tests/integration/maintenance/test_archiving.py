@@ -1,4 +1,4 @@
-"""Nights that archive what they remove, and runs that bring it back, as it was."""
+"""Runs that archive what they remove, and runs that bring it back, as it was."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -6,14 +6,23 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.maintenance_fixture import AGENT, COMPANY, START, MakeWorld, World, comparable, memory, uid
+from support.maintenance_fixture import (
+    AGENT,
+    COMPANY,
+    START,
+    MaintenanceFixture,
+    MakeMaintenanceFixture,
+    comparable,
+    memory,
+    uid,
+)
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, ConsolidationStrategyType, RetentionConfig
 from memcore.jobs.outcomes import Dead, Done, Outcome, Skipped
 from memcore.ledger import Run, RunState
 from memcore.ledger.archive import Archived
 from memcore.maintenance.consolidation.selection import ChunkLimits, HighestRelevanceSelector
-from memcore.maintenance.consolidation.strategy import CompositeConsolidationStrategy, Draft
+from memcore.maintenance.consolidation.strategy import CompositeConsolidationStrategy, SummaryDraft
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryQuery
 from memcore.records import Lineage, MemoryRecord
@@ -26,37 +35,37 @@ def policy(**changes: Any) -> ConsolidationConfig:
     return ConsolidationConfig(archival=archival, max_removed_fraction=1.0, **changes)
 
 
-def archived(world: World, agent_id: str = AGENT) -> dict[str, Archived]:
+def archived(world: MaintenanceFixture, agent_id: str = AGENT) -> dict[str, Archived]:
     found = world.ledger.archive.search(COMPANY, agent_id, MemoryQuery(limit=1000))
     whole = (world.ledger.archive.find(COMPANY, agent_id, each.archival_id) for each in found)
     return {each.original_id: each for each in whole if each is not None}
 
 
-async def restored(world: World, entry_id: str, *, agent_id: str = AGENT) -> tuple[Run, Outcome]:
+async def restored(world: MaintenanceFixture, entry_id: str, *, agent_id: str = AGENT) -> tuple[Run, Outcome]:
     run = world.plan_run(kind="restore", scope_id=entry_id, agent_id=agent_id)
     return world.run(run.run_id), await world.to_the_end(run.run_id)
 
 
-async def removed_by_enforcement(world: World, *records: MemoryRecord) -> Run:
-    """Let a night take the records and nothing else: they are the least worth, and one stays."""
+async def removed_by_enforcement(world: MaintenanceFixture, *records: MemoryRecord) -> Run:
+    """Let a run take the records and nothing else: they are the least worth, and one stays."""
     await world.store([*records, memory(999, days_old=0, category=records[0].entry.category)])
-    return await world.night()
+    return await world.maintenance_run()
 
 
 @pytest.fixture
-def world(make_world: MakeWorld) -> World:
-    return make_world(policy(max_memories_per_agent=1, strategy=ConsolidationStrategyType.NONE))
+def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    return make_maintenance_fixture(policy(max_memories_per_agent=1, strategy=ConsolidationStrategyType.NONE))
 
 
 async def test_what_a_summary_replaced_is_archived_always_and_what_the_limit_took_from_an_age(
-    make_world: MakeWorld,
+    make_maintenance_fixture: MakeMaintenanceFixture,
 ) -> None:
-    world = make_world(policy(max_memories_per_agent=5))
+    world = make_maintenance_fixture(policy(max_memories_per_agent=5))
     old = [memory(n, days_old=60, category=MemoryCategory.SOCIAL, with_vectors=n % 2 == 0) for n in range(1, 5)]
     young = [memory(n, days_old=THRESHOLD - 0.001 * n, category=MemoryCategory.SOCIAL) for n in range(5, 8)]
     merged = [memory(n, days_old=THRESHOLD - n) for n in range(11, 16)]
     await world.store([*old, *young, *merged])
-    night = await world.night()
+    maintenance_run = await world.maintenance_run()
 
     live = await world.live()
     enforced = {record.entry.id for record in [*old, *young]} - live.keys()
@@ -66,16 +75,18 @@ async def test_what_a_summary_replaced_is_archived_always_and_what_the_limit_too
     for memory_id, entry in kept.items():
         assert comparable(entry.record) == comparable(world.originals[memory_id])
         assert entry.mode is ArchivalMode.EXTRACTIVE
-    assert {line.original_id for line in world.ledger.archive.index_of(night.run_id)} == set(kept)
+    assert {line.original_id for line in world.ledger.archive.index_of(maintenance_run.run_id)} == set(kept)
 
 
-async def test_a_memory_that_reaches_the_threshold_this_instant_is_archived(world: World) -> None:
+async def test_a_memory_that_reaches_the_threshold_this_instant_is_archived(world: MaintenanceFixture) -> None:
     await removed_by_enforcement(world, memory(1, days_old=THRESHOLD - 1), memory(2, days_old=THRESHOLD))
     assert set(archived(world)) == {uid(2)}
 
 
-async def test_what_retention_an_expiry_or_an_end_removes_was_to_be_deleted(make_world: MakeWorld) -> None:
-    world = make_world(policy(retention=RetentionConfig(default_retention_days=90)))
+async def test_what_retention_an_expiry_or_an_end_removes_was_to_be_deleted(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(policy(retention=RetentionConfig(default_retention_days=90)))
     world.level = MemoryLevel.SESSION
     session = Lineage(session_id="s")
     await world.store(
@@ -85,27 +96,29 @@ async def test_what_retention_an_expiry_or_an_end_removes_was_to_be_deleted(make
             memory(3, days_old=50, lineage=session),
         ]
     )
-    await world.night()
+    await world.maintenance_run()
     await world.end("end_session", "s")
     assert await world.live() == {}
     assert archived(world) == {}
 
 
-async def test_what_the_limit_takes_is_not_archived_unless_somebody_turned_it_on(make_world: MakeWorld) -> None:
-    world = make_world(ConsolidationConfig(max_removed_fraction=1.0, max_memories_per_agent=1))
+async def test_what_the_limit_takes_is_not_archived_unless_somebody_turned_it_on(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(ConsolidationConfig(max_removed_fraction=1.0, max_memories_per_agent=1))
     await world.store(memory(n, days_old=200, category=MemoryCategory.SOCIAL) for n in range(1, 6))
-    await world.night()
+    await world.maintenance_run()
     assert len(await world.live()) == 1
     assert world.ledger.archive.count(COMPANY, AGENT) == 0
 
 
-async def test_the_op_says_how_its_sources_are_archived(make_world: MakeWorld) -> None:
+async def test_the_op_says_how_its_sources_are_archived(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
     class Abstracting:
-        async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> Draft:
+        async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
             del kept
-            return Draft(content=f"{len(sources)} in a few words", mode=ArchivalMode.ABSTRACTIVE)
+            return SummaryDraft(content=f"{len(sources)} in a few words", mode=ArchivalMode.ABSTRACTIVE)
 
-    world = make_world(policy())
+    world = make_maintenance_fixture(policy())
     await world.store(memory(n, days_old=60) for n in range(1, 5))
     pair = CompositeConsolidationStrategy(
         HighestRelevanceSelector(), Abstracting(), name="pair", limits=ChunkLimits(max_entries=20)
@@ -119,32 +132,34 @@ async def test_the_op_says_how_its_sources_are_archived(make_world: MakeWorld) -
 
 
 @pytest.mark.parametrize("by_own_id", [True, False])
-async def test_a_restore_brings_a_memory_back_as_it_was_and_holds_it(world: World, *, by_own_id: bool) -> None:
+async def test_a_restore_brings_a_memory_back_as_it_was_and_holds_it(
+    world: MaintenanceFixture, *, by_own_id: bool
+) -> None:
     gone = memory(
         1, days_old=80, namespace="work", tags=("a", "b"), confidence=0.25, expires_in_days=9, with_vectors=True
     )
     await removed_by_enforcement(world, gone)
     entry = archived(world)[uid(1)]
-    assert world.ledger.journal.buried({uid(1): START - timedelta(days=1)})
+    assert world.ledger.journal.tombstoned({uid(1): START - timedelta(days=1)})
 
     run, outcome = await restored(world, uid(1) if by_own_id else entry.archival_id)
 
     assert outcome == Done(facts={"restored": 1})
     assert world.run(run.run_id).state is RunState.DONE
     assert (await world.snapshot())[uid(1)] == comparable(gone)
-    assert not world.ledger.journal.buried({uid(1): START - timedelta(days=1)})
-    assert uid(1) in world.ledger.journal.held(COMPANY, AGENT)
+    assert not world.ledger.journal.tombstoned({uid(1): START - timedelta(days=1)})
+    assert uid(1) in world.ledger.journal.protected_by_undo(COMPANY, AGENT)
     assert archived(world) == {}
-    await world.night()
+    await world.maintenance_run()
     assert uid(1) in await world.live()
     await world.check_balance()
 
 
-async def test_a_restored_memory_may_be_archived_again_when_its_hold_is_over(world: World) -> None:
+async def test_a_restored_memory_may_be_archived_again_when_its_hold_is_over(world: MaintenanceFixture) -> None:
     first = await removed_by_enforcement(world, memory(1, days_old=80))
     await restored(world, uid(1))
     world.clock.turn(timedelta(days=2))
-    second = await world.night()
+    second = await world.maintenance_run()
     entry = archived(world)[uid(1)]
     assert entry.run_id == second.run_id
     assert world.ledger.archive.archived_by(first.run_id) == 1
@@ -153,7 +168,7 @@ async def test_a_restored_memory_may_be_archived_again_when_its_hold_is_over(wor
     await world.check_balance()
 
 
-async def test_a_memory_that_stands_in_the_store_is_left_alone_and_the_run_says_so(world: World) -> None:
+async def test_a_memory_that_stands_in_the_store_is_left_alone_and_the_run_says_so(world: MaintenanceFixture) -> None:
     await removed_by_enforcement(world, memory(1, days_old=80))
     await restored(world, uid(1))
     before = await world.snapshot()
@@ -166,7 +181,9 @@ async def test_a_memory_that_stands_in_the_store_is_left_alone_and_the_run_says_
 
 
 @pytest.mark.parametrize("agent_id", [AGENT, "bob"])
-async def test_what_the_agent_never_had_in_the_archive_is_not_restored(world: World, agent_id: str) -> None:
+async def test_what_the_agent_never_had_in_the_archive_is_not_restored(
+    world: MaintenanceFixture, agent_id: str
+) -> None:
     await removed_by_enforcement(world, memory(1, days_old=80))
     entry_id = archived(world)[uid(1)].archival_id if agent_id == "bob" else "nobody's"
     run, outcome = await restored(world, entry_id, agent_id=agent_id)
@@ -176,7 +193,7 @@ async def test_what_the_agent_never_had_in_the_archive_is_not_restored(world: Wo
     assert await world.live("bob") == {}
 
 
-async def test_what_came_back_and_was_deleted_since_is_not_raised_from_the_archive(world: World) -> None:
+async def test_what_came_back_and_was_deleted_since_is_not_raised_from_the_archive(world: MaintenanceFixture) -> None:
     await removed_by_enforcement(world, memory(1, days_old=80))
     entry_id = archived(world)[uid(1)].archival_id
     await restored(world, entry_id)
@@ -186,7 +203,7 @@ async def test_what_came_back_and_was_deleted_since_is_not_raised_from_the_archi
     assert uid(1) not in await world.live()
 
 
-async def test_a_restore_can_be_undone_and_that_too(world: World) -> None:
+async def test_a_restore_can_be_undone_and_that_too(world: MaintenanceFixture) -> None:
     await removed_by_enforcement(world, memory(1, days_old=80, with_vectors=True))
     before, in_archive = await world.snapshot(), set(archived(world))
     run, _ = await restored(world, uid(1))
@@ -203,20 +220,20 @@ async def test_a_restore_can_be_undone_and_that_too(world: World) -> None:
     await world.check_balance()
 
 
-async def test_undoing_the_night_takes_its_memories_out_of_the_archive_and_undoing_that_puts_them_back(
-    make_world: MakeWorld,
+async def test_undoing_the_run_takes_its_memories_out_of_the_archive_and_undoing_that_puts_them_back(
+    make_maintenance_fixture: MakeMaintenanceFixture,
 ) -> None:
-    world = make_world(policy(max_memories_per_agent=2))
+    world = make_maintenance_fixture(policy(max_memories_per_agent=2))
     await world.store(memory(n, days_old=60 + n, with_vectors=n % 2 == 0) for n in range(1, 9))
     before = await world.snapshot()
-    night = await world.night()
+    maintenance_run = await world.maintenance_run()
     after, in_archive = await world.snapshot(), set(archived(world))
     assert in_archive
 
-    undo = await world.undo(night.run_id)
+    undo = await world.undo(maintenance_run.run_id)
     assert await world.snapshot() == before
     assert archived(world) == {}
-    assert world.ledger.archive.archived_by(night.run_id) == len(in_archive)
+    assert world.ledger.archive.archived_by(maintenance_run.run_id) == len(in_archive)
 
     await world.undo(undo.run_id)
     assert await world.snapshot() == after
@@ -224,24 +241,26 @@ async def test_undoing_the_night_takes_its_memories_out_of_the_archive_and_undoi
     await world.check_balance()
 
 
-async def test_what_was_restored_stays_when_its_night_is_undone(world: World) -> None:
-    night = await removed_by_enforcement(world, memory(1, days_old=80), memory(2, days_old=81))
+async def test_what_was_restored_stays_when_its_run_is_undone(world: MaintenanceFixture) -> None:
+    maintenance_run = await removed_by_enforcement(world, memory(1, days_old=80), memory(2, days_old=81))
     await restored(world, uid(1))
-    undo = await world.undo(night.run_id)
+    undo = await world.undo(maintenance_run.run_id)
     assert undo.counts == {"restored": 1, "removed": 0, "skipped": 1}
     assert {uid(1), uid(2)} <= (await world.live()).keys()
     assert archived(world) == {}
     await world.check_balance()
 
 
-async def test_a_pause_does_not_stand_between_a_person_and_a_memory(world: World) -> None:
+async def test_a_pause_does_not_stand_between_a_person_and_a_memory(world: MaintenanceFixture) -> None:
     await removed_by_enforcement(world, memory(1, days_old=80))
     world.ledger.switches.pause(COMPANY)
     _, outcome = await restored(world, uid(1))
     assert isinstance(outcome, Done)
 
 
-async def test_vectors_of_another_embedder_are_left_behind(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_vectors_of_another_embedder_are_left_behind(
+    world: MaintenanceFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gone = memory(1, days_old=80, with_vectors=True)
     space = "first (static, 3 dimensions, text '{content}')"
     monkeypatch.setattr(type(world.backend), "vector_space", property(lambda _: space))
@@ -251,12 +270,12 @@ async def test_vectors_of_another_embedder_are_left_behind(world: World, monkeyp
     assert (await world.snapshot())[uid(1)] == comparable(dataclasses.replace(gone, vectors=None))
 
 
-async def test_the_archive_is_there_when_the_journal_has_expired(world: World) -> None:
+async def test_the_archive_is_there_when_the_journal_has_expired(world: MaintenanceFixture) -> None:
     gone = memory(1, days_old=80, with_vectors=True)
-    night = await removed_by_enforcement(world, gone)
+    maintenance_run = await removed_by_enforcement(world, gone)
     world.clock.turn(timedelta(days=400))
     world.ledger.journal.expire(COMPANY, before=world.clock())
-    assert not world.ledger.journal.undoable(night.run_id)
+    assert not world.ledger.journal.undoable(maintenance_run.run_id)
     _, outcome = await restored(world, uid(1))
     assert isinstance(outcome, Done)
     assert (await world.snapshot())[uid(1)] == comparable(gone)

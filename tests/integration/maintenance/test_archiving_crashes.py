@@ -1,4 +1,4 @@
-"""A crash at every call of a night that archives, and of a restore: never deleted and not archived, never twice."""
+"""A crash at every call of a run that archives, and of a restore: never deleted and not archived, never twice."""
 
 from collections import Counter
 from datetime import timedelta
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.fault_injection import Crash, Faults, crash_points
-from support.maintenance_fixture import AGENT, COMPANY, MakeWorld, World, comparable, memory
+from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, comparable, memory
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, RetentionConfig
 from memcore.jobs.outcomes import Done, Skipped
@@ -28,38 +28,38 @@ POLICY = ConsolidationConfig(
 WRITES = ("claim", "unclaim", "store_many", "delete_where", "prepare", "settle", "advance", "finish", "hold", "renew")
 
 
-async def _filled(make_world: MakeWorld) -> World:
+async def _filled(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
     """Two that retention takes, two summaries' worth on both sides of the threshold, and two over the limit."""
-    world = make_world(POLICY)
+    world = make_maintenance_fixture(POLICY)
     await world.store([memory(1, days_old=100), memory(2, days_old=101)])
     await world.store(memory(n, days_old=60 - 4 * n, with_vectors=n % 2 == 0) for n in range(3, 11))
     await world.store(memory(n, days_old=n - 10) for n in range(11, 14))
     return world
 
 
-def _watched(world: World, faults: Faults, **more: Any) -> MaintenanceService:
+def _watched(world: MaintenanceFixture, faults: Faults, **more: Any) -> MaintenanceService:
     return world.service(faults.backend(world.backend), faults.ledger(world.ledger), **more)
 
 
-async def _crashed(world: World, run_id: str, faults: Faults) -> None:
+async def _crashed(world: MaintenanceFixture, run_id: str, faults: Faults) -> None:
     with pytest.raises(Crash):
         await _watched(world, faults).run(run_id)
     world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
 
 
-def _out(world: World) -> Counter[str]:
+def _out(world: MaintenanceFixture) -> Counter[str]:
     """How often each memory is out, by the archive."""
     found = world.ledger.archive.search(COMPANY, AGENT, MemoryQuery(limit=1000))
     return Counter(each.original_id for each in found)
 
 
-def _index(world: World, run_id: str) -> set[tuple[str, object]]:
+def _index(world: MaintenanceFixture, run_id: str) -> set[tuple[str, object]]:
     lines = world.ledger.archive.index_of(run_id)
     assert len({line.original_id for line in lines}) == len(lines), "a memory is archived twice"
     return {(line.original_id, line.mode) for line in lines}
 
 
-async def _check_kept(world: World, label: object) -> None:
+async def _check_kept(world: MaintenanceFixture, label: object) -> None:
     """Every memory that is gone and was to be archived lies in the archive as it was, whatever has happened so far."""
     live = await world.live()
     for memory_id, original in world.originals.items():
@@ -71,23 +71,29 @@ async def _check_kept(world: World, label: object) -> None:
         assert comparable(entry.record) == comparable(original), label
 
 
-async def _undisturbed(make_world: MakeWorld) -> tuple[list[str], Any, set[tuple[str, object]]]:
-    world, faults = await _filled(make_world), Faults()
+async def _fault_free(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> tuple[list[str], Any, set[tuple[str, object]]]:
+    world, faults = await _filled(make_maintenance_fixture), Faults()
     run = world.plan_run()
     assert isinstance(await _watched(world, faults).run(run.run_id), Done)
     index = _index(world, run.run_id)
     assert len(index) >= 2, "the scenario archives too little to mean anything"
-    assert len(index) < sum(booking["removed"] for booking in _moves(world, run.run_id)), "all of it is archived"
+    assert len(index) < sum(journal_entry["removed"] for journal_entry in _moves(world, run.run_id)), (
+        "all of it is archived"
+    )
     return faults.calls, await world.snapshot(), index
 
 
-def _moves(world: World, run_id: str) -> list[dict[str, int]]:
-    return [{"removed": len(booking.outgoing)} for booking in world.ledger.journal.bookings(run_id)]
+def _moves(world: MaintenanceFixture, run_id: str) -> list[dict[str, int]]:
+    return [{"removed": len(journal_entry.outgoing)} for journal_entry in world.ledger.journal.journal_entries(run_id)]
 
 
-async def test_a_crash_at_any_call_of_a_night_archives_exactly_what_it_deletes(make_world: MakeWorld) -> None:
-    calls, after, index = await _undisturbed(make_world)
-    world = await _filled(make_world)
+async def test_a_crash_at_any_call_of_a_run_archives_exactly_what_it_deletes(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    calls, after, index = await _fault_free(make_maintenance_fixture)
+    world = await _filled(make_maintenance_fixture)
     go_back = world.keep()
 
     for point in crash_points(calls):
@@ -105,9 +111,11 @@ async def test_a_crash_at_any_call_of_a_night_archives_exactly_what_it_deletes(m
         await world.check_balance()
 
 
-async def test_a_worker_that_is_overtaken_archives_nothing_twice(make_world: MakeWorld) -> None:
-    calls, _, _ = await _undisturbed(make_world)
-    world = await _filled(make_world)
+async def test_a_worker_that_is_overtaken_archives_nothing_twice(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    calls, _, _ = await _fault_free(make_maintenance_fixture)
+    world = await _filled(make_maintenance_fixture)
     go_back = world.keep()
     points = [n for n in range(2, len(calls)) if calls[n].endswith(WRITES)]
     assert len(points) >= 20, "the scenario has become too small to mean anything"
@@ -123,8 +131,8 @@ async def test_a_worker_that_is_overtaken_archives_nothing_twice(make_world: Mak
         stall = Faults(point, strike=another_takes_over)
         await _watched(world, stall, monotonic=lambda: 0.0).run(run.run_id)
         await _check_kept(world, (point, calls[point]))
-        # What the sleeper still wrote down is a decision; the agent's next night carries it out.
-        await world.night()
+        # What the sleeper still wrote down is a decision; the agent's next run carries it out.
+        await world.maintenance_run()
         await _check_kept(world, (point, calls[point]))
         live = await world.live()
         out = _out(world)
@@ -133,20 +141,22 @@ async def test_a_worker_that_is_overtaken_archives_nothing_twice(make_world: Mak
         await world.check_balance()
 
 
-async def test_a_crash_at_any_call_of_a_restore_restores_all_the_same(make_world: MakeWorld) -> None:
-    world = await _filled(make_world)
-    await world.night()
-    (victim, *_) = sorted(_out(world))
+async def test_a_crash_at_any_call_of_a_restore_restores_all_the_same(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = await _filled(make_maintenance_fixture)
+    await world.maintenance_run()
+    (eviction_candidate, *_) = sorted(_out(world))
     go_back = world.keep()
     counted = Faults()
-    run = world.plan_run(kind="restore", scope_id=victim)
+    run = world.plan_run(kind="restore", scope_id=eviction_candidate)
     assert isinstance(await _watched(world, counted).run(run.run_id), Done)
     after, out = await world.snapshot(), _out(world)
     assert len(counted.calls) >= 12, "the scenario has become too small to mean anything"
 
     for point in crash_points(counted.calls):
         go_back()
-        run = world.plan_run(kind="restore", scope_id=victim)
+        run = world.plan_run(kind="restore", scope_id=eviction_candidate)
         await _crashed(world, run.run_id, Faults(point))
         outcome = await world.to_the_end(run.run_id)
         assert isinstance(outcome, Done), (point, counted.calls[point], outcome)
@@ -156,25 +166,25 @@ async def test_a_crash_at_any_call_of_a_restore_restores_all_the_same(make_world
         await world.check_balance()
 
     go_back()
-    run = world.plan_run(kind="restore", scope_id=victim)
+    run = world.plan_run(kind="restore", scope_id=eviction_candidate)
     await _crashed(world, run.run_id, Faults(len(counted.calls) - 1, is_after=True))
     assert isinstance(await world.to_the_end(run.run_id), Skipped)
     assert await world.snapshot() == after
 
 
-async def test_a_restore_that_is_overtaken_harms_nothing(make_world: MakeWorld) -> None:
-    world = await _filled(make_world)
-    await world.night()
-    (victim, *_) = sorted(_out(world))
+async def test_a_restore_that_is_overtaken_harms_nothing(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    world = await _filled(make_maintenance_fixture)
+    await world.maintenance_run()
+    (eviction_candidate, *_) = sorted(_out(world))
     go_back = world.keep()
     counted = Faults()
-    run = world.plan_run(kind="restore", scope_id=victim)
+    run = world.plan_run(kind="restore", scope_id=eviction_candidate)
     await _watched(world, counted).run(run.run_id)
     after = await world.snapshot()
 
     for point in range(2, len(counted.calls)):
         go_back()
-        run = world.plan_run(kind="restore", scope_id=victim)
+        run = world.plan_run(kind="restore", scope_id=eviction_candidate)
 
         async def another_takes_over(run_id: str = run.run_id) -> None:
             world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
@@ -184,7 +194,7 @@ async def test_a_restore_that_is_overtaken_harms_nothing(make_world: MakeWorld) 
         outcome = await _watched(world, stall, monotonic=lambda: 0.0).run(run.run_id)
         assert not isinstance(outcome, Done), (point, counted.calls[point])
         assert await world.snapshot() == after, (point, counted.calls[point])
-        for booking in world.ledger.journal.open_of(COMPANY, AGENT):
-            assert booking.run_id == run.run_id
-        await world.night()
+        for journal_entry in world.ledger.journal.open_of(COMPANY, AGENT):
+            assert journal_entry.run_id == run.run_id
+        await world.maintenance_run()
         await world.check_balance()

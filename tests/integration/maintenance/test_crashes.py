@@ -1,4 +1,4 @@
-"""A crash at every single call of a night and of an undo, and a worker that is overtaken at any of them."""
+"""A crash at every single call of a run and of an undo, and a worker that is overtaken at any of them."""
 
 from collections import Counter
 from datetime import timedelta
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.fault_injection import Crash, Faults, crash_points
-from support.maintenance_fixture import AGENT, MakeWorld, World, memory
+from support.maintenance_fixture import AGENT, MaintenanceFixture, MakeMaintenanceFixture, memory
 
 from memcore.config.maintenance import ConsolidationConfig, RetentionConfig
 from memcore.jobs.outcomes import Done, Skipped
@@ -26,21 +26,21 @@ POLICY = ConsolidationConfig(
 WRITES = ("claim", "unclaim", "store_many", "delete_where", "prepare", "settle", "advance", "finish", "hold", "renew")
 
 
-class Undisturbed:
-    """What a night without trouble and its undo leave, and the calls that they make."""
+class FaultFreeRun:
+    """What a run without trouble and its undo leave, and the calls that they make."""
 
     def __init__(self) -> None:
         self.before: dict[str, object] = {}
         self.after: dict[str, object] = {}
-        self.night = Faults()
+        self.maintenance_run = Faults()
         self.undo = Faults()
 
     @classmethod
-    async def of(cls, make_world: MakeWorld) -> "Undisturbed":
-        world, seen = await _filled(make_world), cls()
+    async def of(cls, make_maintenance_fixture: MakeMaintenanceFixture) -> "FaultFreeRun":
+        world, seen = await _filled(make_maintenance_fixture), cls()
         seen.before = await world.snapshot()
         run = world.plan_run()
-        await _watched(world, seen.night).run(run.run_id)
+        await _watched(world, seen.maintenance_run).run(run.run_id)
         assert world.run(run.run_id).counts == {
             "planned": 11,
             "ended": 0,
@@ -54,39 +54,41 @@ class Undisturbed:
         seen.after = await world.snapshot()
         await _watched(world, seen.undo).run(world.plan_run(undo_of=run.run_id).run_id)
         assert await world.snapshot() == seen.before
-        assert len(seen.night.calls) >= 100, "the scenario has become too small to mean anything"
+        assert len(seen.maintenance_run.calls) >= 100, "the scenario has become too small to mean anything"
         assert len(seen.undo.calls) >= 60, "the scenario has become too small to mean anything"
         return seen
 
 
-async def _filled(make_world: MakeWorld) -> World:
+async def _filled(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
     """Two that are too old, one that has expired, two summaries' worth, and two over the limit."""
-    world = make_world(POLICY)
+    world = make_maintenance_fixture(POLICY)
     await world.store([memory(1, days_old=100), memory(2, days_old=101), memory(3, days_old=1, expires_in_days=-0.5)])
     await world.store(memory(n, days_old=60 - n, with_vectors=n % 2 == 0) for n in range(4, 11))
     await world.store(memory(n, days_old=n - 10) for n in range(11, 14))
     return world
 
 
-def _watched(world: World, faults: Faults, **more: Any) -> MaintenanceService:
+def _watched(world: MaintenanceFixture, faults: Faults, **more: Any) -> MaintenanceService:
     return world.service(faults.backend(world.backend), faults.ledger(world.ledger), **more)
 
 
-async def _crashed(world: World, run_id: str, faults: Faults) -> None:
+async def _crashed(world: MaintenanceFixture, run_id: str, faults: Faults) -> None:
     with pytest.raises(Crash):
         await _watched(world, faults).run(run_id)
     world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
 
 
-async def _check_summaries(world: World) -> None:
+async def _check_summaries(world: MaintenanceFixture) -> None:
     sources = Counter(source for summary in await world.summaries() for source in summary.lineage.summary_of)
     assert all(count == 1 for count in sources.values()), "a memory stands in two summaries"
 
 
-async def test_a_crash_at_any_call_of_a_night_loses_nothing_and_changes_nothing(make_world: MakeWorld) -> None:
-    seen = await Undisturbed.of(make_world)
-    calls = seen.night.calls
-    world = await _filled(make_world)
+async def test_a_crash_at_any_call_of_a_run_loses_nothing_and_changes_nothing(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    seen = await FaultFreeRun.of(make_maintenance_fixture)
+    calls = seen.maintenance_run.calls
+    world = await _filled(make_maintenance_fixture)
     go_back = world.keep()
 
     # A crash after a call is the crash before the next one.
@@ -105,21 +107,23 @@ async def test_a_crash_at_any_call_of_a_night_loses_nothing_and_changes_nothing(
         assert not world.backend._marks
 
 
-async def test_a_crash_after_the_last_call_leaves_a_finished_run(make_world: MakeWorld) -> None:
-    seen = await Undisturbed.of(make_world)
-    world = await _filled(make_world)
+async def test_a_crash_after_the_last_call_leaves_a_finished_run(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    seen = await FaultFreeRun.of(make_maintenance_fixture)
+    world = await _filled(make_maintenance_fixture)
     run = world.plan_run()
-    await _crashed(world, run.run_id, Faults(len(seen.night.calls) - 1, is_after=True))
+    await _crashed(world, run.run_id, Faults(len(seen.maintenance_run.calls) - 1, is_after=True))
 
     assert isinstance(await world.to_the_end(run.run_id), Skipped)
     assert world.run(run.run_id).state is RunState.DONE
     assert await world.snapshot() == seen.after
 
 
-async def test_two_crashes_in_a_row_are_as_harmless_as_one(make_world: MakeWorld) -> None:
-    seen = await Undisturbed.of(make_world)
-    calls = seen.night.calls
-    world = await _filled(make_world)
+async def test_two_crashes_in_a_row_are_as_harmless_as_one(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    seen = await FaultFreeRun.of(make_maintenance_fixture)
+    calls = seen.maintenance_run.calls
+    world = await _filled(make_maintenance_fixture)
     go_back = world.keep()
 
     for point in range(3, len(calls), 5):
@@ -138,16 +142,18 @@ async def test_two_crashes_in_a_row_are_as_harmless_as_one(make_world: MakeWorld
         await world.check_balance()
 
 
-async def test_a_crash_at_any_call_of_an_undo_restores_everything_all_the_same(make_world: MakeWorld) -> None:
-    seen = await Undisturbed.of(make_world)
+async def test_a_crash_at_any_call_of_an_undo_restores_everything_all_the_same(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    seen = await FaultFreeRun.of(make_maintenance_fixture)
     calls = seen.undo.calls
-    world = await _filled(make_world)
-    night = await world.night()
+    world = await _filled(make_maintenance_fixture)
+    maintenance_run = await world.maintenance_run()
     go_back = world.keep()
 
     for point in crash_points(calls):
         go_back()
-        run = world.plan_run(undo_of=night.run_id)
+        run = world.plan_run(undo_of=maintenance_run.run_id)
         await _crashed(world, run.run_id, Faults(point))
 
         outcome = await world.to_the_end(run.run_id)
@@ -157,12 +163,14 @@ async def test_a_crash_at_any_call_of_an_undo_restores_everything_all_the_same(m
         await world.check_balance()
 
 
-async def test_a_worker_that_is_overtaken_at_any_call_harms_nothing(make_world: MakeWorld) -> None:
-    calls = (await Undisturbed.of(make_world)).night.calls
+async def test_a_worker_that_is_overtaken_at_any_call_harms_nothing(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    calls = (await FaultFreeRun.of(make_maintenance_fixture)).maintenance_run.calls
     points = [n for n in range(2, len(calls)) if n % 2 == 0 or calls[n].endswith(WRITES)]
     assert len(points) >= 60, "the scenario has become too small to mean anything"
 
-    world = await _filled(make_world)
+    world = await _filled(make_maintenance_fixture)
     go_back = world.keep()
 
     for point in points:
@@ -181,15 +189,15 @@ async def test_a_worker_that_is_overtaken_at_any_call_harms_nothing(make_world: 
         assert not isinstance(outcome, Done), (point, calls[point])
         there = (await world.live()).keys() | world.all_journaled().keys()
         assert set(world.originals) <= there, (point, calls[point])
-        # What the sleeper still wrote down is a decision; the agent's next night carries it out.
-        await world.night()
+        # What the sleeper still wrote down is a decision; the agent's next run carries it out.
+        await world.maintenance_run()
         await world.check_balance()
         await _check_summaries(world)
 
 
-async def test_an_old_token_deletes_nothing(make_world: MakeWorld) -> None:
-    calls = (await Undisturbed.of(make_world)).night.calls
-    world = await _filled(make_world)
+async def test_an_old_token_deletes_nothing(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    calls = (await FaultFreeRun.of(make_maintenance_fixture)).maintenance_run.calls
+    world = await _filled(make_maintenance_fixture)
     run = world.plan_run()
     await _crashed(world, run.run_id, Faults(calls.index("backend.delete_where")))
     (old,) = set(world.backend._marks.values())

@@ -1,9 +1,9 @@
-"""The night as it comes: whose memories it merges, and where what it replaced can be found afterwards."""
+"""The run as it comes: whose memories it merges, and where what it replaced can be found afterwards."""
 
 from datetime import timedelta
 
 import pytest
-from support.maintenance_fixture import AGENT, COMPANY, MakeWorld, World, comparable, memory
+from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, comparable, memory
 
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, RetentionConfig, RetentionRule
 from memcore.jobs.outcomes import Done
@@ -31,18 +31,18 @@ DAYS = tuple(
 
 
 @pytest.fixture
-def default(make_world: MakeWorld) -> World:
-    return make_world(ConsolidationConfig())
+def default(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    return make_maintenance_fixture(ConsolidationConfig())
 
 
-async def store_facts(world: World) -> None:
+async def store_facts(world: MaintenanceFixture) -> None:
     await world.store(
         memory(number, category=category, content=text, days_old=8 + number)
         for number, (category, text) in enumerate(FACTS, start=1)
     )
 
 
-async def store_days(world: World, *, project_id: str | None = None) -> None:
+async def store_days(world: MaintenanceFixture, *, project_id: str | None = None) -> None:
     await world.store(
         memory(
             100 + number, category=EPISODIC, content=text, days_old=20 - number, lineage=Lineage(project_id=project_id)
@@ -51,24 +51,24 @@ async def store_days(world: World, *, project_id: str | None = None) -> None:
     )
 
 
-def forget(world: World) -> None:
+def forget(world: MaintenanceFixture) -> None:
     """Let so much time pass that nothing of today can be undone, and sweep."""
     world.clock.turn(timedelta(days=world.policy.journal_days + 1))
     world.ledger.journal.expire(COMPANY, before=world.clock() - timedelta(days=world.policy.journal_days))
 
 
-async def store_days_of_another(world: World) -> None:
+async def store_days_of_another(world: MaintenanceFixture) -> None:
     await world.store(
         memory(200 + number, category=EPISODIC, content=f"Another project. {text}", days_old=20 - number)
         for number, text in enumerate(DAYS, start=1)
     )
 
 
-async def test_facts_of_a_person_stay_word_for_word(default: World) -> None:
+async def test_facts_of_a_person_stay_word_for_word(default: MaintenanceFixture) -> None:
     await store_facts(default)
 
     plan = await default.service().plan(AGENT)
-    run = await default.night()
+    run = await default.maintenance_run()
 
     texts = [record.entry.content for record in (await default.live()).values()]
     assert sorted(texts) == sorted(text for _, text in FACTS)
@@ -77,11 +77,11 @@ async def test_facts_of_a_person_stay_word_for_word(default: World) -> None:
     await default.check_balance()
 
 
-async def test_what_a_summary_replaced_can_be_restored_after_the_journal(default: World) -> None:
+async def test_what_a_summary_replaced_can_be_restored_after_the_journal(default: MaintenanceFixture) -> None:
     await store_days(default)
 
     plan = await default.service().plan(AGENT)
-    run = await default.night()
+    run = await default.maintenance_run()
     (summary,) = await default.summaries()
     replaced = summary.lineage.summary_of
     forget(default)
@@ -98,27 +98,33 @@ async def test_what_a_summary_replaced_can_be_restored_after_the_journal(default
 
 
 @pytest.mark.parametrize("level", [MemoryLevel.PERSISTENT, MemoryLevel.PROJECT, MemoryLevel.SESSION])
-async def test_only_the_categories_of_the_policy_are_merged(make_world: MakeWorld, level: MemoryLevel) -> None:
-    world = make_world(ConsolidationConfig(strategy=ConsolidationStrategyType.SIMPLE, categories=(SOCIAL,)))
+async def test_only_the_categories_of_the_policy_are_merged(
+    make_maintenance_fixture: MakeMaintenanceFixture, level: MemoryLevel
+) -> None:
+    world = make_maintenance_fixture(
+        ConsolidationConfig(strategy=ConsolidationStrategyType.SIMPLE, categories=(SOCIAL,))
+    )
     world.level = level
     await store_facts(world)
     await store_days(world)
 
-    await world.night()
+    await world.maintenance_run()
 
     (summary,) = await world.summaries()
     assert summary.entry.category is SOCIAL
     assert len((await world.live()).keys() & world.originals.keys()) == len(FACTS) + len(DAYS) - 2
 
 
-async def test_texts_behind_a_deleted_summary_leave_the_archive_with_it(make_world: MakeWorld) -> None:
-    world = make_world(
+async def test_texts_behind_a_deleted_summary_leave_the_archive_with_it(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(
         ConsolidationConfig(retention=RetentionConfig(rules=(RetentionRule(category=EPISODIC, retention_days=40),)))
     )
     world.level = MemoryLevel.PROJECT
     await store_days(world, project_id="apollo")
     await store_days_of_another(world)
-    await world.night()
+    await world.maintenance_run()
     assert world.ledger.archive.count(COMPANY, AGENT) == 8
 
     ended = await world.end("end_project", "apollo")
@@ -132,20 +138,22 @@ async def test_texts_behind_a_deleted_summary_leave_the_archive_with_it(make_wor
     assert world.ledger.archive.count(COMPANY, AGENT) == 4
 
     world.clock.turn(timedelta(days=40))
-    await world.night()
+    await world.maintenance_run()
     forget(world)
     assert await world.live() == {}
     assert world.ledger.archive.count(COMPANY, AGENT) == 0
 
 
-async def test_texts_behind_a_summary_over_the_limit_stay_in_the_archive(make_world: MakeWorld) -> None:
-    world = make_world(ConsolidationConfig(max_removed_fraction=1.0))
+async def test_texts_behind_a_summary_over_the_limit_stay_in_the_archive(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(ConsolidationConfig(max_removed_fraction=1.0))
     await store_days(world)
-    await world.night()
+    await world.maintenance_run()
     (summary,) = await world.summaries()
     world.policy = world.policy.model_copy(update={"max_memories_per_agent": 1})
 
-    await world.night()
+    await world.maintenance_run()
     forget(world)
 
     assert summary.entry.id not in await world.live()

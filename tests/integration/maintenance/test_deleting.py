@@ -1,14 +1,14 @@
-"""What an engine deletes stays deleted, whatever nights and undos do before, meanwhile and after."""
+"""What an engine deletes stays deleted, whatever runs and undos do before, meanwhile and after."""
 
 from support.fault_injection import Faults
-from support.maintenance_fixture import AGENT, COMPANY, MakeWorld, World, memory, uid
+from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
 
 from memcore.backends.deletion import Deletion
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.errors import MemoryStoreError
 from memcore.jobs.outcomes import Done, Skipped
 from memcore.ledger import LedgerUrls, Run
-from memcore.maintenance.provenance import MemoryState, TextPlace, tell_story
+from memcore.maintenance.provenance import MemoryState, TextLocation, trace_memory
 from memcore.maintenance.undo import SkipReason, plan_undo, undo_report
 from memcore.models.memory import MemoryMetadata
 from ops.cli.memory.why import drawn
@@ -17,68 +17,74 @@ from ops.cli.memory.why import drawn
 MERGING = ConsolidationConfig(max_removed_fraction=1.0, group_max_entries=3)
 
 
-async def delete(world: World, memory_id: str) -> bool:
+async def delete(world: MaintenanceFixture, memory_id: str) -> bool:
     deletion = Deletion(LedgerUrls(ledger="sqlite:///x", journal="sqlite:///x"), company=COMPANY, clock=world.clock)
     deletion._ledger = world.ledger
     return await deletion.delete(world.backend, AGENT, memory_id)
 
 
-async def merged(world: World, *numbers: int) -> tuple[Run, str]:
-    """Let a night merge memories, and return its run and the summary."""
+async def merged(world: MaintenanceFixture, *numbers: int) -> tuple[Run, str]:
+    """Let a run merge memories, and return its run and the summary."""
     await world.store(memory(number, days_old=60 - number) for number in numbers)
     before = {record.entry.id for record in await world.summaries()}
-    run = await world.night()
+    run = await world.maintenance_run()
     (summary,) = {record.entry.id for record in await world.summaries()} - before
     return run, summary
 
 
-async def planned(world: World, run: Run) -> dict[str, SkipReason]:
+async def planned(world: MaintenanceFixture, run: Run) -> dict[str, SkipReason]:
     plan = await plan_undo(run.run_id, backend=world.backend, ledger=world.ledger, company=COMPANY)
     assert plan.restored == plan.removed == ()
     return {each.memory_id: each.reason for each in plan.skipped}
 
 
-async def test_an_undo_does_not_bring_back_what_a_deleted_summary_stood_for(make_world: MakeWorld) -> None:
-    world = make_world(MERGING)
-    night, summary = await merged(world, 1, 2, 3)
+async def test_an_undo_does_not_bring_back_what_a_deleted_summary_stood_for(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(MERGING)
+    maintenance_run, summary = await merged(world, 1, 2, 3)
     # What the group is measured by stays beside its summary.
     assert set(await world.live()) == {summary, uid(3)}
     assert await delete(world, summary)
 
-    assert await planned(world, night) == {
+    assert await planned(world, maintenance_run) == {
         summary: SkipReason.DECIDED_SINCE,
         **dict.fromkeys((uid(1), uid(2)), SkipReason.DELETED_SINCE),
     }
-    undo = await world.undo(night.run_id)
+    undo = await world.undo(maintenance_run.run_id)
     assert set(await world.live()) == {uid(3)}
     assert undo.counts == {"restored": 0, "removed": 0, "skipped": 3}
     assert undo_report(world.ledger.journal, undo).not_restored == (uid(1), uid(2))
     await world.check_balance()
 
 
-async def test_once_the_deletion_is_undone_the_older_run_can_be_undone_whole(make_world: MakeWorld) -> None:
-    world = make_world(MERGING)
+async def test_once_the_deletion_is_undone_the_older_run_can_be_undone_whole(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(MERGING)
     await world.store(memory(number, days_old=60 - number) for number in (1, 2, 3))
     before = await world.snapshot()
-    night = await world.night()
+    maintenance_run = await world.maintenance_run()
     (summary,) = await world.summaries()
     assert await delete(world, summary.entry.id)
     (deletion,) = [run for run in world.ledger.runs.list(COMPANY) if run.kind == "remove"]
 
     undo = await world.undo(deletion.run_id)
     assert set(await world.live()) == {summary.entry.id, uid(3)}
-    # The undo taken back deletes it again, and then the night's undo brings back nothing.
+    # The undo taken back deletes it again, and then the run's undo brings back nothing.
     again = await world.undo(undo.run_id)
-    assert set((await planned(world, night)).values()) == {SkipReason.DECIDED_SINCE, SkipReason.DELETED_SINCE}
+    assert set((await planned(world, maintenance_run)).values()) == {SkipReason.DECIDED_SINCE, SkipReason.DELETED_SINCE}
     await world.undo(again.run_id)
 
-    await world.undo(night.run_id)
+    await world.undo(maintenance_run.run_id)
     assert await world.snapshot() == before
     await world.check_balance()
 
 
-async def test_a_deleted_summary_of_summaries_takes_all_that_it_stood_for(make_world: MakeWorld) -> None:
-    world = make_world(MERGING)
+async def test_a_deleted_summary_of_summaries_takes_all_that_it_stood_for(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(MERGING)
     first, lower = await merged(world, 1, 2, 3)
     # Changed by its agent, it is merged as any other memory.
     await world.backend.set_metadata_many(AGENT, [lower], MemoryMetadata(source="agent"))
@@ -92,12 +98,12 @@ async def test_a_deleted_summary_of_summaries_takes_all_that_it_stood_for(make_w
     assert await world.snapshot() == left
 
 
-async def test_the_redo_of_a_night_brings_no_summary_of_a_deleted_original_and_takes_no_other(
-    make_world: MakeWorld,
+async def test_the_redo_of_a_run_brings_no_summary_of_a_deleted_original_and_takes_no_other(
+    make_maintenance_fixture: MakeMaintenanceFixture,
 ) -> None:
-    world = make_world(MERGING)
-    night, summary = await merged(world, 1, 2, 3)
-    undo = await world.undo(night.run_id)
+    world = make_maintenance_fixture(MERGING)
+    maintenance_run, summary = await merged(world, 1, 2, 3)
+    undo = await world.undo(maintenance_run.run_id)
     assert await delete(world, uid(1))
 
     redo = await world.undo(undo.run_id)
@@ -106,8 +112,10 @@ async def test_the_redo_of_a_night_brings_no_summary_of_a_deleted_original_and_t
     await world.check_balance()
 
 
-async def test_what_is_deleted_during_a_night_lives_on_in_no_summary(make_world: MakeWorld) -> None:
-    world = make_world(MERGING)
+async def test_what_is_deleted_during_a_run_lives_on_in_no_summary(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(MERGING)
     await world.store(memory(number, days_old=60 - number, content=f"secret {number}") for number in (1, 2, 3, 4))
     go_back = world.keep()
     counted = Faults()
@@ -117,7 +125,7 @@ async def test_what_is_deleted_during_a_night_lives_on_in_no_summary(make_world:
     first, last = counted.calls.index("journal.removals"), counted.calls.index("journal.settle")
     for point in range(first, last + 2):
         go_back()
-        night = world.plan_run()
+        maintenance_run = world.plan_run()
         answers: list[bool | None] = []
 
         async def meanwhile(answers: list[bool | None] = answers) -> None:
@@ -127,13 +135,13 @@ async def test_what_is_deleted_during_a_night_lives_on_in_no_summary(make_world:
                 answers.append(None)
 
         faults = Faults(point, strike=meanwhile)
-        await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(night.run_id)
-        assert isinstance(await world.to_the_end(night.run_id), Done | Skipped), counted.calls[point]
+        await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(maintenance_run.run_id)
+        assert isinstance(await world.to_the_end(maintenance_run.run_id), Done | Skipped), counted.calls[point]
         live, (answer,) = await world.live(), answers
         if answer is True:
             assert not [each for each in live.values() if "secret 2" in each.entry.content], counted.calls[point]
         else:
-            # The night was first: the memory is in its summary, and the caller was not told that it is deleted.
+            # The run was first: the memory is in its summary, and the caller was not told that it is deleted.
             (summary,) = await world.summaries()
             assert uid(2) in summary.lineage.summary_of, counted.calls[point]
         assert uid(2) not in live, counted.calls[point]
@@ -142,20 +150,20 @@ async def test_what_is_deleted_during_a_night_lives_on_in_no_summary(make_world:
     assert outcomes == {True, False}
 
 
-async def test_why_tells_that_an_engine_deleted_it_and_the_journal_keeps_it(world: World) -> None:
+async def test_why_tells_that_an_engine_deleted_it_and_the_journal_keeps_it(world: MaintenanceFixture) -> None:
     await world.store([memory(1, content="the door code is 4711")])
     assert await delete(world, uid(1))
     (run,) = world.ledger.runs.list(COMPANY)
 
-    story = await tell_story(
+    memory_history = await trace_memory(
         uid(1), backend=world.backend, ledger=world.ledger, company=COMPANY, journal_days=7, with_text=True
     )
-    assert (story.memory.state, story.memory.text_in) == (MemoryState.REMOVED, TextPlace.JOURNAL)
-    assert story.memory.text == "the door code is 4711"
-    (chapter,) = story.memory.chapters
-    assert (chapter.reason, chapter.run_kind, chapter.origin) == ("deleted", "remove", "engine")
-    told = str(drawn(story).children[1].children[0].label)
-    assert f"removed by run {run.run_id} (remove, engine): somebody deleted it" in told
+    assert (memory_history.memory.state, memory_history.memory.text_in) == (MemoryState.REMOVED, TextLocation.JOURNAL)
+    assert memory_history.memory.text == "the door code is 4711"
+    (history_event,) = memory_history.memory.chapters
+    assert (history_event.reason, history_event.run_kind, history_event.origin) == ("deleted", "remove", "engine")
+    reported = str(drawn(memory_history).children[1].children[0].label)
+    assert f"removed by run {run.run_id} (remove, engine): somebody deleted it" in reported
     await world.undo(run.run_id)
     assert set(await world.live()) == {uid(1)}
     await world.check_balance()

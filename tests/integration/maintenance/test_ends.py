@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.fault_injection import Crash, Faults, crash_points
-from support.maintenance_fixture import AGENT, COMPANY, START, MakeWorld, World, memory, uid
+from support.maintenance_fixture import AGENT, COMPANY, START, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
 from support.thorough import examples
 
 from memcore.backends.inmemory import InMemoryBackend
@@ -18,12 +18,12 @@ from memcore.jobs.outcomes import Done, Skipped, Snooze
 from memcore.ledger import AgentSpec, RunState
 from memcore.ledger.runs import EndKind
 from memcore.maintenance.lease import LEASE_LENGTH
-from memcore.maintenance.rules import Over, Timeouts
+from memcore.maintenance.rules import EndedScopes, Timeouts
 from memcore.models.memory import MemoryCategory, MemoryLevel
 from memcore.records import Lineage, MemoryRecord
 
 #: Much of an agent's memory ends with its session, and no brake may hold that.
-BRAKED = ConsolidationConfig(max_removed_fraction=0.01, max_removed_floor=0)
+HELD_BY_GUARD = ConsolidationConfig(max_removed_fraction=0.01, max_removed_floor=0)
 
 HOURS = 1 / 24
 
@@ -41,7 +41,7 @@ def made_in(
     return memory(number, days_old=hours_old * HOURS, category=category, lineage=lineage)
 
 
-async def numbers(world: World) -> set[int]:
+async def numbers(world: MaintenanceFixture) -> set[int]:
     live = await world.live()
     return {number for number in range(100) if uid(number) in live}
 
@@ -77,9 +77,9 @@ def everything() -> Iterable[MemoryRecord]:
     ],
 )
 async def test_an_end_takes_what_was_to_live_no_longer_and_an_undo_brings_it_back(
-    make_world: MakeWorld, level: MemoryLevel, kind: EndKind, gone: set[int]
+    make_maintenance_fixture: MakeMaintenanceFixture, level: MemoryLevel, kind: EndKind, gone: set[int]
 ) -> None:
-    world = make_world(BRAKED)
+    world = make_maintenance_fixture(HELD_BY_GUARD)
     world.level = level
     await world.store(everything())
     before = await world.snapshot()
@@ -88,7 +88,7 @@ async def test_an_end_takes_what_was_to_live_no_longer_and_an_undo_brings_it_bac
 
     assert await numbers(world) == set(range(1, 11)) - gone
     assert run.counts == {"ended": len(gone)}
-    assert {booking.reason for booking in world.ledger.journal.bookings(run.run_id)} == {"ended"}
+    assert {journal_entry.reason for journal_entry in world.ledger.journal.journal_entries(run.run_id)} == {"ended"}
     await world.check_balance()
 
     await world.undo(run.run_id)
@@ -97,7 +97,7 @@ async def test_an_end_takes_what_was_to_live_no_longer_and_an_undo_brings_it_bac
     await world.check_balance()
 
 
-async def test_the_agents_own_level_decides(world: World) -> None:
+async def test_the_agents_own_level_decides(world: MaintenanceFixture) -> None:
     world.ledger.agents.put(AgentSpec(company=COMPANY, agent_id=AGENT, level=MemoryLevel.SESSION))
     await world.store([made_in(1, session="s"), made_in(2, session="t")])
 
@@ -106,7 +106,7 @@ async def test_the_agents_own_level_decides(world: World) -> None:
     assert await numbers(world) == {2}
 
 
-async def test_ending_twice_or_what_nobody_knows_is_harmless(world: World) -> None:
+async def test_ending_twice_or_what_nobody_knows_is_harmless(world: MaintenanceFixture) -> None:
     world.level = MemoryLevel.SESSION
     await world.store([made_in(1, session="s"), made_in(2, session="t")])
 
@@ -119,7 +119,7 @@ async def test_ending_twice_or_what_nobody_knows_is_harmless(world: World) -> No
     await world.check_balance()
 
 
-async def test_what_was_made_after_the_end_was_asked_for_stays(world: World) -> None:
+async def test_what_was_made_after_the_end_was_asked_for_stays(world: MaintenanceFixture) -> None:
     world.level = MemoryLevel.SESSION
     await world.store([made_in(1, session="s")])
     run = world.plan_run(kind="end_session", scope_id="s")
@@ -131,10 +131,10 @@ async def test_what_was_made_after_the_end_was_asked_for_stays(world: World) -> 
 
 
 @pytest.mark.parametrize("level", [MemoryLevel.SESSION, MemoryLevel.PROJECT])
-async def test_a_store_that_came_after_the_end_had_run_goes_with_the_next_night(
-    make_world: MakeWorld, level: MemoryLevel
+async def test_a_store_that_came_after_the_end_had_run_goes_with_the_next_run(
+    make_maintenance_fixture: MakeMaintenanceFixture, level: MemoryLevel
 ) -> None:
-    world = make_world(BRAKED)
+    world = make_maintenance_fixture(HELD_BY_GUARD)
     world.level = level
     await world.store([made_in(1, session="s", project="s")])
     await world.end("end_session" if level is MemoryLevel.SESSION else "end_project", "s")
@@ -142,27 +142,29 @@ async def test_a_store_that_came_after_the_end_had_run_goes_with_the_next_night(
     await world.store([late, later, made_in(4)])
     plan = await world.service().plan(AGENT)
 
-    night = await world.night()
+    maintenance_run = await world.maintenance_run()
 
-    assert (plan.removed, plan.is_held, night.counts["ended"]) == (1, False, 1)
+    assert (plan.removed, plan.is_held, maintenance_run.counts["ended"]) == (1, False, 1)
     assert await numbers(world) == {3, 4}
     await world.check_balance()
 
 
-async def test_what_an_undone_end_brought_back_stays_after_its_hold_has_ended(world: World) -> None:
+async def test_what_an_undone_end_brought_back_stays_after_its_hold_has_ended(world: MaintenanceFixture) -> None:
     world.level = MemoryLevel.SESSION
     await world.store([made_in(1, session="s")])
     run = await world.end("end_session", "s")
     await world.undo(run.run_id)
     world.clock.turn(timedelta(days=world.policy.restored_hold_days + 1))
 
-    await world.night()
+    await world.maintenance_run()
 
     assert await numbers(world) == {1}
 
 
-async def test_a_silent_session_is_over_and_a_session_that_goes_on_is_not(make_world: MakeWorld) -> None:
-    world = make_world(BRAKED)
+async def test_a_silent_session_is_over_and_a_session_that_goes_on_is_not(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(HELD_BY_GUARD)
     world.level = MemoryLevel.SESSION
     world.timeouts = Timeouts(session=timedelta(hours=24))
     await world.store(made_in(n, session="silent", hours_old=25 + n) for n in range(1, 5))
@@ -170,64 +172,72 @@ async def test_a_silent_session_is_over_and_a_session_that_goes_on_is_not(make_w
     await world.store([made_in(8, session="long", hours_old=1), made_in(9, hours_old=900)])
     plan = await world.service().plan(AGENT)
 
-    night = await world.night()
+    maintenance_run = await world.maintenance_run()
 
     assert await numbers(world) == {5, 6, 7, 8, 9}
     assert (plan.removed, plan.is_held) == (4, False)
-    assert (night.counts["planned"], night.counts["ended"]) == (4, 4)
-    await world.undo(night.run_id)
-    await world.night()
+    assert (maintenance_run.counts["planned"], maintenance_run.counts["ended"]) == (4, 4)
+    await world.undo(maintenance_run.run_id)
+    await world.maintenance_run()
     assert await numbers(world) == set(range(1, 10)), "a hold keeps them from the next night"
     await world.check_balance()
 
 
-async def test_persistent_memories_know_no_time_out(world: World) -> None:
+async def test_persistent_memories_know_no_time_out(world: MaintenanceFixture) -> None:
     world.timeouts = Timeouts.of(MemoryOptionsConfig(project_timeout_hours=1))
     await world.store([made_in(1, session="s", project="p", hours_old=900)])
 
-    assert (await world.night()).counts["ended"] == 0
+    assert (await world.maintenance_run()).counts["ended"] == 0
     assert await numbers(world) == {1}
 
 
-async def test_a_project_rests_for_ever_unless_somebody_sets_a_limit(world: World) -> None:
+async def test_a_project_rests_for_ever_unless_somebody_sets_a_limit(world: MaintenanceFixture) -> None:
     world.level = MemoryLevel.PROJECT
     world.timeouts = Timeouts.of(MemoryOptionsConfig())
     await world.store([made_in(1, project="p", hours_old=900)])
-    await world.night()
+    await world.maintenance_run()
     assert await numbers(world) == {1}
 
     world.timeouts = Timeouts.of(MemoryOptionsConfig(project_timeout_hours=899))
-    await world.night()
+    await world.maintenance_run()
     assert await numbers(world) == set()
 
 
-async def test_working_memories_are_over_after_a_day_and_no_brake_holds_that(make_world: MakeWorld) -> None:
-    world = make_world(BRAKED)
+async def test_working_memories_are_over_after_a_day_and_no_guard_holds_that(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(HELD_BY_GUARD)
     world.timeouts = Timeouts.of(MemoryOptionsConfig())
     working = MemoryCategory.WORKING
     await world.store([made_in(1, category=working, hours_old=25), made_in(2, category=working, hours_old=23)])
     await world.store([made_in(3, hours_old=25)])
 
-    night = await world.night()
+    maintenance_run = await world.maintenance_run()
 
-    assert (night.state, night.counts["retention"]) == (RunState.DONE, 1)
+    assert (maintenance_run.state, maintenance_run.counts["retention"]) == (RunState.DONE, 1)
     assert await numbers(world) == {2, 3}
 
 
-async def test_a_rule_for_working_memories_stands_in_place_of_their_time_out(make_world: MakeWorld) -> None:
+async def test_a_rule_for_working_memories_stands_in_place_of_their_time_out(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
     rule = RetentionRule(category=MemoryCategory.WORKING, retention_days=14)
-    world = make_world(ConsolidationConfig(retention=RetentionConfig(rules=(rule,)), max_removed_fraction=1.0))
+    world = make_maintenance_fixture(
+        ConsolidationConfig(retention=RetentionConfig(rules=(rule,)), max_removed_fraction=1.0)
+    )
     world.timeouts = Timeouts.of(MemoryOptionsConfig())
     working = MemoryCategory.WORKING
     await world.store([made_in(1, category=working, hours_old=300), made_in(2, category=working, hours_old=400)])
 
-    await world.night()
+    await world.maintenance_run()
 
     assert await numbers(world) == {1}
 
 
-async def test_the_brake_still_holds_what_was_to_stay(make_world: MakeWorld) -> None:
-    world = make_world(ConsolidationConfig(max_memories_per_agent=3, max_removed_fraction=0.5, max_removed_floor=0))
+async def test_the_guard_still_holds_what_was_to_stay(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    world = make_maintenance_fixture(
+        ConsolidationConfig(max_memories_per_agent=3, max_removed_fraction=0.5, max_removed_floor=0)
+    )
     world.level = MemoryLevel.SESSION
     world.timeouts = Timeouts(session=timedelta(hours=24))
     await world.store(made_in(n, session="silent", hours_old=30) for n in range(1, 11))
@@ -237,9 +247,9 @@ async def test_the_brake_still_holds_what_was_to_stay(make_world: MakeWorld) -> 
 
 
 async def test_an_end_waits_while_maintenance_is_paused_and_not_for_a_policy_without_maintenance(
-    make_world: MakeWorld,
+    make_maintenance_fixture: MakeMaintenanceFixture,
 ) -> None:
-    world = make_world(ConsolidationConfig(enabled=False))
+    world = make_maintenance_fixture(ConsolidationConfig(enabled=False))
     world.level = MemoryLevel.SESSION
     await world.store([made_in(1, session="s")])
     world.ledger.switches.pause(COMPANY)
@@ -252,8 +262,10 @@ async def test_an_end_waits_while_maintenance_is_paused_and_not_for_a_policy_wit
     assert await numbers(world) == set()
 
 
-async def test_a_crash_at_any_call_of_an_end_loses_nothing_and_ends_all_the_same(make_world: MakeWorld) -> None:
-    world = make_world()
+async def test_a_crash_at_any_call_of_an_end_loses_nothing_and_ends_all_the_same(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture()
     world.level = MemoryLevel.SESSION
     await world.store(made_in(n, session="s" if n % 3 else "t") for n in range(1, 10))
     go_back = world.keep()
@@ -300,10 +312,10 @@ async def test_what_a_plan_counts_is_what_the_filters_match(
         for number, (session, project, hours) in enumerate(made, start=1)
     ]
     await backend.store_many(records)
-    over = Over(sessions=sessions, projects=projects)
+    ended_scopes = EndedScopes(sessions=sessions, projects=projects)
 
     matched: set[str] = set()
-    for where in over.filters(AGENT, held=frozenset()):
+    for where in ended_scopes.filters(AGENT, protected_by_undo=frozenset()):
         matched |= {record.entry.id for record in (await backend.scan(where)).records}
 
-    assert matched == {record.entry.id for record in records if over.takes(record)}
+    assert matched == {record.entry.id for record in records if ended_scopes.takes(record)}

@@ -4,7 +4,7 @@ import math
 from datetime import datetime, timedelta
 
 import pytest
-from support.maintenance_fixture import AGENT, COMPANY, MakeWorld, World, memory, uid
+from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
 
 from memcore import ids
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType
@@ -17,12 +17,14 @@ FULL = ConsolidationConfig(strategy=ConsolidationStrategyType.NONE, max_memories
 REPEATED = "The deploy of the billing service failed on Tuesday because the migration timed out"
 
 
-async def left(world: World) -> set[str]:
+async def left(world: MaintenanceFixture) -> set[str]:
     return set(await world.live())
 
 
-async def test_what_is_used_stays_and_what_a_newer_memory_repeats_goes(make_world: MakeWorld) -> None:
-    world = make_world(FULL)
+async def test_what_is_used_stays_and_what_a_newer_memory_repeats_goes(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(FULL)
     await world.store(
         [
             memory(1, days_old=300),
@@ -36,7 +38,7 @@ async def test_what_is_used_stays_and_what_a_newer_memory_repeats_goes(make_worl
     world.ledger.uses.count(COMPANY, ids.new_id(), [Use(agent_id=AGENT, memory_id=uid(1), uses=5, last_used_at=at)])
 
     plan = await world.service().plan(AGENT)
-    run = await world.night()
+    run = await world.maintenance_run()
 
     assert run.counts["enforced"] == plan.removed == 2
     assert await left(world) == {uid(1), uid(3), uid(5)}
@@ -44,19 +46,21 @@ async def test_what_is_used_stays_and_what_a_newer_memory_repeats_goes(make_worl
     await world.check_balance()
 
 
-async def test_uses_by_another_agent_say_nothing(make_world: MakeWorld) -> None:
-    world = make_world(FULL)
+async def test_uses_by_another_agent_say_nothing(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    world = make_maintenance_fixture(FULL)
     await world.store(memory(n, days_old=400 - 10 * n) for n in range(1, 5))
     use = Use(agent_id="bob", memory_id=uid(1), uses=50, last_used_at=world.clock.at)
     world.ledger.uses.count(COMPANY, ids.new_id(), [use])
 
-    await world.night()
+    await world.maintenance_run()
 
     assert await left(world) == {uid(2), uid(3), uid(4)}
 
 
-async def test_a_companys_own_rule_decides_and_protection_comes_before_it(make_world: MakeWorld) -> None:
-    world = make_world(FULL)
+async def test_a_companys_own_rule_decides_and_protection_comes_before_it(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(FULL)
     await world.store([memory(1, tags=["pinned"]), memory(2), memory(3), memory(4), memory(5, tags=["core"])])
 
     def newest_number_first(candidate: Candidate, now: datetime) -> float:
@@ -87,9 +91,9 @@ def gives_nothing(candidate: Candidate, now: datetime) -> float:
     ],
 )
 async def test_a_rule_that_fails_ends_the_run_and_nothing_is_removed(
-    make_world: MakeWorld, rule: object, word: str
+    make_maintenance_fixture: MakeMaintenanceFixture, rule: object, word: str
 ) -> None:
-    world = make_world(FULL)
+    world = make_maintenance_fixture(FULL)
     # One that has expired, too: the plan asks the rule before any step removes anything.
     await world.store([*(memory(n) for n in range(6)), memory(9, days_old=2, expires_in_days=-1)])
     before = await world.snapshot()

@@ -1,11 +1,11 @@
-"""The failure table of synthesis, row by row: a night, the provider, and a server of its own process that fails."""
+"""The failure table of synthesis, row by row: a run, the provider, and a server of its own process that fails."""
 
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 
 import pytest
-from support.maintenance_fixture import AGENT, COMPANY, MakeWorld, World, memory, uid
+from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
 from support.stub_llm_process import StubLLM, stub_llm
 
 from examples.stub_llm.fault import Fault, Scripted
@@ -52,7 +52,11 @@ async def connect(stub: StubLLM) -> AsyncIterator[Connect]:
     opened: list[AccountedModel] = []
 
     def to_stub(
-        world: World, *, url: str | None = None, seconds: float = 60.0, budgets: BudgetsConfig | None = None
+        world: MaintenanceFixture,
+        *,
+        url: str | None = None,
+        seconds: float = 60.0,
+        budgets: BudgetsConfig | None = None,
     ) -> None:
         provider = OpenAICompatibleProvider(
             url or stub.url, model="stub", timeout=timedelta(seconds=seconds), clock=world.clock
@@ -72,13 +76,13 @@ async def connect(stub: StubLLM) -> AsyncIterator[Connect]:
         await each.close()
 
 
-async def night(world: World) -> tuple[Outcome, str]:
+async def maintenance_run(world: MaintenanceFixture) -> tuple[Outcome, str]:
     run = world.plan_run()
     return await world.to_the_end(run.run_id), run.run_id
 
 
-async def filled(make_world: MakeWorld) -> World:
-    world = make_world(POLICY)
+async def filled(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    world = make_maintenance_fixture(POLICY)
     texts = ("the harbour crane was painted on Monday", "Ada asked for the night shift", "berth 7 is closed until May")
     for number, text in enumerate(texts, start=1):
         await world.store([memory(number, days_old=40 - number, content=f"{text}, {CANARY} {number}, " + "la " * 80)])
@@ -109,15 +113,19 @@ PASSING = {
 
 @pytest.mark.parametrize("row", PASSING)
 async def test_passing_trouble_is_retried_then_the_beginnings_stand_in_and_the_originals_go_to_the_journal(
-    make_world: MakeWorld, stub: StubLLM, connect: Connect, caplog: pytest.LogCaptureFixture, row: str
+    make_maintenance_fixture: MakeMaintenanceFixture,
+    stub: StubLLM,
+    connect: Connect,
+    caplog: pytest.LogCaptureFixture,
+    row: str,
 ) -> None:
     fault, requests = PASSING[row]
-    world = await filled(make_world)
+    world = await filled(make_maintenance_fixture)
     connect(world, seconds=0.3 if row == "time-out" else 60.0)
     # A server that knows a key answers at once, unless it is slow with everybody.
     stub.order(fault, seconds=3600.0 if row == "time-out" else 0.0)
 
-    outcome, run_id = await night(world)
+    outcome, run_id = await maintenance_run(world)
 
     assert isinstance(outcome, Done)
     if row == "time-out":
@@ -130,7 +138,11 @@ async def test_passing_trouble_is_retried_then_the_beginnings_stand_in_and_the_o
     assert summary.lineage.summary_of == (uid(1), uid(2), uid(3))
     assert summary.entry.content.count("...") == 3
     assert set((await world.live()).keys()) == {uid(9), summary.entry.id}
-    assert {each.entry.id for booking in world.ledger.journal.bookings(run_id) for each in booking.outgoing} == {
+    assert {
+        each.entry.id
+        for journal_entry in world.ledger.journal.journal_entries(run_id)
+        for each in journal_entry.outgoing
+    } == {
         uid(1),
         uid(2),
         uid(3),
@@ -141,11 +153,13 @@ async def test_passing_trouble_is_retried_then_the_beginnings_stand_in_and_the_o
     await world.check_balance()
 
 
-async def test_a_refused_connection_counts_as_passing(make_world: MakeWorld, connect: Connect) -> None:
-    world = await filled(make_world)
+async def test_a_refused_connection_counts_as_passing(
+    make_maintenance_fixture: MakeMaintenanceFixture, connect: Connect
+) -> None:
+    world = await filled(make_maintenance_fixture)
     connect(world, url=f"http://127.0.0.1:{free_port()}/v1")
 
-    outcome, _ = await night(world)
+    outcome, _ = await maintenance_run(world)
 
     assert isinstance(outcome, Done)
     [summary] = await world.summaries()
@@ -154,13 +168,13 @@ async def test_a_refused_connection_counts_as_passing(make_world: MakeWorld, con
 
 
 async def test_trouble_that_passes_in_time_leaves_a_true_summary(
-    make_world: MakeWorld, stub: StubLLM, connect: Connect
+    make_maintenance_fixture: MakeMaintenanceFixture, stub: StubLLM, connect: Connect
 ) -> None:
-    world = await filled(make_world)
+    world = await filled(make_maintenance_fixture)
     connect(world)
     stub.order(Scripted(fault=Fault.STATUS, status=503), Fault.DROP, Fault.MALFORMED)
 
-    await night(world)
+    await maintenance_run(world)
 
     [summary] = await world.summaries()
     assert "llm-synthesized" in summary.entry.metadata.tags
@@ -169,14 +183,18 @@ async def test_trouble_that_passes_in_time_leaves_a_true_summary(
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
 async def test_a_refusal_stores_nothing_removes_nothing_and_is_not_retried(
-    make_world: MakeWorld, stub: StubLLM, connect: Connect, caplog: pytest.LogCaptureFixture, status: int
+    make_maintenance_fixture: MakeMaintenanceFixture,
+    stub: StubLLM,
+    connect: Connect,
+    caplog: pytest.LogCaptureFixture,
+    status: int,
 ) -> None:
-    world = await filled(make_world)
+    world = await filled(make_maintenance_fixture)
     before = await world.snapshot()
     connect(world)
     stub.order(Scripted(fault=Fault.STATUS, status=status, times=None))
 
-    outcome, run_id = await night(world)
+    outcome, run_id = await maintenance_run(world)
 
     assert isinstance(outcome, Dead)
     assert str(status) in outcome.reason
@@ -189,13 +207,13 @@ async def test_a_refusal_stores_nothing_removes_nothing_and_is_not_retried(
 
 
 async def test_an_answer_that_was_lost_on_its_way_is_not_paid_twice(
-    make_world: MakeWorld, stub: StubLLM, connect: Connect
+    make_maintenance_fixture: MakeMaintenanceFixture, stub: StubLLM, connect: Connect
 ) -> None:
-    world = await filled(make_world)
+    world = await filled(make_maintenance_fixture)
     connect(world)
     stub.order(Fault.LOSE)
 
-    await night(world)
+    await maintenance_run(world)
 
     first, second = stub.log()
     assert first["key"] == second["key"]
@@ -203,9 +221,9 @@ async def test_an_answer_that_was_lost_on_its_way_is_not_paid_twice(
 
 
 async def test_a_budget_of_0_asks_nothing_removes_nothing_and_waits_for_tomorrow(
-    make_world: MakeWorld, stub: StubLLM, connect: Connect
+    make_maintenance_fixture: MakeMaintenanceFixture, stub: StubLLM, connect: Connect
 ) -> None:
-    world = await filled(make_world)
+    world = await filled(make_maintenance_fixture)
     before = await world.snapshot()
     connect(world, budgets=BudgetsConfig(tokens_per_agent_per_day=0))
     run = world.plan_run()
@@ -235,16 +253,16 @@ ATTACKS = {
 
 @pytest.mark.parametrize("attack", ATTACKS)
 async def test_an_obedient_model_changes_nothing_but_the_text_of_its_summary(
-    make_world: MakeWorld, stub: StubLLM, connect: Connect, attack: str
+    make_maintenance_fixture: MakeMaintenanceFixture, stub: StubLLM, connect: Connect, attack: str
 ) -> None:
-    world = await filled(make_world)
+    world = await filled(make_maintenance_fixture)
     await world.store([memory(4, days_old=30, content=ATTACKS[attack], tags=["note"])])
     bystander = memory(5, days_old=300, agent_id="bob")
     await world.backend.store_many([bystander])
     connect(world)
     stub.order(obedient=True)
 
-    outcome, _ = await night(world)
+    outcome, _ = await maintenance_run(world)
 
     assert isinstance(outcome, Done)
     [request] = stub.log()
@@ -263,16 +281,16 @@ async def test_an_obedient_model_changes_nothing_but_the_text_of_its_summary(
 
 
 async def test_what_an_attack_left_in_a_summary_is_shown_to_no_model_again(
-    make_world: MakeWorld, stub: StubLLM, connect: Connect
+    make_maintenance_fixture: MakeMaintenanceFixture, stub: StubLLM, connect: Connect
 ) -> None:
-    world = await filled(make_world)
+    world = await filled(make_maintenance_fixture)
     await world.store([memory(4, days_old=30, content=ATTACKS["closes the fence"])])
     connect(world)
     stub.order(obedient=True)
-    await night(world)
+    await maintenance_run(world)
     await world.store(memory(n, days_old=29 - n / 10, content=f"later {n}") for n in range(20, 24))
 
-    await night(world)
+    await maintenance_run(world)
 
     first, second = stub.log()
     assert "later 20" in second["body"]["messages"][-1]["content"], "the second night asked about what came since"

@@ -1,4 +1,4 @@
-"""A crash at every await of a night with each strategy, and at calls of the ledger, on SQLite and PostgreSQL.
+"""A crash at every await of a run with each strategy, and at calls of the ledger, on SQLite and PostgreSQL.
 
 Afterwards no memory is lost, at most one summary stands for a group, the balance is exact, nothing that was answered is
 paid for again, and the next attempt completes. The number of points is printed: ``pytest -s``.
@@ -10,17 +10,17 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from support.fake_summarizer import Oracle
+from support.fake_summarizer import FakeSummarizer
 from support.fault_injection import Crash, Faults
 from support.ledger_records import copied_urls, postgres_database
 from support.lesson_memories import lesson_memory
-from support.maintenance_fixture import AGENT, COMPANY, SUMMARISED, World, comparable, memory
+from support.maintenance_fixture import AGENT, COMPANY, SUMMARISED, MaintenanceFixture, comparable, memory
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig, RetentionConfig
 from memcore.jobs.outcomes import Done, Outcome, Snooze
 from memcore.ledger import LedgerUrls
 from memcore.ledger.migrate import migrate
-from memcore.maintenance.consolidation.step import RING_AGAIN
+from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
 from memcore.maintenance.lease import LEASE_LENGTH
 from memcore.models.memory import MemoryCategory
 
@@ -59,10 +59,10 @@ def urls(request: pytest.FixtureRequest, ledger_folder: Path, ledger_template: P
         yield urls
 
 
-async def filled(urls: LedgerUrls, strategy: str) -> World:
+async def filled(urls: LedgerUrls, strategy: str) -> MaintenanceFixture:
     """One too old, a lesson that is forgotten, a chatty group of six, a dense one of three, and two over the limit."""
-    world = World(urls, policy(strategy))
-    world.model = Oracle()
+    world = MaintenanceFixture(urls, policy(strategy))
+    world.model = FakeSummarizer()
     await world.store([memory(1, days_old=300), lesson_memory(1, days_old=120)])
     await world.store(
         memory(n, days_old=60 - n, content=f"We spoke about garden number {n} again.") for n in range(2, 9)
@@ -78,7 +78,7 @@ def code(number: int) -> str:
     return f"def run_{number}(queue: Queue, jobs: dict[int, str]) -> None:\n{body}"
 
 
-async def left(world: World, strategy: str) -> dict[str, object]:
+async def left(world: MaintenanceFixture, strategy: str) -> dict[str, object]:
     """All that is there; of summaries that condense their sources not the text.
 
     Which words are rare is counted over the agent's memories, and an attempt that comes after a crash sees others.
@@ -90,40 +90,42 @@ async def left(world: World, strategy: str) -> dict[str, object]:
     }
 
 
-async def drive(world: World, run_id: str, faults: Faults) -> Outcome:
-    """Do what workers do until the run rests: the night, the jobs that ask, the night again."""
+async def drive(world: MaintenanceFixture, run_id: str, faults: Faults) -> Outcome:
+    """Do what workers do until the run rests: the run, the jobs that ask, the run again."""
     backend, ledger = faults.backend(world.backend), faults.ledger(world.ledger)
     model = faults.watched(world.model, "model")
     while True:
         outcome = await world.service(backend, ledger).run(run_id)
         if not isinstance(outcome, Snooze):
             return outcome
-        parts = ledger.syntheses.to_ring(run_id)
-        ledger.syntheses.rung(run_id, [part.place for part in parts], again_at=world.clock() + RING_AGAIN)
+        parts = ledger.syntheses.to_dispatch(run_id)
+        ledger.syntheses.mark_dispatched(
+            run_id, [part.place for part in parts], again_at=world.clock() + REDISPATCH_AFTER
+        )
         for part in parts:
             await world.synthesis(backend, ledger, model).ask(run_id, part.place)
 
 
-class Calm:
-    """What a night leaves that nothing disturbs."""
+class FaultFreeResult:
+    """What a run leaves that nothing disturbs."""
 
-    def __init__(self, world: World, faults: Faults, after: dict[str, object], keys: Counter[str]) -> None:
+    def __init__(self, world: MaintenanceFixture, faults: Faults, after: dict[str, object], keys: Counter[str]) -> None:
         self.calls = faults.calls
         self.after = after
         self.questions = set(keys)
         self.archived = world.ledger.archive.count(COMPANY, AGENT)
 
     @classmethod
-    async def of(cls, world: World, strategy: str) -> "Calm":
+    async def of(cls, world: MaintenanceFixture, strategy: str) -> "FaultFreeResult":
         run, faults = world.plan_run(), Faults()
         assert isinstance(await drive(world, run.run_id, faults), Done)
         assert world.run(run.run_id).counts["consolidated"] == 9
         assert world.run(run.run_id).counts["pruned"] == 1
         assert world.run(run.run_id).counts["enforced"] > 0
-        assert isinstance(world.model, Oracle)
-        calm = cls(world, faults, await left(world, strategy), world.model.keys)
-        assert len(calm.questions) == {"dual_mode": 6, "llm": 3}.get(strategy, 0)
-        return calm
+        assert isinstance(world.model, FakeSummarizer)
+        fault_free = cls(world, faults, await left(world, strategy), world.model.keys)
+        assert len(fault_free.questions) == {"dual_mode": 6, "llm": 3}.get(strategy, 0)
+        return fault_free
 
     def points(self, *, with_ledger: bool) -> list[int]:
         # A crash after a call is the crash before the next one; before the first there is nothing yet.
@@ -142,14 +144,14 @@ async def test_a_crash_anywhere_loses_nothing_doubles_nothing_and_pays_nothing_t
 ) -> None:
     world = await filled(urls, strategy)
     go_back = world.keep()
-    calm = await Calm.of(world, strategy)
+    fault_free = await FaultFreeResult.of(world, strategy)
     # On PostgreSQL, where every commit is a trip, at the awaits alone.
-    points = calm.points(with_ledger="sqlite" in urls.ledger)
-    awaits = sum(map(calm.is_await, points))
+    points = fault_free.points(with_ledger="sqlite" in urls.ledger)
+    awaits = sum(map(fault_free.is_await, points))
 
     for point in points:
         go_back()
-        world.model = oracle = Oracle()
+        world.model = fake_summarizer = FakeSummarizer()
         run = world.plan_run()
         with pytest.raises(Crash):
             await drive(world, run.run_id, Faults(point))
@@ -157,17 +159,17 @@ async def test_a_crash_anywhere_loses_nothing_doubles_nothing_and_pays_nothing_t
 
         outcome = await world.to_the_end(run.run_id)
 
-        where = (point, calm.calls[point])
+        where = (point, fault_free.calls[point])
         assert isinstance(outcome, Done), (where, outcome)
-        assert await left(world, strategy) == calm.after, where
+        assert await left(world, strategy) == fault_free.after, where
         await world.check_balance()
         sources = Counter(each for summary in await world.summaries() for each in summary.lineage.summary_of)
         assert set(sources.values()) <= {1}, where
-        assert world.ledger.archive.count(COMPANY, AGENT) == calm.archived, where
-        assert set(oracle.keys) == calm.questions, where
+        assert world.ledger.archive.count(COMPANY, AGENT) == fault_free.archived, where
+        assert set(fake_summarizer.keys) == fault_free.questions, where
         # Only an answer that came and could not be kept any more is asked for again, under the key of the first.
-        asked_again = {key: times for key, times in oracle.keys.items() if times > 1}
-        is_lost = calm.calls[point] == "answers.answered"
+        asked_again = {key: times for key, times in fake_summarizer.keys.items() if times > 1}
+        is_lost = fault_free.calls[point] == "answers.answered"
         assert (len(asked_again), sum(asked_again.values())) == ((1, 2) if is_lost else (0, 0)), where
 
     world.ledger.close()

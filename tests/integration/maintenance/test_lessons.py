@@ -1,8 +1,8 @@
-"""Compressed experience and the night: it is not summarised, and it may be let go like any other memory."""
+"""Compressed experience and the run: it is not summarised, and it may be let go like any other memory."""
 
 from datetime import timedelta
 
-from support.maintenance_fixture import AGENT, START, MakeWorld, memory, uid
+from support.maintenance_fixture import AGENT, START, MakeMaintenanceFixture, memory, uid
 
 from memcore.config.maintenance import ConsolidationConfig, RetentionConfig
 from memcore.experience.compressor import record_of
@@ -25,12 +25,14 @@ def lesson(number: int) -> MemoryRecord:
     )
 
 
-async def test_a_night_summarises_what_lies_around_lessons_and_leaves_them_as_they_are(make_world: MakeWorld) -> None:
-    world = make_world(ConsolidationConfig(max_removed_fraction=1.0))
+async def test_a_run_summarises_what_lies_around_lessons_and_leaves_them_as_they_are(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(ConsolidationConfig(max_removed_fraction=1.0))
     lessons = [lesson(number) for number in range(1, 9)]
     await world.store(lessons)
     await world.store(memory(number, category=MemoryCategory.EPISODIC) for number in range(11, 19))
-    run = await world.night()
+    run = await world.maintenance_run()
     assert run.counts["consolidated"] > 0
     live = await world.live()
     assert {each.entry.id for each in lessons} <= live.keys()
@@ -38,10 +40,12 @@ async def test_a_night_summarises_what_lies_around_lessons_and_leaves_them_as_th
     await world.check_balance()
 
 
-async def test_retention_lets_lessons_go_and_the_journal_keeps_them(make_world: MakeWorld) -> None:
+async def test_retention_lets_lessons_go_and_the_journal_keeps_them(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
     retention = RetentionConfig(default_retention_days=10)
-    world = make_world(ConsolidationConfig(max_removed_fraction=1.0, retention=retention))
+    world = make_maintenance_fixture(ConsolidationConfig(max_removed_fraction=1.0, retention=retention))
     await world.store([lesson(1)])
-    await world.night()
+    await world.maintenance_run()
     assert await world.live() == {}
     assert world.journaled(uid(1)).entry == lesson(1).entry

@@ -8,24 +8,26 @@ from pathlib import Path
 import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
-from support.fake_summarizer import Oracle
+from support.fake_summarizer import FakeSummarizer
 from support.ledger_records import copied_urls
-from support.maintenance_fixture import AGENT, COMPANY, SHARED_MEMORY, World, memory, uid
-from support.random_histories import HISTORIES, POLICIES, Step, live_through, stores
+from support.maintenance_fixture import AGENT, COMPANY, SHARED_MEMORY, MaintenanceFixture, memory, uid
+from support.random_histories import HISTORIES, POLICIES, Step, replay_history, stores
 from support.thorough import examples
 
 from memcore.config.maintenance import ConsolidationConfig, RetentionConfig
 from memcore.errors import MemoryNotFoundError
 from memcore.ledger import NewRun
-from memcore.maintenance.provenance import MemoryState, Story, StoryMemory, TextPlace, tell_story
+from memcore.maintenance.provenance import MemoryHistory, MemoryState, MemoryTrace, TextLocation, trace_memory
 from memcore.models.memory import MemoryMetadata
 from memcore.records import MemoryRecord
 
 JOURNAL_DAYS = 7
 
 
-async def why(world: World, memory_id: str, *, with_text: bool = False, agent_id: str | None = None) -> Story:
-    return await tell_story(
+async def why(
+    world: MaintenanceFixture, memory_id: str, *, with_text: bool = False, agent_id: str | None = None
+) -> MemoryHistory:
+    return await trace_memory(
         memory_id,
         backend=world.backend,
         ledger=world.ledger,
@@ -36,14 +38,14 @@ async def why(world: World, memory_id: str, *, with_text: bool = False, agent_id
     )
 
 
-def made(world: World) -> dict[str, tuple[str, ...]]:
-    """Every summary that a night ever made, by the journal in full: its id, and the memories that went for it."""
+def made(world: MaintenanceFixture) -> dict[str, tuple[str, ...]]:
+    """Every summary that a run ever made, by the journal in full: its id, and the memories that went for it."""
     return {
-        record.entry.id: tuple(gone.entry.id for gone in booking.outgoing)
+        record.entry.id: tuple(gone.entry.id for gone in journal_entry.outgoing)
         for run in world.ledger.runs.list(COMPANY, agent_id=AGENT, limit=1000)
-        for booking in world.ledger.journal.bookings(run.run_id)
-        for record in booking.incoming
-        if booking.incoming_kind == "created"
+        for journal_entry in world.ledger.journal.journal_entries(run.run_id)
+        for record in journal_entry.incoming
+        if journal_entry.incoming_kind == "created"
     }
 
 
@@ -77,17 +79,17 @@ def test_after_any_days_each_summary_names_its_originals_and_each_original_its_s
     if untagged:
         history = [Step(act="night"), Step(act="untag"), Step(act="night"), *history]
     with tempfile.TemporaryDirectory(dir=parent) as folder:
-        world = World(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
-        world.model = Oracle()
+        world = MaintenanceFixture(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
+        world.model = FakeSummarizer()
         try:
             asyncio.run(_ask_about_everything(world, records, history))
         finally:
             world.ledger.close()
 
 
-async def _ask_about_everything(world: World, records: list[MemoryRecord], history: list[Step]) -> None:
+async def _ask_about_everything(world: MaintenanceFixture, records: list[MemoryRecord], history: list[Step]) -> None:
     await world.store(records)
-    await live_through(world, history)
+    await replay_history(world, history)
     made_of = made(world)
     live = await world.live()
     # One that an agent deleted before any run had moved it has left nothing behind.
@@ -95,90 +97,90 @@ async def _ask_about_everything(world: World, records: list[MemoryRecord], histo
     texts = {memory_id: record.entry.content for memory_id, record in world.all_journaled().items()}
     texts |= {memory_id: record.entry.content for memory_id, record in live.items()}
     for memory_id in known:
-        story = await why(world, memory_id, agent_id=AGENT, with_text=True)
-        _agrees(story, made_of)
-        told = story.memory
-        assert (told.state is MemoryState.LIVE) == (memory_id in live)
-        assert (told.text_in is TextPlace.STORE) == (memory_id in live)
-        if told.text_in is not TextPlace.GONE:
-            assert told.text == texts.get(memory_id, told.text)
+        memory_history = await why(world, memory_id, agent_id=AGENT, with_text=True)
+        _agrees(memory_history, made_of)
+        reported = memory_history.memory
+        assert (reported.state is MemoryState.LIVE) == (memory_id in live)
+        assert (reported.text_in is TextLocation.STORE) == (memory_id in live)
+        if reported.text_in is not TextLocation.GONE:
+            assert reported.text == texts.get(memory_id, reported.text)
         trace = world.ledger.journal.trace(memory_id)
-        assert [(each.run_id, each.kind) for each in told.chapters] == [
+        assert [(each.run_id, each.kind) for each in reported.chapters] == [
             (each.run_id, each.kind) for each in trace if each.counted
         ]
 
     world.clock.turn(timedelta(days=30))
     world.ledger.journal.expire(COMPANY, before=world.clock())
     for memory_id in known[::3]:
-        story = await why(world, memory_id, agent_id=AGENT, with_text=True)
-        _agrees(story, made_of)
+        memory_history = await why(world, memory_id, agent_id=AGENT, with_text=True)
+        _agrees(memory_history, made_of)
         # The archive outlives the journal.
-        assert story.memory.text_in is not TextPlace.JOURNAL
-        assert (story.memory.text_in is TextPlace.STORE) == (memory_id in live)
-        assert (story.memory.text is None) == (story.memory.text_in is TextPlace.GONE)
+        assert memory_history.memory.text_in is not TextLocation.JOURNAL
+        assert (memory_history.memory.text_in is TextLocation.STORE) == (memory_id in live)
+        assert (memory_history.memory.text is None) == (memory_history.memory.text_in is TextLocation.GONE)
 
 
-def _agrees(story: Story, made_of: dict[str, tuple[str, ...]]) -> None:
-    memory_id = story.memory_id
-    assert set(story.memory.made_of) == set(made_of.get(memory_id, ()))
-    assert set(story.originals()) == (originals(made_of, memory_id) if memory_id in made_of else set())
-    assert set(story.summaries()) == summaries(made_of, memory_id)
-    if story.memory.state is MemoryState.REPLACED:
-        assert set(story.memory.replaced_by) <= set(story.memory.made_into)
-        assert story.memory.replaced_by
+def _agrees(memory_history: MemoryHistory, made_of: dict[str, tuple[str, ...]]) -> None:
+    memory_id = memory_history.memory_id
+    assert set(memory_history.memory.made_of) == set(made_of.get(memory_id, ()))
+    assert set(memory_history.originals()) == (originals(made_of, memory_id) if memory_id in made_of else set())
+    assert set(memory_history.summaries()) == summaries(made_of, memory_id)
+    if memory_history.memory.state is MemoryState.REPLACED:
+        assert set(memory_history.memory.replaced_by) <= set(memory_history.memory.made_into)
+        assert memory_history.memory.replaced_by
 
 
-async def _merged(world: World) -> str:
+async def _merged(world: MaintenanceFixture) -> str:
     await world.store(memory(n, days_old=40 - n, content=f"the text of memory {n}") for n in range(1, 6))
-    await world.night()
+    await world.maintenance_run()
     (summary,) = await world.summaries()
     return summary.entry.id
 
 
-def told(story: Story, memory_id: str) -> StoryMemory:
-    found = story.find(memory_id)
+def reported(memory_history: MemoryHistory, memory_id: str) -> MemoryTrace:
+    found = memory_history.find(memory_id)
     assert found is not None
     return found
 
 
-async def test_a_summary_tells_what_it_stands_for_and_where_that_is_in_full(world: World) -> None:
+async def test_a_summary_tells_what_it_stands_for_and_where_that_is_in_full(world: MaintenanceFixture) -> None:
     summary_id = await _merged(world)
 
-    story = await why(world, summary_id)
+    memory_history = await why(world, summary_id)
 
-    assert (story.agent_id, story.memory.state) == (AGENT, MemoryState.LIVE)
-    assert story.memory.made_of == tuple(uid(n) for n in range(1, 5))
-    (chapter,) = story.memory.chapters
-    assert (chapter.kind, chapter.reason, chapter.run_kind, chapter.origin) == (
+    assert (memory_history.agent_id, memory_history.memory.state) == (AGENT, MemoryState.LIVE)
+    assert memory_history.memory.made_of == tuple(uid(n) for n in range(1, 5))
+    (history_event,) = memory_history.memory.chapters
+    assert (history_event.kind, history_event.reason, history_event.run_kind, history_event.origin) == (
         "created",
         "consolidated",
         "maintenance",
         "manual",
     )
-    first = told(story, uid(1))
+    first = reported(memory_history, uid(1))
     assert (first.state, first.replaced_by, first.text_in) == (
         MemoryState.REPLACED,
         (summary_id,),
-        TextPlace.ARCHIVE,
+        TextLocation.ARCHIVE,
     )
     assert first.text is None
     assert first.text_until is None
-    assert told(await why(world, summary_id, with_text=True), uid(1)).text == "the text of memory 1"
+    assert reported(await why(world, summary_id, with_text=True), uid(1)).text == "the text of memory 1"
     assert "the text of memory" not in repr(await why(world, summary_id, with_text=True))
 
 
-async def test_undo_and_its_undo_are_part_of_the_story(world: World) -> None:
+async def test_undo_and_its_undo_are_part_of_the_history(world: MaintenanceFixture) -> None:
     summary_id = await _merged(world)
-    (night,) = world.ledger.runs.list(COMPANY)
-    undo = await world.undo(night.run_id)
+    (maintenance_run,) = world.ledger.runs.list(COMPANY)
+    undo = await world.undo(maintenance_run.run_id)
 
     back, gone = await why(world, uid(1)), await why(world, summary_id)
 
     assert (back.memory.state, back.memory.chapters[-1].kind) == (MemoryState.LIVE, "restored")
-    assert back.memory.chapters[-1].undo_of == night.run_id
+    assert back.memory.chapters[-1].undo_of == maintenance_run.run_id
     assert back.summaries() == (summary_id,)
     assert (gone.memory.state, gone.memory.chapters[-1].reason) == (MemoryState.REMOVED, "undone")
-    assert gone.memory.text_in is TextPlace.JOURNAL
+    assert gone.memory.text_in is TextLocation.JOURNAL
     assert gone.memory.text_until is not None
     assert timedelta(days=6) < gone.memory.text_until - world.clock() < timedelta(days=JOURNAL_DAYS)
 
@@ -186,38 +188,38 @@ async def test_undo_and_its_undo_are_part_of_the_story(world: World) -> None:
 
     again = await why(world, uid(1))
     assert (again.memory.state, again.memory.replaced_by) == (MemoryState.REPLACED, (summary_id,))
-    assert told(again, summary_id).state is MemoryState.LIVE
-    assert [chapter.kind for chapter in again.memory.chapters] == ["removed", "restored", "removed"]
+    assert reported(again, summary_id).state is MemoryState.LIVE
+    assert [history_event.kind for history_event in again.memory.chapters] == ["removed", "restored", "removed"]
 
 
-async def test_a_summary_of_summaries_is_followed_to_the_bottom_and_back_to_the_top(world: World) -> None:
+async def test_a_summary_of_summaries_is_followed_to_the_bottom_and_back_to_the_top(world: MaintenanceFixture) -> None:
     await world.store(memory(n, days_old=60 - n) for n in range(1, 46))
-    await world.night()
+    await world.maintenance_run()
     for _ in range(2):
         ids = [record.entry.id for record in await world.summaries()]
         await world.backend.set_metadata_many(AGENT, ids, MemoryMetadata(source="agent"))
         await world.store(
             memory(number, days_old=20) for number in range(100 + 10 * len(world.stored), 104 + 10 * len(world.stored))
         )
-        await world.night()
+        await world.maintenance_run()
     top = max(await world.summaries(), key=lambda record: record.lineage.depth)
     assert top.lineage.depth == 3
 
-    story = await why(world, top.entry.id)
+    memory_history = await why(world, top.entry.id)
 
-    assert uid(1) in story.originals()
-    assert all(not told(story, each).made_of for each in story.originals())
+    assert uid(1) in memory_history.originals()
+    assert all(not reported(memory_history, each).made_of for each in memory_history.originals())
     assert top.entry.id in (await why(world, uid(1))).summaries()
     assert len((await why(world, uid(1))).summaries()) == 3
 
 
-async def test_what_a_rule_removed_says_which(world: World) -> None:
+async def test_what_a_rule_removed_says_which(world: MaintenanceFixture) -> None:
     world.policy = ConsolidationConfig(
         retention=RetentionConfig(default_retention_days=50), max_memories_per_agent=1, max_removed_fraction=1.0
     )
     await world.store([memory(1, days_old=60), memory(2, days_old=1), memory(3, days_old=0, expires_in_days=0.0)])
     await world.store([memory(4, days_old=0)])
-    await world.night()
+    await world.maintenance_run()
 
     reasons = {n: (await why(world, uid(n))).memory for n in (1, 2, 3)}
 
@@ -229,34 +231,38 @@ async def test_what_a_rule_removed_says_which(world: World) -> None:
     assert {each.state for each in reasons.values()} == {MemoryState.REMOVED}
 
 
-async def test_a_memory_that_no_run_has_moved_is_found_through_its_agent(world: World) -> None:
+async def test_a_memory_that_no_run_has_moved_is_found_through_its_agent(world: MaintenanceFixture) -> None:
     await world.store([memory(1)])
 
     with pytest.raises(MemoryNotFoundError, match="name its agent"):
         await why(world, uid(1))
-    story = await why(world, uid(1), agent_id=AGENT)
+    memory_history = await why(world, uid(1), agent_id=AGENT)
 
-    assert (story.memory.state, story.memory.chapters, story.originals()) == (MemoryState.LIVE, (), ())
+    assert (memory_history.memory.state, memory_history.memory.chapters, memory_history.originals()) == (
+        MemoryState.LIVE,
+        (),
+        (),
+    )
 
 
 async def test_a_memory_that_an_agent_deleted_is_missing_and_its_text_is_where_a_run_wrote_it_down(
-    world: World,
+    world: MaintenanceFixture,
 ) -> None:
     summary_id = await _merged(world)
     await world.backend.delete_many(AGENT, [summary_id])
 
-    story = await why(world, summary_id)
+    memory_history = await why(world, summary_id)
 
-    assert (story.memory.state, story.memory.text_in) == (MemoryState.MISSING, TextPlace.JOURNAL)
+    assert (memory_history.memory.state, memory_history.memory.text_in) == (MemoryState.MISSING, TextLocation.JOURNAL)
 
 
-async def test_nobody_reads_another_agents_or_companys_memories(world: World) -> None:
+async def test_nobody_reads_another_agents_or_companys_memories(world: MaintenanceFixture) -> None:
     summary_id = await _merged(world)
     for asked in (summary_id, uid(1)):
         with pytest.raises(MemoryNotFoundError, match="of this agent"):
             await why(world, asked, agent_id="bob")
         with pytest.raises(MemoryNotFoundError):
-            await tell_story(
+            await trace_memory(
                 asked, backend=world.backend, ledger=world.ledger, company="globex", journal_days=JOURNAL_DAYS
             )
     for unknown in ("nothing", uid(999)):
@@ -264,7 +270,7 @@ async def test_nobody_reads_another_agents_or_companys_memories(world: World) ->
             await why(world, unknown)
 
 
-async def test_a_memory_that_a_run_is_about_to_remove_says_so(world: World) -> None:
+async def test_a_memory_that_a_run_is_about_to_remove_says_so(world: MaintenanceFixture) -> None:
     await world.store(memory(n) for n in range(1, 6))
 
     async def stuck(where: object) -> int:
@@ -279,5 +285,5 @@ async def test_a_memory_that_a_run_is_about_to_remove_says_so(world: World) -> N
     memory_now = (await why(world, uid(1))).memory
 
     assert memory_now.state is MemoryState.LIVE
-    assert [(chapter.kind, chapter.is_open) for chapter in memory_now.chapters] == [("removed", True)]
-    assert memory_now.text_in is TextPlace.STORE
+    assert [(history_event.kind, history_event.is_open) for history_event in memory_now.chapters] == [("removed", True)]
+    assert memory_now.text_in is TextLocation.STORE

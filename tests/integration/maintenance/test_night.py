@@ -1,9 +1,9 @@
-"""A night from end to end: what goes, what comes, and what may never happen."""
+"""A run from end to end: what goes, what comes, and what may never happen."""
 
 from datetime import timedelta
 
 import pytest
-from support.maintenance_fixture import AGENT, COMPANY, START, MakeWorld, World, memory, uid
+from support.maintenance_fixture import AGENT, COMPANY, START, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
 
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, RetentionConfig, RetentionRule
 from memcore.jobs.outcomes import Dead, Done, Skipped, Snooze
@@ -22,46 +22,50 @@ def keep(days: int, **more: object) -> ConsolidationConfig:
     )
 
 
-async def test_retention_removes_more_than_a_thousand_in_one_run(make_world: MakeWorld) -> None:
-    world = make_world(keep(20))
+async def test_retention_removes_more_than_a_thousand_in_one_run(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(keep(20))
     await world.store(memory(n, days_old=21) for n in range(1, 1203))
     await world.store([memory(5000, days_old=19)])
 
-    run = await world.night()
+    run = await world.maintenance_run()
 
     assert run.counts["retention"] == 1202
     assert set(await world.live()) == {uid(5000)}
     await world.check_balance()
 
 
-async def test_an_expired_memory_goes_whatever_its_age_and_its_rule(make_world: MakeWorld) -> None:
-    world = make_world(keep(1000))
+async def test_an_expired_memory_goes_whatever_its_age_and_its_rule(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(keep(1000))
     await world.store([memory(1, days_old=1, expires_in_days=-0.5), memory(2, days_old=1, expires_in_days=0.5)])
 
-    run = await world.night()
+    run = await world.maintenance_run()
 
     assert (run.counts["expired"], run.counts["retention"]) == (1, 0)
     assert set(await world.live()) == {uid(2)}
 
 
-async def test_what_retention_removes_is_journaled_in_full(make_world: MakeWorld) -> None:
-    world = make_world(keep(20))
+async def test_what_retention_removes_is_journaled_in_full(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    world = make_maintenance_fixture(keep(20))
     original = memory(1, content="long " * 500, tags=["a"], with_vectors=True)
     await world.store([original])
 
-    await world.night()
+    await world.maintenance_run()
 
     await world.check_balance()
     assert world.journaled(uid(1)).entry.content == original.entry.content
 
 
-async def test_per_agent_overrides_win_over_the_company(make_world: MakeWorld) -> None:
+async def test_per_agent_overrides_win_over_the_company(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
     policy = ConsolidationConfig(
         strategy=OFF,
         max_removed_fraction=1.0,
         retention=RetentionConfig(rules=(RetentionRule(category=MemoryCategory.EPISODIC, retention_days=10),)),
     )
-    world = make_world(policy)
+    world = make_maintenance_fixture(policy)
     world.ledger.agents.put(
         AgentSpec(company=COMPANY, agent_id=AGENT, retention_days=40, retention_overrides={MemoryCategory.EPISODIC: 60})
     )
@@ -74,24 +78,24 @@ async def test_per_agent_overrides_win_over_the_company(make_world: MakeWorld) -
         ]
     )
 
-    await world.night()
+    await world.maintenance_run()
 
     assert set(await world.live()) == {uid(1), uid(3)}
 
 
-async def test_a_retention_rule_wins_over_a_pin(make_world: MakeWorld) -> None:
-    world = make_world(keep(20))
+async def test_a_retention_rule_wins_over_a_pin(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    world = make_maintenance_fixture(keep(20))
     await world.store([memory(1, days_old=21, tags=["pinned"])])
 
-    await world.night()
+    await world.maintenance_run()
 
     assert await world.live() == {}
 
 
-async def test_a_group_becomes_its_newest_and_one_summary(world: World) -> None:
+async def test_a_group_becomes_its_newest_and_one_summary(world: MaintenanceFixture) -> None:
     await world.store(memory(n, days_old=40 - n) for n in range(1, 7))
 
-    run = await world.night()
+    run = await world.maintenance_run()
 
     live = await world.live()
     (summary,) = await world.summaries()
@@ -102,28 +106,28 @@ async def test_a_group_becomes_its_newest_and_one_summary(world: World) -> None:
     await world.check_balance()
 
 
-async def test_more_than_a_thousand_memories_are_all_considered_for_consolidation(world: World) -> None:
+async def test_more_than_a_thousand_memories_are_all_considered_for_consolidation(world: MaintenanceFixture) -> None:
     await world.store(memory(n, days_old=200 - n / 100) for n in range(1, 1502))
 
-    run = await world.night()
+    run = await world.maintenance_run()
 
     assert run.counts["consolidated"] == 1500
     assert run.counts["summaries"] == 75
     await world.check_balance()
 
 
-async def test_a_second_night_leaves_summaries_as_they_are(world: World) -> None:
+async def test_a_second_run_leaves_summaries_as_they_are(world: MaintenanceFixture) -> None:
     await world.store(memory(n) for n in range(1, 30))
-    await world.night()
+    await world.maintenance_run()
     before = await world.snapshot()
 
-    run = await world.night()
+    run = await world.maintenance_run()
 
     assert run.counts["consolidated"] == 0
     assert await world.snapshot() == before
 
 
-async def test_protected_young_working_and_session_memories_are_never_consolidated(world: World) -> None:
+async def test_protected_young_working_and_session_memories_are_never_consolidated(world: MaintenanceFixture) -> None:
     world.level = MemoryLevel.SESSION
     numbers = iter(range(1, 1000))
     for tag in ("distillation", "consolidated", "superseded", "core", "pinned"):
@@ -133,18 +137,18 @@ async def test_protected_young_working_and_session_memories_are_never_consolidat
     await world.store(memory(next(numbers), lineage=Lineage(session_id="open")) for _ in range(4))
     before = await world.snapshot()
 
-    await world.night()
+    await world.maintenance_run()
 
     assert await world.snapshot() == before
 
 
-async def test_memories_of_two_projects_or_with_and_without_expiry_are_not_merged(world: World) -> None:
+async def test_memories_of_two_projects_or_with_and_without_expiry_are_not_merged(world: MaintenanceFixture) -> None:
     await world.store(memory(n, lineage=Lineage(project_id="p")) for n in range(1, 4))
     await world.store(memory(n, lineage=Lineage(project_id="q")) for n in range(4, 7))
     await world.store(memory(n, expires_in_days=n) for n in range(7, 10))
     await world.store(memory(n) for n in range(10, 13))
 
-    await world.night()
+    await world.maintenance_run()
 
     summaries = {s.lineage.summary_of: s for s in await world.summaries()}
     assert {tuple(sorted(sources)) for sources in summaries} == {
@@ -159,11 +163,11 @@ async def test_memories_of_two_projects_or_with_and_without_expiry_are_not_merge
     assert by_first[uid(10)].entry.expires_at is None
 
 
-async def test_a_long_memory_cut_in_its_summary_is_whole_in_the_journal(world: World) -> None:
+async def test_a_long_memory_cut_in_its_summary_is_whole_in_the_journal(world: MaintenanceFixture) -> None:
     texts = {n: f"{n} " + "x" * 900 for n in range(1, 4)}
     await world.store(memory(n, days_old=40 - n, content=text) for n, text in texts.items())
 
-    await world.night()
+    await world.maintenance_run()
 
     (summary,) = await world.summaries()
     assert len(summary.entry.content) < 900
@@ -171,29 +175,39 @@ async def test_a_long_memory_cut_in_its_summary_is_whole_in_the_journal(world: W
     await world.check_balance()
 
 
-async def test_enforcement_takes_the_oldest_of_equals_and_not_the_first_page(make_world: MakeWorld) -> None:
-    world = make_world(ConsolidationConfig(strategy=OFF, max_memories_per_agent=10, max_removed_fraction=1.0))
+async def test_enforcement_takes_the_oldest_of_equals_and_not_the_first_page(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(
+        ConsolidationConfig(strategy=OFF, max_memories_per_agent=10, max_removed_fraction=1.0)
+    )
     await world.store(memory(100 - n, days_old=n) for n in range(1, 16))
 
-    run = await world.night()
+    run = await world.maintenance_run()
 
     assert run.counts["enforced"] == 5
     assert set(await world.live()) == {uid(100 - n) for n in range(1, 11)}
     await world.check_balance()
 
 
-async def test_the_excess_is_counted_exactly_beyond_a_thousand(make_world: MakeWorld) -> None:
-    world = make_world(ConsolidationConfig(strategy=OFF, max_memories_per_agent=300, max_removed_fraction=1.0))
+async def test_the_excess_is_counted_exactly_beyond_a_thousand(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(
+        ConsolidationConfig(strategy=OFF, max_memories_per_agent=300, max_removed_fraction=1.0)
+    )
     await world.store(memory(n, days_old=n / 10) for n in range(1, 1702))
 
-    run = await world.night()
+    run = await world.maintenance_run()
 
     assert run.counts["enforced"] == 1401
     assert len(await world.live()) == 300
 
 
-async def test_pinned_and_core_memories_go_last(make_world: MakeWorld) -> None:
-    world = make_world(ConsolidationConfig(strategy=OFF, max_memories_per_agent=2, max_removed_fraction=1.0))
+async def test_pinned_and_core_memories_go_last(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    world = make_maintenance_fixture(
+        ConsolidationConfig(strategy=OFF, max_memories_per_agent=2, max_removed_fraction=1.0)
+    )
     await world.store(
         [
             memory(1, days_old=300, tags=["pinned"], confidence=0.1),
@@ -203,33 +217,37 @@ async def test_pinned_and_core_memories_go_last(make_world: MakeWorld) -> None:
         ]
     )
 
-    await world.night()
+    await world.maintenance_run()
 
     assert set(await world.live()) == {uid(1), uid(2)}
 
 
-async def test_the_agents_own_limit_wins_over_the_companys(make_world: MakeWorld) -> None:
-    world = make_world(ConsolidationConfig(strategy=OFF, max_removed_fraction=1.0))
+async def test_the_agents_own_limit_wins_over_the_companys(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    world = make_maintenance_fixture(ConsolidationConfig(strategy=OFF, max_removed_fraction=1.0))
     world.ledger.agents.put(AgentSpec(company=COMPANY, agent_id=AGENT, max_memories=3))
     await world.store(memory(n) for n in range(1, 9))
 
-    await world.night()
+    await world.maintenance_run()
 
     assert len(await world.live()) == 3
 
 
-async def test_another_agents_memories_are_not_touched(make_world: MakeWorld) -> None:
-    world = make_world(keep(20, max_memories_per_agent=1))
+async def test_another_agents_memories_are_not_touched(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    world = make_maintenance_fixture(keep(20, max_memories_per_agent=1))
     await world.store(memory(n, days_old=40) for n in range(1, 9))
     await world.backend.store_many([memory(n, days_old=40, agent_id="bob") for n in range(101, 109)])
 
-    await world.night()
+    await world.maintenance_run()
 
     assert len(await world.live("bob")) == 8
 
 
-async def test_a_run_that_would_remove_too_much_is_held_until_a_person_releases_it(make_world: MakeWorld) -> None:
-    world = make_world(ConsolidationConfig(strategy=OFF, retention=RetentionConfig(default_retention_days=20)))
+async def test_a_run_that_would_remove_too_much_is_held_until_a_person_releases_it(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(
+        ConsolidationConfig(strategy=OFF, retention=RetentionConfig(default_retention_days=20))
+    )
     await world.store(memory(n, days_old=30) for n in range(1, 41))
     await world.store(memory(n, days_old=5) for n in range(41, 61))
     planned = world.plan_run()
@@ -241,22 +259,26 @@ async def test_a_run_that_would_remove_too_much_is_held_until_a_person_releases_
     assert world.run(planned.run_id).state is RunState.HELD
     assert len(await world.live()) == 60
 
-    world.ledger.runs.release(planned.run_id)
+    world.ledger.runs.approve_held(planned.run_id)
     assert isinstance(await world.to_the_end(planned.run_id), Done)
     assert len(await world.live()) == 20
 
 
-async def test_a_few_removals_are_never_held_whatever_their_share(make_world: MakeWorld) -> None:
-    world = make_world(ConsolidationConfig(strategy=OFF, retention=RetentionConfig(default_retention_days=20)))
+async def test_a_few_removals_are_never_held_whatever_their_share(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(
+        ConsolidationConfig(strategy=OFF, retention=RetentionConfig(default_retention_days=20))
+    )
     await world.store(memory(n, days_old=30) for n in range(1, 21))
 
-    run = await world.night()
+    run = await world.maintenance_run()
 
     assert (run.state, run.counts["retention"]) == (RunState.DONE, 20)
 
 
-async def test_the_plan_says_exactly_what_the_night_then_does(make_world: MakeWorld) -> None:
-    world = make_world(
+async def test_the_plan_says_exactly_what_the_run_then_does(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    world = make_maintenance_fixture(
         ConsolidationConfig(
             retention=RetentionConfig(rules=(RetentionRule(category=MemoryCategory.SEMANTIC, retention_days=20),)),
             max_memories_per_agent=4,
@@ -275,7 +297,7 @@ async def test_the_plan_says_exactly_what_the_night_then_does(make_world: MakeWo
 
     assert await world.snapshot() == before
     assert plan.is_held
-    run = await world.night(allow_large=True)
+    run = await world.maintenance_run(allow_large=True)
     counts = run.counts
     assert {step.step: step.removed for step in plan.steps} == {
         RunStep.RETENTION: counts["retention"] + counts["expired"],
@@ -289,8 +311,10 @@ async def test_the_plan_says_exactly_what_the_night_then_does(make_world: MakeWo
     assert all(not live & set(step.examples) for step in plan.steps)
 
 
-async def test_a_strategy_without_its_model_snoozes_after_retention(make_world: MakeWorld) -> None:
-    world = make_world(keep(50, strategy="llm"))
+async def test_a_strategy_without_its_model_snoozes_after_retention(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(keep(50, strategy="llm"))
     await world.store([memory(1, days_old=60), *(memory(n) for n in range(2, 6))])
     planned = world.plan_run()
 
@@ -304,9 +328,9 @@ async def test_a_strategy_without_its_model_snoozes_after_retention(make_world: 
     assert set(await world.live()) == {uid(n) for n in range(2, 6)}
 
 
-async def test_a_finished_run_is_not_run_again(world: World) -> None:
+async def test_a_finished_run_is_not_run_again(world: MaintenanceFixture) -> None:
     await world.store([memory(1)])
-    run = await world.night()
+    run = await world.maintenance_run()
 
     outcome = await world.service().run(run.run_id)
 
@@ -314,7 +338,7 @@ async def test_a_finished_run_is_not_run_again(world: World) -> None:
 
 
 @pytest.mark.parametrize("known", [False, True])
-async def test_a_run_that_is_not_this_companys_is_dead(world: World, known: bool) -> None:
+async def test_a_run_that_is_not_this_companys_is_dead(world: MaintenanceFixture, known: bool) -> None:
     run_id = world.plan_run().run_id if known else "no-such-run"
     service = world.service()
     service._company = "another"
@@ -322,7 +346,7 @@ async def test_a_run_that_is_not_this_companys_is_dead(world: World, known: bool
     assert isinstance(await service.run(run_id), Dead)
 
 
-async def test_a_run_that_never_reaches_its_end_fails_for_good(world: World) -> None:
+async def test_a_run_that_never_reaches_its_end_fails_for_good(world: MaintenanceFixture) -> None:
     planned = world.plan_run()
     for _ in range(MAX_ATTEMPTS):
         world.ledger.runs.claim(planned.run_id, lease=timedelta(0))

@@ -1,4 +1,4 @@
-"""The same night on the real store: what comes back is what was there, vectors and foreign payload keys included."""
+"""The same run on the real store: what comes back is what was there, vectors and foreign payload keys included."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, cast
@@ -7,11 +7,11 @@ import pytest
 from pydantic import SecretStr
 from support.hashing_embedder import HashingEmbedder
 from support.lesson_memories import lesson_memory
-from support.maintenance_fixture import COMPANY, MakeWorld, World, comparable, memory
+from support.maintenance_fixture import COMPANY, MaintenanceFixture, MakeMaintenanceFixture, comparable, memory
 from support.store_servers import store_server
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.jobs.outcomes import Done
@@ -25,22 +25,24 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mem0Place]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mem0Config]:
     folder: Path = tmp_path_factory.mktemp("store")
     history_url = f"sqlite:///{folder / 'history.db'}"
     migrate_history(history_url)
     with store_server(folder / "shards") as address:
-        yield Mem0Place(
+        yield Mem0Config(
             url=address.url,
             api_key=SecretStr(address.api_key),
             history_url=history_url,
-            collection=Mem0Place.collection_of("nights"),
+            collection=Mem0Config.collection_of("nights"),
         )
 
 
 @pytest.fixture
-async def mem0_world(make_world: MakeWorld, place: Mem0Place) -> AsyncIterator[World]:
-    world = make_world(
+async def mem0_world(
+    make_maintenance_fixture: MakeMaintenanceFixture, place: Mem0Config
+) -> AsyncIterator[MaintenanceFixture]:
+    world = make_maintenance_fixture(
         ConsolidationConfig(
             retention=RetentionConfig(default_retention_days=90), max_memories_per_agent=8, max_removed_fraction=1.0
         )
@@ -52,7 +54,7 @@ async def mem0_world(make_world: MakeWorld, place: Mem0Place) -> AsyncIterator[W
     await backend.disconnect()
 
 
-async def test_a_night_its_undo_and_the_undo_of_that_are_exact_on_the_real_store(mem0_world: World) -> None:
+async def test_a_run_its_undo_and_the_undo_of_that_are_exact_on_the_real_store(mem0_world: MaintenanceFixture) -> None:
     world = mem0_world
     records = [
         *(memory(n, days_old=100 + n, content=f"an old note about topic {n}") for n in range(1, 4)),
@@ -64,16 +66,16 @@ async def test_a_night_its_undo_and_the_undo_of_that_are_exact_on_the_real_store
     before = await world.snapshot()
     world.originals = await world.live()
 
-    night = await world.night()
+    maintenance_run = await world.maintenance_run()
 
-    counts = night.counts
+    counts = maintenance_run.counts
     assert (counts["retention"], counts["expired"], counts["consolidated"], counts["summaries"]) == (3, 1, 28, 2)
     assert counts["enforced"] > 0
     assert len(await world.live()) == 8
     await world.check_balance()
     after = await world.snapshot()
 
-    undo = await world.undo(night.run_id)
+    undo = await world.undo(maintenance_run.run_id)
     assert undo.counts["skipped"] == 0
     assert await world.snapshot() == before
     await world.check_balance()
@@ -84,15 +86,15 @@ async def test_a_night_its_undo_and_the_undo_of_that_are_exact_on_the_real_store
 
 
 @pytest.mark.parametrize("kind", ["ttl", "pareto", "hybrid"])
-async def test_lessons_are_forgotten_and_come_back_on_the_real_store(mem0_world: World, kind: str) -> None:
+async def test_lessons_are_forgotten_and_come_back_on_the_real_store(mem0_world: MaintenanceFixture, kind: str) -> None:
     world = mem0_world
     world.pruning = PruningConfig.model_validate({"type": kind, "max_age_days": 20, "max_entries": 3})
     agent = f"ada-{kind}"
     number = 50 + ["ttl", "pareto", "hybrid"].index(kind)
-    stranger = memory(number, days_old=50, category=MemoryCategory.PROCEDURAL, agent_id=agent, tags=["core"])
+    outsider = memory(number, days_old=50, category=MemoryCategory.PROCEDURAL, agent_id=agent, tags=["core"])
     lessons = [lesson_memory(n, days_old=3 * n + 1, agent_id=agent) for n in range(1, 10)]
     pinned = lesson_memory(11, days_old=60, agent_id=agent, more_tags=["pinned"])
-    await world.store([*lessons, pinned, stranger])
+    await world.store([*lessons, pinned, outsider])
     whole = await world.live(agent)
 
     run = world.plan_run(agent_id=agent)
@@ -100,7 +102,7 @@ async def test_lessons_are_forgotten_and_come_back_on_the_real_store(mem0_world:
 
     kept = {"ttl": 6, "pareto": 3, "hybrid": 3}[kind]
     assert world.run(run.run_id).counts["pruned"] == 9 - kept
-    assert set(await world.live(agent)) == {each.entry.id for each in (*lessons[:kept], pinned, stranger)}
+    assert set(await world.live(agent)) == {each.entry.id for each in (*lessons[:kept], pinned, outsider)}
     undo = world.plan_run(agent_id=agent, undo_of=run.run_id)
     assert isinstance(await world.to_the_end(undo.run_id), Done)
     back = await world.live(agent)

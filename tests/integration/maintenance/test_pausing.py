@@ -1,11 +1,11 @@
-"""The kill switch, the lease and errors: when a night stops, and how it goes on."""
+"""The kill switch, the lease and errors: when a run stops, and how it goes on."""
 
 import builtins
 from datetime import timedelta
 
 import pytest
 from support.fault_injection import Faults
-from support.maintenance_fixture import AGENT, COMPANY, MakeWorld, World, memory
+from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory
 
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.errors import MemoryStoreError
@@ -17,19 +17,19 @@ from memcore.records import Where
 
 
 @pytest.fixture
-def world(make_world: MakeWorld) -> World:
-    return make_world(
+def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    return make_maintenance_fixture(
         ConsolidationConfig(categories=(MemoryCategory.SEMANTIC, MemoryCategory.SOCIAL), max_removed_fraction=1.0)
     )
 
 
-async def _groups(world: World) -> None:
+async def _groups(world: MaintenanceFixture) -> None:
     await world.store(memory(n, category=MemoryCategory.SEMANTIC) for n in range(1, 5))
     await world.store(memory(n, category=MemoryCategory.SOCIAL) for n in range(5, 9))
 
 
 @pytest.mark.parametrize("switch", ["company", "agent", "policy"])
-async def test_each_switch_stops_all_three_steps(world: World, switch: str) -> None:
+async def test_each_switch_stops_all_three_steps(world: MaintenanceFixture, switch: str) -> None:
     await _groups(world)
     world.ledger.agents.put(AgentSpec(company=COMPANY, agent_id=AGENT, retention_days=1, max_memories=1))
     before = await world.snapshot()
@@ -50,10 +50,12 @@ async def test_each_switch_stops_all_three_steps(world: World, switch: str) -> N
     assert (run.state, run.attempt) == (RunState.QUEUED, 0)
 
 
-async def test_a_night_that_is_paused_sleeps_and_gives_way_to_the_undo_of_an_earlier_one(world: World) -> None:
+async def test_a_run_that_is_paused_sleeps_and_gives_way_to_the_undo_of_an_earlier_one(
+    world: MaintenanceFixture,
+) -> None:
     await _groups(world)
     before = await world.snapshot()
-    night = await world.night()
+    maintenance_run = await world.maintenance_run()
     world.ledger.switches.pause(COMPANY)
     paused = world.plan_run()
     assert isinstance(await world.to_the_end(paused.run_id), Snooze)
@@ -61,13 +63,13 @@ async def test_a_night_that_is_paused_sleeps_and_gives_way_to_the_undo_of_an_ear
     assert wake_at is not None
     assert timedelta(0) < wake_at - world.clock.at <= PAUSE_DELAY
 
-    await world.undo(night.run_id)
+    await world.undo(maintenance_run.run_id)
 
     assert await world.snapshot() == before
     assert world.run(paused.run_id).state is RunState.SKIPPED
 
 
-async def test_a_night_paused_in_the_middle_can_be_undone_while_all_is_paused(world: World) -> None:
+async def test_a_run_paused_in_the_middle_can_be_undone_while_all_is_paused(world: MaintenanceFixture) -> None:
     await _groups(world)
     before = await world.snapshot()
     planned = world.plan_run()
@@ -87,7 +89,7 @@ async def test_a_night_paused_in_the_middle_can_be_undone_while_all_is_paused(wo
     assert await world.snapshot() == before
 
 
-async def test_a_switch_that_cannot_be_read_stops_maintenance(world: World) -> None:
+async def test_a_switch_that_cannot_be_read_stops_maintenance(world: MaintenanceFixture) -> None:
     await _groups(world)
     before = await world.snapshot()
     planned = world.plan_run()
@@ -106,7 +108,9 @@ async def test_a_switch_that_cannot_be_read_stops_maintenance(world: World) -> N
     assert await world.snapshot() == before
 
 
-async def test_the_interpreters_own_memory_error_is_not_taken_for_an_unreadable_switch(world: World) -> None:
+async def test_the_interpreters_own_memory_error_is_not_taken_for_an_unreadable_switch(
+    world: MaintenanceFixture,
+) -> None:
     await _groups(world)
 
     def exhausted() -> None:
@@ -117,7 +121,9 @@ async def test_the_interpreters_own_memory_error_is_not_taken_for_an_unreadable_
         await world.service(ledger=faults.ledger(world.ledger)).run(world.plan_run().run_id)
 
 
-async def test_a_run_paused_in_the_middle_stops_before_its_next_booking_and_goes_on_later(world: World) -> None:
+async def test_a_run_paused_in_the_middle_stops_before_its_next_entry_and_goes_on_later(
+    world: MaintenanceFixture,
+) -> None:
     await _groups(world)
     planned = world.plan_run()
     watched = Faults()
@@ -143,7 +149,7 @@ async def test_a_run_paused_in_the_middle_stops_before_its_next_booking_and_goes
     await world.check_balance()
 
 
-async def test_a_run_that_another_worker_holds_is_skipped(world: World) -> None:
+async def test_a_run_that_another_worker_holds_is_skipped(world: MaintenanceFixture) -> None:
     await _groups(world)
     planned = world.plan_run()
     faults = Faults(4, strike=lambda: world.service().run(planned.run_id))
@@ -154,7 +160,7 @@ async def test_a_run_that_another_worker_holds_is_skipped(world: World) -> None:
     assert world.run(planned.run_id).attempt == 1
 
 
-async def test_a_passing_error_is_retried_after_its_wait_and_uses_up_an_attempt(world: World) -> None:
+async def test_a_passing_error_is_retried_after_its_wait_and_uses_up_an_attempt(world: MaintenanceFixture) -> None:
     await _groups(world)
     planned = world.plan_run()
 
@@ -172,7 +178,7 @@ async def test_a_passing_error_is_retried_after_its_wait_and_uses_up_an_attempt(
     assert world.run(planned.run_id).attempt == 2
 
 
-async def test_one_category_failing_does_not_stop_the_others(world: World) -> None:
+async def test_one_category_failing_does_not_stop_the_others(world: MaintenanceFixture) -> None:
     await world.store(memory(n, category=category) for n, category in enumerate(MemoryCategory, start=1))
     world.ledger.agents.put(AgentSpec(company=COMPANY, agent_id=AGENT, retention_days=10))
     planned = world.plan_run()
@@ -194,7 +200,9 @@ async def test_one_category_failing_does_not_stop_the_others(world: World) -> No
     assert world.run(planned.run_id).counts["retention"] == len(MemoryCategory)
 
 
-async def test_a_memory_that_the_store_does_not_delete_is_an_error_and_never_counted_as_removed(world: World) -> None:
+async def test_a_memory_that_the_store_does_not_delete_is_an_error_and_never_counted_as_removed(
+    world: MaintenanceFixture,
+) -> None:
     await _groups(world)
     planned = world.plan_run()
     real = world.backend.delete_where
@@ -211,7 +219,7 @@ async def test_a_memory_that_the_store_does_not_delete_is_an_error_and_never_cou
     await world.check_balance()
 
 
-async def test_a_summary_that_cannot_be_read_back_costs_no_memory(world: World) -> None:
+async def test_a_summary_that_cannot_be_read_back_costs_no_memory(world: MaintenanceFixture) -> None:
     await _groups(world)
     before = await world.snapshot()
     planned = world.plan_run()
@@ -228,7 +236,7 @@ async def test_a_summary_that_cannot_be_read_back_costs_no_memory(world: World) 
     assert isinstance(await world.to_the_end(planned.run_id), Done)
 
 
-async def test_everything_is_journaled_before_the_first_removal(world: World) -> None:
+async def test_everything_is_journaled_before_the_first_removal(world: MaintenanceFixture) -> None:
     await _groups(world)
     faults = Faults()
 
@@ -240,7 +248,7 @@ async def test_everything_is_journaled_before_the_first_removal(world: World) ->
     assert order == ["backend.get_many", "backend.get_many", *changes] * 2
 
 
-async def test_a_run_that_cannot_work_fails_in_one_sentence(world: World) -> None:
+async def test_a_run_that_cannot_work_fails_in_one_sentence(world: MaintenanceFixture) -> None:
     await _groups(world)
     planned = world.plan_run(undo_of="no-such-run")
 

@@ -1,4 +1,4 @@
-"""The plan: what it says is what the night then does, and saying it changes nothing."""
+"""The plan: what it says is what the run then does, and saying it changes nothing."""
 
 import asyncio
 import tempfile
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.ledger_records import copied_urls
-from support.maintenance_fixture import AGENT, SHARED_MEMORY, MakeWorld, World, memory
+from support.maintenance_fixture import AGENT, SHARED_MEMORY, MaintenanceFixture, MakeMaintenanceFixture, memory
 from support.random_histories import POLICIES, PRUNINGS, stores
 from support.thorough import examples
 
@@ -28,7 +28,7 @@ STRATEGIES = ("simple", "condense", "none")
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-def test_the_night_does_what_the_plan_says(
+def test_the_run_does_what_the_plan_says(
     ledger_template: Path,
     tmp_path: Path,
     strategy: str,
@@ -42,7 +42,7 @@ def test_the_night_does_what_the_plan_says(
     archival = ArchivalConfig(enabled=archives, age_threshold_days=archived_after)
     policy = ConsolidationConfig.model_validate({**dict(policy), "strategy": strategy, "archival": archival})
     with tempfile.TemporaryDirectory(dir=parent) as folder:
-        world = World(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
+        world = MaintenanceFixture(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
         world.pruning = pruning
         try:
             asyncio.run(_planned_then_done(world, records))
@@ -50,7 +50,7 @@ def test_the_night_does_what_the_plan_says(
             world.ledger.close()
 
 
-async def _planned_then_done(world: World, records: list[MemoryRecord]) -> None:
+async def _planned_then_done(world: MaintenanceFixture, records: list[MemoryRecord]) -> None:
     await world.store(records)
     before = await world.snapshot()
 
@@ -59,7 +59,7 @@ async def _planned_then_done(world: World, records: list[MemoryRecord]) -> None:
     assert await world.snapshot() == before
     brief = await world.service().plan(AGENT, in_detail=False)
     assert [(step.step, step.removed) for step in brief.steps] == [(step.step, step.removed) for step in plan.steps]
-    run = await world.night()
+    run = await world.maintenance_run()
     done = run.counts
     removed = {step.step: step.removed for step in plan.steps}
     assert removed == {
@@ -77,8 +77,8 @@ async def _planned_then_done(world: World, records: list[MemoryRecord]) -> None:
     assert (plan.questions, plan.tokens) == (0, 0)
 
 
-async def test_a_plan_tells_what_is_merged_with_what(make_world: MakeWorld) -> None:
-    world = make_world(
+async def test_a_plan_tells_what_is_merged_with_what(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    world = make_maintenance_fixture(
         ConsolidationConfig(categories=(MemoryCategory.EPISODIC, MemoryCategory.SOCIAL), max_removed_fraction=1.0)
     )
     records = [memory(n, days_old=40 - n, namespace="work") for n in range(1, 6)]

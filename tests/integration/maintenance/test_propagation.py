@@ -11,18 +11,18 @@ from support.fault_injection import Crash, Faults
 from support.hashing_embedder import HashingEmbedder
 from support.ledger_records import copied_urls, postgres_database
 from support.lesson_memories import lesson_memory
-from support.maintenance_fixture import COMPANY, MakeWorld, World, memory
+from support.maintenance_fixture import COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory
 from support.store_servers import store_server
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.config.learning import ProceduralMemoryConfig, PropagationConfig
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import MemoryStoreError
 from memcore.ledger import AgentSpec, LedgerUrls
 from memcore.ledger.migrate import migrate, migrate_history
 from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryQuery
-from memcore.procedural.propagation import LESSONS_A_NIGHT, Propagation
+from memcore.procedural.propagation import LESSONS_PER_RUN, Propagation
 from memcore.procedural.records import ProceduralMemoryScope, proposal_of
 from memcore.records import MemoryRecord, Where
 
@@ -38,36 +38,36 @@ def config(kind: str = "role", *, most: int = 10, enabled: bool = True) -> Proce
     return ProceduralMemoryConfig(enabled=enabled, propagation=propagation)
 
 
-def propagation(world: World, policy: ProceduralMemoryConfig, faults: Faults | None = None) -> Propagation:
+def propagation(world: MaintenanceFixture, policy: ProceduralMemoryConfig, faults: Faults | None = None) -> Propagation:
     backend = faults.backend(world.backend) if faults else world.backend
     ledger = faults.ledger(world.ledger) if faults else world.ledger
     return Propagation(backend, ledger, policy, company=COMPANY, level=world.level)
 
 
-def hire(world: World, *agent_ids: str, **given: Any) -> None:
+def open_context(world: MaintenanceFixture, *agent_ids: str, **given: Any) -> None:
     for agent_id in agent_ids:
         spec = {"role": "clerk", "department": "sales", **given}
         world.ledger.agents.put(AgentSpec(company=COMPANY, agent_id=agent_id, **spec))
 
 
-async def learn(world: World, *lessons: MemoryRecord) -> None:
+async def learn(world: MaintenanceFixture, *lessons: MemoryRecord) -> None:
     """Do what the job that draws lessons does: first the memory, then the row."""
     await world.store(lessons)
     for lesson in lessons:
-        told(world, lesson)
+        reported(world, lesson)
 
 
-def told(world: World, lesson: MemoryRecord) -> None:
+def reported(world: MaintenanceFixture, lesson: MemoryRecord) -> None:
     entry = lesson.entry
     world.ledger.lessons.open(COMPANY, entry.agent_id, f"row of {entry.id}")
     assert world.ledger.lessons.drawn(COMPANY, f"row of {entry.id}", "stored", memory_id=entry.id, confidence=0.9)
 
 
-async def held(world: World, agent_id: str) -> list[MemoryRecord]:
+async def held(world: MaintenanceFixture, agent_id: str) -> list[MemoryRecord]:
     return list((await world.backend.scan(Where(agent_id=agent_id))).records)
 
 
-async def holders(world: World, *agent_ids: str) -> dict[str, int]:
+async def holders(world: MaintenanceFixture, *agent_ids: str) -> dict[str, int]:
     return {agent_id: len(await held(world, agent_id)) for agent_id in agent_ids}
 
 
@@ -83,27 +83,29 @@ def urls(request: pytest.FixtureRequest, ledger_folder: Path, ledger_template: P
 
 
 @pytest.fixture
-def both(urls: LedgerUrls) -> Iterator[World]:
-    world = World(urls)
+def both(urls: LedgerUrls) -> Iterator[MaintenanceFixture]:
+    world = MaintenanceFixture(urls)
     yield world
     world.ledger.close()
 
 
 @pytest.fixture(params=["inmemory", "mem0"])
-async def stored(request: pytest.FixtureRequest, make_world: MakeWorld, tmp_path: Path) -> AsyncIterator[World]:
+async def stored(
+    request: pytest.FixtureRequest, make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path
+) -> AsyncIterator[MaintenanceFixture]:
     """A world in memory, and one on a store of its own."""
-    world = make_world()
+    world = make_maintenance_fixture()
     if request.param == "inmemory":
         yield world
         return
     history_url = f"sqlite:///{tmp_path / 'history.db'}"
     migrate_history(history_url)
     with store_server(tmp_path / "shards") as address:
-        place = Mem0Place(
+        place = Mem0Config(
             url=address.url,
             api_key=SecretStr(address.api_key),
             history_url=history_url,
-            collection=Mem0Place.collection_of("passed-on"),
+            collection=Mem0Config.collection_of("passed-on"),
         )
         backend = Mem0Backend(
             place, company=COMPANY, embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=world.clock
@@ -113,10 +115,10 @@ async def stored(request: pytest.FixtureRequest, make_world: MakeWorld, tmp_path
         await backend.disconnect()
 
 
-async def test_a_lesson_reaches_the_agents_like_with_all_that_it_says(stored: World) -> None:
+async def test_a_lesson_reaches_the_agents_like_with_all_that_it_says(stored: MaintenanceFixture) -> None:
     world = stored
-    hire(world, *CLERKS)
-    hire(world, "eve", role="pilot", department="air")
+    open_context(world, *CLERKS)
+    open_context(world, "eve", role="pilot", department="air")
     mine = lesson_memory(1, is_success=True, more_tags=["pinned"], application_count=7, supersedes=("older",))
     await learn(world, mine)
 
@@ -135,30 +137,30 @@ async def test_a_lesson_reaches_the_agents_like_with_all_that_it_says(stored: Wo
     assert [hit.id for hit in hits] == [copy.entry.id]
 
 
-async def test_it_is_passed_on_once_and_never_by_those_who_have_it_from_another(both: World) -> None:
+async def test_it_is_passed_on_once_and_never_by_those_who_have_it_from_another(both: MaintenanceFixture) -> None:
     world = both
-    hire(world, *CLERKS)
+    open_context(world, *CLERKS)
     await learn(world, lesson_memory(1), lesson_memory(2))
     assert await propagation(world, config()).run("ada") == 6
     assert world.ledger.lessons.unpropagated(COMPANY, "ada", limit=9) == ()
     assert all(world.ledger.lessons.unpropagated(COMPANY, each, limit=9) == () for each in CLERKS)
     # One deletes what it was given, and one comes later: what was passed on once is not passed on again.
     await world.backend.delete_where(Where(agent_id="bob"))
-    hire(world, "flo")
+    open_context(world, "flo")
     for agent_id in CLERKS:
         assert await propagation(world, config()).run(agent_id) == 0
     # Were a copy taken for a lesson of its owner's own, it would still stay where it is.
     (copy, _) = await held(world, "cy")
-    told(world, copy)
+    reported(world, copy)
     assert await propagation(world, config()).run("cy") == 0
     assert await holders(world, *CLERKS, "flo") == {"ada": 2, "bob": 0, "cy": 2, "dan": 2, "flo": 0}
 
 
-async def test_it_goes_to_the_first_ones_that_are_not_paused_and_keep_what_they_learn(both: World) -> None:
+async def test_it_goes_to_the_first_ones_that_are_not_paused_and_keep_what_they_learn(both: MaintenanceFixture) -> None:
     world = both
-    hire(world, *CLERKS, "eve")
-    hire(world, "abe", level=MemoryLevel.SESSION)
-    hire(world, "amy", level=MemoryLevel.NONE)
+    open_context(world, *CLERKS, "eve")
+    open_context(world, "abe", level=MemoryLevel.SESSION)
+    open_context(world, "amy", level=MemoryLevel.NONE)
     world.ledger.agents.pause(COMPANY, "bob")
     await learn(world, lesson_memory(1))
     assert await propagation(world, config("department", most=2)).run("ada") == 2
@@ -171,8 +173,10 @@ async def test_it_goes_to_the_first_ones_that_are_not_paused_and_keep_what_they_
 
 
 @pytest.mark.parametrize("policy", [config("none"), config(enabled=False)], ids=["none", "disabled"])
-async def test_a_policy_without_it_asks_nothing_and_marks_nothing(world: World, policy: ProceduralMemoryConfig) -> None:
-    hire(world, *CLERKS)
+async def test_a_policy_without_it_asks_nothing_and_marks_nothing(
+    world: MaintenanceFixture, policy: ProceduralMemoryConfig
+) -> None:
+    open_context(world, *CLERKS)
     await learn(world, lesson_memory(1))
     faults = Faults()
     assert await propagation(world, policy, faults).run("ada") == 0
@@ -180,15 +184,15 @@ async def test_a_policy_without_it_asks_nothing_and_marks_nothing(world: World, 
     assert len(world.ledger.lessons.unpropagated(COMPANY, "ada", limit=9)) == 1
 
 
-async def test_an_agent_with_nothing_new_costs_one_look_at_the_ledger(world: World) -> None:
-    hire(world, *CLERKS)
+async def test_an_agent_with_nothing_new_costs_one_look_at_the_ledger(world: MaintenanceFixture) -> None:
+    open_context(world, *CLERKS)
     faults = Faults()
     assert await propagation(world, config(), faults).run("ada") == 0
     assert faults.calls == ["lessons.unpropagated"]
 
 
-async def test_while_all_is_paused_nothing_is_passed_on_and_nothing_lost(world: World) -> None:
-    hire(world, *CLERKS)
+async def test_while_all_is_paused_nothing_is_passed_on_and_nothing_lost(world: MaintenanceFixture) -> None:
+    open_context(world, *CLERKS)
     await learn(world, lesson_memory(1))
     world.ledger.switches.pause(COMPANY)
     assert await propagation(world, config()).run("ada") == 0
@@ -196,30 +200,30 @@ async def test_while_all_is_paused_nothing_is_passed_on_and_nothing_lost(world: 
     assert await propagation(world, config()).run("ada") == 3
 
 
-async def test_who_has_no_like_keeps_its_lessons_to_itself_for_good(world: World) -> None:
+async def test_who_has_no_like_keeps_its_lessons_to_itself_for_good(world: MaintenanceFixture) -> None:
     world.ledger.agents.put(AgentSpec(company=COMPANY, agent_id="ada"))
-    hire(world, "bob")
+    open_context(world, "bob")
     await learn(world, lesson_memory(1))
     assert await propagation(world, config()).run("ada") == 0
     assert world.ledger.lessons.unpropagated(COMPANY, "ada", limit=9) == ()
 
 
-async def test_an_agent_gets_no_second_copy_of_what_it_knows(world: World) -> None:
-    hire(world, *CLERKS)
+async def test_an_agent_gets_no_second_copy_of_what_it_knows(world: MaintenanceFixture) -> None:
+    open_context(world, *CLERKS)
     mine = lesson_memory(1)
     own = replace(mine, entry=mine.entry.model_copy(update={"id": lesson_memory(99).entry.id, "agent_id": "bob"}))
     # A memory of the same words that is no lesson tells nobody that it is one.
     words = memory(5, category=MemoryCategory.PROCEDURAL, content=mine.entry.content, agent_id="cy")
     await world.store([own, words])
     # Two tasks taught the same.
-    twin = replace(mine, entry=mine.entry.model_copy(update={"id": lesson_memory(98).entry.id}))
-    await learn(world, mine, twin)
+    copied_lesson = replace(mine, entry=mine.entry.model_copy(update={"id": lesson_memory(98).entry.id}))
+    await learn(world, mine, copied_lesson)
     assert await propagation(world, config()).run("ada") == 2
     assert await holders(world, *CLERKS) == {"ada": 2, "bob": 1, "cy": 2, "dan": 1}
 
 
-async def test_what_is_gone_or_stands_no_more_is_not_passed_on(world: World) -> None:
-    hire(world, *CLERKS)
+async def test_what_is_gone_or_stands_no_more_is_not_passed_on(world: MaintenanceFixture) -> None:
+    open_context(world, *CLERKS)
     gone, stale = lesson_memory(1), lesson_memory(2, superseded_by="better")
     superseded = lesson_memory(3)
     await learn(world, gone, stale, superseded)
@@ -229,8 +233,8 @@ async def test_what_is_gone_or_stands_no_more_is_not_passed_on(world: World) -> 
     assert copy.entry.content == superseded.entry.content
 
 
-async def test_what_a_night_of_the_target_removed_does_not_rise_again(world: World) -> None:
-    hire(world, "ada", "bob")
+async def test_what_a_run_of_the_target_removed_does_not_rise_again(world: MaintenanceFixture) -> None:
+    open_context(world, "ada", "bob")
     await learn(world, lesson_memory(1, days_old=100))
     with pytest.raises(Crash):
         # The copies are there, and the mark is not.
@@ -258,9 +262,9 @@ class CrashAt(Faults):
 
 
 async def test_an_agent_that_cannot_be_given_them_holds_up_no_other(
-    world: World, caplog: pytest.LogCaptureFixture
+    world: MaintenanceFixture, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hire(world, *CLERKS)
+    open_context(world, *CLERKS)
     await learn(world, lesson_memory(1))
     broken, store = {"bob", "cy", "dan"}, world.backend.store_many
 
@@ -273,7 +277,7 @@ async def test_an_agent_that_cannot_be_given_them_holds_up_no_other(
     assert await propagation(world, config()).run("ada") == 0
     assert [record.__dict__["target"] for record in caplog.records] == ["bob", "cy", "dan"]
     assert set(caplog.messages) == {"procedural_propagation.target_failed"}
-    # Nobody was given it, so the next night tries again.
+    # Nobody was given it, so the next run tries again.
     broken.remove("bob")
     broken.remove("dan")
     assert await propagation(world, config()).run("ada") == 2
@@ -282,17 +286,17 @@ async def test_an_agent_that_cannot_be_given_them_holds_up_no_other(
     assert "Import number" not in caplog.text
 
 
-async def test_one_night_passes_on_a_bounded_number_and_the_next_the_rest(world: World) -> None:
-    hire(world, "ada", "bob")
-    await learn(world, *(lesson_memory(n) for n in range(LESSONS_A_NIGHT + 3)))
-    assert await propagation(world, config()).run("ada") == LESSONS_A_NIGHT
+async def test_one_run_passes_on_a_bounded_number_and_the_next_the_rest(world: MaintenanceFixture) -> None:
+    open_context(world, "ada", "bob")
+    await learn(world, *(lesson_memory(n) for n in range(LESSONS_PER_RUN + 3)))
+    assert await propagation(world, config()).run("ada") == LESSONS_PER_RUN
     assert await propagation(world, config()).run("ada") == 3
-    assert await holders(world, "bob") == {"bob": LESSONS_A_NIGHT + 3}
+    assert await holders(world, "bob") == {"bob": LESSONS_PER_RUN + 3}
 
 
-async def test_a_very_long_name_still_tells_one_agent_from_another(world: World) -> None:
+async def test_a_very_long_name_still_tells_one_agent_from_another(world: MaintenanceFixture) -> None:
     names = ["x" * 255 + letter for letter in "ab"]
-    hire(world, "bob", *names)
+    open_context(world, "bob", *names)
     for number, name in enumerate(names):
         await learn(world, lesson_memory(number, agent_id=name))
         assert await propagation(world, config(most=1)).run(name) == 1
@@ -302,15 +306,15 @@ async def test_a_very_long_name_still_tells_one_agent_from_another(world: World)
 
 
 @pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
-async def test_after_a_crash_anywhere_the_next_night_passes_on_the_rest_and_nothing_twice(
-    both: World, *, is_after: bool
+async def test_after_a_crash_anywhere_the_next_run_passes_on_the_rest_and_nothing_twice(
+    both: MaintenanceFixture, *, is_after: bool
 ) -> None:
     world = both
     go_back = world.keep()
     points, is_over, calls = 0, False, []
     while not is_over:
         go_back()
-        hire(world, *CLERKS)
+        open_context(world, *CLERKS)
         await learn(world, lesson_memory(1), lesson_memory(2))
         faults = Faults(points, is_after=is_after)
         try:

@@ -11,13 +11,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.ledger_records import copied_urls
 from support.lesson_memories import lesson_memory
-from support.maintenance_fixture import AGENT, COMPANY, SHARED_MEMORY, START, MakeWorld, World, memory
+from support.maintenance_fixture import (
+    AGENT,
+    COMPANY,
+    SHARED_MEMORY,
+    START,
+    MaintenanceFixture,
+    MakeMaintenanceFixture,
+    memory,
+)
 from support.thorough import examples
 
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
 from memcore.jobs.payloads import AppliedPayload, Use
 from memcore.ledger.runs import RunState, RunStep
-from memcore.maintenance.provenance import MemoryState, TextPlace, tell_story
+from memcore.maintenance.provenance import MemoryState, TextLocation, trace_memory
 from memcore.models.memory import MemoryCategory
 from memcore.procedural.records import proposal_of
 from memcore.records import MemoryRecord
@@ -29,7 +37,7 @@ def ids_of(records: Sequence[MemoryRecord]) -> set[str]:
     return {each.entry.id for each in records}
 
 
-def applied(world: World, record: MemoryRecord, *outcomes: str) -> None:
+def applied(world: MaintenanceFixture, record: MemoryRecord, *outcomes: str) -> None:
     for number, outcome in enumerate(outcomes):
         fields: dict[str, Any] = {"outcome": outcome, "application_id": f"{record.entry.id}-{number}"}
         payload = AppliedPayload(
@@ -38,7 +46,7 @@ def applied(world: World, record: MemoryRecord, *outcomes: str) -> None:
         assert world.ledger.skills.apply(payload, skill_id=record.entry.id)
 
 
-async def test_lessons_of_a_certain_age_go_and_an_undo_brings_them_back_exactly(world: World) -> None:
+async def test_lessons_of_a_certain_age_go_and_an_undo_brings_them_back_exactly(world: MaintenanceFixture) -> None:
     old = [lesson_memory(n, days_old=91 + n) for n in range(3)]
     pinned = [
         lesson_memory(10, days_old=300, more_tags=["pinned"]),
@@ -46,46 +54,48 @@ async def test_lessons_of_a_certain_age_go_and_an_undo_brings_them_back_exactly(
     ]
     young = [lesson_memory(n, days_old=80, is_success=True) for n in range(20, 23)]
     # What an engine stores is none of ours, even when it has a lesson's category, tags and text.
-    strangers = [
+    outsiders = [
         memory(1, days_old=300, category=PROCEDURAL, tags=["non-inferable", "core"], content=old[0].entry.content)
     ]
-    await world.store([*old, *pinned, *young, *strangers])
+    await world.store([*old, *pinned, *young, *outsiders])
     before = await world.snapshot()
 
-    night = await world.night()
+    maintenance_run = await world.maintenance_run()
 
-    assert night.counts["pruned"] == 3
-    assert set(await world.live()) == ids_of([*pinned, *young, *strangers])
+    assert maintenance_run.counts["pruned"] == 3
+    assert set(await world.live()) == ids_of([*pinned, *young, *outsiders])
     await world.check_balance()
-    undo = await world.undo(night.run_id)
+    undo = await world.undo(maintenance_run.run_id)
     assert (undo.counts["restored"], undo.counts["skipped"]) == (3, 0)
     assert await world.snapshot() == before
     assert proposal_of((await world.live())[old[0].entry.id]) == proposal_of(old[0])
-    # Someone wanted them back: the next night does not take them again.
-    assert (await world.night()).counts["pruned"] == 0
+    # Someone wanted them back: the next run does not take them again.
+    assert (await world.maintenance_run()).counts["pruned"] == 0
     await world.check_balance()
 
 
-async def test_its_story_says_why_a_lesson_is_gone(world: World) -> None:
+async def test_its_history_says_why_a_lesson_is_gone(world: MaintenanceFixture) -> None:
     gone = lesson_memory(1, days_old=100)
     await world.store([gone])
-    night = await world.night()
+    maintenance_run = await world.maintenance_run()
 
-    story = await tell_story(gone.entry.id, backend=world.backend, ledger=world.ledger, company=COMPANY, journal_days=7)
+    memory_history = await trace_memory(
+        gone.entry.id, backend=world.backend, ledger=world.ledger, company=COMPANY, journal_days=7
+    )
 
-    assert (story.memory.state, story.memory.text_in) == (MemoryState.REMOVED, TextPlace.JOURNAL)
-    assert [(each.kind, each.reason, each.run_id) for each in story.memory.chapters] == [
-        ("removed", "pruned", night.run_id)
+    assert (memory_history.memory.state, memory_history.memory.text_in) == (MemoryState.REMOVED, TextLocation.JOURNAL)
+    assert [(each.kind, each.reason, each.run_id) for each in memory_history.memory.chapters] == [
+        ("removed", "pruned", maintenance_run.run_id)
     ]
 
 
-async def test_a_night_merges_no_lesson(make_world: MakeWorld) -> None:
-    world = make_world(ConsolidationConfig(categories=(PROCEDURAL,), max_removed_fraction=1.0))
+async def test_a_run_merges_no_lesson(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    world = make_maintenance_fixture(ConsolidationConfig(categories=(PROCEDURAL,), max_removed_fraction=1.0))
     lessons = [lesson_memory(n, days_old=60 - n) for n in range(8)]
     await world.store(lessons)
     await world.store(memory(n, days_old=60 - n, category=PROCEDURAL) for n in range(8))
-    night = await world.night()
-    assert night.counts["consolidated"] == 7
+    maintenance_run = await world.maintenance_run()
+    assert maintenance_run.counts["consolidated"] == 7
     assert ids_of(lessons) <= set(await world.live())
 
 
@@ -95,12 +105,12 @@ LESSONS = st.lists(st.tuples(st.integers(0, 20), st.booleans(), st.integers(0, 2
 
 @given(lessons=LESSONS, most=st.integers(1, 8), hybrid=st.none() | st.integers(1, 20))
 @settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_night_leaves_exactly_as_many_as_the_policy_says(
+def test_a_run_leaves_exactly_as_many_as_the_policy_says(
     ledger_template: Path, tmp_path: Path, lessons: list[tuple[int, bool, int]], most: int, hybrid: int | None
 ) -> None:
     parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else tmp_path
     with tempfile.TemporaryDirectory(dir=parent) as folder:
-        world = World(copied_urls(ledger_template, Path(folder) / "ledger"))
+        world = MaintenanceFixture(copied_urls(ledger_template, Path(folder) / "ledger"))
         kind = {"type": "pareto"} if hybrid is None else {"type": "hybrid", "max_age_days": hybrid}
         world.pruning = PruningConfig.model_validate({**kind, "max_entries": most})
         try:
@@ -110,7 +120,7 @@ def test_a_night_leaves_exactly_as_many_as_the_policy_says(
 
 
 async def _leaves_so_many(
-    world: World, lessons: list[tuple[int, bool, int]], *, most: int, max_age: int | None
+    world: MaintenanceFixture, lessons: list[tuple[int, bool, int]], *, most: int, max_age: int | None
 ) -> None:
     records = [
         lesson_memory(n, days_old=days + 0.5, more_tags=["pinned"] if is_pinned else [])
@@ -121,19 +131,19 @@ async def _leaves_so_many(
     await world.store([*records, memory(1, days_old=2, category=PROCEDURAL)])
     plan = await world.service().plan(AGENT)
 
-    night = await world.night()
+    maintenance_run = await world.maintenance_run()
 
     free = [days for days, is_pinned, _ in lessons if not is_pinned and (max_age is None or days + 0.5 <= max_age)]
     pinned = sum(is_pinned for _, is_pinned, _ in lessons)
     left = [record for record in (await world.live()).values() if record.is_lesson]
     assert len(left) == min(most, len(free)) + pinned
-    assert plan.pruned == night.counts["pruned"] == len(lessons) - len(left)
+    assert plan.pruned == maintenance_run.counts["pruned"] == len(lessons) - len(left)
     await world.check_balance()
-    again = await world.night()
+    again = await world.maintenance_run()
     assert again.counts["pruned"] == 0
 
 
-async def test_of_old_lessons_those_stay_that_helped_then_those_that_were_shown(world: World) -> None:
+async def test_of_old_lessons_those_stay_that_helped_then_those_that_were_shown(world: MaintenanceFixture) -> None:
     world.pruning = PruningConfig(type="pareto", max_entries=4)
     helped, failed, shown, untried, second = (lesson_memory(n, days_old=50) for n in range(5))
     newest = lesson_memory(9, days_old=1)
@@ -144,40 +154,44 @@ async def test_of_old_lessons_those_stay_that_helped_then_those_that_were_shown(
     use = Use(agent_id=AGENT, memory_id=shown.entry.id, uses=5, last_used_at=START)
     world.ledger.uses.count(COMPANY, "batch", [use])
 
-    await world.night()
+    await world.maintenance_run()
 
     assert set(await world.live()) == ids_of([newest, second, helped, shown])
 
 
-async def test_what_retention_removes_too_is_counted_once(make_world: MakeWorld) -> None:
+async def test_what_retention_removes_too_is_counted_once(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
     retention = RetentionConfig(default_retention_days=120)
-    world = make_world(ConsolidationConfig(retention=retention, max_removed_fraction=1.0))
+    world = make_maintenance_fixture(ConsolidationConfig(retention=retention, max_removed_fraction=1.0))
     await world.store(lesson_memory(n, days_old=days) for n, days in enumerate((10, 100, 110, 130, 140)))
     plan = await world.service().plan(AGENT)
     assert plan.steps[0].step is RunStep.RETENTION
     assert (plan.steps[0].removed, plan.pruned, len(plan.steps[0].examples)) == (4, 2, 4)
-    night = await world.night()
-    assert (night.counts["retention"], night.counts["pruned"]) == (2, 2)
+    maintenance_run = await world.maintenance_run()
+    assert (maintenance_run.counts["retention"], maintenance_run.counts["pruned"]) == (2, 2)
 
 
-async def test_a_policy_that_would_forget_nearly_everything_waits_for_a_person(make_world: MakeWorld) -> None:
-    world = make_world(ConsolidationConfig())
+async def test_a_policy_that_would_forget_nearly_everything_waits_for_a_person(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(ConsolidationConfig())
     world.pruning = PruningConfig(type="pareto", max_entries=1)
     await world.store(lesson_memory(n, days_old=n / 10) for n in range(40))
     run = world.plan_run()
     await world.service().run(run.run_id)
     assert world.run(run.run_id).state is RunState.HELD
-    world.ledger.runs.release(run.run_id)
+    world.ledger.runs.approve_held(run.run_id)
     await world.to_the_end(run.run_id)
     assert world.run(run.run_id).counts["pruned"] == 39
 
 
-async def test_without_a_policy_nothing_is_forgotten(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_without_a_policy_nothing_is_forgotten(
+    world: MaintenanceFixture, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("INFO")
     await world.store([lesson_memory(1, days_old=400)])
     world.pruning = None
-    assert (await world.night()).counts["pruned"] == 0
+    assert (await world.maintenance_run()).counts["pruned"] == 0
     assert "procedural_pruning.complete" not in caplog.messages
     world.pruning = PruningConfig()
-    assert (await world.night()).counts["pruned"] == 1
+    assert (await world.maintenance_run()).counts["pruned"] == 1
     assert "procedural_pruning.complete" in caplog.messages

@@ -1,57 +1,61 @@
-"""Who asks a model for a night: once, with a lease that is kept, and within the budget."""
+"""Who asks a model for a run: once, with a lease that is kept, and within the budget."""
 
 import asyncio
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.fake_summarizer import Oracle, SlowOracle
+from support.fake_summarizer import FakeSummarizer, SlowFakeSummarizer
 from support.fault_injection import Crash
-from support.maintenance_fixture import AGENT, COMPANY, START, MakeWorld, memory, uid
+from support.maintenance_fixture import AGENT, COMPANY, START, MakeMaintenanceFixture, memory, uid
 from support.model_runs import LLM, finish, with_model
 
 from memcore.errors import BudgetExceededError
 from memcore.jobs.outcomes import Done, Skipped, Snooze
 from memcore.ledger import RunState
 from memcore.llm.answer_cache import QUESTION_LEASE
-from memcore.maintenance.consolidation.step import RING_AGAIN
+from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
 
 
 @pytest.fixture
-def oracle() -> Oracle:
-    return Oracle()
+def fake_summarizer() -> FakeSummarizer:
+    return FakeSummarizer()
 
 
-async def test_a_spent_budget_lets_every_part_sleep_and_nothing_fails(make_world: MakeWorld, oracle: Oracle) -> None:
-    world = with_model(make_world, oracle)
+async def test_a_spent_budget_lets_every_part_sleep_and_nothing_fails(
+    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+) -> None:
+    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 8))
     before = await world.snapshot()
     midnight = START + timedelta(hours=22)
-    oracle.script = [BudgetExceededError("0 of 0 tokens are left today", until=midnight)]
+    fake_summarizer.script = [BudgetExceededError("0 of 0 tokens are left today", until=midnight)]
     run = world.plan_run()
 
     outcome = await world.service().run(run.run_id)
-    parts = world.ledger.syntheses.to_ring(run.run_id)
+    parts = world.ledger.syntheses.to_dispatch(run.run_id)
     asked = [await world.synthesis().ask(run.run_id, part.place) for part in parts]
     outcome = await world.service().run(run.run_id)
 
     assert [type(each.outcome) for each in asked] == [Skipped, Skipped]
-    assert [each.night is not None for each in asked] == [True, False], "the night is told once"
+    assert [each.maintenance_run is not None for each in asked] == [True, False], "the night is told once"
     assert isinstance(outcome, Snooze)
     assert outcome.reason == "0 of 0 tokens are left today"
     assert world.run(run.run_id).state is RunState.QUEUED
-    assert world.ledger.syntheses.to_ring(run.run_id) == ()
+    assert world.ledger.syntheses.to_dispatch(run.run_id) == ()
     assert world.ledger.runs.stale(COMPANY, queued_for=timedelta(minutes=2), limit=9) == ()
     assert await world.snapshot() == before
-    assert len(oracle.asked) == 1
+    assert len(fake_summarizer.asked) == 1
 
     world.clock.at = midnight + timedelta(seconds=1)
     assert [stale.run_id for stale in world.ledger.runs.stale(COMPANY, queued_for=timedelta(days=1), limit=9)]
     assert (await finish(world, run.run_id)).counts["consolidated"] == 6
 
 
-async def test_a_paused_agent_asks_no_model(make_world: MakeWorld, oracle: Oracle) -> None:
-    world = with_model(make_world, oracle)
+async def test_a_paused_agent_asks_no_model(
+    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+) -> None:
+    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
     run = world.plan_run()
     await world.service().run(run.run_id)
@@ -61,13 +65,13 @@ async def test_a_paused_agent_asks_no_model(make_world: MakeWorld, oracle: Oracl
 
     assert isinstance(asked.outcome, Skipped)
     assert "paused" in asked.outcome.reason
-    assert not oracle.asked
+    assert not fake_summarizer.asked
 
 
 async def test_a_memory_that_is_gone_when_the_answer_comes_is_left_out_and_the_model_asked_about_the_rest(
-    make_world: MakeWorld, oracle: Oracle
+    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
 ) -> None:
-    world = with_model(make_world, oracle)
+    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
     run = world.plan_run()
     await world.service().run(run.run_id)
@@ -83,8 +87,10 @@ async def test_a_memory_that_is_gone_when_the_answer_comes_is_left_out_and_the_m
     assert uid(2) in await world.live()
 
 
-async def test_two_workers_that_get_the_same_job_ask_once(make_world: MakeWorld, oracle: Oracle) -> None:
-    world = with_model(make_world, oracle)
+async def test_two_workers_that_get_the_same_job_ask_once(
+    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+) -> None:
+    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
     run = world.plan_run()
     await world.service().run(run.run_id)
@@ -92,16 +98,18 @@ async def test_two_workers_that_get_the_same_job_ask_once(make_world: MakeWorld,
     found = await asyncio.gather(*(world.synthesis().ask(run.run_id, 0) for _ in range(3)))
 
     assert sorted(type(each.outcome).__name__ for each in found) == ["Done", "Skipped", "Skipped"]
-    assert len(oracle.asked) == 1
+    assert len(fake_summarizer.asked) == 1
 
 
-async def test_a_worker_that_dies_while_it_asks_is_followed_by_another(make_world: MakeWorld, oracle: Oracle) -> None:
-    world = with_model(make_world, oracle)
+async def test_a_worker_that_dies_while_it_asks_is_followed_by_another(
+    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+) -> None:
+    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
     run = world.plan_run()
     await world.service().run(run.run_id)
-    oracle.script = [Crash()]
-    world.ledger.syntheses.rung(run.run_id, [0], again_at=world.clock() + RING_AGAIN)
+    fake_summarizer.script = [Crash()]
+    world.ledger.syntheses.mark_dispatched(run.run_id, [0], again_at=world.clock() + REDISPATCH_AFTER)
     with pytest.raises(Crash):
         await world.synthesis().ask(run.run_id, 0)
 
@@ -109,14 +117,14 @@ async def test_a_worker_that_dies_while_it_asks_is_followed_by_another(make_worl
     world.clock.turn(QUESTION_LEASE)
     assert world.ledger.syntheses.revive(COMPANY) == (run.run_id,)
     assert world.ledger.syntheses.revive(COMPANY) == (), "one death, one bell"
-    assert [part.place for part in world.ledger.syntheses.to_ring(run.run_id)] == [0]
+    assert [part.place for part in world.ledger.syntheses.to_dispatch(run.run_id)] == [0]
     assert (await finish(world, run.run_id)).counts["consolidated"] == 3
 
 
 async def test_a_slow_model_keeps_its_question_however_long_it_thinks(
-    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+    make_maintenance_fixture: MakeMaintenanceFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, slow = make_world(LLM), SlowOracle()
+    world, slow = make_maintenance_fixture(LLM), SlowFakeSummarizer()
     world.model = slow
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
     run = world.plan_run()

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 from support.fault_injection import Crash, Faults, crash_points
-from support.maintenance_fixture import AGENT, COMPANY, MakeWorld, World, memory, uid
+from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig
 from memcore.jobs.outcomes import Done, Skipped, Snooze
@@ -14,18 +14,20 @@ from memcore.ledger.runs import Run
 OFF = ConsolidationConfig(enabled=False, archival=ArchivalConfig(enabled=True))
 
 
-def asked(world: World, number: int) -> Run:
+def asked(world: MaintenanceFixture, number: int) -> Run:
     return world.plan_run(kind="remove", scope_id=uid(number))
 
 
-async def removed(world: World, number: int) -> Run:
+async def removed(world: MaintenanceFixture, number: int) -> Run:
     run = asked(world, number)
     assert isinstance(await world.to_the_end(run.run_id), Done)
     return world.run(run.run_id)
 
 
-async def test_what_is_removed_is_in_the_journal_and_an_undo_brings_it_back(make_world: MakeWorld) -> None:
-    world = make_world(OFF)
+async def test_what_is_removed_is_in_the_journal_and_an_undo_brings_it_back(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(OFF)
     await world.store([memory(1, tags=["pinned"], with_vectors=True), memory(2)])
     before = await world.snapshot()
 
@@ -33,17 +35,17 @@ async def test_what_is_removed_is_in_the_journal_and_an_undo_brings_it_back(make
 
     assert set(await world.live()) == {uid(2)}
     assert run.counts == {"removed": 1}
-    (booking,) = world.ledger.journal.bookings(run.run_id)
-    assert (booking.reason, booking.outgoing_ids) == ("deleted", frozenset({uid(1)}))
-    assert not booking.archived
-    assert world.ledger.journal.buried({uid(1): world.clock.at - timedelta(hours=1)}) == {uid(1)}
+    (journal_entry,) = world.ledger.journal.journal_entries(run.run_id)
+    assert (journal_entry.reason, journal_entry.outgoing_ids) == ("deleted", frozenset({uid(1)}))
+    assert not journal_entry.archived
+    assert world.ledger.journal.tombstoned({uid(1): world.clock.at - timedelta(hours=1)}) == {uid(1)}
     await world.check_balance()
     await world.undo(run.run_id)
     assert await world.snapshot() == before
     await world.check_balance()
 
 
-async def test_it_is_done_once_and_what_is_stored_anew_stays(world: World) -> None:
+async def test_it_is_done_once_and_what_is_stored_anew_stays(world: MaintenanceFixture) -> None:
     await world.store([memory(1)])
     run = await removed(world, 1)
     assert isinstance(await world.service().run(run.run_id), Skipped)
@@ -56,13 +58,13 @@ async def test_it_is_done_once_and_what_is_stored_anew_stays(world: World) -> No
     assert set(await world.live()) == {uid(1)}
 
 
-async def test_another_agents_memory_is_none_of_it(world: World) -> None:
+async def test_another_agents_memory_is_none_of_it(world: MaintenanceFixture) -> None:
     await world.store([memory(1, agent_id="bob")])
     assert isinstance(await world.to_the_end(asked(world, 1).run_id), Skipped)
     assert set(await world.live("bob")) == {uid(1)}
 
 
-async def test_a_pause_holds_it_up_and_loses_it_not(world: World) -> None:
+async def test_a_pause_holds_it_up_and_loses_it_not(world: MaintenanceFixture) -> None:
     world.ledger.agents.put(AgentSpec(company=COMPANY, agent_id=AGENT))
     await world.store([memory(1)])
     run = asked(world, 1)
@@ -74,8 +76,8 @@ async def test_a_pause_holds_it_up_and_loses_it_not(world: World) -> None:
     assert await world.live() == {}
 
 
-async def test_a_crash_at_any_call_removes_it_all_the_same(make_world: MakeWorld) -> None:
-    world = make_world(OFF)
+async def test_a_crash_at_any_call_removes_it_all_the_same(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    world = make_maintenance_fixture(OFF)
     await world.store([memory(1), memory(2)])
     go_back = world.keep()
     counted = Faults()
@@ -96,5 +98,5 @@ async def test_a_crash_at_any_call_removes_it_all_the_same(make_world: MakeWorld
         await world.check_balance()
 
 
-async def _watched(world: World, faults: Faults, run: Run) -> object:
+async def _watched(world: MaintenanceFixture, faults: Faults, run: Run) -> object:
     return await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run.run_id)

@@ -1,10 +1,10 @@
-"""Nights that need a model: who is asked, when, and what becomes of its answers and failures."""
+"""Runs that need a model: who is asked, when, and what becomes of its answers and failures."""
 
 from typing import Any
 
 import pytest
-from support.fake_summarizer import Oracle, said
-from support.maintenance_fixture import AGENT, COMPANY, MakeWorld, memory, uid
+from support.fake_summarizer import FakeSummarizer, said
+from support.maintenance_fixture import AGENT, COMPANY, MakeMaintenanceFixture, memory, uid
 from support.model_runs import DUAL, LLM, finish, with_model
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, LLMConsolidationConfig
@@ -17,12 +17,14 @@ from memcore.models.memory import MemoryCategory, MemoryQuery
 
 
 @pytest.fixture
-def oracle() -> Oracle:
-    return Oracle()
+def fake_summarizer() -> FakeSummarizer:
+    return FakeSummarizer()
 
 
-async def test_a_night_waits_without_a_lease_while_the_model_is_asked(make_world: MakeWorld, oracle: Oracle) -> None:
-    world = with_model(make_world, oracle)
+async def test_a_run_waits_without_a_lease_while_the_model_is_asked(
+    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+) -> None:
+    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 8))
     run = world.plan_run()
 
@@ -32,25 +34,25 @@ async def test_a_night_waits_without_a_lease_while_the_model_is_asked(make_world
     assert "asked about 2 of 2 groups" in outcome.reason
     waiting = world.run(run.run_id)
     assert (waiting.state, waiting.token, waiting.lease_until, waiting.attempt) == (RunState.QUEUED, None, None, 0)
-    assert not oracle.asked, "a night never asks"
+    assert not fake_summarizer.asked, "a night never asks"
     assert len(await world.live()) == 7, "nothing goes before there is something in its place"
 
 
-async def test_the_last_answer_wakes_the_night_which_then_replaces_every_group(
-    make_world: MakeWorld, oracle: Oracle
+async def test_the_last_answer_wakes_the_run_which_then_replaces_every_group(
+    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
 ) -> None:
-    world = with_model(make_world, oracle)
+    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 8))
     run = world.plan_run()
     await world.service().run(run.run_id)
-    parts = world.ledger.syntheses.to_ring(run.run_id)
+    parts = world.ledger.syntheses.to_dispatch(run.run_id)
 
     first = await world.synthesis().ask(run.run_id, parts[0].place)
     last = await world.synthesis().ask(run.run_id, parts[1].place)
 
-    assert first.night is None
-    assert last.night is not None
-    assert last.night.run_id == run.run_id
+    assert first.maintenance_run is None
+    assert last.maintenance_run is not None
+    assert last.maintenance_run.run_id == run.run_id
     assert isinstance(await world.service().run(run.run_id), Done)
     summaries = await world.summaries()
     assert {source for summary in summaries for source in summary.lineage.summary_of} == {uid(n) for n in range(1, 7)}
@@ -61,55 +63,57 @@ async def test_the_last_answer_wakes_the_night_which_then_replaces_every_group(
 
 
 async def test_the_kept_memory_is_not_shown_and_the_agent_pays_by_category(
-    make_world: MakeWorld, oracle: Oracle
+    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
 ) -> None:
-    world = with_model(make_world, oracle)
+    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n, category=MemoryCategory.SOCIAL) for n in range(1, 5))
 
-    run = await world.night()
+    run = await world.maintenance_run()
 
-    shown = "\n".join(message.content for message in oracle.asked[0].messages)
+    shown = "\n".join(message.content for message in fake_summarizer.asked[0].messages)
     assert "memory number 3" in shown
     assert "memory number 4" not in shown
-    assert [(by.agent_id, by.run_id, by.purpose) for by in oracle.for_whom] == [
+    assert [(by.agent_id, by.run_id, by.purpose) for by in fake_summarizer.for_whom] == [
         (AGENT, run.run_id, "system:memory:consolidate:social")
     ]
 
 
 async def test_recent_distillations_stand_in_the_system_text_and_are_data(
-    make_world: MakeWorld, oracle: Oracle
+    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
 ) -> None:
-    world = with_model(make_world, oracle)
+    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
     tales = [
         memory(10 + n, days_old=20 - n, content=f"trace {n} " + "x" * 900, tags=["distillation"]) for n in range(7)
     ]
     await world.store(tales)
 
-    await world.night()
+    await world.maintenance_run()
 
-    system, user = (message.content for message in oracle.asked[0].messages)
+    system, user = (message.content for message in fake_summarizer.asked[0].messages)
     assert [f"trace {n} " in system for n in range(7)] == [False, False, True, True, True, True, True]
     assert "x" * 493 not in system
     assert "trace" not in user
     assert system.count("<trajectory>\n") == 5
 
 
-async def test_another_night_asks_nothing_that_was_answered_before(make_world: MakeWorld, oracle: Oracle) -> None:
-    world = with_model(make_world, oracle)
+async def test_another_run_asks_nothing_that_was_answered_before(
+    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+) -> None:
+    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 8))
     first = world.plan_run()
     await world.service().run(first.run_id)
     await world.ask_model(first.run_id)
-    # An undo, say, takes the night's place before it can use the answers.
+    # An undo, say, takes the run's place before it can use the answers.
     other = world.plan_run(undo_of=first.run_id)
     assert isinstance(await world.service().run(other.run_id), Done)
     assert world.run(first.run_id).state is RunState.SKIPPED
 
-    run = await world.night()
+    run = await world.maintenance_run()
 
     assert run.counts["consolidated"] == 6
-    assert len(oracle.asked) == 2
+    assert len(fake_summarizer.asked) == 2
 
 
 # Row by row: what the model did, and what became of the memories.
@@ -129,13 +133,17 @@ async def test_another_night_asks_nothing_that_was_answered_before(make_world: M
     ids=["retries used up", "passing", "empty", "blank", "over-long", "cut", "unexpected"],
 )
 async def test_a_model_that_fails_costs_the_summary_its_beauty_and_no_memory(
-    make_world: MakeWorld, oracle: Oracle, caplog: pytest.LogCaptureFixture, trouble: Any, reason: str
+    make_maintenance_fixture: MakeMaintenanceFixture,
+    fake_summarizer: FakeSummarizer,
+    caplog: pytest.LogCaptureFixture,
+    trouble: Any,
+    reason: str,
 ) -> None:
-    world = with_model(make_world, oracle)
+    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n, content=f"{n} " + "y" * 300) for n in range(1, 5))
-    oracle.script = [trouble, trouble]
+    fake_summarizer.script = [trouble, trouble]
 
-    run = await world.night()
+    run = await world.maintenance_run()
 
     [summary] = await world.summaries()
     assert summary.entry.metadata.tags[:2] == ("consolidated", "concat-fallback")
@@ -150,38 +158,40 @@ async def test_a_model_that_fails_costs_the_summary_its_beauty_and_no_memory(
 
 @pytest.mark.parametrize(("fails", "mode"), [(False, ArchivalMode.ABSTRACTIVE), (True, ArchivalMode.EXTRACTIVE)])
 async def test_the_archive_says_whether_a_model_wrote_the_summary(
-    make_world: MakeWorld, oracle: Oracle, fails: bool, mode: ArchivalMode
+    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer, fails: bool, mode: ArchivalMode
 ) -> None:
     archival = ArchivalConfig(enabled=True, age_threshold_days=20)
-    world = with_model(make_world, oracle, LLM.model_copy(update={"archival": archival}))
+    world = with_model(make_maintenance_fixture, fake_summarizer, LLM.model_copy(update={"archival": archival}))
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
-    oracle.script = [said("")] * 2 if fails else []
+    fake_summarizer.script = [said("")] * 2 if fails else []
 
-    await world.night()
+    await world.maintenance_run()
 
     rows = world.ledger.archive.search(COMPANY, AGENT, MemoryQuery())
     assert [row.mode for row in rows] == [mode] * 3
 
 
-async def test_an_answer_that_is_too_long_is_asked_for_once_more(make_world: MakeWorld, oracle: Oracle) -> None:
-    world = with_model(make_world, oracle)
+async def test_an_answer_that_is_too_long_is_asked_for_once_more(
+    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+) -> None:
+    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
-    oracle.script = [said("cut in the mid", is_cut=True), said("short now")]
+    fake_summarizer.script = [said("cut in the mid", is_cut=True), said("short now")]
 
-    await world.night()
+    await world.maintenance_run()
 
     [summary] = await world.summaries()
     assert summary.entry.content == "short now"
-    assert "Your last answer was too long" in oracle.asked[1].messages[-1].content
+    assert "Your last answer was too long" in fake_summarizer.asked[1].messages[-1].content
 
 
 async def test_a_server_that_refuses_leaves_everything_as_it_is_and_says_so(
-    make_world: MakeWorld, oracle: Oracle, caplog: pytest.LogCaptureFixture
+    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = with_model(make_world, oracle)
+    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 8))
     before = await world.snapshot()
-    oracle.script = [ProviderError("401: the key is wrong")]
+    fake_summarizer.script = [ProviderError("401: the key is wrong")]
     run = world.plan_run()
 
     outcome = await world.to_the_end(run.run_id)
@@ -190,17 +200,19 @@ async def test_a_server_that_refuses_leaves_everything_as_it_is_and_says_so(
     assert "2 of 2 groups wait for a person: 401: the key is wrong" in outcome.reason
     assert world.run(run.run_id).state is RunState.FAILED
     assert await world.snapshot() == before
-    assert len(oracle.asked) == 1, "the second group is not asked about after the first was refused"
+    assert len(fake_summarizer.asked) == 1, "the second group is not asked about after the first was refused"
     assert [record.levelname for record in caplog.records if record.message == "consolidation.llm.error"] == ["ERROR"]
-    oracle.script = []
-    assert (await world.night()).counts["consolidated"] == 6, "the next night asks anew"
+    fake_summarizer.script = []
+    assert (await world.maintenance_run()).counts["consolidated"] == 6, "the next night asks anew"
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RecursionError()])
-async def test_a_process_in_trouble_blames_no_model(make_world: MakeWorld, oracle: Oracle, error: Exception) -> None:
-    world = with_model(make_world, oracle)
+async def test_a_process_in_trouble_blames_no_model(
+    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer, error: Exception
+) -> None:
+    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
-    oracle.script = [error]
+    fake_summarizer.script = [error]
     run = world.plan_run()
     await world.service().run(run.run_id)
 
@@ -213,9 +225,12 @@ async def test_a_process_in_trouble_blames_no_model(make_world: MakeWorld, oracl
 
 
 async def test_trajectories_that_cannot_be_read_are_left_out_with_a_warning(
-    make_world: MakeWorld, oracle: Oracle, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    make_maintenance_fixture: MakeMaintenanceFixture,
+    fake_summarizer: FakeSummarizer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world = with_model(make_world, oracle)
+    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
     await world.store([memory(9, days_old=2, content="a trace", tags=["distillation"])])
 
@@ -223,18 +238,18 @@ async def test_trajectories_that_cannot_be_read_are_left_out_with_a_warning(
         raise MemoryRetrievalError("the store is busy")
 
     monkeypatch.setattr(world.backend, "retrieve", fail)
-    await world.night()
+    await world.maintenance_run()
 
-    assert "<trajectory>" not in oracle.asked[0].messages[0].content
+    assert "<trajectory>" not in fake_summarizer.asked[0].messages[0].content
     assert "consolidation.llm.context_missing" in [record.message for record in caplog.records]
     [summary] = await world.summaries()
     assert "llm-synthesized" in summary.entry.metadata.tags
 
 
 async def test_a_chatty_group_is_shortened_memory_by_memory_and_a_dense_one_needs_no_model(
-    make_world: MakeWorld, oracle: Oracle
+    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
 ) -> None:
-    world = with_model(make_world, oracle, DUAL)
+    world = with_model(make_maintenance_fixture, fake_summarizer, DUAL)
     chat = [memory(n, days_old=40 - n, content=f"We spoke about the garden again, visit {n}.") for n in range(1, 5)]
     code = [memory(n, days_old=40 - n, category=MemoryCategory.PROCEDURAL, content=_code(n)) for n in range(11, 15)]
     await world.store([*chat, *code])
@@ -249,14 +264,14 @@ async def test_a_chatty_group_is_shortened_memory_by_memory_and_a_dense_one_need
     tags = {summary.entry.category: summary.entry.metadata.tags for summary in await world.summaries()}
     assert tags[MemoryCategory.PROCEDURAL][:2] == ("consolidated", "mode:extractive")
     assert tags[MemoryCategory.EPISODIC][:2] == ("consolidated", "mode:abstractive")
-    assert len(oracle.asked) == 3
+    assert len(fake_summarizer.asked) == 3
     await world.check_balance()
 
 
 async def test_a_category_taken_off_the_policy_is_left_alone_though_its_answer_has_come(
-    make_world: MakeWorld, oracle: Oracle
+    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
 ) -> None:
-    world = with_model(make_world, oracle)
+    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n, category=MemoryCategory.SEMANTIC) for n in range(1, 5))
     before = await world.snapshot()
     run = world.plan_run()
@@ -265,32 +280,34 @@ async def test_a_category_taken_off_the_policy_is_left_alone_though_its_answer_h
 
     await finish(world, run.run_id)
 
-    assert len(oracle.asked) == 1
+    assert len(fake_summarizer.asked) == 1
     assert await world.snapshot() == before
 
 
 async def test_the_dual_mode_leaves_what_is_younger_than_the_archive_takes(
-    make_world: MakeWorld, oracle: Oracle
+    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
 ) -> None:
-    world = with_model(make_world, oracle, DUAL)
+    world = with_model(make_maintenance_fixture, fake_summarizer, DUAL)
     await world.store(memory(n, days_old=19) for n in range(1, 8))
 
-    run = await world.night()
+    run = await world.maintenance_run()
 
     assert run.counts["consolidated"] == 0
-    assert not oracle.asked
+    assert not fake_summarizer.asked
 
 
-async def test_a_group_longer_than_the_prompt_is_cut_into_several(make_world: MakeWorld, oracle: Oracle) -> None:
+async def test_a_group_longer_than_the_prompt_is_cut_into_several(
+    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+) -> None:
     caps = LLMConsolidationConfig(max_entry_input_chars=300, max_total_user_content_chars=1000)
     policy = LLM.model_copy(update={"llm": caps, "group_max_entries": 20})
-    world = with_model(make_world, oracle, policy)
+    world = with_model(make_maintenance_fixture, fake_summarizer, policy)
     await world.store(memory(n, days_old=40 - n, content=f"{n} " + "z" * 298) for n in range(1, 9))
 
-    await world.night()
+    await world.maintenance_run()
 
     assert [len(summary.lineage.summary_of) for summary in await world.summaries()] == [3, 3]
-    assert await world.live()  # the last one of seven stands alone and waits for the next night
+    assert await world.live()  # the last one of seven stands alone and waits for the next run
     assert uid(7) in await world.live()
 
 
@@ -307,15 +324,18 @@ def _code(number: int) -> str:
 
 @pytest.mark.parametrize(("policy", "questions"), [(LLM, 2), (DUAL, 6)])
 async def test_a_plan_counts_the_questions_and_asks_none(
-    make_world: MakeWorld, oracle: Oracle, policy: ConsolidationConfig, questions: int
+    make_maintenance_fixture: MakeMaintenanceFixture,
+    fake_summarizer: FakeSummarizer,
+    policy: ConsolidationConfig,
+    questions: int,
 ) -> None:
-    world = with_model(make_world, oracle, policy)
+    world = with_model(make_maintenance_fixture, fake_summarizer, policy)
     await world.store(memory(n, days_old=40 - n, content=f"We spoke about garden {n}.") for n in range(1, 8))
 
     plan = await world.service().plan(AGENT)
 
     assert plan.questions == questions
     assert plan.tokens > 0
-    assert not oracle.asked
-    await world.night()
-    assert len(oracle.asked) == questions
+    assert not fake_summarizer.asked
+    await world.maintenance_run()
+    assert len(fake_summarizer.asked) == questions

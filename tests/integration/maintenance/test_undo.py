@@ -1,4 +1,4 @@
-"""Undo: a night that went wrong never happened, and an undo that went wrong neither."""
+"""Undo: a run that went wrong never happened, and an undo that went wrong neither."""
 
 import asyncio
 import tempfile
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from support.fake_summarizer import Oracle
+from support.fake_summarizer import FakeSummarizer
 from support.ledger_records import copied_urls
-from support.maintenance_fixture import AGENT, COMPANY, SHARED_MEMORY, World, memory, uid
+from support.maintenance_fixture import AGENT, COMPANY, SHARED_MEMORY, MaintenanceFixture, memory, uid
 from support.random_histories import POLICIES, PRUNINGS, stores
 from support.thorough import examples
 
@@ -28,7 +28,7 @@ from memcore.records import MemoryRecord
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-def test_an_undo_restores_any_store_exactly_and_its_own_undo_the_night(
+def test_an_undo_restores_any_store_exactly_and_its_own_undo_the_run(
     ledger_template: Path,
     tmp_path: Path,
     records: list[MemoryRecord],
@@ -37,27 +37,27 @@ def test_an_undo_restores_any_store_exactly_and_its_own_undo_the_night(
 ) -> None:
     parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else tmp_path
     with tempfile.TemporaryDirectory(dir=parent) as folder:
-        world = World(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
-        world.model, world.pruning = Oracle(), pruning
+        world = MaintenanceFixture(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
+        world.model, world.pruning = FakeSummarizer(), pruning
         try:
             asyncio.run(_there_and_back(world, records))
         finally:
             world.ledger.close()
 
 
-async def _there_and_back(world: World, records: list[MemoryRecord]) -> None:
+async def _there_and_back(world: MaintenanceFixture, records: list[MemoryRecord]) -> None:
     await world.store(records)
     before = await world.snapshot()
-    night = await world.night()
+    maintenance_run = await world.maintenance_run()
     after = await world.snapshot()
     await world.check_balance()
 
-    undo = await world.undo(night.run_id)
+    undo = await world.undo(maintenance_run.run_id)
 
     assert await world.snapshot() == before
     assert undo.counts["skipped"] == 0
     removed = ("retention", "expired", "pruned", "consolidated", "enforced")
-    assert undo.counts["restored"] == sum(night.counts[step] for step in removed)
+    assert undo.counts["restored"] == sum(maintenance_run.counts[step] for step in removed)
     await world.check_balance()
 
     await world.undo(undo.run_id)
@@ -66,16 +66,16 @@ async def _there_and_back(world: World, records: list[MemoryRecord]) -> None:
     await world.check_balance()
 
 
-async def test_what_an_agent_changed_since_is_left_alone_and_listed(world: World) -> None:
+async def test_what_an_agent_changed_since_is_left_alone_and_listed(world: MaintenanceFixture) -> None:
     await world.store(memory(n, days_old=40 - n) for n in range(1, 6))
-    night = await world.night()
+    maintenance_run = await world.maintenance_run()
     (summary,) = await world.summaries()
     pinned = MemoryMetadata(source="consolidation", tags=("pinned",))
     await world.backend.set_metadata_many(AGENT, [summary.entry.id], pinned)
     again = memory(2, days_old=0, content="stored anew")
     await world.backend.store_many([again])
 
-    undo = await world.undo(night.run_id)
+    undo = await world.undo(maintenance_run.run_id)
 
     live = await world.live()
     assert set(live) == {uid(n) for n in range(1, 6)} | {summary.entry.id}
@@ -85,12 +85,12 @@ async def test_what_an_agent_changed_since_is_left_alone_and_listed(world: World
     assert undo.counts == {"restored": 3, "removed": 0, "skipped": 2}
 
 
-async def test_what_a_later_run_decided_is_left_alone_and_listed(world: World) -> None:
+async def test_what_a_later_run_decided_is_left_alone_and_listed(world: MaintenanceFixture) -> None:
     await world.store(memory(n, days_old=40 - n) for n in range(1, 6))
-    first = await world.night()
+    first = await world.maintenance_run()
     await world.undo(first.run_id)
     world.clock.turn(timedelta(days=2))
-    second = await world.night()
+    second = await world.maintenance_run()
     assert second.counts["consolidated"] == 4
     after = await world.snapshot()
 
@@ -101,39 +101,39 @@ async def test_what_a_later_run_decided_is_left_alone_and_listed(world: World) -
     await world.check_balance()
 
 
-async def test_restored_memories_are_held_for_a_while_from_all_three_steps(world: World) -> None:
+async def test_restored_memories_are_held_for_a_while_from_all_three_steps(world: MaintenanceFixture) -> None:
     world.policy = ConsolidationConfig(
         retention=RetentionConfig(default_retention_days=20), max_memories_per_agent=2, max_removed_fraction=1.0
     )
     await world.store(memory(n, days_old=19) for n in range(1, 6))
     await world.store(memory(n, days_old=21) for n in range(6, 9))
     before = await world.snapshot()
-    await world.undo((await world.night()).run_id)
+    await world.undo((await world.maintenance_run()).run_id)
 
-    held = await world.night()
+    held = await world.maintenance_run()
 
     assert sum(held.counts.values()) == 0
     assert await world.snapshot() == before
     world.clock.turn(timedelta(days=1, minutes=1))
-    assert (await world.night()).counts["retention"] == 8
+    assert (await world.maintenance_run()).counts["retention"] == 8
 
 
-async def test_a_run_can_be_undone_while_maintenance_is_paused(world: World) -> None:
+async def test_a_run_can_be_undone_while_maintenance_is_paused(world: MaintenanceFixture) -> None:
     await world.store(memory(n) for n in range(1, 6))
     before = await world.snapshot()
-    night = await world.night()
+    maintenance_run = await world.maintenance_run()
     world.ledger.switches.pause(COMPANY)
 
-    await world.undo(night.run_id)
+    await world.undo(maintenance_run.run_id)
 
     assert await world.snapshot() == before
 
 
-async def test_a_run_whose_journal_has_expired_cannot_be_undone_and_says_so(world: World) -> None:
+async def test_a_run_whose_journal_has_expired_cannot_be_undone_and_says_so(world: MaintenanceFixture) -> None:
     await world.store(memory(n) for n in range(1, 6))
-    night = await world.night()
+    maintenance_run = await world.maintenance_run()
     world.ledger.journal.expire(COMPANY, before=world.clock())
-    planned = world.plan_run(undo_of=night.run_id)
+    planned = world.plan_run(undo_of=maintenance_run.run_id)
 
     outcome = await world.to_the_end(planned.run_id)
 
@@ -142,19 +142,19 @@ async def test_a_run_whose_journal_has_expired_cannot_be_undone_and_says_so(worl
     assert world.run(planned.run_id).state is RunState.FAILED
 
 
-async def test_a_night_that_did_nothing_is_undone_by_nothing(world: World) -> None:
+async def test_a_run_that_did_nothing_is_undone_by_nothing(world: MaintenanceFixture) -> None:
     await world.store([memory(1)])
 
-    undo = await world.undo((await world.night()).run_id)
+    undo = await world.undo((await world.maintenance_run()).run_id)
 
     assert undo.counts == {"restored": 0, "removed": 0, "skipped": 0}
 
 
-async def test_another_agents_run_cannot_be_undone(world: World) -> None:
+async def test_another_agents_run_cannot_be_undone(world: MaintenanceFixture) -> None:
     await world.store(memory(n) for n in range(1, 6))
-    night = await world.night()
+    maintenance_run = await world.maintenance_run()
     planned = world.ledger.runs.create(
-        NewRun(company=COMPANY, agent_id="bob", kind="undo", planned_at=world.clock(), undo_of=night.run_id)
+        NewRun(company=COMPANY, agent_id="bob", kind="undo", planned_at=world.clock(), undo_of=maintenance_run.run_id)
     )
     assert planned is not None
 
@@ -164,7 +164,9 @@ async def test_another_agents_run_cannot_be_undone(world: World) -> None:
     assert "names no run of this agent" in outcome.reason
 
 
-async def test_the_next_run_finishes_what_a_failed_one_left_open_and_then_it_can_be_undone(world: World) -> None:
+async def test_the_next_run_finishes_what_a_failed_one_left_open_and_then_it_can_be_undone(
+    world: MaintenanceFixture,
+) -> None:
     await world.store(memory(n) for n in range(1, 6))
     before = await world.snapshot()
     planned = world.plan_run()

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.fake_summarizer import Oracle
+from support.fake_summarizer import FakeSummarizer
 from support.ledger_records import copied_urls
-from support.maintenance_fixture import SHARED_MEMORY, World, memory
+from support.maintenance_fixture import SHARED_MEMORY, MaintenanceFixture, memory
 from support.random_histories import HISTORIES, POLICIES, Step, stores
 from support.thorough import examples
-from support.undo_checks import live_and_remember, undo_and_check
+from support.undo_checks import run_and_record, undo_and_check
 
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.records import MemoryRecord
@@ -33,20 +33,22 @@ def test_an_undo_reverses_what_nobody_has_touched_since_and_lists_the_rest(
 ) -> None:
     parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else tmp_path
     with tempfile.TemporaryDirectory(dir=parent) as folder:
-        world = World(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
-        world.model = Oracle()
+        world = MaintenanceFixture(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
+        world.model = FakeSummarizer()
         try:
-            asyncio.run(_lived_and_undone(world, records, [Step(act="night"), *history], pick))
+            asyncio.run(_run_and_undone(world, records, [Step(act="night"), *history], pick))
         finally:
             world.ledger.close()
 
 
-async def _lived_and_undone(world: World, records: list[MemoryRecord], history: list[Step], pick: int) -> None:
+async def _run_and_undone(
+    world: MaintenanceFixture, records: list[MemoryRecord], history: list[Step], pick: int
+) -> None:
     await world.store(records)
-    lived = await live_and_remember(world, history)
-    await undo_and_check(world, lived[pick % len(lived)])
+    recorded_run = await run_and_record(world, history)
+    await undo_and_check(world, recorded_run[pick % len(recorded_run)])
 
 
-async def test_what_a_later_night_decided_anew_is_left_alone_by_plan_and_undo(world: World) -> None:
+async def test_what_a_later_run_decided_anew_is_left_alone_by_plan_and_undo(world: MaintenanceFixture) -> None:
     history = [Step(act="night"), Step(act="undo"), Step(act="night", days=2)]
-    await _lived_and_undone(world, [memory(number, days_old=40 - number) for number in range(1, 6)], history, 0)
+    await _run_and_undone(world, [memory(number, days_old=40 - number) for number in range(1, 6)], history, 0)

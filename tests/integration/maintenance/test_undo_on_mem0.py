@@ -12,17 +12,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
-from support.fake_summarizer import Oracle
+from support.fake_summarizer import FakeSummarizer
 from support.hashing_embedder import HashingEmbedder
 from support.ledger_records import copied_urls
-from support.maintenance_fixture import COMPANY, SHARED_MEMORY, World
+from support.maintenance_fixture import COMPANY, SHARED_MEMORY, MaintenanceFixture
 from support.random_histories import HISTORIES, POLICIES, Step, stores
 from support.store_servers import store_server
 from support.thorough import examples
-from support.undo_checks import live_and_remember, undo_and_check
+from support.undo_checks import run_and_record, undo_and_check
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ledger.migrate import migrate_history
@@ -36,16 +36,16 @@ NAMES = (f"undo-{number}" for number in itertools.count())
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mem0Place]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mem0Config]:
     folder: Path = tmp_path_factory.mktemp("store")
     history_url = f"sqlite:///{folder / 'history.db'}"
     migrate_history(history_url)
     with store_server(folder / "shards") as address:
-        yield Mem0Place(
+        yield Mem0Config(
             url=address.url,
             api_key=SecretStr(address.api_key),
             history_url=history_url,
-            collection=Mem0Place.collection_of("undo"),
+            collection=Mem0Config.collection_of("undo"),
         )
 
 
@@ -57,31 +57,33 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mem0Place]:
 )
 def test_an_undo_on_the_real_store_reverses_what_nobody_has_touched_since(
     ledger_template: Path,
-    place: Mem0Place,
+    place: Mem0Config,
     records: list[MemoryRecord],
     policy: ConsolidationConfig,
     history: list[Step],
     pick: int,
 ) -> None:
     with tempfile.TemporaryDirectory(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None) as folder:
-        world = World(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
-        world.model = Oracle()
+        world = MaintenanceFixture(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
+        world.model = FakeSummarizer()
         try:
             asyncio.run(_on_mem0(world, place, records, [Step(act="night"), *history], pick))
         finally:
             world.ledger.close()
 
 
-async def _on_mem0(world: World, place: Mem0Place, records: list[MemoryRecord], history: list[Step], pick: int) -> None:
-    own = place.model_copy(update={"collection": Mem0Place.collection_of(next(NAMES))})
+async def _on_mem0(
+    world: MaintenanceFixture, place: Mem0Config, records: list[MemoryRecord], history: list[Step], pick: int
+) -> None:
+    own = place.model_copy(update={"collection": Mem0Config.collection_of(next(NAMES))})
     backend = Mem0Backend(own, company=COMPANY, embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=world.clock)
     # The world asks only for what the batch protocol has.
     world.backend = cast("InMemoryBackend", backend)
     try:
         # The store embeds them itself: vectors of three numbers are none of this embedder's.
         await world.store(replace(record, vectors=None) for record in records)
-        lived = await live_and_remember(world, history)
-        await undo_and_check(world, lived[pick % len(lived)])
-        await undo_and_check(world, lived[0])
+        recorded_run = await run_and_record(world, history)
+        await undo_and_check(world, recorded_run[pick % len(recorded_run)])
+        await undo_and_check(world, recorded_run[0])
     finally:
         await backend.disconnect()

@@ -11,7 +11,7 @@ from support.ledger_records import StoppedClock, copied_urls, postgres_database
 from support.store_servers import store_server
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.config.organization import OrgMemoryConfig
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder
@@ -35,11 +35,11 @@ def company() -> str:
 
 
 @pytest.fixture(scope="package")
-def made_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mem0Place]:
+def made_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mem0Config]:
     history_url = f"sqlite:///{tmp_path_factory.mktemp('history') / 'history.db'}"
     migrate_history(history_url)
     with store_server(tmp_path_factory.mktemp("store")) as address:
-        yield Mem0Place(
+        yield Mem0Config(
             url=address.url, api_key=SecretStr(address.api_key), history_url=history_url, collection="elsewhere"
         )
 
@@ -71,8 +71,8 @@ def ledger(urls: LedgerUrls, clock: StoppedClock) -> Iterator[Ledger]:
 
 
 @pytest.fixture
-def place(made_place: Mem0Place, urls: LedgerUrls, company: str) -> Mem0Place:
-    return made_place.model_copy(update={"ledger_url": urls.ledger, "collection": Mem0Place.collection_of(company)})
+def place(made_place: Mem0Config, urls: LedgerUrls, company: str) -> Mem0Config:
+    return made_place.model_copy(update={"ledger_url": urls.ledger, "collection": Mem0Config.collection_of(company)})
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def embedder() -> Embedder:
 
 
 @pytest.fixture
-def make_backend(place: Mem0Place, company: str, embedder: Embedder, clock: StoppedClock) -> MakeBackend:
+def make_backend(place: Mem0Config, company: str, embedder: Embedder, clock: StoppedClock) -> MakeBackend:
     return lambda: Mem0Backend(place, company=company, embedder=embedder, encoder=Bm25Encoder(), clock=clock)
 
 

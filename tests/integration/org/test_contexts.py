@@ -5,7 +5,7 @@ from support.ledger_records import StoppedClock
 from support.organization_facts import GRACE, agent, request
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.backends.mem0.factory import build_mem0
 from memcore.config.memory import CompanyMemoryConfig, MemoryOptionsConfig
 from memcore.config.organization import OrgMemoryConfig
@@ -55,7 +55,7 @@ async def test_without_shared_knowledge_prompts_still_hold_what_the_organisation
     fusion: FusionStrategy,
     memory: LedgerOrgMemory,
     backend: Mem0Backend,
-    place: Mem0Place,
+    place: Mem0Config,
     embedder: Embedder,
     company: str,
     clock: StoppedClock,

@@ -16,9 +16,9 @@ from memcore.config.organization import OrgMemoryConfig
 from memcore.errors import MemoryInputError, MemoryStoreError
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.models.memory import MemoryEntry, MemoryQuery
-from memcore.org.search import Shown, shown_by
+from memcore.org.search import IndexedFact, shown_by
 from memcore.org.service import LedgerOrgMemory
-from memcore.org.sync import OrgFollower
+from memcore.org.sync import OrgSync
 
 MakeBackend = Callable[[], Mem0Backend]
 
@@ -26,15 +26,17 @@ WRITERS = 8
 FACTS = ("tea", "cake", "soup")
 
 
-async def shown(backend: Mem0Backend) -> dict[Shown, str]:
+async def shown(backend: Mem0Backend) -> dict[IndexedFact, str]:
     """Return all that the store shows of facts, with its text."""
     entries = [each for each in await backend.search_shared(MemoryQuery(limit=1_000)) if each.agent_id == ORGANISATION]
     return {fact: entry.content for entry in entries if (fact := shown_by(entry)) is not None}
 
 
-def stands(ledger: Ledger, company: str) -> dict[Shown, str]:
+def is_published(ledger: Ledger, company: str) -> dict[IndexedFact, str]:
     """Return all that the log leaves standing."""
-    return {Shown(key, version): fact.content for key, (version, fact) in ledger.org.standing(company, FACTS).items()}
+    return {
+        IndexedFact(key, version): fact.content for key, (version, fact) in ledger.org.standing(company, FACTS).items()
+    }
 
 
 def store_of(backend: Mem0Backend) -> FactStore:
@@ -63,15 +65,15 @@ async def test_eight_writers_at_once_leave_no_gap_an_empty_outbox_and_a_store_th
     try:
         for each in backends:
             await each.connect()
-        told = sum(await asyncio.gather(*map(write, range(WRITERS), backends, ledgers)))
-        await OrgFollower(ledger.org_outbox, store_of(backends[0]), company=company).follow()
+        reported = sum(await asyncio.gather(*map(write, range(WRITERS), backends, ledgers)))
+        await OrgSync(ledger.org_outbox, store_of(backends[0]), company=company).follow()
 
         logs = {fact_id: ledger.org.operations(company, fact_id) for fact_id in FACTS}
         for lines in logs.values():
             assert [line.version for line in lines] == list(range(1, len(lines) + 1))
-        assert sum(map(len, logs.values())) == told >= WRITERS * 9
+        assert sum(map(len, logs.values())) == reported >= WRITERS * 9
         assert ledger.org_outbox.count(company) == 0
-        assert await shown(backends[0]) == stands(ledger, company)
+        assert await shown(backends[0]) == is_published(ledger, company)
     finally:
         for opened in ledgers:
             opened.close()
@@ -84,30 +86,34 @@ async def test_a_death_at_any_step_only_delays(
 ) -> None:
     deaths = 0
     for point in count():
-        for story in ("write", "revise", "retract"):
-            fact_id, other = f"{story} {point}", make_backend()
+        for memory_history in ("write", "revise", "retract"):
+            fact_id, other = f"{memory_history} {point}", make_backend()
             await other.connect()
             before = LedgerOrgMemory(ledger.org, OrgMemoryConfig(), company=company, backend=backend)
             await before.connect()
-            if story != "write":
+            if memory_history != "write":
                 await before.write(request("the old text"), author=GRACE, fact_id=fact_id)
-            if story == "retract":
+            if memory_history == "retract":
                 ledger.org.retract(company, fact_id, author=GRACE)
             else:
                 ledger.org.publish(company, fact_id, request("the new text"), author=GRACE)
             faults = Faults(point)
             outbox = faults.watched(ledger.org_outbox, "outbox")
-            dying = OrgFollower(outbox, faults.watched(store_of(other), "store"), company=company)
+            dying = OrgSync(outbox, faults.watched(store_of(other), "store"), company=company)
             try:
                 await dying.follow(fact_id=fact_id)
             except Crash:
                 deaths += 1
             # What the dead one has done is no obstacle, and a second time changes nothing.
-            follower = OrgFollower(ledger.org_outbox, store_of(backend), company=company)
+            follower = OrgSync(ledger.org_outbox, store_of(backend), company=company)
             for _ in range(2):
                 await follower.follow()
             texts = [text for fact, text in (await shown(backend)).items() if fact.fact_id == fact_id]
-            assert texts == ([] if story == "retract" else ["the new text"]), (story, point, faults.calls)
+            assert texts == ([] if memory_history == "retract" else ["the new text"]), (
+                memory_history,
+                point,
+                faults.calls,
+            )
             assert ledger.org_outbox.count(company) == 0
             await other.disconnect()
         if point >= len(faults.calls):
@@ -124,11 +130,11 @@ async def test_a_slow_process_brings_nothing_back(
     late = ledger.org_outbox.pending(company)
     ledger.org.publish(company, "tea", request("tea at five"), author=GRACE)
     ledger.org.publish(company, "cake", request("cake at six"), author=GRACE)
-    follower = OrgFollower(ledger.org_outbox, store_of(backend), company=company)
+    follower = OrgSync(ledger.org_outbox, store_of(backend), company=company)
     await follower.follow()
     ledger.org.retract(company, "cake", author=GRACE)
     await follower.follow()
-    straggler = OrgFollower(ledger.org_outbox, store_of(slow), company=company)
+    straggler = OrgSync(ledger.org_outbox, store_of(slow), company=company)
     for line in late:
         assert await straggler._shows(line)
     assert list((await shown(backend)).values()) == ["tea at five"]
@@ -161,13 +167,13 @@ async def test_a_text_that_the_store_refuses_stops_its_own_fact_alone(
 ) -> None:  # fmt: skip
     org = ledger.org
     org.publish(company, "tea", request("tea at four"), author=GRACE)
-    follower = OrgFollower(ledger.org_outbox, store_of(backend), company=company)
+    follower = OrgSync(ledger.org_outbox, store_of(backend), company=company)
     await follower.follow()
     org.publish(company, "tea", request("poison"), author=GRACE)
     org.publish(company, "tea", request("tea at five"), author=GRACE)
     org.publish(company, "soup", request("soup at noon"), author=GRACE)
     refusing: FactStore = Refusing(store_of(backend), error)  # type: ignore[assignment]  # it stands for the store
-    await OrgFollower(ledger.org_outbox, refusing, company=company).follow()
+    await OrgSync(ledger.org_outbox, refusing, company=company).follow()
     teas = {"tea at four"} if is_kept else {"tea at five"}
     assert set((await shown(backend)).values()) == {"soup at noon", *teas}
     assert ledger.org_outbox.count(company) == (2 if is_kept else 0)

@@ -10,7 +10,7 @@ from support.organization_facts import GRACE, request
 from support.store_servers import store_server
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.config.organization import OrgMemoryConfig
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder
@@ -91,7 +91,7 @@ async def test_what_the_store_does_not_show_yet_is_found_by_words_and_only_as_it
 
 
 async def test_without_the_store_words_answer_and_one_event_says_so(
-    ledger: Ledger, company: str, place: Mem0Place, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ledger: Ledger, company: str, place: Mem0Config, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with store_server(tmp_path / "store") as address:
         there = place.model_copy(update={"url": address.url, "api_key": SecretStr(address.api_key)})

@@ -3,10 +3,10 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from support.learning_fixture import School
+from support.learning_fixture import LearningFixture
 from support.ledger_records import copied_urls
 from support.maintenance_fixture import SHARED_MEMORY
-from support.wiki_fixture import Library
+from support.wiki_fixture import WikiFixture
 
 
 @pytest.fixture
@@ -18,8 +18,8 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-async def school(ledger_template: Path, folder: Path) -> AsyncIterator[School]:
-    library = Library(copied_urls(ledger_template, folder / "ledger"), folder / "home")
+async def school(ledger_template: Path, folder: Path) -> AsyncIterator[LearningFixture]:
+    library = WikiFixture(copied_urls(ledger_template, folder / "ledger"), folder / "home")
     await library.backend.connect()
-    yield School(library)
+    yield LearningFixture(library)
     library.ledger.close()

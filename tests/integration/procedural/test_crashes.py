@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 from support.execution_traces import trace
-from support.fake_teacher import Tutor
+from support.fake_teacher import FakeTeacher
 from support.fault_injection import Crash, Faults
-from support.learning_fixture import FAILED, School
+from support.learning_fixture import FAILED, LearningFixture
 from support.ledger_records import copied_urls
 from support.lessons import answer
 from support.memories import NOW
 from support.skill_format import problems_of
-from support.wiki_fixture import COMPANY, Library
+from support.wiki_fixture import COMPANY, WikiFixture
 
 from memcore import ids
 from memcore.config.learning import ProceduralMemoryConfig
 from memcore.distillation import Capture
-from memcore.ingest import Intake, Written
+from memcore.ingest import Ingestor, WriteResult
 from memcore.jobs.outcomes import Done
 from memcore.jobs.payloads import DistillPayload, StoreItem
 from memcore.llm.answer_cache import QUESTION_LEASE
@@ -37,9 +37,9 @@ JOB = DistillPayload(company=COMPANY, agent_id="ada", trace_id=TRACE_ID, trace=t
 ON_ITS_WAY = {"model.ask", "answers.answered"}
 
 
-def capture(school: School, faults: Faults) -> Capture:
+def capture(school: LearningFixture, faults: Faults) -> Capture:
     watched = faults.ledger(school.ledger)
-    intake = Intake(
+    ingestor = Ingestor(
         faults.backend(school.library.backend),
         watched,
         company=COMPANY,
@@ -47,8 +47,8 @@ def capture(school: School, faults: Faults) -> Capture:
         level=MemoryLevel.PERSISTENT,
     )
 
-    def store(item: StoreItem) -> Written:
-        return asyncio.run(intake.write([item]))
+    def store(item: StoreItem) -> WriteResult:
+        return asyncio.run(ingestor.write([item]))
 
     return Capture(
         watched,
@@ -59,18 +59,18 @@ def capture(school: School, faults: Faults) -> Capture:
     )
 
 
-async def drawn(school: School, model: Tutor, faults: Faults, skills: Path) -> None:
+async def drawn(school: LearningFixture, model: FakeTeacher, faults: Faults, skills: Path) -> None:
     service = school.service(
         faults.watched(model, "model"),
         backend=faults.backend(school.library.backend),
         ledger=faults.ledger(school.ledger),
         skills=skills,
     )
-    for lesson in school.ledger.lessons.waiting(COMPANY, rung_before=timedelta(0), limit=9):
-        assert isinstance(await service.draw(lesson.lesson_id), Done)
+    for lesson in school.ledger.lessons.waiting(COMPANY, dispatched_before=timedelta(0), limit=9):
+        assert isinstance(await service.extract_lesson(lesson.lesson_id), Done)
 
 
-def learned(school: School, model: Tutor, faults: Faults, skills: Path) -> None:
+def learned(school: LearningFixture, model: FakeTeacher, faults: Faults, skills: Path) -> None:
     """Carry one task the whole way; messages that were lost are found by their rows, as the sweep finds them."""
     capture(school, faults).take(JOB)
     school.clock.now += timedelta(seconds=1)
@@ -84,10 +84,10 @@ def test_after_a_crash_anywhere_the_next_attempt_ends_it(
     points, is_over = 0, False
     while not is_over:
         place = folder / str(points)
-        school = School(Library(copied_urls(ledger_template, place), place))
+        school = LearningFixture(WikiFixture(copied_urls(ledger_template, place), place))
         asyncio.run(school.library.backend.connect())
         # The first answer cannot be read, so that both questions of a lesson are on the way.
-        model = Tutor(script=["no JSON"], always=answer())
+        model = FakeTeacher(script=["no JSON"], always=answer())
         faults = Faults(points, is_after=is_after)
         try:
             learned(school, model, faults, place / "skills")

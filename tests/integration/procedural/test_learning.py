@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 from support.execution_traces import trajectory
-from support.fake_teacher import Tutor
-from support.learning_fixture import FAILED, School
+from support.fake_teacher import FakeTeacher
+from support.learning_fixture import FAILED, LearningFixture
 from support.lessons import ANSWER, CANARY, answer
 from support.skill_format import problems_of
 from support.wiki_fixture import COMPANY
 
 from memcore.errors import BudgetExceededError, MemoryStoreError, ProviderError, RetryExhaustedError
-from memcore.jobs.outcomes import Done, Parked, Skipped
+from memcore.jobs.outcomes import Deferred, Done, Skipped
 from memcore.ledger import AgentSpec
-from memcore.ledger.journal_entries import Booking
+from memcore.ledger.journal_entries import JournalEntry
 from memcore.models.memory import MemoryLevel
 from memcore.procedural.records import LessonText, ProceduralEvent
 from memcore.procedural.service import LONGEST_PAUSE, MAX_TRIES, pause_after
@@ -28,14 +28,14 @@ def folders(place: Path) -> list[Path]:
     return list(place.iterdir())
 
 
-def teacher(**changed: Any) -> Tutor:
-    return Tutor(always=answer(**changed))
+def teacher(**changed: Any) -> FakeTeacher:
+    return FakeTeacher(always=answer(**changed))
 
 
-async def test_the_lesson_of_a_failure_is_a_memory_and_a_row(school: School) -> None:
-    school.told(**FAILED)
+async def test_the_lesson_of_a_failure_is_a_memory_and_a_row(school: LearningFixture) -> None:
+    school.reported(**FAILED)
     model = teacher()
-    assert await school.draw(model) == Done(facts={"stored": 1})
+    assert await school.extract_lesson(model) == Done(facts={"stored": 1})
     (memory,) = await school.kept()
     row = school.lesson()
     assert (row.outcome, row.memory_id, row.confidence) == ("stored", memory.entry.id, 0.9)
@@ -50,41 +50,41 @@ async def test_the_lesson_of_a_failure_is_a_memory_and_a_row(school: School) -> 
     assert (by.agent_id, by.purpose) == ("ada", "system:memory:propose:failure")
 
 
-async def test_a_message_that_comes_again_asks_and_writes_nothing(school: School) -> None:
-    school.told(**FAILED)
+async def test_a_message_that_comes_again_asks_and_writes_nothing(school: LearningFixture) -> None:
+    school.reported(**FAILED)
     model = teacher()
-    await school.draw(model)
+    await school.extract_lesson(model)
     before = school.lesson()
-    assert isinstance(await school.draw(model), Skipped)
+    assert isinstance(await school.extract_lesson(model), Skipped)
     assert school.lesson() == before
     assert len(model.asked) == len(await school.kept()) == 1
 
 
-async def test_a_success_tells_turns_and_tools_alone(school: School) -> None:
-    school.told(task_title=CANARY, task_description=CANARY, turns=FAILED["turns"])
+async def test_a_success_tells_turns_and_tools_alone(school: LearningFixture) -> None:
+    school.reported(task_title=CANARY, task_description=CANARY, turns=FAILED["turns"])
     model = teacher()
-    assert await school.draw(model) == Done(facts={"stored": 1})
+    assert await school.extract_lesson(model) == Done(facts={"stored": 1})
     assert CANARY not in str(model.asked)
     assert "read_file" in str(model.asked)
     (memory,) = await school.kept()
     assert memory.entry.metadata.source == "success:t-1"
 
 
-async def test_what_was_recovered_from_teaches_as_a_failure_however_well_it_ended(school: School) -> None:
-    school.told(recovery=FAILED["recovery"], retries=9)
+async def test_what_was_recovered_from_teaches_as_a_failure_however_well_it_ended(school: LearningFixture) -> None:
+    school.reported(recovery=FAILED["recovery"], retries=9)
     model = teacher(confidence=0.6)
     # A success of this confidence would be of too low a quality.
-    assert await school.draw(model) == Done(facts={"stored": 1})
+    assert await school.extract_lesson(model) == Done(facts={"stored": 1})
     (by,) = model.for_whom
     assert by.purpose == "system:memory:propose:failure"
 
 
 @pytest.mark.parametrize(
-    ("told", "model", "policy", "outcome", "asked"),
+    ("reported", "model", "policy", "outcome", "asked"),
     [
         (FAILED, teacher(confidence=0.4), {}, "low_confidence", 1),
         ({}, teacher(confidence=0.7), {}, "low_quality", 1),
-        (FAILED, Tutor(always="no JSON"), {}, "malformed", 2),
+        (FAILED, FakeTeacher(always="no JSON"), {}, "malformed", 2),
         (FAILED, teacher(), {"enabled": False}, "disabled", 0),
         (FAILED, teacher(), {"capture": {"type": "success"}}, "not_chosen", 0),
         ({"quality": 7.9}, teacher(), {}, "low_quality", 0),
@@ -96,10 +96,15 @@ async def test_what_was_recovered_from_teaches_as_a_failure_however_well_it_ende
     ],
 )
 async def test_every_outcome_is_one_word_in_the_row(
-    school: School, told: dict[str, Any], model: Tutor, policy: dict[str, Any], outcome: str, asked: int
+    school: LearningFixture,
+    reported: dict[str, Any],
+    model: FakeTeacher,
+    policy: dict[str, Any],
+    outcome: str,
+    asked: int,
 ) -> None:
-    school.told(**told)
-    assert await school.draw(model, **policy) == Done(facts={outcome: 1})
+    school.reported(**reported)
+    assert await school.extract_lesson(model, **policy) == Done(facts={outcome: 1})
     row = school.lesson()
     assert row.outcome == outcome
     assert (row.memory_id is not None, row.text is not None) == (outcome == "stored", outcome == "stored")
@@ -108,79 +113,81 @@ async def test_every_outcome_is_one_word_in_the_row(
     assert len(await school.kept()) == int(outcome == "stored")
     assert len(model.asked) == asked
     model.asked.clear()
-    assert isinstance(await school.draw(model, **policy), Skipped)
+    assert isinstance(await school.extract_lesson(model, **policy), Skipped)
     assert model.asked == []
 
 
-async def test_only_the_best_successes_of_an_agent_teach(school: School) -> None:
+async def test_only_the_best_successes_of_an_agent_teach(school: LearningFixture) -> None:
     # Ten of ada's own, one of them to be drawn; bob's, failures, and what is kept no longer count for nothing.
     keep = {"capture": {"min_quality_score": 0}, "evolver": {"keep_days": 300}}
     for number in range(1, 11):
-        school.told(f"q-{number}", task_id=f"t-{number}", quality=float(number))
+        school.reported(f"q-{number}", task_id=f"t-{number}", quality=float(number))
     school.ledger.trajectories.append(COMPANY, trajectory("bobs", agent_id="bob", quality=10.0))
     school.ledger.trajectories.append(COMPANY, trajectory("failed", **FAILED, quality=10.0))
     for number in range(40):
         old = trajectory(f"old-{number}", quality=10.0, younger=-101 * DAY)
         school.ledger.trajectories.append(COMPANY, old)
     model = teacher()
-    assert await school.draw(model, "q-7", **keep) == Done(facts={"below_percentile": 1})
+    assert await school.extract_lesson(model, "q-7", **keep) == Done(facts={"below_percentile": 1})
     assert model.asked == []
-    assert await school.draw(model, "q-8", **keep) == Done(facts={"stored": 1})
+    assert await school.extract_lesson(model, "q-8", **keep) == Done(facts={"stored": 1})
 
 
-async def test_a_task_that_is_kept_no_longer_teaches_nothing(school: School) -> None:
-    school.told(**FAILED)
+async def test_a_task_that_is_kept_no_longer_teaches_nothing(school: LearningFixture) -> None:
+    school.reported(**FAILED)
     school.ledger.trajectories.delete_agent(COMPANY, "ada")
     model = teacher()
-    assert await school.draw(model) == Done(facts={"gone": 1})
+    assert await school.extract_lesson(model) == Done(facts={"gone": 1})
     school.ledger.lessons.delete_agent(COMPANY, "ada")
-    assert isinstance(await school.draw(model), Skipped)
+    assert isinstance(await school.extract_lesson(model), Skipped)
     assert model.asked == []
 
 
 @pytest.mark.parametrize("level", [MemoryLevel.NONE, MemoryLevel.SESSION, MemoryLevel.PROJECT])
-async def test_an_agent_whose_level_was_lowered_meanwhile_learns_nothing(school: School, level: MemoryLevel) -> None:
-    school.told(**FAILED)
+async def test_an_agent_whose_level_was_lowered_meanwhile_learns_nothing(
+    school: LearningFixture, level: MemoryLevel
+) -> None:
+    school.reported(**FAILED)
     school.ledger.agents.put(AgentSpec(company=COMPANY, agent_id="ada", level=level))
     model = teacher()
-    assert await school.draw(model) == Done(facts={"level": 1})
+    assert await school.extract_lesson(model) == Done(facts={"level": 1})
     assert model.asked == []
 
 
-async def test_a_lesson_that_a_night_removed_does_not_rise_again(school: School) -> None:
-    school.told(**FAILED)
-    await school.draw()
+async def test_a_lesson_that_a_run_removed_does_not_rise_again(school: LearningFixture) -> None:
+    school.reported(**FAILED)
+    await school.extract_lesson()
     (memory,) = await school.kept()
-    school.told("l-2", **FAILED)
+    school.reported("l-2", **FAILED)
     school.clock.now += DAY
-    booking = Booking(
+    journal_entry = JournalEntry(
         booking_id="b", run_id="r", company=COMPANY, agent_id="ada", seq=0, reason="expired",
         incoming=(), incoming_kind="created", outgoing=(memory,),
     )  # fmt: skip
-    school.ledger.journal.prepare(booking)
+    school.ledger.journal.prepare(journal_entry)
     await school.library.backend.delete_many("ada", [memory.entry.id])
     school.ledger.journal.settle("b")
-    assert await school.draw(lesson_id="l-2") == Done(facts={"buried": 1})
+    assert await school.extract_lesson(lesson_id="l-2") == Done(facts={"buried": 1})
     assert await school.kept() == []
-    # The same task fails again after that night: then it is learned anew, without a second question.
+    # The same task fails again after that run: then it is learned anew, without a second question.
     school.clock.now += DAY
-    school.told("l-3", **FAILED)
+    school.reported("l-3", **FAILED)
     model = teacher()
-    assert await school.draw(model, "l-3") == Done(facts={"stored": 1})
+    assert await school.extract_lesson(model, "l-3") == Done(facts={"stored": 1})
     assert model.asked == []
 
 
-async def test_a_spent_budget_lets_the_lesson_sleep_until_the_next_day(school: School) -> None:
-    school.told(**FAILED)
+async def test_a_spent_budget_lets_the_lesson_sleep_until_the_next_day(school: LearningFixture) -> None:
+    school.reported(**FAILED)
     until = school.clock() + timedelta(hours=5)
-    broke = Tutor(always=BudgetExceededError("nothing left today", until=until))
-    assert await school.draw(broke) == Parked(reason="nothing left today")
+    broke = FakeTeacher(always=BudgetExceededError("nothing left today", until=until))
+    assert await school.extract_lesson(broke) == Deferred(reason="nothing left today")
     assert (school.lesson().outcome, school.lesson().tries) == (None, 0)
     school.clock.now = until
-    assert school.ledger.lessons.waiting(COMPANY, rung_before=timedelta(0), limit=9) == ()
+    assert school.ledger.lessons.waiting(COMPANY, dispatched_before=timedelta(0), limit=9) == ()
     school.clock.now += timedelta(seconds=1)
-    (woken,) = school.ledger.lessons.waiting(COMPANY, rung_before=timedelta(0), limit=9)
-    assert await school.draw(lesson_id=woken.lesson_id) == Done(facts={"stored": 1})
+    (woken,) = school.ledger.lessons.waiting(COMPANY, dispatched_before=timedelta(0), limit=9)
+    assert await school.extract_lesson(lesson_id=woken.lesson_id) == Done(facts={"stored": 1})
 
 
 @pytest.mark.parametrize(
@@ -188,30 +195,30 @@ async def test_a_spent_budget_lets_the_lesson_sleep_until_the_next_day(school: S
     [(RetryExhaustedError("503"), "unavailable"), (ProviderError("401: the key is wrong"), "refused")],
 )
 async def test_a_model_that_is_away_or_refuses_is_asked_later_and_not_for_ever(
-    school: School, caplog: pytest.LogCaptureFixture, trouble: Exception, outcome: str
+    school: LearningFixture, caplog: pytest.LogCaptureFixture, trouble: Exception, outcome: str
 ) -> None:
     caplog.set_level(logging.INFO)
-    school.told(**FAILED)
+    school.reported(**FAILED)
     began = school.clock()
-    away = Tutor(always=trouble)
+    away = FakeTeacher(always=trouble)
     for tries in range(1, MAX_TRIES):
-        assert isinstance(await school.draw(away), Parked), tries
+        assert isinstance(await school.extract_lesson(away), Deferred), tries
         assert school.lesson().tries == tries
         pause = pause_after(tries)
         assert pause is not None
         school.clock.now += pause
     assert school.clock() - began > 3 * DAY
-    assert ProceduralEvent.PUT_OFF in caplog.messages
-    assert await school.draw(away) == Done(facts={outcome: 1})
+    assert ProceduralEvent.POSTPONED in caplog.messages
+    assert await school.extract_lesson(away) == Done(facts={outcome: 1})
     assert school.lesson().outcome == outcome
     assert ProceduralEvent.DRAWN in caplog.messages
 
 
-async def test_a_model_that_comes_back_is_asked_the_same_question(school: School) -> None:
-    school.told(**FAILED)
-    model = Tutor(script=[RetryExhaustedError("503")], always=answer())
-    assert isinstance(await school.draw(model), Parked)
-    assert await school.draw(model) == Done(facts={"stored": 1})
+async def test_a_model_that_comes_back_is_asked_the_same_question(school: LearningFixture) -> None:
+    school.reported(**FAILED)
+    model = FakeTeacher(script=[RetryExhaustedError("503")], always=answer())
+    assert isinstance(await school.extract_lesson(model), Deferred)
+    assert await school.extract_lesson(model) == Done(facts={"stored": 1})
     assert len(model.keys) == 1
 
 
@@ -222,49 +229,49 @@ def test_pauses_grow_and_end() -> None:
     assert pause_after(MAX_TRIES) is None
 
 
-async def test_of_two_who_draw_one_lesson_the_second_leaves_it_to_the_first(school: School) -> None:
-    school.told(**FAILED)
+async def test_of_two_who_draw_one_lesson_the_second_leaves_it_to_the_first(school: LearningFixture) -> None:
+    school.reported(**FAILED)
     model = teacher()
     seen: list[object] = []
 
-    class Slow(Tutor):
+    class Slow(FakeTeacher):
         async def ask(self, request: Any, *, by: Any, key: str) -> Any:
             # While the first one's model thinks.
-            seen.append(await school.draw(model))
+            seen.append(await school.extract_lesson(model))
             return await super().ask(request, by=by, key=key)
 
-    assert await school.draw(Slow(always=answer())) == Done(facts={"stored": 1})
+    assert await school.extract_lesson(Slow(always=answer())) == Done(facts={"stored": 1})
     assert isinstance(seen[0], Skipped)
     assert model.asked == []
 
 
 @pytest.mark.parametrize("whose", ["company", "agent"])
-async def test_who_is_paused_learns_later(school: School, whose: str) -> None:
-    school.told(**FAILED)
+async def test_who_is_paused_learns_later(school: LearningFixture, whose: str) -> None:
+    school.reported(**FAILED)
     model = teacher()
     school.ledger.agents.put(AgentSpec(company=COMPANY, agent_id="ada"))
     if whose == "company":
         school.ledger.switches.pause(COMPANY)
     else:
         school.ledger.agents.pause(COMPANY, "ada")
-    assert isinstance(await school.draw(model), Skipped)
+    assert isinstance(await school.extract_lesson(model), Skipped)
     assert model.asked == []
     assert school.lesson().outcome is None
     school.ledger.switches.resume(COMPANY)
     school.ledger.agents.resume(COMPANY, "ada")
-    assert await school.draw(model) == Done(facts={"stored": 1})
+    assert await school.extract_lesson(model) == Done(facts={"stored": 1})
 
 
-async def test_without_a_model_the_lesson_waits(school: School) -> None:
-    school.told(**FAILED)
-    assert isinstance(await school.service(None).draw("l-1"), Skipped)
+async def test_without_a_model_the_lesson_waits(school: LearningFixture) -> None:
+    school.reported(**FAILED)
+    assert isinstance(await school.service(None).extract_lesson("l-1"), Skipped)
     assert school.lesson().outcome is None
 
 
 async def test_trouble_of_the_store_comes_back_to_an_answer_that_is_kept(
-    school: School, monkeypatch: pytest.MonkeyPatch
+    school: LearningFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    school.told(**FAILED)
+    school.reported(**FAILED)
     model = teacher()
 
     async def full(_records: object) -> None:
@@ -273,36 +280,38 @@ async def test_trouble_of_the_store_comes_back_to_an_answer_that_is_kept(
     with monkeypatch.context() as patched:
         patched.setattr(school.library.backend, "store_many", full)
         with pytest.raises(MemoryStoreError):
-            await school.draw(model)
+            await school.extract_lesson(model)
     assert school.lesson().outcome is None
-    assert await school.draw(model) == Done(facts={"stored": 1})
+    assert await school.extract_lesson(model) == Done(facts={"stored": 1})
     assert len(model.asked) == 1
 
 
-async def test_what_an_erased_agent_learned_meanwhile_goes_with_it(school: School) -> None:
-    school.told(**FAILED)
+async def test_what_an_erased_agent_learned_meanwhile_goes_with_it(school: LearningFixture) -> None:
+    school.reported(**FAILED)
 
-    class Eraser(Tutor):
+    class Eraser(FakeTeacher):
         async def ask(self, request: Any, *, by: Any, key: str) -> Any:
             school.ledger.trajectories.delete_agent(COMPANY, "ada")
             school.ledger.lessons.delete_agent(COMPANY, "ada")
             return await super().ask(request, by=by, key=key)
 
-    assert isinstance(await school.draw(Eraser(always=answer())), Skipped)
+    assert isinstance(await school.extract_lesson(Eraser(always=answer())), Skipped)
     assert await school.kept() == []
 
 
 async def test_the_lesson_is_written_as_a_skill_folder_where_the_policy_names_one(
-    school: School, tmp_path: Path
+    school: LearningFixture, tmp_path: Path
 ) -> None:
-    school.told(**FAILED)
-    await school.draw(skills=tmp_path)
+    school.reported(**FAILED)
+    await school.extract_lesson(skills=tmp_path)
     assert [problems_of(each) for each in folders(tmp_path)] == [[]]
 
 
-async def test_no_word_of_a_task_or_a_lesson_is_logged(school: School, caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_word_of_a_task_or_a_lesson_is_logged(
+    school: LearningFixture, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
-    school.told(task_title=CANARY, **FAILED)
-    await school.draw(teacher(action=f"Ask {CANARY}."))
+    school.reported(task_title=CANARY, **FAILED)
+    await school.extract_lesson(teacher(action=f"Ask {CANARY}."))
     assert ProceduralEvent.DRAWN in caplog.messages
     assert CANARY not in "".join(str(vars(each)) for each in caplog.records)

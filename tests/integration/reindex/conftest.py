@@ -11,13 +11,13 @@ from support.reindex_fixture import ReindexWorld
 from support.store_servers import StoreAddress, store_server
 
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.ledger.migrate import migrate_history
 
 #: Each world has a company, and so collections, of its own.
 NUMBERS = itertools.count()
 
-MakeWorld = Callable[[Path], ReindexWorld]
+MakeMaintenanceFixture = Callable[[Path], ReindexWorld]
 
 
 @pytest.fixture(scope="session")
@@ -34,16 +34,18 @@ def history_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def make_world(address: StoreAddress, ledger_template: Path, history_template: Path) -> MakeWorld:
+def make_maintenance_fixture(
+    address: StoreAddress, ledger_template: Path, history_template: Path
+) -> MakeMaintenanceFixture:
     def make(folder: Path) -> ReindexWorld:
         company = f"reindex-{next(NUMBERS)}"
         history = folder / "history.db"
         history.write_bytes(history_template.read_bytes())
-        place = Mem0Place(
+        place = Mem0Config(
             url=address.url,
             api_key=SecretStr(address.api_key),
             history_url=f"sqlite:///{history}",
-            collection=Mem0Place.collection_of(company),
+            collection=Mem0Config.collection_of(company),
         )
         return ReindexWorld(place, copied_urls(ledger_template, folder / "ledger"), company=company)
 
@@ -51,8 +53,8 @@ def make_world(address: StoreAddress, ledger_template: Path, history_template: P
 
 
 @pytest.fixture
-async def world(make_world: MakeWorld, tmp_path: Path) -> AsyncIterator[ReindexWorld]:
-    made = make_world(tmp_path)
+async def world(make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path) -> AsyncIterator[ReindexWorld]:
+    made = make_maintenance_fixture(tmp_path)
     yield made
     await made.close()
 

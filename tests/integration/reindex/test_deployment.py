@@ -23,17 +23,17 @@ from memcore.finetune.checkpoint import MANIFEST_FILE, delete_files
 from memcore.finetune.deployment import CheckpointDeployment
 from memcore.finetune.markers import CheckpointEvent
 from memcore.ledger.embedders.collections import Checkpoint, CollectionUse, Phase, Verdict
-from memcore.ledger.organization.audit import Guardrail
+from memcore.ledger.organization.audit import Confirmation
 from memcore.models.memory import MemoryQuery
 
-ADA = Guardrail(actor="ada", confirm=True, reason="it leads")
-BOB = Guardrail(actor="bob", confirm=True, reason="it is too large")
+ADA = Confirmation(actor="ada", confirm=True, reason="it leads")
+BOB = Confirmation(actor="bob", confirm=True, reason="it is too large")
 
 TEXTS = ("the queue is full", "a tidy garden with tea", "that payment failed")
 
 
 def deployment(world: ReindexWorld) -> CheckpointDeployment:
-    return CheckpointDeployment(world.mirror, world.ledger, company=world.company, load=world.load)
+    return CheckpointDeployment(world.reindex_target, world.ledger, company=world.company, load=world.load)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ async def test_agents_find_with_the_checkpoint_then_with_what_served_before(
 ) -> None:
     agent = new_agent()
     await backend.store_many([record(agent, text) for text in TEXTS])
-    old, weight, deployed = world.serving.current, backend.dense_weight, deployment(world)
+    old, weight, deployed = world.pointer.current, backend.dense_weight, deployment(world)
     assert deployed.active().model_dump() == {
         "provider": "even", "model": "even", "checkpoint_id": None, "dims": 64, "collection": old.name,
         "dense_weight": None,
@@ -72,7 +72,7 @@ async def test_agents_find_with_the_checkpoint_then_with_what_served_before(
         checkpoint.checkpoint_id,
         "it leads",
     )
-    assert world.ledger.reindexes.waiting(world.company, rung_before=-timedelta(days=1)), "the sweep would ring"
+    assert world.ledger.reindexes.waiting(world.company, dispatched_before=-timedelta(days=1)), "the sweep would ring"
     await world.finish()
 
     active = deployed.active()
@@ -86,8 +86,8 @@ async def test_agents_find_with_the_checkpoint_then_with_what_served_before(
     world.clock.now += timedelta(seconds=3)
     found = await backend.retrieve(agent, MemoryQuery(text="tea with a garden", limit=1))
     assert found[0].content == TEXTS[1]
-    legs = await backend.retrieve_legs(agent, MemoryQuery(text="tea with a garden"))
-    assert (legs.dense_weight, backend.dense_weight) == (WEIGHT, WEIGHT)
+    rankings = await backend.retrieve_rankings(agent, MemoryQuery(text="tea with a garden"))
+    assert (rankings.dense_weight, backend.dense_weight) == (WEIGHT, WEIGHT)
     assert checkpoint.sha256 not in (backend.vector_space or "")
     assert f"{DIMS} dimensions" in (backend.vector_space or "")
 
@@ -97,7 +97,7 @@ async def test_agents_find_with_the_checkpoint_then_with_what_served_before(
     await world.finish()
     world.clock.now += timedelta(seconds=3)
     assert deployed.active().collection == old.name
-    assert world.serving.use_of(checkpoint) is CollectionUse.KEPT
+    assert world.pointer.use_of(checkpoint) is CollectionUse.KEPT
     assert await backend.count(agent) == 4
     assert (await backend.retrieve(agent, MemoryQuery(text="tidy queue", limit=1)))[0].content == "the tidy queue"
     assert backend.dense_weight == weight
@@ -119,7 +119,7 @@ async def test_a_checkpoint_that_the_gate_rejected_is_deployed_by_force_alone(
     rejected = registered(world.ledger, world.company, tmp_path / "runs", verdict=Verdict.REJECTED).checkpoint_id
     with pytest.raises(CheckpointConflictError, match="the gate rejected"):
         await deployment(world).deploy(rejected, ADA)
-    assert (world.serving.phase, actions(world)) == (None, [])
+    assert (world.pointer.phase, actions(world)) == (None, [])
     assert [vars(one)["error"] for one in caplog.records if one.msg == CheckpointEvent.DEPLOY_FAILED] == [
         "CheckpointConflictError"
     ]
@@ -184,15 +184,15 @@ async def test_a_folder_that_is_not_what_was_registered_is_neither_deployed_nor_
     await deployed.rollback(None, ADA)
     await world.finish()
     harmed()
-    before = world.serving
+    before = world.pointer
     with pytest.raises(CheckpointRollbackCorruptError, match="cannot serve again"):
         await deployed.rollback(checkpoint.checkpoint_id, ADA)
-    assert world.serving == before
+    assert world.pointer == before
     assert CheckpointEvent.ROLLBACK_FAILED in [one.msg for one in caplog.records]
     await world.planning.drop_old()
     with pytest.raises(CheckpointCorruptError, match=checkpoint.checkpoint_id):
         await deployed.deploy(checkpoint.checkpoint_id, ADA)
-    assert world.serving.phase is None
+    assert world.pointer.phase is None
 
 
 async def test_what_served_before_is_gone_back_to_only_with_the_embedder_that_filled_it(
@@ -204,7 +204,7 @@ async def test_what_served_before_is_gone_back_to_only_with_the_embedder_that_fi
     monkeypatch.setattr("reindex_world.SidedEmbedder.name", property(lambda _: "another release of the model"))
     with pytest.raises(CheckpointRollbackCorruptError, match="another release of the model"):
         await deployment(world).rollback(None, ADA)
-    assert world.serving.phase is None
+    assert world.pointer.phase is None
 
 
 async def test_of_two_deploys_at_one_moment_one_wins(
@@ -218,7 +218,7 @@ async def test_of_two_deploys_at_one_moment_one_wins(
     )
     (refused,) = [each for each in both if isinstance(each, BaseException)]
     assert isinstance(refused, CheckpointConflictError)
-    target = world.serving.target
+    target = world.pointer.target
     assert target is not None
     assert actions(world) == [("finetune.deploy", target.checkpoint_id)]
 
@@ -227,12 +227,12 @@ async def test_a_cancelled_deploy_leaves_what_served_and_can_be_begun_again(
     world: ReindexWorld, backend: Mem0Backend, checkpoint: Checkpoint
 ) -> None:
     assert backend.dense_weight
-    deployed, before = deployment(world), world.serving.current
+    deployed, before = deployment(world), world.pointer.current
     await deployed.deploy(checkpoint.checkpoint_id, ADA)
     with pytest.raises(CheckpointConflictError, match="memtend reindex --cancel"):
         await deployed.delete(checkpoint.checkpoint_id, ADA)
     await world.planning.cancel()
-    assert (world.serving.current, world.serving.target) == (before, None)
+    assert (world.pointer.current, world.pointer.target) == (before, None)
     await deployed.deploy(checkpoint.checkpoint_id, ADA)
     await world.finish()
     assert deployed.active().checkpoint_id == checkpoint.checkpoint_id
@@ -269,17 +269,17 @@ async def test_of_a_deploy_and_a_delete_at_one_moment_one_is_refused(
     world: ReindexWorld, backend: Mem0Backend, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert backend.dense_weight
-    count = world.mirror.count
+    count = world.reindex_target.count
 
     async def counting(collection: str) -> int:
         # Behind every check of the deploy, before its transaction.
         await deployment(world).delete(checkpoint.checkpoint_id, BOB)
         return await count(collection)
 
-    monkeypatch.setattr(world.mirror, "count", counting)
+    monkeypatch.setattr(world.reindex_target, "count", counting)
     with pytest.raises(CheckpointNotFoundError):
         await deployment(world).deploy(checkpoint.checkpoint_id, ADA)
-    assert (world.serving.phase, world.serving.target) == (None, None)
+    assert (world.pointer.phase, world.pointer.target) == (None, None)
     assert actions(world) == [("finetune.delete", checkpoint.checkpoint_id)]
 
 

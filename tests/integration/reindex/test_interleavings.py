@@ -11,14 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.memories import new_agent, record
-from support.reindex_fixture import Doom, ReindexWorld, side_of, watched_queries
+from support.reindex_fixture import CrashPoint, ReindexWorld, side_of, watched_queries
 from support.thorough import examples
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from memcore.records import Where
 
-from .conftest import MakeWorld
+from .conftest import MakeMaintenanceFixture
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -83,7 +83,7 @@ async def _act(act: str, known: Known, backend: Mem0Backend) -> None:
             assert await backend.claim(Where(agent_id=known.agent, ids=frozenset({oldest})), "token") == 1
             known.marked = oldest
         case "remove marked" if known.marked is not None:
-            # As a night does it: whatever carries the mark, wherever the memories are by now.
+            # As a run does it: whatever carries the mark, wherever the memories are by now.
             assert await backend.delete_where(Where(agent_id=known.agent, token="token")) == 1
             del known.tags[known.marked]
             known.marked = None
@@ -125,8 +125,8 @@ async def _live(world: ReindexWorld, moments: list[Moment]) -> None:
             for act, known, at in zip(moment.acts, all_known, moment.processes, strict=True)
         ]
         if moment.is_sliced:
-            doom = Doom(at=moment.dies_at, is_behind=moment.is_behind)
-            work.append(world.slice(lasts=timedelta(seconds=moment.pages), doom=doom))
+            crash_point = CrashPoint(at=moment.dies_at, is_behind=moment.is_behind)
+            work.append(world.slice(lasts=timedelta(seconds=moment.pages), crash_point=crash_point))
         await asyncio.gather(*work)
         world.clock.now += timedelta(seconds=moment.jump)
         for backend in backends:
@@ -144,7 +144,7 @@ async def _live(world: ReindexWorld, moments: list[Moment]) -> None:
 
 
 async def _agree(world: ReindexWorld, all_known: list[Known], side: str) -> None:
-    points = world.points(world.serving.current.name)
+    points = world.points(world.pointer.current.name)
     own = {key for key, (payload, _) in points.items() if "shared_by" not in payload}
     assert own == {memory_id for known in all_known for memory_id in known.tags}
     assert {side_of(vector[""] if isinstance(vector, dict) else vector) for _, vector in points.values()} <= {side}
@@ -157,10 +157,10 @@ async def _agree(world: ReindexWorld, all_known: list[Known], side: str) -> None
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 def test_no_write_is_lost_and_nothing_removed_returns(
-    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch, moments: list[Moment]
+    make_maintenance_fixture: MakeMaintenanceFixture, monkeypatch: pytest.MonkeyPatch, moments: list[Moment]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        world = make_world(Path(folder))
+        world = make_maintenance_fixture(Path(folder))
 
         def side(collection: str) -> str:
             return "odd" if collection.endswith(".2") else "even"

@@ -1,9 +1,9 @@
-"""The memory service's word on checkpoints, on a real store: what serves, what is noted, whom it rings for."""
+"""The memory service's word on checkpoints, on a real store: what serves, what is noted, what it dispatches."""
 
 from pathlib import Path
 
 import pytest
-from support.job_contexts import RecordingBell
+from support.job_contexts import RecordingDispatcher
 from support.memories import new_agent, record
 from support.memory_services import WORD, memory_service
 from support.registered_checkpoints import DIMS, registered
@@ -22,15 +22,17 @@ from memcore.service import MemoryService
 
 
 @pytest.fixture
-def bell() -> RecordingBell:
-    return RecordingBell()
+def dispatcher() -> RecordingDispatcher:
+    return RecordingDispatcher()
 
 
 @pytest.fixture
-def service(world: ReindexWorld, backend: Mem0Backend, bell: RecordingBell, tmp_path: Path) -> MemoryService:
-    deployment = CheckpointDeployment(world.mirror, world.ledger, company=world.company, load=world.load)
+def service(
+    world: ReindexWorld, backend: Mem0Backend, dispatcher: RecordingDispatcher, tmp_path: Path
+) -> MemoryService:
+    deployment = CheckpointDeployment(world.reindex_target, world.ledger, company=world.company, load=world.load)
     return memory_service(
-        world.ledger, bell, world.clock, tmp_path, company=world.company, backend=backend, deployment=deployment
+        world.ledger, dispatcher, world.clock, tmp_path, company=world.company, backend=backend, deployment=deployment
     )
 
 
@@ -39,7 +41,7 @@ def is_there(checkpoint: Checkpoint) -> bool:
 
 
 async def test_a_checkpoint_is_deployed_seen_gone_back_from_and_deleted(
-    service: MemoryService, world: ReindexWorld, backend: Mem0Backend, bell: RecordingBell, tmp_path: Path
+    service: MemoryService, world: ReindexWorld, backend: Mem0Backend, dispatcher: RecordingDispatcher, tmp_path: Path
 ) -> None:
     checkpoint = registered(world.ledger, world.company, tmp_path / "runs")
     key = checkpoint.checkpoint_id
@@ -51,16 +53,16 @@ async def test_a_checkpoint_is_deployed_seen_gone_back_from_and_deleted(
     for ask in (service.deploy_checkpoint, service.rollback_checkpoint, service.delete_checkpoint):
         with pytest.raises(CheckpointNotFoundError):
             await ask("another", WORD)
-    assert bell.reindexes == []
+    assert dispatcher.reindexes == []
 
-    serving = await service.deploy_checkpoint(key, WORD)
-    assert serving.target is not None
-    assert bell.reindexes == [world.company]
+    pointer = await service.deploy_checkpoint(key, WORD)
+    assert pointer.target is not None
+    assert dispatcher.reindexes == [world.company]
     await world.finish()
     active = await service.get_active_embedder()
     assert (active.checkpoint_id, active.dims) == (key, DIMS)
 
-    bell.error = MemoryConnectionError("the broker is away")
+    dispatcher.error = MemoryConnectionError("the broker is away")
     await service.rollback_checkpoint(None, WORD)
     await world.finish()
     back = await service.get_active_embedder()
@@ -68,10 +70,10 @@ async def test_a_checkpoint_is_deployed_seen_gone_back_from_and_deleted(
     assert (await service.list_checkpoints(limit=1, offset=0))[1] == 1
 
     lines = world.ledger.audit.page(world.company)
-    told = [(line.actor, line.action, line.subject, line.reason) for line in reversed(lines)]
-    assert told[0] == ("person:grace", "finetune.deploy", key, WORD.reason)
-    assert (told[1][0], told[1][1], told[1][3]) == ("person:grace", "finetune.rollback", WORD.reason)
-    assert len(told) == 2
+    reported = [(line.actor, line.action, line.subject, line.reason) for line in reversed(lines)]
+    assert reported[0] == ("person:grace", "finetune.deploy", key, WORD.reason)
+    assert (reported[1][0], reported[1][1], reported[1][3]) == ("person:grace", "finetune.rollback", WORD.reason)
+    assert len(reported) == 2
 
 
 async def test_one_that_the_gate_rejected_takes_a_word_more(

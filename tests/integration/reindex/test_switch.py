@@ -9,13 +9,13 @@ from support.reindex_fixture import ONE_PAGE, ReindexWorld, side_of, watched_que
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.errors import MemoryConfigError, MemoryInputError
-from memcore.jobs.outcomes import Done, Parked, Skipped
+from memcore.jobs.outcomes import Deferred, Done, Skipped
 from memcore.ledger.embedders.collections import Phase
 from memcore.ledger.embedders.reindexes import ReindexStage
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from memcore.records import MemoryRecord, Where
 
-from .conftest import MakeWorld
+from .conftest import MakeMaintenanceFixture
 
 
 async def _stored(backend: Mem0Backend, count: int, agent: str | None = None) -> list[MemoryRecord]:
@@ -25,16 +25,16 @@ async def _stored(backend: Mem0Backend, count: int, agent: str | None = None) ->
     return records
 
 
-def _sides(world: ReindexWorld, collection: str) -> set[str]:
+def _prompt_prefixes(world: ReindexWorld, collection: str) -> set[str]:
     return {
         side_of(vector[""] if isinstance(vector, dict) else vector) for _, vector in world.points(collection).values()
     }
 
 
 async def test_everything_is_carried_over_and_found_with_the_new_embedder(
-    make_world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = make_world(tmp_path)
+    world = make_maintenance_fixture(tmp_path)
     backend = world.backend()
     await backend.connect()
     records = await _stored(backend, 600)
@@ -44,19 +44,19 @@ async def test_everything_is_carried_over_and_found_with_the_new_embedder(
     published = await backend.publish(
         agent, MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="tea at four")
     )
-    old = world.serving.current.name
+    old = world.pointer.current.name
 
     begun = await world.begin(dense_weight=0.7)
     assert begun.target is not None
     before = world.points(old)
     await world.finish()
 
-    assert world.serving.current.name == begun.target.name != old
+    assert world.pointer.current.name == begun.target.name != old
     after = world.points(begun.target.name)
     assert {key: payload for key, (payload, _) in after.items()} == {
         key: payload for key, (payload, _) in before.items()
     }
-    assert (_sides(world, old), _sides(world, begun.target.name)) == ({"even"}, {"odd"})
+    assert (_prompt_prefixes(world, old), _prompt_prefixes(world, begun.target.name)) == ({"even"}, {"odd"})
 
     world.clock.now += timedelta(seconds=3)
     new = begun.target.name
@@ -67,7 +67,7 @@ async def test_everything_is_carried_over_and_found_with_the_new_embedder(
     assert [entry.id for entry in shared] == [published]
     assert set(asked) == {new}
     assert backend.dense_weight == 0.7
-    assert (await backend.retrieve_legs(agent, MemoryQuery(text="valve"))).dense_weight == 0.7
+    assert (await backend.retrieve_rankings(agent, MemoryQuery(text="valve"))).dense_weight == 0.7
     assert await backend.count_where(Where(agent_id=agent, token="a run's token")) == 1
     reindex = world.ledger.reindexes.get(world.company)
     assert reindex is not None
@@ -76,26 +76,28 @@ async def test_everything_is_carried_over_and_found_with_the_new_embedder(
     await world.close()
 
 
-async def test_a_slice_tells_how_far_the_reindex_is(make_world: MakeWorld, tmp_path: Path) -> None:
-    world = make_world(tmp_path)
+async def test_a_slice_tells_how_far_the_reindex_is(
+    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path
+) -> None:
+    world = make_maintenance_fixture(tmp_path)
     backend = world.backend()
     await backend.connect()
     await _stored(backend, 600)
     await world.begin()
-    told: list[tuple[str, float]] = []
-    await world.slice(tell=lambda stage, fraction: told.append((stage, fraction or 0.0)))
-    assert told[0][0] == ReindexStage.COPYING
-    assert 0.0 < told[0][1] < 0.9
-    assert told[-1] == (ReindexStage.CATCHING_UP, 0.9)
-    assert told == sorted(told, key=lambda each: each[1])
+    reported: list[tuple[str, float]] = []
+    await world.slice(on_progress=lambda stage, fraction: reported.append((stage, fraction or 0.0)))
+    assert reported[0][0] == ReindexStage.COPYING
+    assert 0.0 < reported[0][1] < 0.9
+    assert reported[-1] == (ReindexStage.CATCHING_UP, 0.9)
+    assert reported == sorted(reported, key=lambda each: each[1])
     await backend.disconnect()
     await world.close()
 
 
 async def test_what_is_written_and_removed_meanwhile_is_as_the_last_word_said(
-    make_world: MakeWorld, tmp_path: Path
+    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path
 ) -> None:
-    world = make_world(tmp_path)
+    world = make_maintenance_fixture(tmp_path)
     backend = world.backend()
     await backend.connect()
     records = await _stored(backend, 700)
@@ -115,7 +117,7 @@ async def test_what_is_written_and_removed_meanwhile_is_as_the_last_word_said(
     await world.finish()
 
     ids = {one.entry.id for one in (*records, *added)} - set(removed)
-    assert world.points(world.serving.current.name).keys() == ids
+    assert world.points(world.pointer.current.name).keys() == ids
     world.clock.now += timedelta(seconds=3)
     assert await backend.count(agent) == 620
     assert await backend.count_where(Where(agent_id=agent, token="token")) == 1
@@ -124,13 +126,15 @@ async def test_what_is_written_and_removed_meanwhile_is_as_the_last_word_said(
     await world.close()
 
 
-async def test_going_back_brings_what_was_written_since(make_world: MakeWorld, tmp_path: Path) -> None:
-    world = make_world(tmp_path)
+async def test_going_back_brings_what_was_written_since(
+    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path
+) -> None:
+    world = make_maintenance_fixture(tmp_path)
     backend = world.backend()
     await backend.connect()
     records = await _stored(backend, 10)
     agent = records[0].entry.agent_id
-    old = world.serving.current.name
+    old = world.pointer.current.name
     await world.begin()
     await world.finish()
     world.clock.now += timedelta(seconds=3)
@@ -142,22 +146,24 @@ async def test_going_back_brings_what_was_written_since(make_world: MakeWorld, t
     await world.planning.go_back()
     await world.finish()
 
-    assert world.serving.current.name == old
+    assert world.pointer.current.name == old
     assert world.points(old).keys() == {one.entry.id for one in (*records[1:], *added)}
-    assert _sides(world, old) == {"even"}
-    dropped = world.serving.previous
+    assert _prompt_prefixes(world, old) == {"even"}
+    dropped = world.pointer.previous
     assert dropped is not None
     await world.planning.drop_old()
-    assert world.serving.previous is None
-    assert await world.mirror.count(dropped.name) == 0
+    assert world.pointer.previous is None
+    assert await world.reindex_target.count(dropped.name) == 0
     with pytest.raises(MemoryInputError, match="no old collection"):
         await world.planning.go_back()
     await backend.disconnect()
     await world.close()
 
 
-async def test_a_process_that_slept_through_it_all_writes_to_what_serves(make_world: MakeWorld, tmp_path: Path) -> None:
-    world = make_world(tmp_path)
+async def test_a_process_that_slept_through_it_all_writes_to_what_serves(
+    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path
+) -> None:
+    world = make_maintenance_fixture(tmp_path)
     awake, asleep = world.backend(), world.backend()
     await awake.connect()
     await asleep.connect()
@@ -168,16 +174,16 @@ async def test_a_process_that_slept_through_it_all_writes_to_what_serves(make_wo
     world.clock.now += timedelta(hours=3)
 
     added = await _stored(asleep, 1)
-    assert added[0].entry.id in world.points(world.serving.current.name)
+    assert added[0].entry.id in world.points(world.pointer.current.name)
     for backend in (awake, asleep):
         await backend.disconnect()
     await world.close()
 
 
 async def test_a_cancelled_reindex_leaves_nothing_behind_and_can_be_begun_again(
-    make_world: MakeWorld, tmp_path: Path
+    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path
 ) -> None:
-    world = make_world(tmp_path)
+    world = make_maintenance_fixture(tmp_path)
     backend = world.backend()
     await backend.connect()
     await _stored(backend, 300)
@@ -188,8 +194,8 @@ async def test_a_cancelled_reindex_leaves_nothing_behind_and_can_be_begun_again(
     await world.planning.cancel()
 
     assert begun.target is not None
-    assert await world.mirror.count(begun.target.name) == 0
-    assert (world.serving.phase, world.serving.target) == (None, None)
+    assert await world.reindex_target.count(begun.target.name) == 0
+    assert (world.pointer.phase, world.pointer.target) == (None, None)
     over = await world.slice()
     assert over is not None
     assert isinstance(over.outcome, Skipped)
@@ -197,15 +203,15 @@ async def test_a_cancelled_reindex_leaves_nothing_behind_and_can_be_begun_again(
         await world.planning.cancel()
     await world.begin()
     await world.finish()
-    assert await world.mirror.count(world.serving.current.name) == 300
+    assert await world.reindex_target.count(world.pointer.current.name) == 300
     await backend.disconnect()
     await world.close()
 
 
 async def test_a_process_of_the_new_configuration_serves_the_old_collection_with_the_old_embedder(
-    make_world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = make_world(tmp_path)
+    world = make_maintenance_fixture(tmp_path)
     first, changed = world.backend("even"), world.backend("odd")
     await first.connect()
     await _stored(first, 5)
@@ -215,7 +221,7 @@ async def test_a_process_of_the_new_configuration_serves_the_old_collection_with
     with watched_queries(monkeypatch, lambda _: "even") as asked:
         assert await changed.retrieve(records[0].entry.agent_id, MemoryQuery(text="valve", limit=3))
     assert asked
-    assert _sides(world, world.serving.current.name) == {"even"}
+    assert _prompt_prefixes(world, world.pointer.current.name) == {"even"}
     assert changed.vector_space == first.vector_space
     for backend in (first, changed):
         await backend.disconnect()
@@ -223,9 +229,9 @@ async def test_a_process_of_the_new_configuration_serves_the_old_collection_with
 
 
 async def test_an_embedder_that_is_no_longer_the_same_is_refused(
-    make_world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = make_world(tmp_path)
+    world = make_maintenance_fixture(tmp_path)
     first, changed = world.backend("even"), world.backend("odd")
     await first.connect()
     await first.disconnect()
@@ -235,8 +241,10 @@ async def test_an_embedder_that_is_no_longer_the_same_is_refused(
     await world.close()
 
 
-async def test_vectors_of_the_old_embedder_that_come_back_are_made_anew(make_world: MakeWorld, tmp_path: Path) -> None:
-    world = make_world(tmp_path)
+async def test_vectors_of_the_old_embedder_that_come_back_are_made_anew(
+    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path
+) -> None:
+    world = make_maintenance_fixture(tmp_path)
     backend = world.backend()
     await backend.connect()
     (one,) = await _stored(backend, 1)
@@ -250,34 +258,39 @@ async def test_vectors_of_the_old_embedder_that_come_back_are_made_anew(make_wor
     world.clock.now += timedelta(seconds=3)
 
     await backend.store_many([kept])
-    assert _sides(world, world.serving.current.name) == {"odd"}
+    assert _prompt_prefixes(world, world.pointer.current.name) == {"odd"}
     await backend.disconnect()
     await world.close()
 
 
 async def test_writes_wait_while_they_are_stopped_and_go_on_when_the_worker_is_dead(
-    make_world: MakeWorld, tmp_path: Path
+    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path
 ) -> None:
-    world = make_world(tmp_path)
+    world = make_maintenance_fixture(tmp_path)
     backend = world.backend()
     await backend.connect()
     await _stored(backend, 5)
     begun = await world.begin()
-    frozen = world.ledger.servings.freeze(world.company, version=begun.version, lasts=timedelta(seconds=3))
+    frozen = world.ledger.collection_pointers.freeze(world.company, version=begun.version, lasts=timedelta(seconds=3))
     assert frozen is not None
 
     # The clock goes on with each look that the writer takes: it waits until the time is over, and thaws.
     added = await _stored(backend, 1)
-    assert world.serving.phase is Phase.FILLING
-    assert world.ledger.servings.switch(world.company, version=frozen.version, settles=timedelta(seconds=1)) is None
+    assert world.pointer.phase is Phase.FILLING
+    assert (
+        world.ledger.collection_pointers.switch(world.company, version=frozen.version, settles=timedelta(seconds=1))
+        is None
+    )
     await world.finish()
-    assert added[0].entry.id in world.points(world.serving.current.name)
+    assert added[0].entry.id in world.points(world.pointer.current.name)
     await backend.disconnect()
     await world.close()
 
 
-async def test_a_pause_holds_it_and_one_worker_at_a_time_has_it(make_world: MakeWorld, tmp_path: Path) -> None:
-    world = make_world(tmp_path)
+async def test_a_pause_holds_it_and_one_worker_at_a_time_has_it(
+    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path
+) -> None:
+    world = make_maintenance_fixture(tmp_path)
     backend = world.backend()
     await backend.connect()
     await _stored(backend, 5)
@@ -285,20 +298,20 @@ async def test_a_pause_holds_it_and_one_worker_at_a_time_has_it(make_world: Make
     world.ledger.switches.pause(world.company)
     paused = await world.slice()
     assert paused is not None
-    assert isinstance(paused.outcome, Parked)
+    assert isinstance(paused.outcome, Deferred)
     world.ledger.switches.resume(world.company)
 
-    assert world.ledger.reindexes.take(world.company, lease=timedelta(seconds=45)) is not None
+    assert world.ledger.reindexes.claim(world.company, lease=timedelta(seconds=45)) is not None
     second = await world.slice()
     assert second is not None
     assert isinstance(second.outcome, Skipped)
-    assert not world.ledger.reindexes.waiting(world.company, rung_before=timedelta(seconds=30))
+    assert not world.ledger.reindexes.waiting(world.company, dispatched_before=timedelta(seconds=30))
     world.clock.now += timedelta(seconds=60)
-    assert world.ledger.reindexes.waiting(world.company, rung_before=timedelta(seconds=30))
-    assert not world.ledger.reindexes.waiting(world.company, rung_before=timedelta(seconds=30))
+    assert world.ledger.reindexes.waiting(world.company, dispatched_before=timedelta(seconds=30))
+    assert not world.ledger.reindexes.waiting(world.company, dispatched_before=timedelta(seconds=30))
     third = await world.slice()
     assert third is not None
     assert isinstance(third.outcome, Done)
-    assert world.serving.current.generation == 2
+    assert world.pointer.current.generation == 2
     await backend.disconnect()
     await world.close()

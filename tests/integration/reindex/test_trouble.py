@@ -8,17 +8,17 @@ import pytest
 from support.memories import new_agent, record
 from support.reindex_fixture import ONE_PAGE
 
-from memcore.jobs.outcomes import Done, Parked
+from memcore.jobs.outcomes import Deferred, Done
 from memcore.ledger.embedders.collections import Phase
 from memcore.reindex.service import ReindexEvent
 
-from .conftest import MakeWorld
+from .conftest import MakeMaintenanceFixture
 
 
 async def test_an_embedder_that_changed_under_it_is_told_and_what_serves_goes_on(
-    make_world: MakeWorld, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = make_world(tmp_path)
+    world = make_maintenance_fixture(tmp_path)
     backend = world.backend()
     await backend.connect()
     agent = new_agent()
@@ -28,7 +28,7 @@ async def test_an_embedder_that_changed_under_it_is_told_and_what_serves_goes_on
         patched.setattr("reindex_world.SidedEmbedder.name", property(lambda _: "another release of the model"))
         slice_ = await world.slice()
     assert slice_ is not None
-    assert (slice_.outcome, slice_.goes_on) == (Parked(reason="MemoryConfigError"), False)
+    assert (slice_.outcome, slice_.goes_on) == (Deferred(reason="MemoryConfigError"), False)
     reindex = world.ledger.reindexes.get(world.company)
     assert reindex is not None
     assert "memtend reindex --cancel" in (reindex.trouble or "")
@@ -36,7 +36,7 @@ async def test_an_embedder_that_changed_under_it_is_told_and_what_serves_goes_on
 
     await backend.store_many([record(agent)])
     await world.finish()
-    assert len(world.points(world.serving.current.name)) == 2
+    assert len(world.points(world.pointer.current.name)) == 2
     reindex = world.ledger.reindexes.get(world.company)
     assert reindex is not None
     assert reindex.trouble is None
@@ -44,20 +44,22 @@ async def test_an_embedder_that_changed_under_it_is_told_and_what_serves_goes_on
     await world.close()
 
 
-async def test_a_collection_that_is_gone_is_not_taken_for_a_full_one(make_world: MakeWorld, tmp_path: Path) -> None:
-    world = make_world(tmp_path)
+async def test_a_collection_that_is_gone_is_not_taken_for_a_full_one(
+    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path
+) -> None:
+    world = make_maintenance_fixture(tmp_path)
     backend = world.backend()
     await backend.connect()
     await backend.store_many([record(new_agent()) for _ in range(300)])
     begun = await world.begin()
     assert begun.target is not None
     await world.slice(lasts=ONE_PAGE)
-    await world.mirror.drop(begun.target.name)
+    await world.reindex_target.drop(begun.target.name)
     await world.slice()
     reindex = world.ledger.reindexes.get(world.company)
     assert reindex is not None
     assert "is gone" in (reindex.trouble or "")
-    assert world.serving.current == begun.current
+    assert world.pointer.current == begun.current
 
     await world.planning.cancel()
     again = await world.begin()
@@ -70,10 +72,10 @@ async def test_a_collection_that_is_gone_is_not_taken_for_a_full_one(make_world:
 
 
 async def test_writes_that_were_stopped_for_too_long_go_on_without_a_switch(
-    make_world: MakeWorld, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    world = make_world(tmp_path)
+    world = make_maintenance_fixture(tmp_path)
     backend = world.backend()
     await backend.connect()
     await backend.store_many([record(new_agent())])
@@ -88,11 +90,11 @@ async def test_writes_that_were_stopped_for_too_long_go_on_without_a_switch(
     assert slow is not None
     assert isinstance(slow.outcome, Done)
     assert not slow.goes_on, "the sweep rings later: writes have a while for themselves"
-    assert (world.serving.phase, world.serving.current) == (Phase.FILLING, begun.current)
-    assert [one.msg for one in caplog.records if one.name == "memcore.reindex.service"] == [ReindexEvent.THAWED]
+    assert (world.pointer.phase, world.pointer.current) == (Phase.FILLING, begun.current)
+    assert [one.msg for one in caplog.records if one.name == "memcore.reindex.service"] == [ReindexEvent.UNFROZEN]
 
     await world.finish()
-    assert world.serving.current == begun.target
+    assert world.pointer.current == begun.target
     switched = [vars(one)["generation"] for one in caplog.records if one.msg == ReindexEvent.SWITCHED]
     assert switched == [2]
     await backend.disconnect()

@@ -22,7 +22,7 @@ from support.store_servers import StoreAddress, start_store, stop, store_server
 
 from memcore import errors
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ledger.database import LedgerUrls
@@ -60,7 +60,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreAddress]:
 
 
 @pytest.fixture
-def doomed(tmp_path: Path) -> Iterator[StoreAddress]:
+def crashing(tmp_path: Path) -> Iterator[StoreAddress]:
     """A store server that the test may kill."""
     address = start_store(tmp_path / "store")
     yield address
@@ -77,7 +77,7 @@ def _disconnected(
 ) -> Mem0Backend:
     history_url = f"sqlite:///{folder}/history.db"
     migrate_history(history_url)
-    place = Mem0Place(
+    place = Mem0Config(
         url=server.url,
         api_key=SecretStr(server.api_key),
         history_url=history_url,
@@ -141,17 +141,17 @@ async def test_with_everything_there_own_and_shared_memories_come(
 
 @pytest.mark.parametrize("fusion", [FusionStrategy.LINEAR, FusionStrategy.WEIGHTED])
 async def test_a_store_server_killed_in_the_middle_leaves_shared_knowledge_or_nothing(
-    doomed: StoreAddress,
+    crashing: StoreAddress,
     embedder: CutEmbedder,
     tmp_path: Path,
     fusion: FusionStrategy,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with _filled(doomed, embedder, tmp_path) as backend:
-        embedder.before = lambda: _kill(doomed)
+    async with _filled(crashing, embedder, tmp_path) as backend:
+        embedder.before = lambda: _kill(crashing)
         strategy = _strategy(backend, SharedStore((_THEIRS,)), fusion)
         assert "deploys freeze" in _content(await strategy.prepare_messages("ada", _QUESTION, 500))
-        assert doomed.process.poll() == -signal.SIGKILL
+        assert crashing.process.poll() == -signal.SIGKILL
         assert _degraded(caplog) == ["backend"]
         embedder.before = lambda: None
         assert await _strategy(backend, fusion=fusion).prepare_messages("ada", _QUESTION, 500) == ()

@@ -33,10 +33,10 @@ def events(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 async def test_a_cycle_tells_how_far_it_is_and_nothing_of_what_it_reads(fleet: Fleet) -> None:
     fleet.fail("abcd")
-    told: list[tuple[str, float | None]] = []
-    await fleet.evolver().run(fleet.cycle(), tell=lambda stage, fraction: told.append((stage, fraction)))
+    reported: list[tuple[str, float | None]] = []
+    await fleet.evolver().run(fleet.cycle(), on_progress=lambda stage, fraction: reported.append((stage, fraction)))
     # The four executions are read twice.
-    assert told == [
+    assert reported == [
         (CycleStage.SEARCHING, None),
         *((CycleStage.REPLAYING, number / 8) for number in range(1, 9)),
         (CycleStage.FILING, 0.0),
@@ -158,7 +158,7 @@ async def test_a_cycle_tries_only_so_many_on_the_past_the_surest(fleet: Fleet, m
     fleet.fail("abcd", "unfit", text=lesson(condition="Something that nobody met"))
     fleet.fail("abcd", "disk")
     fleet.succeed("a", "well", task_type="disk")
-    monkeypatch.setattr(survey, "MAX_TRIALS", 1)
+    monkeypatch.setattr(survey, "MAX_BACKTESTS", 1)
     report = await fleet.run()
     assert (report.skipped_by_replay, report.postponed, accounted(report)) == (1, 1, 2)
 

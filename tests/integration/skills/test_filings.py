@@ -58,7 +58,7 @@ def approved(fleet: Fleet) -> Approval:
     return filed
 
 
-def carried_out(fleet: Fleet, filed: Approval) -> None:
+def executed(fleet: Fleet, filed: Approval) -> None:
     fact = make_fact(filed.proposal.content)
     fleet.ledger.shared_log.publish(COMPANY, fact)
     details = filed.proposal.details
@@ -77,7 +77,7 @@ async def test_what_was_approved_is_proposed_again_only_as_its_better(fleet: Fle
     fleet.fail()
     fleet.succeed("a", "well", task_type="disk")
     await fleet.run("first")
-    carried_out(fleet, approved(fleet))
+    executed(fleet, approved(fleet))
     assert (await fleet.run("second")).skipped_known == 1
     better = lesson(condition=f"{ANSWER['condition']} It is full.", confidence=1.0)
     fleet.fail("efghijklmnop", text=better)
@@ -92,7 +92,7 @@ async def test_what_was_taken_back_is_left_alone_for_a_window(fleet: Fleet, cloc
     fleet.fail()
     await fleet.run("first")
     filed = approved(fleet)
-    carried_out(fleet, filed)
+    executed(fleet, filed)
     fleet.ledger.approvals.undo(COMPANY, filed.approval_id, ADA)
     fleet.ledger.skills.retire(COMPANY, fleet.ledger.skills.page(COMPANY)[0].skill_id)
     assert (await fleet.run("second")).skipped_known == 1

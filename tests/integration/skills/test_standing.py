@@ -59,8 +59,8 @@ async def test_what_is_better_in_full_is_proposed_in_the_old_ones_place(
     assert (report.proposals_emitted, report.supersessions) == (1, 1)
     (filed,) = fleet.proposed()
     assert filed.proposal.supersedes == (Superseded(id=old, content="what stood there", owner="approvals"),)
-    (told,) = [each for each in caplog.records if each.message == SkillEvent.ORG_SKILL_SUPERSEDED]
-    assert vars(told)["skill_id"] == old
+    (reported,) = [each for each in caplog.records if each.message == SkillEvent.ORG_SKILL_SUPERSEDED]
+    assert vars(reported)["skill_id"] == old
 
 
 async def test_what_covers_another_case_in_part_is_proposed_beside_it(fleet: Fleet) -> None:
@@ -159,7 +159,7 @@ async def test_proposals_that_wait_count_too(fleet: Fleet) -> None:
     assert (report.proposals_emitted, report.skipped_full) == (1, 1)
 
 
-async def test_what_takes_the_place_of_another_needs_no_more_room(fleet: Fleet) -> None:
+async def test_what_takes_the_place_of_another_needs_no_more_capacity(fleet: Fleet) -> None:
     fleet.fail()
     fleet.stand(weaker(), skill_id=published(fleet, "old"))
     assert (await fleet.run(max_org_entries=1)).proposals_emitted == 1

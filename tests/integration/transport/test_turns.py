@@ -56,9 +56,9 @@ def holds(heard: list[Any], number: int) -> bool:
     return len(heard) == number
 
 
-def are_bells_armed(connection: Any) -> bool:
-    bells = connection.default_channel._bells
-    return bool(bells) and all(bell.armed_at is not None for bell in bells.values())
+def are_waiters_started(connection: Any) -> bool:
+    dispatchers = connection.default_channel._dispatchers
+    return bool(dispatchers) and all(dispatcher.wait_started_at is not None for dispatcher in dispatchers.values())
 
 
 def calls(store: Redis, command: str) -> int:
@@ -111,13 +111,14 @@ def test_a_lone_acknowledgement_is_told_soon_although_nothing_else_happens(
         for number in range(1, 6):
             publish(publisher, "jobs", number)
             run_until(partial(holds, messages, number))
-            run_until(lambda: are_bells_armed(connection))
+            run_until(lambda: are_waiters_started(connection))
             messages[-1].ack()
             started = monotonic()
             run_until(lambda: not store.exists("unacked"))
             waits.append(monotonic() - started)
 
-    # the best of five, so that a busy machine makes no difference: waiting for the bell would take a second each time
+    # the best of five, so that a busy machine makes no difference: waiting for the queue waiter would take a second
+    # each time
     assert min(waits) < 0.5
 
 
@@ -208,7 +209,7 @@ def test_an_idle_consumer_hears_every_queue_at_once_and_priorities_within_a_seco
         no_ack=True,
         callbacks=[lambda body, _: heard.append(body)],
     ):
-        run_until(lambda: are_bells_armed(connection))
+        run_until(lambda: are_waiters_started(connection))
         for count, name in enumerate(("a", "b", "a"), start=1):
             started = monotonic()
             publish(publisher, name, name)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from support.experiences import experience
-from support.wiki_fixture import COMPANY, Library
+from support.wiki_fixture import COMPANY, WikiFixture
 
 from memcore.wiki import exporter as agent_export
-from memcore.wiki import folders as swap
+from memcore.wiki import folders as atomic_replace
 from memcore.wiki.folders import AgentFolder, WikiBusyError
 
 #: Every call by which an export changes the disk.
@@ -43,7 +43,7 @@ def dying(at: int, *, when_done: bool) -> Callable[[pytest.MonkeyPatch], None]:
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
         for name in CHANGES:
             monkeypatch.setattr(os, name, patched(getattr(os, name)))
-        monkeypatch.setattr(swap, "_exchanged", patched(swap._exchanged))
+        monkeypatch.setattr(atomic_replace, "_exchanged", patched(atomic_replace._exchanged))
 
     return patch
 
@@ -63,10 +63,10 @@ def in_a_child(work: Callable[[], object]) -> int:
 @pytest.mark.parametrize("can_exchange", [True, False], ids=["exchange", "aside"])
 @pytest.mark.parametrize("when_done", [False, True], ids=["before", "after"])
 async def test_whoever_looks_sees_the_old_wiki_or_the_new_one(
-    library: Library, monkeypatch: pytest.MonkeyPatch, *, when_done: bool, can_exchange: bool
+    library: WikiFixture, monkeypatch: pytest.MonkeyPatch, *, when_done: bool, can_exchange: bool
 ) -> None:
     if not can_exchange:
-        monkeypatch.setattr(swap, "_exchanged", lambda _new, _old: False)
+        monkeypatch.setattr(atomic_replace, "_exchanged", lambda _new, _old: False)
     await library.fill(raw=1, lessons=1)
     await library.exporter().export(["ada"])
     old = library.files()
@@ -102,7 +102,7 @@ async def test_whoever_looks_sees_the_old_wiki_or_the_new_one(
 
 
 async def test_a_file_that_cannot_be_written_leaves_the_old_wiki(
-    library: Library, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    library: WikiFixture, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     await library.fill(raw=3, lessons=1)
     await library.exporter().export(["ada"])
@@ -129,7 +129,7 @@ async def test_a_file_that_cannot_be_written_leaves_the_old_wiki(
 
 
 async def test_a_disk_that_refuses_everything_is_not_tried_for_each_file(
-    library: Library, monkeypatch: pytest.MonkeyPatch
+    library: WikiFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await library.fill(raw=30, lessons=5)
 
@@ -143,7 +143,7 @@ async def test_a_disk_that_refuses_everything_is_not_tried_for_each_file(
     assert not (library.root / "ada").exists()
 
 
-async def test_two_exports_of_one_agent_do_not_meet(library: Library) -> None:
+async def test_two_exports_of_one_agent_do_not_meet(library: WikiFixture) -> None:
     await library.fill()
     await library.fill("bob")
     with AgentFolder(library.root, "ada"), pytest.raises(WikiBusyError), AgentFolder(library.root, "ada"):
@@ -163,22 +163,22 @@ def test_a_reader_meets_no_moment_without_a_wiki(tmp_path: Path) -> None:
     for folder in (old, new):
         folder.mkdir()
         (folder / "index.md").write_text("there")
-    if not swap._exchanged(new, old):
+    if not atomic_replace._exchanged(new, old):
         pytest.skip("this file system cannot exchange two names")
     stop = tmp_path / "stop"
 
-    def look() -> None:
+    def health_check() -> None:
         while not stop.exists():
             (old / "index.md").read_text()
 
     child = os.fork()
     if child == 0:
         try:
-            look()
+            health_check()
         except BaseException:  # noqa: BLE001  # as above
             os._exit(1)
         os._exit(0)
     for _ in range(2_000):
-        swap.swap(new, old, aside=tmp_path / "aside")
+        atomic_replace.atomic_replace(new, old, aside=tmp_path / "aside")
     stop.touch()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

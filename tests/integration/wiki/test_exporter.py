@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from support.experiences import experience
 from support.memories import DAWN, NOW, record
-from support.wiki_fixture import COMPANY, Library, compressed, head_of, lesson_id
+from support.wiki_fixture import COMPANY, WikiFixture, compressed, head_of, lesson_id
 
 from memcore.config.maintenance import WikiExportConfig
 from memcore.errors import MemoryConfigError, MemoryRetrievalError
 from memcore.models.memory import COMPRESSED_TAG
-from memcore.wiki import WikiExport, export_after_night
-from memcore.wiki.folders import place_name
+from memcore.wiki import WikiExport, export_after_run
+from memcore.wiki.folders import slug
 
 
-async def test_each_experience_is_a_file_and_the_index_counts_them(library: Library) -> None:
+async def test_each_experience_is_a_file_and_the_index_counts_them(library: WikiFixture) -> None:
     await library.fill(raw=3, lessons=2)
     (done,) = await library.exporter().export(["ada"])
 
@@ -46,7 +46,7 @@ async def test_each_experience_is_a_file_and_the_index_counts_them(library: Libr
         assert f"]({place})" in files["index.md"]
 
 
-async def test_every_text_of_a_raw_experience_stands_in_its_file_exactly(library: Library) -> None:
+async def test_every_text_of_a_raw_experience_stands_in_its_file_exactly(library: WikiFixture) -> None:
     texts = ["```\n# not a heading\n```", "  step\tone", "````", "naïve 日本\u2028\x07", "---\nid: other\n---"]
     made = experience(
         "e", prompt=texts[0], reasoning_trace=(texts[1], texts[2]), output=texts[3],
@@ -59,7 +59,7 @@ async def test_every_text_of_a_raw_experience_stands_in_its_file_exactly(library
     assert (head_of(page)["id"], head_of(page)["source_task_id"]) == ("e", "t: 1\n- x")
 
 
-async def test_what_a_model_wrote_becomes_no_markup(library: Library) -> None:
+async def test_what_a_model_wrote_becomes_no_markup(library: WikiFixture) -> None:
     hostile = "![x](http://host/?q) <script>alert()</script> [[other]]"
     await library.keep([compressed(0, says=hostile)])
     await library.exporter().export(["ada"])
@@ -69,7 +69,7 @@ async def test_what_a_model_wrote_becomes_no_markup(library: Library) -> None:
         assert "script" in page
 
 
-async def test_a_memory_that_only_carries_the_tag_is_shown_as_it_is(library: Library) -> None:
+async def test_a_memory_that_only_carries_the_tag_is_shown_as_it_is(library: WikiFixture) -> None:
     contents = ["no JSON at all", json.dumps({"strategic_decisions": []}), "[" * 50_000]
     await library.keep(
         record("ada", text, memory_id=lesson_id(i), tags=(COMPRESSED_TAG,)) for i, text in enumerate(contents)
@@ -79,19 +79,19 @@ async def test_a_memory_that_only_carries_the_tag_is_shown_as_it_is(library: Lib
         assert text in library.files()[f"wiki/{lesson_id(i)}.md"]
 
 
-async def test_other_memories_stay_out_of_it(library: Library) -> None:
+async def test_other_memories_stay_out_of_it(library: WikiFixture) -> None:
     await library.keep([record("ada", "a private note"), compressed(0, agent_id="bob")])
     (done,) = await library.exporter().export(["ada"])
     assert (done.compressed_count, set(library.files())) == (0, {"index.md"})
 
 
-async def test_more_than_a_thousand_are_all_exported(library: Library) -> None:
+async def test_more_than_a_thousand_are_all_exported(library: WikiFixture) -> None:
     await library.fill(raw=70, lessons=1_030)
     (done,) = await library.exporter().export(["ada"])
     assert (done.raw_count, done.compressed_count, len(library.files())) == (70, 1_030, 1_101)
 
 
-async def test_a_limit_keeps_the_newest_of_each(library: Library) -> None:
+async def test_a_limit_keeps_the_newest_of_each(library: WikiFixture) -> None:
     await library.fill(raw=5, lessons=0)
     await library.keep(compressed(i) for i in range(5))
     (done,) = await library.exporter(max_entries_per_view=2).export(["ada"])
@@ -100,7 +100,7 @@ async def test_a_limit_keeps_the_newest_of_each(library: Library) -> None:
     assert set(library.files()) == {"index.md", "raw/ada-e4.md", "raw/ada-e3.md", *lessons}
 
 
-async def test_sources_are_links_where_their_files_are(library: Library) -> None:
+async def test_sources_are_links_where_their_files_are(library: WikiFixture) -> None:
     await library.fill(raw=1, lessons=0)
     await library.keep([compressed(0, source="ada-e0"), compressed(1, source="elsewhere")])
     await library.exporter().export(["ada"])
@@ -109,14 +109,14 @@ async def test_sources_are_links_where_their_files_are(library: Library) -> None
 
 
 @pytest.mark.parametrize(("tier", "place"), [("include_raw_tier", "raw"), ("include_compressed_tier", "wiki")])
-async def test_a_tier_that_is_switched_off_is_not_there(library: Library, tier: str, place: str) -> None:
+async def test_a_tier_that_is_switched_off_is_not_there(library: WikiFixture, tier: str, place: str) -> None:
     await library.fill()
     await library.exporter().export(["ada"])
     await library.exporter(company=COMPANY, **{tier: False}).export(["ada"])
     assert not (library.root / "ada" / place).exists()
 
 
-async def test_switched_off_nothing_is_written(library: Library) -> None:
+async def test_switched_off_nothing_is_written(library: WikiFixture) -> None:
     await library.fill()
     exporter = library.exporter(enabled=False)
     reason = "memory.consolidation.wiki_export.enabled is false"
@@ -125,7 +125,7 @@ async def test_switched_off_nothing_is_written(library: Library) -> None:
     assert not library.root.exists()
 
 
-async def test_a_dry_run_counts_and_writes_nothing(library: Library) -> None:
+async def test_a_dry_run_counts_and_writes_nothing(library: WikiFixture) -> None:
     await library.fill(raw=3, lessons=2)
     plan = await library.exporter().plan("ada")
     assert (plan.raw_count, plan.compressed_count, plan.is_published) == (3, 2, False)
@@ -134,7 +134,7 @@ async def test_a_dry_run_counts_and_writes_nothing(library: Library) -> None:
     assert not library.root.exists()
 
 
-async def test_the_front_page_holds_every_agent_whoever_was_exported_last(library: Library) -> None:
+async def test_the_front_page_holds_every_agent_whoever_was_exported_last(library: WikiFixture) -> None:
     await library.fill("ada", raw=2, lessons=1)
     await library.fill("Ada", raw=1, lessons=0)
     await library.fill("b|[b]\n(x)", raw=3, lessons=2)
@@ -155,7 +155,7 @@ async def test_the_front_page_holds_every_agent_whoever_was_exported_last(librar
     assert head_of(again)["raw"] == 8
 
 
-async def test_an_agent_whose_folder_is_gone_leaves_the_front_page(library: Library) -> None:
+async def test_an_agent_whose_folder_is_gone_leaves_the_front_page(library: WikiFixture) -> None:
     exporter = library.exporter()
     for agent_id in ("ada", "bob"):
         await library.fill(agent_id)
@@ -168,24 +168,24 @@ async def test_an_agent_whose_folder_is_gone_leaves_the_front_page(library: Libr
 
 
 @pytest.mark.parametrize("agent_id", ["../outside", "/etc", "..", ".", "a/b", "index.md", ".index.md.lock", "CON\x01"])
-async def test_no_agent_id_leads_out_of_the_root_or_into_anothers_folder(library: Library, agent_id: str) -> None:
+async def test_no_agent_id_leads_out_of_the_root_or_into_anothers_folder(library: WikiFixture, agent_id: str) -> None:
     await library.fill("ada")
     await library.fill(agent_id, raw=1)
     before = set(library.home.rglob("*"))
     (ada, done) = await library.exporter().export(["ada", agent_id])
     assert (ada.is_published, done.is_published) == (True, True)
-    files = library.files(place_name(agent_id))
+    files = library.files(slug(agent_id))
     assert head_of(files["index.md"])["agent_id"] == agent_id
     made = {
         path.relative_to(library.root).parts[0]
         for path in set(library.home.rglob("*")) - before
         if path != library.root
     }
-    assert {each for each in made if each[0] != "."} == {"ada", place_name(agent_id), "index.md"}
+    assert {each for each in made if each[0] != "."} == {"ada", slug(agent_id), "index.md"}
     assert [path.name for path in library.home.parent.iterdir() if path.name == "outside"] == []
 
 
-async def test_links_in_the_root_are_replaced_and_never_followed(library: Library, tmp_path: Path) -> None:
+async def test_links_in_the_root_are_replaced_and_never_followed(library: WikiFixture, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").write_text("precious")
@@ -204,7 +204,7 @@ async def test_links_in_the_root_are_replaced_and_never_followed(library: Librar
     assert library.leftovers() == set()
 
 
-async def test_a_lock_that_is_a_link_is_not_opened(library: Library, tmp_path: Path) -> None:
+async def test_a_lock_that_is_a_link_is_not_opened(library: WikiFixture, tmp_path: Path) -> None:
     library.root.mkdir(parents=True)
     (library.root / ".ada.lock").symlink_to(tmp_path / "made")
     (done,) = await library.exporter().export(["ada"])
@@ -212,7 +212,7 @@ async def test_a_lock_that_is_a_link_is_not_opened(library: Library, tmp_path: P
     assert not (tmp_path / "made").exists()
 
 
-async def test_a_root_of_another_company_is_refused(library: Library) -> None:
+async def test_a_root_of_another_company_is_refused(library: WikiFixture) -> None:
     await library.fill()
     await library.exporter().export(["ada"])
     before = library.files()
@@ -221,12 +221,12 @@ async def test_a_root_of_another_company_is_refused(library: Library) -> None:
     assert library.files() == before
 
 
-async def test_after_a_night_only_where_the_policy_says_so(library: Library) -> None:
+async def test_after_a_run_only_where_the_policy_says_so(library: WikiFixture) -> None:
     await library.fill()
 
     async def after(**config: object) -> WikiExport | None:
         policy = WikiExportConfig.model_validate({"enabled": True, "export_root": "wiki", **config})
-        return await export_after_night(
+        return await export_after_run(
             library.backend, library.ledger, policy, "ada", home=library.home, company=COMPANY
         )
 
@@ -238,7 +238,7 @@ async def test_after_a_night_only_where_the_policy_says_so(library: Library) -> 
     assert done.is_published
 
 
-async def test_a_store_that_is_away_fails_no_night(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_that_is_away_fails_no_run(library: WikiFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     await library.fill()
     await library.exporter().export(["ada"])
     before = library.files()
@@ -248,14 +248,14 @@ async def test_a_store_that_is_away_fails_no_night(library: Library, monkeypatch
 
     monkeypatch.setattr(library.backend, "count_where", away)
     policy = WikiExportConfig(enabled=True, export_root="wiki", trigger="on_consolidation")
-    done = await export_after_night(library.backend, library.ledger, policy, "ada", home=library.home, company=COMPANY)
+    done = await export_after_run(library.backend, library.ledger, policy, "ada", home=library.home, company=COMPANY)
     assert done is not None
     assert not done.is_published
     assert library.files() == before
     assert library.leftovers() == set()
 
 
-async def test_a_root_that_cannot_be_made_is_told_in_the_result(library: Library) -> None:
+async def test_a_root_that_cannot_be_made_is_told_in_the_result(library: WikiFixture) -> None:
     library.home.mkdir(exist_ok=True)
     (library.home / "wiki").write_text("a file in its place")
     (done,) = await library.exporter().export(["ada"])

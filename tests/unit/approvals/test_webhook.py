@@ -36,7 +36,7 @@ def approval() -> Approval:
 async def test_it_is_told_id_action_title_and_risk_and_no_text(
     listener: Listener, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await Webhook(listener.url).tell(approval())
+    await Webhook(listener.url).notify(approval())
     assert listener.heard == [{"id": "one", "action": "test:note", "title": "A text for all", "risk": "medium"}]
     assert caplog.records == []
 
@@ -46,7 +46,7 @@ async def test_a_bad_answer_is_logged_and_nobodys_error(
     listener: Listener, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     listener.status = status
-    await Webhook(listener.url).tell(approval())
+    await Webhook(listener.url).notify(approval())
     (record,) = [each for each in caplog.records if each.name == "memcore.approvals.webhook"]
     assert (record.msg, vars(record)["problem"]) == (ApprovalEvent.WEBHOOK_FAILED, f"status {status}")
     assert len(listener.heard) == 1
@@ -54,7 +54,7 @@ async def test_a_bad_answer_is_logged_and_nobodys_error(
 
 async def test_a_server_that_hangs_is_given_up(listener: Listener, caplog: pytest.LogCaptureFixture) -> None:
     listener.goes_on.clear()
-    await Webhook(listener.url, timeout=timedelta(milliseconds=200)).tell(approval())
+    await Webhook(listener.url, timeout=timedelta(milliseconds=200)).notify(approval())
     (record,) = caplog.records
     assert vars(record)["problem"] == "no whole answer within 0.2 s"
 
@@ -64,7 +64,7 @@ async def test_an_address_where_nobody_listens_is_logged_without_its_secret(
     url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    await Webhook(url).tell(approval())
+    await Webhook(url).notify(approval())
     (record,) = caplog.records
     assert record.msg == ApprovalEvent.WEBHOOK_FAILED
     assert PATH not in str(vars(record))

@@ -11,7 +11,7 @@ from memcore.backends.factory import create_configured_embedder, embedder_choice
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.embedding.cache import CachedEmbedder
-from memcore.embedding.protocol import Sides
+from memcore.embedding.protocol import PromptPrefixes
 from memcore.errors import MemoryConfigError
 
 
@@ -54,7 +54,7 @@ def test_a_checkpoint_takes_the_place_of_the_model(tmp_path: Path) -> None:
 
 def test_white_space_in_a_prefix_is_kept(tmp_path: Path) -> None:
     chosen = embedder_choice(settings(tmp_path), policy(provider="onnx", query_prefix="query: "))
-    assert chosen.sides == Sides(query_prefix="query: ")
+    assert chosen.prompt_prefixes == PromptPrefixes(query_prefix="query: ")
 
 
 def test_a_server_is_reached_with_its_key_and_the_key_is_never_shown(tmp_path: Path, server: EmbeddingServer) -> None:

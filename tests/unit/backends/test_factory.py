@@ -14,18 +14,18 @@ from memcore.backends.factory import (
     create_engine_backend,
     create_memory_backend,
     create_worker_backend,
-    mem0_place,
+    mem0_config_of,
 )
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.backends.mem0.search import SearchPlan
 from memcore.config.memory import CompanyMemoryConfig
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
 
-PLACE = Mem0Place(url="http://127.0.0.1:1", history_url="sqlite:///never.db", collection="memtend_c")
+PLACE = Mem0Config(url="http://127.0.0.1:1", history_url="sqlite:///never.db", collection="memtend_c")
 
 
 def settings(tmp_path: Path) -> Settings:
@@ -139,7 +139,7 @@ def test_a_history_that_the_policy_wants_on_postgresql_is_not_kept_in_a_file(tmp
 def test_a_worker_gets_mem0_with_the_settings_addresses(tmp_path: Path) -> None:
     backend = create_worker_backend(settings(tmp_path), policy())
     assert isinstance(backend, Mem0Backend)
-    place = mem0_place(settings(tmp_path))
+    place = mem0_config_of(settings(tmp_path))
     assert (place.url, place.collection) == ("http://127.0.0.1:1", "memtend_acme")
     assert place.history_url == "postgresql://127.0.0.1/memtend"
     assert "the-key" not in repr(place)
@@ -149,11 +149,11 @@ def test_a_worker_gets_mem0_with_the_settings_addresses(tmp_path: Path) -> None:
 def test_building_a_backend_loads_neither_mem0_nor_torch() -> None:
     program = (
         "import sys; from memcore.backends.factory import create_memory_backend; "
-        "from memcore.backends.mem0.config import Mem0Place; from memcore.config.memory import CompanyMemoryConfig; "
+        "from memcore.backends.mem0.config import Mem0Config; from memcore.config.memory import CompanyMemoryConfig; "
         "light = [m for m in ('qdrant_client', 'mem0', 'torch') if m in sys.modules]; "
         "from memcore.embedding.factory import create_embedder; "
         "create_memory_backend(CompanyMemoryConfig(), company='c', embedder=create_embedder(), "
-        "place=Mem0Place(url='http://127.0.0.1:1', history_url='sqlite:///x.db', collection='c')); "
+        "place=Mem0Config(url='http://127.0.0.1:1', history_url='sqlite:///x.db', collection='c')); "
         "print(light, [m for m in ('mem0', 'torch', 'openai', 'posthog', 'transformers') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

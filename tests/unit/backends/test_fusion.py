@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.memories import record
 
-from memcore.backends.fusion import Hit, Legs, default_dense_weight, weighted, weighted_legs
+from memcore.backends.fusion import Hit, RankedLists, default_dense_weight, weighted, weighted_rankings
 from memcore.embedding.protocol import EmbedderKind
 
 IDS = st.sampled_from("abcdefgh")
@@ -96,15 +96,15 @@ def test_a_list_of_nothing_above_zero_counts_as_empty() -> None:
     assert weighted({"a": -0.8}, {}, dense_weight=0.4) == {"a": 0.0}
 
 
-def test_legs_are_fused_on_one_scale_with_the_known_similarities() -> None:
+def test_rankings_are_fused_on_one_scale_with_the_known_similarities() -> None:
     own, worded, theirs = (record("ada", text).entry for text in ("own", "worded", "theirs"))
-    legs = Legs(
+    rankings = RankedLists(
         dense=(Hit(entry=own, score=0.4, cosine=0.4, bm25=1.0),),
         sparse=(Hit(entry=worded, score=10.0, cosine=0.2),),
         shared_dense=(Hit(entry=theirs, score=0.8, cosine=0.8),),
         shared_sparse=(Hit(entry=theirs, score=5.0, cosine=0.8),),
     )
-    assert weighted_legs(legs, dense_weight=0.4) == pytest.approx(
+    assert weighted_rankings(rankings, dense_weight=0.4) == pytest.approx(
         {own.id: 0.4 * 0.5 + 0.6 * 0.1, worded.id: 0.4 * 0.25 + 0.6, theirs.id: 0.4 + 0.6 * 0.5}
     )
 

@@ -83,7 +83,7 @@ def test_mem0_finds_its_own_keys() -> None:
     assert payload["created_ts"] == payload["updated_ts"] == DAWN.timestamp()
 
 
-def test_no_stranger_key_passes_for_one_of_ours() -> None:
+def test_no_outsider_key_passes_for_one_of_ours() -> None:
     made = record("ann", extra={"claim": "a token", "agent_id": "bob", "expires_ts": 0.0, "mood": "calm"})
     payload = encode(made)
     assert "claim" not in payload
@@ -93,24 +93,24 @@ def test_no_stranger_key_passes_for_one_of_ours() -> None:
 
 
 def test_a_user_of_mem0s_own_is_kept() -> None:
-    stranger = {"data": "x", "agent_id": "ann", "user_id": "ulf", "created_at": DAWN.isoformat()}
-    assert encode(decode("1", stranger))["user_id"] == "ulf"
+    outsider = {"data": "x", "agent_id": "ann", "user_id": "ulf", "created_at": DAWN.isoformat()}
+    assert encode(decode("1", outsider))["user_id"] == "ulf"
 
 
 @pytest.mark.parametrize(
     ("given_confidence", "read"), [(0.25, 0.25), (1, 1.0), ("high", 0.5), (7.0, 0.5), (float("nan"), 0.5), (None, 0.5)]
 )
 def test_weak_two_repair_rules_a_strange_payload_is_repaired_by_one_rule(given_confidence: Any, read: float) -> None:
-    stranger = {
+    outsider = {
         "data": "x", "agent_id": "ann", "created_at": "2026-01-02T03:04:05", "confidence": given_confidence,
     }  # fmt: skip
-    entry = decode("1", stranger).entry
+    entry = decode("1", outsider).entry
     assert entry.category is MemoryCategory.SEMANTIC
     assert entry.namespace == "default"
     assert entry.created_at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     assert entry.metadata.confidence == read
     assert (
-        decode("1", {key: stranger[key] for key in ("data", "agent_id", "created_at")}).entry.metadata.confidence == 1
+        decode("1", {key: outsider[key] for key in ("data", "agent_id", "created_at")}).entry.metadata.confidence == 1
     )
 
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 from support.hashing_embedder import HashingEmbedder
-from support.publications import told
+from support.publications import reported
 
 from memcore.backends.composite import CompositeBackend
-from memcore.backends.factory import create_memory_backend, mem0_place
+from memcore.backends.factory import create_memory_backend, mem0_config_of
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.config import Mem0Place
+from memcore.backends.mem0.config import Mem0Config
 from memcore.config.memory import CompanyMemoryConfig, MemoryOptionsConfig
 from memcore.config.settings import Settings
 from memcore.errors import MemoryCapabilityError
@@ -26,7 +26,7 @@ class Private(InMemoryBackend):
 
 @pytest.mark.parametrize("is_on", [True, False])
 def test_the_policy_says_whether_mem0_shares(is_on: bool) -> None:
-    place = Mem0Place(
+    place = Mem0Config(
         url="http://127.0.0.1:1", history_url="sqlite:///h.db", ledger_url="sqlite:///l.db", collection="c"
     )
     config = CompanyMemoryConfig(options=MemoryOptionsConfig(shared_knowledge_base=is_on))
@@ -44,8 +44,8 @@ def test_an_installation_keeps_the_log_in_its_ledger(tmp_path: Path) -> None:
             "home": tmp_path,
         }
     )
-    assert mem0_place(settings).ledger_url == settings.database_url
-    assert "ledger.db" not in repr(mem0_place(settings))
+    assert mem0_config_of(settings).ledger_url == settings.database_url
+    assert "ledger.db" not in repr(mem0_config_of(settings))
 
 
 async def test_a_composite_shares_what_its_default_child_shares() -> None:
@@ -56,5 +56,5 @@ async def test_a_composite_shares_what_its_default_child_shares() -> None:
     await made.connect()
     assert not made.supports_shared_access
     with pytest.raises(MemoryCapabilityError, match="inmemory"):
-        await made.publish("ada", told(namespace="office"))
+        await made.publish("ada", reported(namespace="office"))
     assert await sharing.shared_version() == 0

@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from memcore.client.celery_app import OwnCelery
-from memcore.client.publisher import Sender
+from memcore.client.publisher import JobResults
 
 #: What the shell of somebody who develops with Celery and Django has set.
 THEIRS = {
@@ -32,12 +32,12 @@ def _in_a_project_of_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_client_speaks_to_the_broker_that_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
     before = list(sys.path)
-    sender = Sender(OURS, RESULTS)
+    sender = JobResults(OURS, RESULTS)
     assert sender._app.connection_for_write().hostname == "ours"
     assert sender._outcomes.backend.url == RESULTS
     assert sys.path == before
     monkeypatch.delenv("CELERY_RESULT_BACKEND")
-    assert Sender(OURS, None)._outcomes.conf.result_backend is None
+    assert JobResults(OURS, None)._outcomes.conf.result_backend is None
 
 
 @pytest.mark.parametrize("is_set_later", [True, False])

@@ -8,8 +8,8 @@ import pytest
 from support.memories import NOW
 
 from memcore.client import AsyncMemoryClient, MemoryClient, Scope
-from memcore.client.envelopes import Posting
-from memcore.client.level_check import Levels
+from memcore.client.envelopes import OutgoingJob
+from memcore.client.level_check import LevelChecker
 from memcore.config.settings import Settings
 from memcore.errors import FineTuneRunActiveError, MemoryInputError
 from memcore.ledger import Ledger, LedgerUrls
@@ -25,8 +25,8 @@ class Broker:
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
 
-    def send_many(self, _name: str, postings: Iterable[Posting], **_how: object) -> None:
-        self.sent.extend(json.loads(posting.payload) for posting in postings)
+    def send_many(self, _name: str, outgoing_jobs: Iterable[OutgoingJob], **_how: object) -> None:
+        self.sent.extend(json.loads(outgoing_job.payload) for outgoing_job in outgoing_jobs)
 
     def send(self, _name: str, payload: str, *, job_id: str, **_how: object) -> str:
         self.sent.append(json.loads(payload))
@@ -41,7 +41,7 @@ def broker() -> Broker:
     return Broker()
 
 
-def client_of(broker: Broker, *, levels: Levels | None = None) -> MemoryClient:
+def client_of(broker: Broker, *, levels: LevelChecker | None = None) -> MemoryClient:
     client = MemoryClient("redis://127.0.0.1:1/0", company="acme", clock=lambda: NOW, levels=levels)
     client._opened = broker  # type: ignore[assignment]  # it has what these calls need
     return client
@@ -119,7 +119,7 @@ def test_a_fine_tune_run_is_refused_while_another_has_not_ended(
         home=tmp_path,
         company="acme",
     )
-    client, plan = client_of(broker, levels=Levels(settings)), FineTunePlan()
+    client, plan = client_of(broker, levels=LevelChecker(settings)), FineTunePlan()
     first = client.finetune(plan, request_id="one")
     ledger = Ledger.open(sqlite_ledger)
     ledger.finetune_runs.start("acme", plan.model_dump(mode="json"), run_id=first.job_id)

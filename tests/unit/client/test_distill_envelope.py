@@ -5,38 +5,38 @@ import pytest
 from support.execution_traces import trace
 from support.memories import NOW
 
-from memcore.client.client import post_trace
-from memcore.client.envelopes import Scope, seal_trace
+from memcore.client.client import submit_trace
+from memcore.client.envelopes import Scope, build_trace_payload
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryQueueFullError
 from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, DistillPayload
 from memcore.models.execution import ExecutionTrace
 
 if TYPE_CHECKING:
-    from memcore.client.publisher import Sender
+    from memcore.client.publisher import JobResults
 
 
-def sealed(
+def payload_built(
     agent_id: str = "ada", made: ExecutionTrace | None = None, *, company: str = "acme", **more: Any
 ) -> DistillPayload:
-    return seal_trace(agent_id, made or trace(), company=company, now=NOW, **more)
+    return build_trace_payload(agent_id, made or trace(), company=company, now=NOW, **more)
 
 
 def test_the_same_trace_has_one_id_whenever_it_is_sent_and_any_other_has_another() -> None:
-    first = sealed()
-    assert sealed(" ada ", scope=Scope(session_id="s")).trace_id == first.trace_id
+    first = payload_built()
+    assert payload_built(" ada ", scope=Scope(session_id="s")).trace_id == first.trace_id
     others = [
-        sealed("bob"),
-        sealed(company="globex"),
-        sealed(made=trace("t-2")),
-        sealed(made=trace(retries=1)),
-        sealed(made=trace(output="x")),
-        sealed(made=trace(ended_at=NOW)),
+        payload_built("bob"),
+        payload_built(company="globex"),
+        payload_built(made=trace("t-2")),
+        payload_built(made=trace(retries=1)),
+        payload_built(made=trace(output="x")),
+        payload_built(made=trace(ended_at=NOW)),
     ]
     assert len({first.trace_id, *(each.trace_id for each in others)}) == 7
 
 
 def test_session_and_project_travel() -> None:
-    made = sealed(scope=Scope(session_id="s", project_id="p"))
+    made = payload_built(scope=Scope(session_id="s", project_id="p"))
     assert (made.session_id, made.project_id, made.sent_at) == ("s", "p", NOW)
 
 
@@ -51,7 +51,7 @@ def test_session_and_project_travel() -> None:
 )
 def test_what_breaks_a_limit_is_refused_by_name_and_without_its_text(fields: dict[str, Any], field: str) -> None:
     with pytest.raises(MemoryInputError) as refused:
-        sealed(**fields)
+        payload_built(**fields)
     assert refused.value.field == field
     assert len(str(refused.value)) < 200
 
@@ -62,9 +62,9 @@ def test_a_broker_that_does_not_take_it_fails_no_task(trouble: Exception, caplog
         def send(self, *_args: object, **_more: object) -> str:
             raise trouble
 
-    made = sealed(made=trace(output="a secret"))
+    made = payload_built(made=trace(output="a secret"))
     with caplog.at_level(logging.WARNING):
-        assert post_trace(cast("Sender", Away()), made, track=True, admit=None) is None
+        assert submit_trace(cast("JobResults", Away()), made, track=True, admit=None) is None
     (line,) = caplog.records
     assert line.message == "memory.distill.lost"
     assert {"ada", made.trace_id, type(trouble).__name__} <= set(map(str, vars(line).values()))

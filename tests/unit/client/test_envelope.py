@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from support.memories import NOW
 from support.store_items import item
 
-from memcore.client.envelopes import ImportRecord, Scope, pack, seal
+from memcore.client.envelopes import ImportRecord, Scope, build_payload, chunk_payloads
 from memcore.errors import MemoryInputError
 from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, MAX_STORE_ITEMS, VERSION, StorePayload, is_newer
 from memcore.models.memory import MAX_CONTENT_BYTES, MAX_KEY_CHARS, MAX_TAGS, MemoryCategory, MemoryStoreRequest
@@ -33,8 +33,8 @@ def test_the_envelope_tells_when_it_was_sent_and_when_the_memory_was_made() -> N
 def test_the_scope_travels_with_the_memory() -> None:
     request = MemoryStoreRequest(category=MemoryCategory.WORKING, content="x")
     scope = Scope(session_id="s", project_id="p", task_id="t")
-    sealed = seal("ada", request, company="acme", sent_at=NOW, scope=scope)
-    assert (sealed.session_id, sealed.project_id, sealed.task_id) == ("s", "p", "t")
+    payload_built = build_payload("ada", request, company="acme", sent_at=NOW, scope=scope)
+    assert (payload_built.session_id, payload_built.project_id, payload_built.task_id) == ("s", "p", "t")
 
 
 @pytest.mark.parametrize("agent_id", ["", " ", "a" * (MAX_KEY_CHARS + 1), "a\0b", "a\ud800"])
@@ -56,24 +56,28 @@ def test_an_error_never_quotes_the_memory() -> None:
 
 def test_items_are_cut_at_the_count() -> None:
     items = [item(str(number)) for number in range(2 * MAX_STORE_ITEMS + 1)]
-    assert [parcel.count for parcel in pack("acme", items)] == [MAX_STORE_ITEMS, MAX_STORE_ITEMS, 1]
+    assert [payload_chunk.count for payload_chunk in chunk_payloads("acme", items)] == [
+        MAX_STORE_ITEMS,
+        MAX_STORE_ITEMS,
+        1,
+    ]
 
 
 def test_no_items_make_no_job() -> None:
-    assert list(pack("acme", [])) == []
+    assert list(chunk_payloads("acme", [])) == []
 
 
 def test_the_largest_memory_fits_whatever_it_is_made_of() -> None:
     tags = tuple(f"{number}".ljust(MAX_KEY_CHARS, "\U0001f9e0") for number in range(MAX_TAGS))
     heavy = item("\x01" * (MAX_CONTENT_BYTES - 1) + "a", tags=tags)
-    (parcel,) = pack("c" * MAX_KEY_CHARS, [heavy])
-    assert len(parcel.payload.encode()) <= MAX_PAYLOAD_BYTES
+    (payload_chunk,) = chunk_payloads("c" * MAX_KEY_CHARS, [heavy])
+    assert len(payload_chunk.payload.encode()) <= MAX_PAYLOAD_BYTES
 
 
 def test_tags_count_towards_the_limit_on_bytes() -> None:
     tags = tuple(f"{number}".ljust(MAX_KEY_CHARS, "é") for number in range(MAX_TAGS))
-    for parcel in pack("acme", [item(str(number), tags=tags) for number in range(100)]):
-        assert len(parcel.payload.encode()) <= MAX_PAYLOAD_BYTES
+    for payload_chunk in chunk_payloads("acme", [item(str(number), tags=tags) for number in range(100)]):
+        assert len(payload_chunk.payload.encode()) <= MAX_PAYLOAD_BYTES
 
 
 @given(
@@ -86,20 +90,20 @@ def test_tags_count_towards_the_limit_on_bytes() -> None:
 )
 def test_every_item_travels_once_in_order_within_the_limits(texts: list[tuple[str, int]]) -> None:
     items = [item(text * times) for text, times in texts]
-    parcels = list(pack('a "company"', items))
-    payloads = [StorePayload.model_validate_json(parcel.payload) for parcel in parcels]
+    payload_chunks = list(chunk_payloads('a "company"', items))
+    payloads = [StorePayload.model_validate_json(payload_chunk.payload) for payload_chunk in payload_chunks]
     assert [each for payload in payloads for each in payload.items] == items
-    assert [len(payload.items) for payload in payloads] == [parcel.count for parcel in parcels]
-    for parcel, payload in zip(parcels, payloads, strict=True):
-        assert parcel.count <= MAX_STORE_ITEMS
-        assert len(parcel.payload.encode()) <= MAX_PAYLOAD_BYTES
+    assert [len(payload.items) for payload in payloads] == [payload_chunk.count for payload_chunk in payload_chunks]
+    for payload_chunk, payload in zip(payload_chunks, payloads, strict=True):
+        assert payload_chunk.count <= MAX_STORE_ITEMS
+        assert len(payload_chunk.payload.encode()) <= MAX_PAYLOAD_BYTES
         assert payload.company == 'a "company"'
 
 
 def test_a_newer_payload_is_told_from_a_broken_one() -> None:
-    (parcel,) = pack("acme", [item()])
-    assert not is_newer(parcel.payload)
-    assert is_newer(json.dumps({**json.loads(parcel.payload), "version": VERSION + 1, "mood": "new field"}))
+    (payload_chunk,) = chunk_payloads("acme", [item()])
+    assert not is_newer(payload_chunk.payload)
+    assert is_newer(json.dumps({**json.loads(payload_chunk.payload), "version": VERSION + 1, "mood": "new field"}))
     for broken in ("", "[]", "{", '{"version": "two"}', '{"version": 1}', "{}"):
         assert not is_newer(broken)
 

@@ -4,35 +4,37 @@ from typing import Any
 import pytest
 from support.memories import NOW
 
-from memcore.client.envelopes import ExperienceFields, seal_experience
+from memcore.client.envelopes import ExperienceFields, build_experience_payload
 from memcore.errors import MemoryInputError
 from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, ExperiencePayload
 from memcore.models.memory import DETAILED_TAG, MAX_KEY_CHARS, MemoryMetadata
 
 
-def sealed(agent_id: str = "ada", *, company: str = "acme", **fields: Any) -> ExperiencePayload:
+def payload_built(agent_id: str = "ada", *, company: str = "acme", **fields: Any) -> ExperiencePayload:
     said: ExperienceFields = {"prompt": "Why did it fail?", "output": "The disk was full.", **fields}  # type: ignore[typeddict-item]
-    return seal_experience(agent_id, said, company=company, now=NOW)
+    return build_experience_payload(agent_id, said, company=company, now=NOW)
 
 
 def test_the_same_texts_of_one_task_of_one_agent_have_one_id_whenever_they_are_sent() -> None:
-    first = sealed().experience
-    assert sealed(created_at=NOW - timedelta(days=1), metadata=MemoryMetadata(source="x")).experience.id == first.id
+    first = payload_built().experience
+    assert (
+        payload_built(created_at=NOW - timedelta(days=1), metadata=MemoryMetadata(source="x")).experience.id == first.id
+    )
     others = [
-        sealed("bob"),
-        sealed(company="globex"),
-        sealed(task_id="t"),
-        sealed(prompt="Why?"),
-        sealed(output="I know not."),
-        sealed(verification_feedback="true"),
-        sealed(reasoning_trace=["true"]),
-        sealed(reasoning_trace=["tr", "ue"]),
+        payload_built("bob"),
+        payload_built(company="globex"),
+        payload_built(task_id="t"),
+        payload_built(prompt="Why?"),
+        payload_built(output="I know not."),
+        payload_built(verification_feedback="true"),
+        payload_built(reasoning_trace=["true"]),
+        payload_built(reasoning_trace=["tr", "ue"]),
     ]
     assert len({first.id, *(each.experience.id for each in others)}) == 9
 
 
 def test_everything_travels_and_the_tag_is_there_once() -> None:
-    made = sealed(
+    made = payload_built(
         " ada ",
         verification_feedback="it holds",
         reasoning_trace=iter(["look", "think"]),
@@ -60,13 +62,13 @@ def test_everything_travels_and_the_tag_is_there_once() -> None:
 )
 def test_what_breaks_a_limit_is_refused_by_name_and_without_its_text(fields: dict[str, Any], field: str) -> None:
     with pytest.raises(MemoryInputError) as refused:
-        sealed(**fields)
+        payload_built(**fields)
     assert refused.value.field == field
     assert len(str(refused.value)) < 200
 
 
 def test_an_experience_right_at_the_limit_is_sealed() -> None:
-    frame = len(sealed(output="x").experience.model_copy(update={"id": "unnamed"}).model_dump_json()) - 1
-    assert sealed(output="x" * (MAX_PAYLOAD_BYTES - frame))
+    frame = len(payload_built(output="x").experience.model_copy(update={"id": "unnamed"}).model_dump_json()) - 1
+    assert payload_built(output="x" * (MAX_PAYLOAD_BYTES - frame))
     with pytest.raises(MemoryInputError, match="the limit is 1048576"):
-        sealed(output="x" * (MAX_PAYLOAD_BYTES - frame + 1))
+        payload_built(output="x" * (MAX_PAYLOAD_BYTES - frame + 1))

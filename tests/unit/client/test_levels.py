@@ -6,8 +6,8 @@ from support.memories import NOW
 from support.store_items import item
 
 from memcore.client import AsyncMemoryClient, MemoryClient
-from memcore.client.envelopes import Scope, seal
-from memcore.client.level_check import REMEMBERED_SECONDS, Levels
+from memcore.client.envelopes import Scope, build_payload
+from memcore.client.level_check import REMEMBERED_SECONDS, LevelChecker
 from memcore.config.settings import Settings
 from memcore.errors import MemoryInputError
 from memcore.jobs.payloads import StoreItem
@@ -49,7 +49,7 @@ def say(policy: Path, level: MemoryLevel) -> None:
 
 def scoped(**scope: str) -> StoreItem:
     request = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="x")
-    return seal("ada", request, company="acme", sent_at=NOW, scope=Scope(**scope))
+    return build_payload("ada", request, company="acme", sent_at=NOW, scope=Scope(**scope))
 
 
 @pytest.mark.parametrize(("level", "field"), [(MemoryLevel.SESSION, "session_id"), (MemoryLevel.PROJECT, "project_id")])
@@ -57,7 +57,7 @@ def test_a_memory_without_the_id_of_its_level_is_refused(
     policy: Path, settings: Settings, level: MemoryLevel, field: str
 ) -> None:
     say(policy, level)
-    levels = Levels(settings)
+    levels = LevelChecker(settings)
 
     with pytest.raises(MemoryInputError) as caught:
         levels.check(item())
@@ -70,12 +70,12 @@ def test_a_memory_without_the_id_of_its_level_is_refused(
 @pytest.mark.parametrize("level", [MemoryLevel.PERSISTENT, MemoryLevel.NONE])
 def test_other_levels_need_no_id(policy: Path, settings: Settings, level: MemoryLevel) -> None:
     say(policy, level)
-    Levels(settings).check(item())
+    LevelChecker(settings).check(item())
 
 
 def test_working_memory_ends_with_its_task_and_needs_no_session(policy: Path, settings: Settings) -> None:
     say(policy, MemoryLevel.SESSION)
-    Levels(settings).check(seal("ada", WORKING, company="acme", sent_at=NOW))
+    LevelChecker(settings).check(build_payload("ada", WORKING, company="acme", sent_at=NOW))
 
 
 def test_an_agents_own_level_wins_and_a_change_is_heard_within_a_minute(
@@ -83,7 +83,7 @@ def test_an_agents_own_level_wins_and_a_change_is_heard_within_a_minute(
 ) -> None:
     say(policy, MemoryLevel.SESSION)
     seconds = Seconds()
-    levels = Levels(settings, monotonic=seconds)
+    levels = LevelChecker(settings, monotonic=seconds)
     ledger = Ledger.open(sqlite_ledger)
     ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.PERSISTENT))
 
@@ -99,14 +99,14 @@ def test_an_agents_own_level_wins_and_a_change_is_heard_within_a_minute(
 
 
 def test_what_cannot_be_read_refuses_nothing(policy: Path, settings: Settings) -> None:
-    Levels(settings).check(item())  # there is no such file here
+    LevelChecker(settings).check(item())  # there is no such file here
     say(policy, MemoryLevel.SESSION)
     lost = settings.model_copy(update={"database_url": "sqlite:////nowhere/at/all.db"})
-    Levels(lost).check(item())
+    LevelChecker(lost).check(item())
 
 
 def test_where_no_policy_is_named_the_first_memory_needs_no_session(settings: Settings) -> None:
-    unnamed = Levels(settings.model_copy(update={"policy_path": None}))
+    unnamed = LevelChecker(settings.model_copy(update={"policy_path": None}))
     unnamed.check(item())
     unnamed.check_experience("ada")
 
@@ -117,7 +117,7 @@ def test_an_engine_without_the_libraries_that_would_tell_leaves_it_to_the_worker
 ) -> None:
     say(policy, MemoryLevel.SESSION)
     monkeypatch.setitem(sys.modules, module, None)  # importing it fails, as where YAML or SQLAlchemy is missing
-    Levels(settings).check(item())
+    LevelChecker(settings).check(item())
 
 
 async def test_a_client_of_either_kind_refuses_before_it_sends_and_says_what_to_do(
@@ -140,11 +140,11 @@ async def test_a_client_of_either_kind_refuses_before_it_sends_and_says_what_to_
 def test_experience_is_refused_where_it_would_outlive_what_ends_memories(
     policy: Path, settings: Settings, sqlite_ledger: LedgerUrls, level: MemoryLevel
 ) -> None:
-    Levels(settings).check_experience("ada")  # there is no policy file
+    LevelChecker(settings).check_experience("ada")  # there is no policy file
     say(policy, level)
     with pytest.raises(MemoryInputError, match=f"^agent_id: is of level {level}"):
-        Levels(settings).check_experience("ada")
+        LevelChecker(settings).check_experience("ada")
     ledger = Ledger.open(sqlite_ledger)
     ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.PERSISTENT))
     ledger.close()
-    Levels(settings).check_experience("ada")
+    LevelChecker(settings).check_experience("ada")

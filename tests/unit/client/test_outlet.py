@@ -7,8 +7,8 @@ from redis.exceptions import ResponseError
 
 from memcore.client import MemoryClient
 from memcore.client.client import broker_disk
-from memcore.client.envelopes import Posting
-from memcore.client.publisher import CHUNK_BYTES, CHUNK_JOBS, Outlet, chunks
+from memcore.client.envelopes import OutgoingJob
+from memcore.client.publisher import CHUNK_BYTES, CHUNK_JOBS, Publisher, chunks
 from memcore.config.settings import Settings
 from memcore.errors import MemoryDiskFullError
 from memcore.free_space import FOR_JOBS
@@ -16,39 +16,39 @@ from memcore.jobs.queues import TaskName
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 
 
-def posting(number: int, payload: str = "{}") -> Posting:
-    return Posting(job_id=f"job-{number}", queue="q", payload=payload, summary="s")
+def outgoing_job(number: int, payload: str = "{}") -> OutgoingJob:
+    return OutgoingJob(job_id=f"job-{number}", queue="q", payload=payload, summary="s")
 
 
 def test_chunks_keep_the_order_and_the_limit_on_jobs() -> None:
-    postings = [posting(number) for number in range(2 * CHUNK_JOBS + 1)]
-    cut = list(chunks(iter(postings)))
+    outgoing_jobs = [outgoing_job(number) for number in range(2 * CHUNK_JOBS + 1)]
+    cut = list(chunks(iter(outgoing_jobs)))
     assert [len(chunk) for chunk in cut] == [CHUNK_JOBS, CHUNK_JOBS, 1]
-    assert [each for chunk in cut for each in chunk] == postings
+    assert [each for chunk in cut for each in chunk] == outgoing_jobs
 
 
 def test_chunks_keep_the_limit_on_bytes_and_let_no_giant_stop_the_rest() -> None:
     half = "x" * (CHUNK_BYTES // 2)
     sizes = [half, half, half, "x" * (CHUNK_BYTES + 1), "{}"]
-    assert [len(chunk) for chunk in chunks(posting(n, text) for n, text in enumerate(sizes))] == [2, 1, 1, 1]
+    assert [len(chunk) for chunk in chunks(outgoing_job(n, text) for n, text in enumerate(sizes))] == [2, 1, 1, 1]
 
 
 def test_nothing_makes_no_chunk() -> None:
     assert list(chunks([])) == []
 
 
-def test_a_posting_shows_no_memory() -> None:
-    assert "xylophone" not in repr(posting(1, "xylophone"))
+def test_a_job_shows_no_memory() -> None:
+    assert "xylophone" not in repr(outgoing_job(1, "xylophone"))
 
 
 def test_a_broker_that_cannot_write_is_a_full_disk_and_no_absence(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise ResponseError("MISCONF Errors writing to the AOF file: No space left on device")
 
-    outlet = Outlet(Celery(set_as_current=False, broker="memory://"))
-    monkeypatch.setattr(outlet, "_send", refuse)
+    publisher = Publisher(Celery(set_as_current=False, broker="memory://"))
+    monkeypatch.setattr(publisher, "_send", refuse)
     with pytest.raises(MemoryDiskFullError, match="the broker cannot write to its disk"):
-        outlet.publish(TaskName.STORE, [posting(1)], track=False)
+        publisher.publish(TaskName.STORE, [outgoing_job(1)], track=False)
 
 
 def test_a_client_refuses_what_carries_memories_while_the_brokers_disk_is_nearly_full(
@@ -57,7 +57,7 @@ def test_a_client_refuses_what_carries_memories_while_the_brokers_disk_is_nearly
     free = [FOR_JOBS - 1]
     monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((1, 1, 9, 9, free[0], 0, 0, 0, 0, 255)))
     sent: list[object] = []
-    monkeypatch.setattr(Outlet, "publish", lambda *given, **_: sent.append(given))
+    monkeypatch.setattr(Publisher, "publish", lambda *given, **_: sent.append(given))
     request = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="a fact")
     with MemoryClient("memory://", disk=tmp_path) as client:
         full = f"^the disk of {tmp_path} is full: 127 MiB are free, and 128 MiB must stay so; nothing new is taken"

@@ -1,6 +1,6 @@
 import pytest
 
-from memcore.client.throttling import JOBS_PER_LOOK, LOOK_SECONDS, QueueLimit, WhenFull
+from memcore.client.throttling import JOBS_PER_READ, POLL_INTERVAL_SECONDS, QueueLimit, WhenFull
 from memcore.errors import MemoryInputError, MemoryQueueFullError
 
 
@@ -29,7 +29,7 @@ class Broker:
         )  # fmt: skip
 
 
-def test_jobs_go_through_while_there_is_room_and_not_one_more() -> None:
+def test_jobs_go_through_while_there_is_capacity_and_not_one_more() -> None:
     limit = Broker(7).limit(10)
     assert [limit.admit("q", 1) for _ in range(3)] == [1, 1, 1]
     with pytest.raises(MemoryQueueFullError, match=r"^q: has no room for 1 more; the limit is 10 waiting jobs$"):
@@ -46,7 +46,7 @@ def test_what_does_not_fit_whole_is_refused_whole() -> None:
 def test_one_look_serves_many_sends() -> None:
     broker = Broker(0)
     limit = broker.limit(1_000_000)
-    for _ in range(10 * JOBS_PER_LOOK):
+    for _ in range(10 * JOBS_PER_READ):
         limit.admit("q", 1)
     assert broker.asked == 10
 
@@ -65,20 +65,20 @@ def test_an_old_look_is_not_believed() -> None:
     limit = broker.limit(10)
     with pytest.raises(MemoryQueueFullError):
         limit.admit("q", 1)
-    broker.now += LOOK_SECONDS * 1.01
+    broker.now += POLL_INTERVAL_SECONDS * 1.01
     assert limit.admit("q", 10) == 10
 
 
-def test_each_queue_has_a_room_of_its_own() -> None:
+def test_each_queue_has_a_capacity_of_its_own() -> None:
     limit = Broker(0).limit(5)
     assert (limit.admit("one", 5), limit.admit("two", 5)) == (5, 5)
 
 
-def test_who_blocks_waits_until_there_is_room_for_some() -> None:
+def test_who_blocks_waits_until_there_is_capacity_for_some() -> None:
     broker = Broker(10, 10, 8)
     limit = broker.limit(10, when_full="block")
     assert limit.admit("q", 5) == 2
-    assert broker.now > LOOK_SECONDS
+    assert broker.now > POLL_INTERVAL_SECONDS
 
 
 def test_who_blocks_in_vain_hears_of_it() -> None:
@@ -86,7 +86,7 @@ def test_who_blocks_in_vain_hears_of_it() -> None:
     with pytest.raises(MemoryQueueFullError, match="no room for 1 more"):
         broker.limit(10, when_full="block", block_seconds=2.0).admit("q", 5)
     assert broker.now == pytest.approx(2.0, abs=0.1)
-    assert broker.asked <= 2.0 / LOOK_SECONDS + 1
+    assert broker.asked <= 2.0 / POLL_INTERVAL_SECONDS + 1
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def test_one_sentinel_is_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "reported"),
     [
         ("rediss://:pw@host/0", "rediss://:pw@host/0?ssl_cert_reqs=required"),
         ("rediss://host/0?ssl_ca_certs=/ca.pem", "rediss://host/0?ssl_ca_certs=/ca.pem&ssl_cert_reqs=required"),
@@ -28,8 +28,8 @@ def test_one_sentinel_is_enough() -> None:
         ("redis://:pw@host:6379/1", "redis://:pw@host:6379/1"),
     ],
 )
-def test_what_celery_would_refuse_or_not_find_is_added(written: str, told: str) -> None:
-    assert (Address.of(written).url, Address.of(written).options) == (told, {})
+def test_what_celery_would_refuse_or_not_find_is_added(written: str, reported: str) -> None:
+    assert (Address.of(written).url, Address.of(written).options) == (reported, {})
 
 
 def test_rabbitmq_is_asked_to_confirm_each_message() -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from memcore.config import policy as advice
+from memcore.config import policy as config_warnings
 from memcore.config.loader import load_policy
 from memcore.config.policy import Policy
 
@@ -89,7 +89,7 @@ def test_a_retrieval_setting_without_effect_is_named(text: str, warnings: list[s
             [
                 (
                     "strategy is dual_mode, and archival.dual_mode.enabled is false: "
-                    "nights wait until it is enabled and names a summarization_model"
+                    "runs wait until it is enabled and names a summarization_model"
                 )
             ],
         ),
@@ -148,7 +148,7 @@ def test_a_process_logs_each_setting_without_effect_once_by_name(
     path.write_text(
         "memory: {retrieval: {rrf_k: 77, diversity_lambda: 0.77, rerank_cache_ttl_seconds: 77, max_retry_count: 3}}"
     )
-    advice._log_once.cache_clear()  # other tests of this process have loaded the like
+    config_warnings._log_once.cache_clear()  # other tests of this process have loaded the like
 
     for _ in range(3):
         load_policy(path)

@@ -73,7 +73,7 @@ def test_the_dual_mode_that_is_enabled_is_the_strategy_where_none_is_named() -> 
     assert policy.memory.consolidation.strategy == ConsolidationStrategyType.DUAL_MODE
     assert policy.warnings == ()
     (strategy,) = [each for each in explain(policy) if each.key == "memory.consolidation.strategy"]
-    assert (strategy.value, strategy.origin) == ("dual_mode", Origin.TWIN)
+    assert (strategy.value, strategy.origin) == ("dual_mode", Origin.KEY_ALIAS)
     assert named.memory.consolidation.strategy == ConsolidationStrategyType.CONDENSE
     assert len(named.warnings) == 1
 
@@ -137,7 +137,7 @@ def test_a_namespace_cannot_be_routed_in_a_circle() -> None:
     assert refused(text) == "memory.composite.routes.a: should be 'mem0' or 'inmemory'"
 
 
-TWINS = [
+KEY_ALIASES = [
     ("interval", "consolidation_interval", "weekly", "never"),
     ("max_memories_per_agent", "max_memories_per_agent", 5, 6),
     ("retention.default_retention_days", "retention_days", 5, "null"),
@@ -149,7 +149,7 @@ def nested(path: str, value: object) -> str:
     return f"{{{head}: {nested(rest, value) if rest else value}}}"
 
 
-@pytest.mark.parametrize(("winner", "other", "value", "another"), TWINS)
+@pytest.mark.parametrize(("winner", "other", "value", "another"), KEY_ALIASES)
 def test_two_keys_of_one_meaning_may_not_differ(winner: str, other: str, value: object, another: object) -> None:
     text = f"memory: {{consolidation: {nested(winner, value)}, options: {nested(other, another)}}}"
 
@@ -158,7 +158,7 @@ def test_two_keys_of_one_meaning_may_not_differ(winner: str, other: str, value: 
     )
 
 
-@pytest.mark.parametrize(("winner", "other", "value", "another"), TWINS)
+@pytest.mark.parametrize(("winner", "other", "value", "another"), KEY_ALIASES)
 @pytest.mark.parametrize("side", ["consolidation", "options"])
 def test_one_of_two_keys_speaks_for_both(winner: str, other: str, value: object, another: object, side: str) -> None:
     del another
@@ -172,7 +172,7 @@ def test_one_of_two_keys_speaks_for_both(winner: str, other: str, value: object,
         value,
         Origin.FILE,
     )
-    assert (effective[f"memory.{follower}"].value, effective[f"memory.{follower}"].origin) == (value, Origin.TWIN)
+    assert (effective[f"memory.{follower}"].value, effective[f"memory.{follower}"].origin) == (value, Origin.KEY_ALIAS)
 
 
 def test_a_policy_that_was_reconciled_still_says_so_after_a_round_trip() -> None:

@@ -21,13 +21,13 @@ MODELS = (*(section.model for section in configuration.sections()), Settings)
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_every_field_has_a_sentence_and_no_sentence_is_of_another(model: type[Frozen]) -> None:
-    told = field_sentences(model)
-    assert list(told) == list(model.model_fields)
-    assert [name for name, text in told.items() if len(text) < 10] == []
+    reported = field_sentences(model)
+    assert list(reported) == list(model.model_fields)
+    assert [name for name, text in reported.items() if len(text) < 10] == []
 
 
-def rows(chapter: str) -> list[str]:
-    page = configuration.reference().split(f"## {chapter}\n", 1)[1].split("\n## ", 1)[0]
+def rows(history_event: str) -> list[str]:
+    page = configuration.reference().split(f"## {history_event}\n", 1)[1].split("\n## ", 1)[0]
     return re.findall(r"^\| `([\w.*]+)` \|", page, re.MULTILINE)
 
 

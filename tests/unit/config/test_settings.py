@@ -45,9 +45,9 @@ def test_the_environment_says_where_things_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("broker", ["amqp://me:hunter2@queue/", "amqps://queue//", "pyamqp://queue", "rpc://"])
 def test_a_broker_that_keeps_no_results_asks_for_a_place_for_them(broker: str, tmp_path: Path) -> None:
-    told = "MEMTEND_RESULT_URL: RabbitMQ keeps no results: should be redis://HOST or db+postgresql://USER@HOST/NAME"
-    assert refused({**SERVERS, "MEMTEND_BROKER_URL": broker}, tmp_path) == told
-    assert refused({**SERVERS, "MEMTEND_RESULT_URL": broker}, tmp_path) == told
+    reported = "MEMTEND_RESULT_URL: RabbitMQ keeps no results: should be redis://HOST or db+postgresql://USER@HOST/NAME"
+    assert refused({**SERVERS, "MEMTEND_BROKER_URL": broker}, tmp_path) == reported
+    assert refused({**SERVERS, "MEMTEND_RESULT_URL": broker}, tmp_path) == reported
     kept = Settings.load({**SERVERS, "MEMTEND_BROKER_URL": broker, "MEMTEND_RESULT_URL": "redis://results"}, tmp_path)
     assert (kept.broker_url, kept.result_url) == (broker, "redis://results")
 

@@ -7,7 +7,7 @@ import pytest
 
 from examples.demo.finetuning.corpus import HANDBOOK, Note, Question, notes, questions
 from examples.demo.fleet import agents
-from memcore.finetune.documents import Reading, passages_of
+from memcore.finetune.documents import ChunkedDocument, passages_of
 
 #: Fewest words; a shorter note would be a name.
 SHORTEST = 8
@@ -26,7 +26,7 @@ def named(question: Question) -> list[Note]:
 
 
 def test_there_are_enough_documents_notes_and_questions() -> None:
-    reading = Reading()
+    reading = ChunkedDocument()
     passages = list(passages_of(HANDBOOK, chunk_words=48, reading=reading))
     assert reading.files >= 25
     assert not reading.skipped
@@ -46,16 +46,16 @@ def test_every_note_has_an_agent_of_the_fleet_a_key_of_its_own_and_something_to_
 def test_every_question_names_notes_of_its_agent_and_copies_none(question: Question) -> None:
     asked = plain(question.ask)
     for note in named(question):
-        told = plain(note.text)
-        assert asked != told
+        reported = plain(note.text)
+        assert asked != reported
         # No run of five words of a question stands in its answer: it is asked in other words.
         assert not {asked[at : at + 5] for at in range(len(asked) - 4)} & {
-            told[at : at + 5] for at in range(len(told) - 4)
+            reported[at : at + 5] for at in range(len(reported) - 4)
         }
 
 
 def test_no_question_is_asked_twice_and_none_stands_in_what_is_trained_on() -> None:
     assert max(Counter((each.agent_id, plain(each.ask)) for each in QUESTIONS).values()) == 1
-    handbook = " ".join(each.text for each in passages_of(HANDBOOK, chunk_words=512, reading=Reading()))
+    handbook = " ".join(each.text for each in passages_of(HANDBOOK, chunk_words=512, reading=ChunkedDocument()))
     trained = " ".join(plain(handbook + " " + " ".join(note.text for note in notes())))
     assert [each.ask for each in QUESTIONS if " ".join(plain(each.ask)) in trained] == []

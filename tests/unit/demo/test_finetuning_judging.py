@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from examples.demo.finetuning.judging import Figures
-from examples.demo.finetuning.report import show_figures, show_leads
+from examples.demo.finetuning.report import show_figures, show_improvements
 from examples.demo.finetuning.traffic import Traffic
 
 
@@ -35,7 +35,7 @@ def test_figures_are_equal_question_by_question() -> None:
 def test_a_gain_is_called_so_only_where_its_interval_is_above_zero(
     before: list[int], after: list[int], word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    show_leads(figures(*after), figures(*before))
+    show_improvements(figures(*after), figures(*before))
     said = capsys.readouterr().out.splitlines()
     assert [line.endswith(word) for line in said] == [True, True]
 
@@ -46,10 +46,10 @@ def test_the_table_has_a_row_for_each_measurement(capsys: pytest.CaptureFixture[
 
 
 def test_whoever_failed_or_lost_anything_was_hurt() -> None:
-    assert Traffic(reads=3, writes=["a"], lost=0).is_unhurt
+    assert Traffic(reads=3, writes=["a"], lost=0).is_unaffected
     for hurt in (Traffic(failed_reads=1, lost=0), Traffic(failed_writes=1, lost=0), Traffic(lost=1)):
-        assert not hurt.is_unhurt
+        assert not hurt.is_unaffected
 
 
 def test_nobody_is_called_unhurt_before_somebody_has_looked_for_what_was_stored() -> None:
-    assert not Traffic(reads=3, writes=["a"]).is_unhurt
+    assert not Traffic(reads=3, writes=["a"]).is_unaffected

@@ -1,4 +1,4 @@
-"""What the demo's policy will take from each agent in its first night, reckoned here without memtend's own code."""
+"""What the demo's policy will take from each agent in its first run, reckoned here without memtend's own code."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ SMALLEST_GROUP = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Night:
+class MaintenanceRun:
     stored: int
     retained_away: int
     expired: int
@@ -32,7 +32,7 @@ class Night:
         return (self.retained_away + self.expired + self.folded + self.enforced) / self.stored
 
 
-def first_night(agent: FleetAgent, memories: list[FleetMemory], now: datetime) -> Night:
+def first_run(agent: FleetAgent, memories: list[FleetMemory], now: datetime) -> MaintenanceRun:
     def old(memory: FleetMemory) -> bool:
         kept = agent.retention(memory.request.category)
         if kept is None and memory.request.category is MemoryCategory.WORKING:
@@ -55,15 +55,15 @@ def first_night(agent: FleetAgent, memories: list[FleetMemory], now: datetime) -
     folded = sum(count for count in groups.values() if count >= SMALLEST_GROUP)
     live = len(left) - folded + sum(count >= SMALLEST_GROUP for count in groups.values())
     enforced = 0 if agent.max_memories is None else max(0, live - agent.max_memories)
-    return Night(
+    return MaintenanceRun(
         stored=len(memories), retained_away=len(retained_away), expired=len(expired), folded=folded, enforced=enforced
     )
 
 
-def nights(now: datetime) -> Iterator[tuple[FleetAgent, Night]]:
+def maintenance_runs(now: datetime) -> Iterator[tuple[FleetAgent, MaintenanceRun]]:
     everything = list(fleet(now))
     for agent in agents():
-        yield agent, first_night(agent, [memory for memory in everything if memory.agent_id == agent.id], now)
+        yield agent, first_run(agent, [memory for memory in everything if memory.agent_id == agent.id], now)
 
 
 @pytest.fixture(
@@ -75,31 +75,39 @@ def nights(now: datetime) -> Iterator[tuple[FleetAgent, Night]]:
     ],
     ids=lambda day: day.isoformat(),
 )
-def by_agent(request: pytest.FixtureRequest) -> dict[str, Night]:
+def by_agent(request: pytest.FixtureRequest) -> dict[str, MaintenanceRun]:
     now: datetime = request.param
-    return {agent.id: night for agent, night in nights(now)}
+    return {agent.id: maintenance_run for agent, maintenance_run in maintenance_runs(now)}
 
 
-def test_only_the_archivist_loses_more_than_half(by_agent: dict[str, Night]) -> None:
-    assert {agent_id for agent_id, night in by_agent.items() if night.removed > 0.5} == {"archivist"}
+def test_only_the_archivist_loses_more_than_half(by_agent: dict[str, MaintenanceRun]) -> None:
+    assert {agent_id for agent_id, maintenance_run in by_agent.items() if maintenance_run.removed > 0.5} == {
+        "archivist"
+    }
     assert by_agent["archivist"].retained_away > 20
-    assert all(night.removed < 0.47 for agent_id, night in by_agent.items() if agent_id != "archivist")
+    assert all(
+        maintenance_run.removed < 0.47 for agent_id, maintenance_run in by_agent.items() if agent_id != "archivist"
+    )
 
 
-def test_the_agent_over_its_limit_loses_to_enforcement_and_little_else(by_agent: dict[str, Night]) -> None:
-    night = by_agent["oncall"]
-    assert 250 <= night.stored <= 275
-    assert night.enforced > 80
-    assert night.retained_away + night.expired + night.folded < 0.1 * night.stored
+def test_the_agent_over_its_limit_loses_to_enforcement_and_little_else(by_agent: dict[str, MaintenanceRun]) -> None:
+    maintenance_run = by_agent["oncall"]
+    assert 250 <= maintenance_run.stored <= 275
+    assert maintenance_run.enforced > 80
+    assert (
+        maintenance_run.retained_away + maintenance_run.expired + maintenance_run.folded < 0.1 * maintenance_run.stored
+    )
 
 
-def test_about_a_sixth_of_all_memories_is_episodic_and_old_enough_to_be_folded(by_agent: dict[str, Night]) -> None:
-    folded = sum(night.folded for night in by_agent.values())
-    stored = sum(night.stored for night in by_agent.values())
+def test_about_a_sixth_of_all_memories_is_episodic_and_old_enough_to_be_folded(
+    by_agent: dict[str, MaintenanceRun],
+) -> None:
+    folded = sum(maintenance_run.folded for maintenance_run in by_agent.values())
+    stored = sum(maintenance_run.stored for maintenance_run in by_agent.values())
     assert 0.12 < folded / stored < 0.2
 
 
-def test_every_step_of_the_night_has_something_to_do(by_agent: dict[str, Night]) -> None:
-    assert sum(night.retained_away for night in by_agent.values()) >= 30
-    assert sum(night.expired for night in by_agent.values()) >= 10
-    assert all(night.folded >= 3 for night in by_agent.values())
+def test_every_step_of_the_run_has_something_to_do(by_agent: dict[str, MaintenanceRun]) -> None:
+    assert sum(maintenance_run.retained_away for maintenance_run in by_agent.values()) >= 30
+    assert sum(maintenance_run.expired for maintenance_run in by_agent.values()) >= 10
+    assert all(maintenance_run.folded >= 3 for maintenance_run in by_agent.values())

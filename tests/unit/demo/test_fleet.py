@@ -35,7 +35,7 @@ def test_the_fleet_is_as_large_and_as_mixed_as_the_demo_promises(memories: list[
     assert len({memory.request.metadata.source for memory in memories}) >= 300
 
 
-def test_the_story_is_eight_months_long_and_ends_before_now(memories: list[FleetMemory], now: datetime) -> None:
+def test_the_history_is_eight_months_long_and_ends_before_now(memories: list[FleetMemory], now: datetime) -> None:
     ages = [now - memory.created_at for memory in memories]
     assert min(ages) > timedelta(0)
     assert timedelta(days=235) < max(ages) < timedelta(days=250)
@@ -58,7 +58,7 @@ def test_texts_have_the_length_of_memories_and_no_slot_left(memories: list[Fleet
     assert not any(mark in memory.request.content for memory in memories for mark in "«»")
 
 
-def test_the_same_day_tells_the_same_story_at_any_hour(now: datetime) -> None:
+def test_the_same_day_tells_the_same_history_at_any_hour(now: datetime) -> None:
     morning, evening = now.replace(hour=1, minute=0), now.replace(hour=23, minute=59)
     assert list(fleet(morning)) == list(fleet(evening))
     assert list(fleet(now)) != list(fleet(now + timedelta(days=1)))
@@ -93,7 +93,7 @@ def test_questions_name_memories_that_their_agent_holds(memories: list[FleetMemo
     assert all(question.answer for question in searches(now))
 
 
-def test_what_the_example_searches_expect_outlives_the_first_night(memories: list[FleetMemory], now: datetime) -> None:
+def test_what_the_example_searches_expect_outlives_the_first_run(memories: list[FleetMemory], now: datetime) -> None:
     expected = {(question.agent_id, key) for question in searches(now) for key in question.expects}
     for memory in memories:
         if (memory.agent_id, memory.key) in expected:

@@ -8,7 +8,7 @@ import pytest
 from support.ledger_records import copied_urls
 
 from examples.demo.fleet import agents
-from examples.demo.fleet_night import UNTIL_LATER, FleetNight
+from examples.demo.fleet_night import UNTIL_LATER, FleetRun
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import NewRun
 
@@ -22,14 +22,14 @@ def ledger(ledger_template: Path, tmp_path: Path) -> Iterator[Ledger]:
     opened.close()
 
 
-def test_no_second_night_begins_while_the_demo_still_counts(ledger: Ledger) -> None:
+def test_no_second_run_begins_while_the_demo_still_counts(ledger: Ledger) -> None:
     none = cast("Any", None)
     with asyncio.Runner() as runner:
-        night = FleetNight(company="acme", client=none, ledger=ledger, backend=none, runner=runner)
-        night.register(agents(), not_before=NOW)
+        maintenance_run = FleetRun(company="acme", client=none, ledger=ledger, backend=none, runner=runner)
+        maintenance_run.register(agents(), not_before=NOW)
         for agent in agents():
             ledger.runs.note_done(NewRun(company="acme", agent_id=agent.id, planned_at=NOW))
-        ended = night.night([agent.id for agent in agents()], due=NOW)
+        ended = maintenance_run.maintenance_run([agent.id for agent in agents()], due=NOW)
     assert len(ended) == len(agents())
     due = {each.agent_id: each.next_due_at for each in ledger.agents.list("acme")}
     assert set(due.values()) == {NOW + UNTIL_LATER}

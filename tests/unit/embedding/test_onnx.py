@@ -5,7 +5,7 @@ import pytest
 
 from memcore.embedding import onnx as minilm_files
 from memcore.embedding.onnx import MINILM_NAME, MinilmFiles, OnnxEmbedder
-from memcore.embedding.protocol import EmbedderKind, Sides
+from memcore.embedding.protocol import EmbedderKind, PromptPrefixes
 from memcore.errors import MemoryConfigError, MemoryInputError
 
 
@@ -14,10 +14,14 @@ def minilm() -> OnnxEmbedder:
     return loaded()
 
 
-def loaded(*, max_tokens: int = 256, sides: Sides | None = None) -> OnnxEmbedder:
+def loaded(*, max_tokens: int = 256, prompt_prefixes: PromptPrefixes | None = None) -> OnnxEmbedder:
     files = MinilmFiles.find()
     return OnnxEmbedder(
-        model=files.model, tokenizer=files.tokenizer, name=MINILM_NAME, max_tokens=max_tokens, sides=sides
+        model=files.model,
+        tokenizer=files.tokenizer,
+        name=MINILM_NAME,
+        max_tokens=max_tokens,
+        prompt_prefixes=prompt_prefixes,
     )
 
 
@@ -39,7 +43,7 @@ def test_what_lies_beyond_the_limit_is_not_read(minilm: OnnxEmbedder) -> None:
 
 
 def test_a_shorter_limit_and_prefixes_change_the_name(minilm: OnnxEmbedder) -> None:
-    short = loaded(max_tokens=16, sides=Sides(query_prefix="query: "))
+    short = loaded(max_tokens=16, prompt_prefixes=PromptPrefixes(query_prefix="query: "))
     assert short.name == "all-MiniLM-L6-v2-int8-16+q='query: '+d=''"
     np.testing.assert_allclose(short.embed_query("tea"), minilm.embed_query("query: tea"), atol=1e-5)
     np.testing.assert_allclose(short.embed_documents(["tea"])[0], minilm.embed_query("tea"), atol=1e-5)

@@ -7,7 +7,7 @@ from pydantic import SecretStr
 from support.embedding_server import Answer, EmbeddingServer, body, embedding_server, status, vectors
 from support.hashing_embedder import HashingEmbedder
 
-from memcore.embedding.protocol import EmbedderKind, Sides
+from memcore.embedding.protocol import EmbedderKind, PromptPrefixes
 from memcore.embedding.remote import ATTEMPTS, JsonPost, OpenAiCompatibleEmbedder
 from memcore.errors import MemoryConfigError, MemoryEmbeddingError, MemoryInputError
 
@@ -66,8 +66,8 @@ def test_blank_texts_are_not_sent(server: EmbeddingServer, pauses: Pauses) -> No
 
 
 def test_each_side_has_its_instruction(server: EmbeddingServer, pauses: Pauses) -> None:
-    sides = Sides(query_prefix="query: ", document_prefix="passage: ")
-    embedder = OpenAiCompatibleEmbedder(reached(server, pauses), model="e5", dims=16, sides=sides)
+    prompt_prefixes = PromptPrefixes(query_prefix="query: ", document_prefix="passage: ")
+    embedder = OpenAiCompatibleEmbedder(reached(server, pauses), model="e5", dims=16, prompt_prefixes=prompt_prefixes)
     embedder.embed_documents(["tea"])
     embedder.embed_query("tea")
     assert server.asked == [["passage: tea"], ["query: tea"]]

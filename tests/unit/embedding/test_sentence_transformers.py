@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.hashing_embedder import HashingEmbedder
 
-from memcore.embedding.protocol import Sides
+from memcore.embedding.protocol import PromptPrefixes
 from memcore.embedding.sentence_transformers import SentenceTransformersEmbedder
 from memcore.errors import MemoryEmbeddingError
 
@@ -24,8 +24,8 @@ class LoadedModel:
 
 def test_each_side_has_its_instruction() -> None:
     model = LoadedModel()
-    sides = Sides(query_prefix="query: ", document_prefix="passage: ")
-    embedder = SentenceTransformersEmbedder(model, name="e5", sides=sides)
+    prompt_prefixes = PromptPrefixes(query_prefix="query: ", document_prefix="passage: ")
+    embedder = SentenceTransformersEmbedder(model, name="e5", prompt_prefixes=prompt_prefixes)
     embedder.embed_documents(["tea", ""])
     embedder.embed_query("tea")
     assert model.asked == [["dims"], ["passage: tea"], ["query: tea"]]

@@ -144,9 +144,9 @@ def test_a_missing_wheel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_where_the_wheel_has_no_python_its_files_are_taken_from_the_last_that_it_has() -> None:
     assert wordllama_files.installs((3, 13, 9)) == "pip install 'memtend[engine]'"
-    told = wordllama_files.installs((3, 14, 0))
-    assert "--only-binary=:all: --python-version 3.13 " in told
-    assert told.endswith(f" {wordllama_files.WHEEL}")
+    reported = wordllama_files.installs((3, 14, 0))
+    assert "--only-binary=:all: --python-version 3.13 " in reported
+    assert reported.endswith(f" {wordllama_files.WHEEL}")
     pinned = next(each for each in declared()["engine"] if each.name == "wordllama")
     assert f"wordllama{pinned.specifier}" == wordllama_files.WHEEL
     assert pinned.marker

@@ -11,7 +11,7 @@ from tokenizers.models import WordLevel
 
 from memcore.embedding.factory import create_embedder
 from memcore.embedding.onnx import Pooling, weigh
-from memcore.embedding.protocol import EmbedderIdentity, Sides
+from memcore.embedding.protocol import EmbedderIdentity, PromptPrefixes
 from memcore.embedding.selection import EmbedderChoice
 from memcore.embedding.static import StaticEmbedder, WordllamaModel
 from memcore.errors import MemoryConfigError
@@ -62,15 +62,15 @@ def test_its_name_is_its_folder_and_what_is_in_it(tmp_path: Path) -> None:
 
 def test_what_serves_can_be_written_down_and_loaded_again(tmp_path: Path) -> None:
     choice = choice_of(static_checkpoint(tmp_path / "tuned"))
-    serving = ServedCollection(
+    pointer = ServedCollection(
         name="fleet.2",
         identity=EmbedderIdentity.of(create_embedder(choice), text_form="{content}"),
         choice=choice.without_server,
         text_template="{content}",
         term_weighting="counts",
     )
-    row = ServedCollection.model_validate_json(serving.model_dump_json())
-    assert EmbedderIdentity.of(create_embedder(row.choice), text_form="{content}") == serving.identity
+    row = ServedCollection.model_validate_json(pointer.model_dump_json())
+    assert EmbedderIdentity.of(create_embedder(row.choice), text_form="{content}") == pointer.identity
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MemoryConfigError, match=r"dims: 16 is configured, and tuned-\w+ makes 32"):
         create_embedder(choice_of(folder, 16))
     with pytest.raises(MemoryConfigError, match="reads no instructions"):
-        create_embedder(choice_of(folder).model_copy(update={"sides": Sides(query_prefix="q: ")}))
+        create_embedder(choice_of(folder).model_copy(update={"sides": PromptPrefixes(query_prefix="q: ")}))
     with pytest.raises(MemoryConfigError, match="'static-mean' is a model already"):
         create_embedder(choice_of(folder).model_copy(update={"provider": "static-mean"}))
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from memcore.experience.compressor import Lesson
+from memcore.experience.compressor import ExperienceLesson
 
 
 @pytest.mark.parametrize(
@@ -24,10 +24,10 @@ from memcore.experience.compressor import Lesson
 )
 def test_an_answer_says_two_lists_of_sentences_and_nothing_else(answer: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        Lesson.model_validate_json(json.dumps(answer))
+        ExperienceLesson.model_validate_json(json.dumps(answer))
 
 
 def test_its_length_is_that_of_its_sentences() -> None:
-    made = Lesson(strategic_decisions=("abc", " de "), applicable_contexts=("f",))
+    made = ExperienceLesson(strategic_decisions=("abc", " de "), applicable_contexts=("f",))
     assert made.chars == 6
-    assert Lesson(strategic_decisions=("abc",)).applicable_contexts == ()
+    assert ExperienceLesson(strategic_decisions=("abc",)).applicable_contexts == ()

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memcore.errors import FineTuneCancelledError, FineTuneTrainingDataError, MemoryInputError
-from memcore.finetune.documents import Pair, Passage, Reading, chunks, hash_of, passages_of, read_lines
+from memcore.finetune.documents import ChunkedDocument, Pair, Passage, chunks, hash_of, passages_of, read_lines
 from memcore.finetune.generate import TRAINING_FILE, VALIDATION_FILE, generate
-from memcore.finetune.markers import Watch
+from memcore.finetune.markers import StageProgress
 from memcore.finetune.runner_config import GeneratingConfig
-from memcore.finetune.templates import Keywords, TemplateQuestions, extractive_question, names_of
+from memcore.finetune.templates import KeywordExtractor, TemplateQuestions, extractive_question, names_of
 from memcore.models.finetune import FineTuneStage
 
 PASSAGES = [
@@ -82,7 +82,7 @@ def test_of_too_many_pairs_those_stay_whose_question_was_known(tmp_path: Path) -
 
 
 def test_a_cancelled_stage_writes_nothing(tmp_path: Path) -> None:
-    watch = Watch()
+    watch = StageProgress()
     watch._cancelled.set()  # as a signal would
     with pytest.raises(FineTuneCancelledError):
         generate(PASSAGES, config_of(), tmp_path, watch=watch)
@@ -91,7 +91,7 @@ def test_a_cancelled_stage_writes_nothing(tmp_path: Path) -> None:
 
 def test_questions_that_are_known_come_first_and_the_rest_is_made_of_the_passages_words() -> None:
     passage = Passage(text="The turbine of Lisbon needs oil every spring.", source="task", questions=("Oil when?",))
-    asked = TemplateQuestions(Keywords([passage.text, "Other words."]), seed=0).of(passage, count=3)
+    asked = TemplateQuestions(KeywordExtractor([passage.text, "Other words."]), seed=0).of(passage, count=3)
     assert asked[0] == "Oil when?"
     assert len(set(asked)) == 3
     assert all(
@@ -101,13 +101,15 @@ def test_questions_that_are_known_come_first_and_the_rest_is_made_of_the_passage
 
 def test_a_passage_without_words_is_asked_for_as_in_the_reference() -> None:
     passage = Passage(text="42. 17 of 3.", source="document")
-    assert TemplateQuestions(Keywords([passage.text]), seed=0).of(passage, count=2) == ("find information about 42.",)
+    assert TemplateQuestions(KeywordExtractor([passage.text]), seed=0).of(passage, count=2) == (
+        "find information about 42.",
+    )
     assert extractive_question("x" * 500).startswith("find information about x")
     assert len(extractive_question("x" * 500)) == 200
 
 
 def test_rare_words_are_keywords_and_names_are_names() -> None:
-    words = Keywords(["the pump fails", "the pump stands", "the turbine stands"])
+    words = KeywordExtractor(["the pump fails", "the pump stands", "the turbine stands"])
     assert words.of("the turbine stands", most=1) == ("turbine",)
     assert names_of("[5 May] Ada: we met Boris, and Carla too. Then rain.") == ("Ada", "Boris", "Carla")
 
@@ -119,7 +121,7 @@ def test_documents_are_read_in_order_and_what_is_none_is_told(tmp_path: Path) ->
     (tmp_path / "d.md").write_text("  ", "utf-8")
     (tmp_path / "e.exe").write_text("no document", "utf-8")
     (tmp_path / "link.md").symlink_to("/etc/passwd")
-    reading = Reading()
+    reading = ChunkedDocument()
     texts = [each.text for each in passages_of(tmp_path, chunk_words=2, reading=reading)]
     assert texts == ["first one", "second second", "second second", "second"]
     assert (reading.files, reading.skipped) == (2, ["c.rst", "d.md"])

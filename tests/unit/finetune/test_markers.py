@@ -5,7 +5,15 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memcore.finetune.markers import MAX_LINE_CHARS, LogLine, MarkerParser, Progress, Said, StageComplete, StageStart
+from memcore.finetune.markers import (
+    MAX_LINE_CHARS,
+    LogLine,
+    MarkerParser,
+    Progress,
+    RunnerEvent,
+    StageComplete,
+    StageStart,
+)
 from memcore.models.finetune import FineTuneStage
 
 STREAM = (
@@ -19,7 +27,7 @@ STREAM = (
     "STAGE_COMPLETE:training\n"
 ).encode()
 
-SAID: list[Said] = [
+RUNNER_OUTPUT: list[RunnerEvent] = [
     StageStart(FineTuneStage.TRAINING),
     LogLine("Loading weights é 漢字"),
     Progress(0.25),
@@ -31,15 +39,15 @@ SAID: list[Said] = [
 ]
 
 
-def parsed(chunks: list[bytes]) -> list[Said]:
+def parsed(chunks: list[bytes]) -> list[RunnerEvent]:
     parser = MarkerParser()
-    return [said for chunk in chunks for said in parser.feed(chunk)] + list(parser.end())
+    return [runner_event for chunk in chunks for runner_event in parser.feed(chunk)] + list(parser.end())
 
 
 @given(st.lists(st.integers(min_value=0, max_value=len(STREAM)), max_size=12))
 def test_a_stream_says_the_same_wherever_it_is_cut(cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), len(STREAM)]
-    assert parsed([STREAM[a:b] for a, b in pairwise(edges)]) == SAID
+    assert parsed([STREAM[a:b] for a, b in pairwise(edges)]) == RUNNER_OUTPUT
 
 
 def test_a_marker_whose_line_was_cut_off_is_none() -> None:
@@ -53,20 +61,20 @@ def test_bytes_that_are_no_text_are_a_line_like_any_other() -> None:
 
 def test_a_line_of_ten_megabytes_takes_little_memory_and_the_next_one_counts() -> None:
     parser = MarkerParser()
-    said: list[Said] = []
+    runner_event: list[RunnerEvent] = []
     for _ in range(160):
-        said += parser.feed(b"x" * 65_536)
-    said += parser.feed(b"\nPROGRESS:0.5\n")
-    assert said == [LogLine("x" * MAX_LINE_CHARS, is_cut=True), Progress(0.5)]
+        runner_event += parser.feed(b"x" * 65_536)
+    runner_event += parser.feed(b"\nPROGRESS:0.5\n")
+    assert runner_event == [LogLine("x" * MAX_LINE_CHARS, is_cut=True), Progress(0.5)]
 
 
 def test_a_marker_longer_than_a_line_is_none() -> None:
     padded = b"STAGE_START:training" + b" " * MAX_LINE_CHARS + b"\n"
-    assert all(isinstance(said, LogLine) for said in parsed([padded]))
+    assert all(isinstance(runner_event, LogLine) for runner_event in parsed([padded]))
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_read_and_nothing_is_lost_of_short_lines(data: bytes) -> None:
-    said = parsed([data])
+    runner_event = parsed([data])
     text = data.decode("utf-8", "replace")
-    assert len(said) == text.count("\n") + (not text.endswith("\n") and bool(text))
+    assert len(runner_event) == text.count("\n") + (not text.endswith("\n") and bool(text))

@@ -12,9 +12,9 @@ from memcore.finetune.preflight import PreflightResult, PreflightStatus, preflig
 from memcore.models.finetune import FineTunePlan
 
 
-def looked(told: object, tmp_path: Path, *, memories: int = 0, gib: float | None = 24.0) -> PreflightResult:
+def looked(reported: object, tmp_path: Path, *, memories: int = 0, gib: float | None = 24.0) -> PreflightResult:
     return preflight(
-        told,  # type: ignore[arg-type]  # somebody's words
+        reported,  # type: ignore[arg-type]  # somebody's words
         runs=tmp_path / "runs",
         memories=lambda enough: min(memories, enough),
         gpu_gib=lambda: gib,

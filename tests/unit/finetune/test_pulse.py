@@ -8,7 +8,7 @@ from support.ledger_records import COMPANY, StoppedClock
 
 from memcore.errors import FineTuneCancelledError, LeaseLostError, MemoryConnectionError
 from memcore.finetune.markers import LogLine, Progress
-from memcore.finetune.service import BEAT, LEASE, Pulse
+from memcore.finetune.service import BEAT, LEASE, StageLease
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.ledger.embedders.finetune_runs import FineTuneRun
 
@@ -23,7 +23,7 @@ class Held:
         run = self.runs.claim(COMPANY, self.run_id, lease=LEASE)
         assert run is not None
         assert run.token is not None
-        self.pulse = Pulse(self.runs, company=COMPANY, run=run, token=run.token, clock=clock)
+        self.stage_lease = StageLease(self.runs, company=COMPANY, run=run, token=run.token, clock=clock)
 
     def row(self) -> FineTuneRun:
         found = self.runs.get(COMPANY, self.run_id)
@@ -40,45 +40,45 @@ def held(sqlite_ledger: LedgerUrls) -> Iterator[Held]:
 
 
 def test_progress_goes_with_the_next_sign_of_life(held: Held) -> None:
-    held.pulse.hear(Progress(0.2))
-    held.pulse.hear(LogLine("a library speaks"))
-    assert not held.pulse.cancelled()
+    held.stage_lease.renew(Progress(0.2))
+    held.stage_lease.renew(LogLine("a library speaks"))
+    assert not held.stage_lease.cancelled()
     assert held.row().progress is None
-    held.pulse.hear(Progress(0.4))
+    held.stage_lease.renew(Progress(0.4))
     held.clock.advance(BEAT)
-    assert not held.pulse.cancelled()
+    assert not held.stage_lease.cancelled()
     row = held.row()
     assert (row.progress, row.lease_until) == (0.4, held.clock() + LEASE)
 
 
 def test_a_persons_wish_is_heard_with_the_next_sign_of_life(held: Held) -> None:
     held.runs.cancel(COMPANY)
-    assert not held.pulse.cancelled()
+    assert not held.stage_lease.cancelled()
     held.clock.advance(BEAT)
     with pytest.raises(FineTuneCancelledError):
-        held.pulse.check()
+        held.stage_lease.check()
 
 
 def test_a_run_that_another_has_is_let_go(held: Held) -> None:
     held.clock.advance(LEASE + BEAT)
     assert held.runs.claim(COMPANY, held.run_id, lease=LEASE) is not None
     with pytest.raises(LeaseLostError):
-        held.pulse.cancelled()
+        held.stage_lease.cancelled()
 
 
 def test_a_ledger_that_is_away_is_waited_for_as_long_as_the_lease_lasts(
     held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def away(*_told: object, **_more: object) -> None:
+    def away(*_reported: object, **_more: object) -> None:
         raise MemoryConnectionError("the ledger is away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(held.runs, "beat", away)
+        patch.setattr(held.runs, "renew", away)
         held.clock.advance(LEASE - timedelta(seconds=1))
-        assert not held.pulse.cancelled()
+        assert not held.stage_lease.cancelled()
     held.clock.advance(BEAT)
-    assert not held.pulse.cancelled()
-    monkeypatch.setattr(held.runs, "beat", away)
+    assert not held.stage_lease.cancelled()
+    monkeypatch.setattr(held.runs, "renew", away)
     held.clock.advance(LEASE)
     with pytest.raises(LeaseLostError, match="the ledger was away"):
-        held.pulse.cancelled()
+        held.stage_lease.cancelled()

@@ -14,7 +14,7 @@ from reference import cli, jobs
 from reference.markdown import DOCS, README, anchors, blocks, links, pages, prose, text_of, written
 from reference.page import Page
 from reference.pages import PAGES
-from support.repository import ROOMS, ROOT, source_files, tree_files
+from support.repository import PRODUCT_FOLDERS, ROOT, source_files, tree_files
 
 from memcore.config.errors import keys
 from memcore.config.loader import load_policy
@@ -95,7 +95,7 @@ def test_every_link_leads_to_a_page_and_its_heading(page: Path) -> None:
 
 def test_every_page_that_the_code_names_exists() -> None:
     others = [path for path in tree_files() if path.name in {"Makefile", "compose.yml", "pyproject.toml"}]
-    for path in (*source_files(*ROOMS, "tests", "examples"), *others):
+    for path in (*source_files(*PRODUCT_FOLDERS, "tests", "examples"), *others):
         if path == Path(__file__):
             continue
         for name, anchor in re.findall(r"\b(docs/[\w/.-]+\.md)(?:#([\w-]+))?", path.read_text(encoding="utf-8")):
@@ -112,7 +112,7 @@ def test_the_site_shows_every_page() -> None:
 
 @each_page
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
-    folders = "|".join((*ROOMS, "tests", "examples", "docker", "docs"))
+    folders = "|".join((*PRODUCT_FOLDERS, "tests", "examples", "docker", "docs"))
     for name in re.findall(rf"`(?:\.venv/bin/)?(?:python )?((?:{folders})/[\w/.-]*\w)/?`", prose(page)):
         assert (ROOT / name).exists(), name
 
@@ -122,7 +122,7 @@ def test_every_module_that_a_page_names_exists(page: Path) -> None:
     # What is not in this release is tested below; the changelog speaks of what was.
     lines = [] if page.name == "CHANGELOG.md" else written(page).splitlines()
     text = "\n".join(line for line in lines if not line.startswith("- Not in this release: "))
-    for name in set(re.findall(rf"\b(?:{'|'.join(ROOMS)})(?:\.[A-Za-z_]\w*)+\b(?!/)", text)):
+    for name in set(re.findall(rf"\b(?:{'|'.join(PRODUCT_FOLDERS)})(?:\.[A-Za-z_]\w*)+\b(?!/)", text)):
         assert name.endswith((".py", ".md")) or is_found(name), name
 
 
@@ -160,7 +160,7 @@ def test_every_variable_that_a_page_names_exists(page: Path) -> None:
 def product_source() -> str:
     """Return all that ships, what starts it and what tests it, as one text."""
     others = [path for path in tree_files() if path.parent == ROOT / "docker" or path.name == "compose.yml"]
-    paths = [path for path in source_files(*ROOMS, "examples", "tests") if path != Path(__file__)]
+    paths = [path for path in source_files(*PRODUCT_FOLDERS, "examples", "tests") if path != Path(__file__)]
     return "\n".join(path.read_text(encoding="utf-8") for path in (*paths, *others))
 
 
@@ -180,7 +180,7 @@ def test_every_policy_on_a_page_loads(page: Path) -> None:
 def test_every_name_that_a_page_imports_exists(page: Path) -> None:
     for block in blocks(page, "python"):
         for node in ast.walk(ast.parse(block)):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ROOMS:
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PRODUCT_FOLDERS:
                 module = importlib.import_module(node.module or "")
                 for alias in node.names:
                     assert hasattr(module, alias.name), f"from {node.module} import {alias.name}"
@@ -195,14 +195,14 @@ def test_the_readme_shows_the_example_that_runs() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=named)
 def test_every_example_says_what_it_shows(path: Path) -> None:
-    told = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    assert told.split("\n\n")[0].endswith(".")
+    reported = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    assert reported.split("\n\n")[0].endswith(".")
 
 
 def test_the_pages_name_every_example() -> None:
-    told = "".join(text_of(page) for page in pages())
+    reported = "".join(text_of(page) for page in pages())
     assert EXAMPLES, "there is none"
-    assert [path.name for path in EXAMPLES if path.name not in told] == []
+    assert [path.name for path in EXAMPLES if path.name not in reported] == []
 
 
 def missing_parts(readme: str) -> dict[str, list[str]]:
@@ -216,7 +216,7 @@ def present_parts(parts: dict[str, list[str]]) -> list[str]:
     # A policy may know the keys of a part before the part is there.
     config = Path("memcore", "config")
     places = [place for path in tree_files() if config not in (place := path.relative_to(ROOT)).parents]
-    taken = {part.removesuffix(".py") for place in places if place.parts[0] in ROOMS for part in place.parts}
+    taken = {part.removesuffix(".py") for place in places if place.parts[0] in PRODUCT_FOLDERS for part in place.parts}
     taken |= {word for command in cli.commands() for word in command.path.split()}
     return [
         name

@@ -3,7 +3,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.repository import ROOMS, ROOT, source_files
+from support.repository import PRODUCT_FOLDERS, ROOT, source_files
 
 #: Lines of a source file: what the middle one may have, nine in ten, and the longest.
 MEDIAN, NINE_IN_TEN, LONGEST = 200, 400, 700
@@ -30,7 +30,7 @@ def percentile(values: list[int]) -> float:
 
 
 def test_source_files_stay_small(record_property: Callable[[str, object], None]) -> None:
-    sizes = lines_of(*ROOMS)
+    sizes = lines_of(*PRODUCT_FOLDERS)
     record_property("source", described(sizes))
     values = sorted(sizes.values())
     assert [str(path) for path, size in sizes.items() if size > LONGEST] == []
@@ -46,4 +46,6 @@ def test_no_test_file_is_too_long_to_read(record_property: Callable[[str, object
 
 @pytest.mark.parametrize("name", ["utils", "helpers", "common", "misc", "util", "helper"])
 def test_no_file_is_named_for_what_it_is_not(name: str) -> None:
-    assert [str(path) for path in source_files(*ROOMS, "tests") if name in {path.stem, path.parent.name}] == []
+    assert [
+        str(path) for path in source_files(*PRODUCT_FOLDERS, "tests") if name in {path.stem, path.parent.name}
+    ] == []

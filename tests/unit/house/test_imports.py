@@ -4,7 +4,7 @@ import sys
 from importlib import import_module
 
 import pytest
-from support.repository import ROOMS, ROOT, source_files
+from support.repository import PRODUCT_FOLDERS, ROOT, source_files
 
 #: What no process of an agent engine loads by importing the client.
 HEAVY = ("torch", "mem0", "transformers", "qdrant_client", "tasks", "workers", "scheduler", "ops", "celery", "kombu")
@@ -56,7 +56,7 @@ def test_the_store_server_needs_neither_torch_nor_mem0_nor_celery() -> None:
 def test_importing_every_module_starts_no_thread_and_reads_no_memtend_variable() -> None:
     modules = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        for path in source_files(*ROOMS)
+        for path in source_files(*PRODUCT_FOLDERS)
         if path.stem not in {"__init__", "__main__", "env"}
     ]
     code = (
@@ -78,6 +78,6 @@ def test_importing_every_module_starts_no_thread_and_reads_no_memtend_variable()
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_the_rooms_have_common_names_and_resolve_inside_this_repository(room: str) -> None:
-    assert import_module(room).__file__ == str(ROOT / room / "__init__.py")
+@pytest.mark.parametrize("capacity", PRODUCT_FOLDERS)
+def test_the_capacities_have_common_names_and_resolve_inside_this_repository(capacity: str) -> None:
+    assert import_module(capacity).__file__ == str(ROOT / capacity / "__init__.py")

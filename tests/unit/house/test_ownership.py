@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.repository import ROOMS, ROOT, source_files
+from support.repository import PRODUCT_FOLDERS, ROOT, source_files
 
 #: The one place.
 PLACE = ROOT / "memcore" / "backends" / "mem0" / "filters.py"
@@ -44,7 +44,7 @@ UNFILTERED = {
 
 
 def modules() -> list[Path]:
-    return [path for path in source_files(*ROOMS) if path != PLACE and SERVER not in path.parents]
+    return [path for path in source_files(*PRODUCT_FOLDERS) if path != PLACE and SERVER not in path.parents]
 
 
 def calls(path: Path) -> Iterator[tuple[str, ast.Call]]:

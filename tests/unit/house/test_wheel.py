@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.repository import ROOMS, ROOT, tree_files
+from support.repository import PRODUCT_FOLDERS, ROOT, tree_files
 
 
 @pytest.fixture(scope="module")
@@ -18,10 +18,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]
         yield opened
 
 
-def test_the_wheel_carries_every_file_of_the_rooms_and_nothing_else(wheel: zipfile.ZipFile) -> None:
-    rooms = [path.relative_to(ROOT) for path in tree_files() if path.relative_to(ROOT).parts[0] in ROOMS]
+def test_the_wheel_carries_every_file_of_the_capacities_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+    resources = [path.relative_to(ROOT) for path in tree_files() if path.relative_to(ROOT).parts[0] in PRODUCT_FOLDERS]
     # One importable name; the folders of the programs are data to whoever does not start through memcore.programs.
-    ours = {str(path if path.parts[0] == "memcore" else Path("memcore", "_programs", path)) for path in rooms}
+    ours = {str(path if path.parts[0] == "memcore" else Path("memcore", "_programs", path)) for path in resources}
     shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert {Path(name).suffix for name in ours} >= {".py", ".typed"}
     assert any("migrations" in name for name in shipped)
@@ -55,5 +55,5 @@ def test_the_command_runs_from_the_wheel_alone(wheel: zipfile.ZipFile, tmp_path:
 def test_every_package_folder_has_a_docstring_that_says_what_it_holds() -> None:
     for path in tree_files():
         parts = path.relative_to(ROOT).parts
-        if parts[0] in ROOMS and path.name == "__init__.py" and "migrations" not in parts:
+        if parts[0] in PRODUCT_FOLDERS and path.name == "__init__.py" and "migrations" not in parts:
             assert path.read_text(encoding="utf-8").startswith('"""'), path

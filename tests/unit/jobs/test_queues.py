@@ -22,7 +22,7 @@ def test_what_an_agent_sends_at_the_end_of_a_step_goes_to_its_shard(count: int) 
     assert store_queue("ada", count=count) == store_queue("ada")
 
 
-def test_many_at_once_take_the_bulk_lane_whoever_sends_them() -> None:
+def test_many_at_once_take_the_bulk_queue_whoever_sends_them() -> None:
     assert {store_queue(f"agent-{number}", count=BULK_ABOVE + 1) for number in range(9)} == {Queue.STORE_BULK}
 
 

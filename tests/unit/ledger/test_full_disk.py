@@ -20,7 +20,7 @@ def database(tmp_path: Path) -> Database:
     return made
 
 
-def test_a_write_for_which_there_is_no_room_is_not_there_and_works_later(database: Database) -> None:
+def test_a_write_for_which_there_is_no_capacity_is_not_there_and_works_later(database: Database) -> None:
     add = text("INSERT INTO things SELECT hex(randomblob(5000)) FROM (VALUES (1), (2), (3), (4), (5))")
 
     def fill() -> None:
@@ -46,6 +46,6 @@ def test_what_sqlite_says_on_a_full_disk_too_is_judged_by_the_disk(
     cause.sqlite_errorcode = code | 0x300
     monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((1, 1, 9, 9, free, 0, 0, 0, 0, 255)))
     for way in (database.read, database.write):
-        with pytest.raises(kind) as told, way():
+        with pytest.raises(kind) as reported, way():
             raise OperationalError("SELECT 1", {}, cause)
-        assert type(told.value) is kind
+        assert type(reported.value) is kind

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from support.ledger_records import COMPANY, make_booking, make_record
+from support.ledger_records import COMPANY, make_journal_entry, make_record
 
 from memcore.errors import MemoryConfigError, MemoryInputError
-from memcore.ledger import AgentSpec, Booking, Ledger, LedgerUrls, NewRun
+from memcore.ledger import AgentSpec, JournalEntry, Ledger, LedgerUrls, NewRun
 from memcore.models.memory import ConsolidationInterval
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -60,22 +60,22 @@ def test_a_run_that_makes_no_sense_is_refused(field: str, change: dict[str, Any]
         NewRun(**{"company": "acme", "agent_id": "ada", "planned_at": NOON, **change})
 
 
-def _of_another_agent() -> Booking:
-    stranger = (make_record("m", agent_id="bob"),)
-    return Booking(
-        booking_id="b", run_id="r", company=COMPANY, agent_id="ada", seq=0, reason="retention", outgoing=stranger
+def _of_another_agent() -> JournalEntry:
+    outsider = (make_record("m", agent_id="bob"),)
+    return JournalEntry(
+        booking_id="b", run_id="r", company=COMPANY, agent_id="ada", seq=0, reason="retention", outgoing=outsider
     )
 
 
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: make_booking("b", outgoing=("m", "m")),
-        lambda: make_booking("b", incoming=("m",), outgoing=("m",)),
+        lambda: make_journal_entry("b", outgoing=("m", "m")),
+        lambda: make_journal_entry("b", incoming=("m",), outgoing=("m",)),
         _of_another_agent,
     ],
 )
-def test_a_booking_that_could_not_be_undone_is_refused(build: Callable[[], Booking]) -> None:
+def test_a_entry_that_could_not_be_undone_is_refused(build: Callable[[], JournalEntry]) -> None:
     with pytest.raises(MemoryInputError, match="booking"):
         build()
 

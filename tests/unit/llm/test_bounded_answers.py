@@ -78,7 +78,7 @@ def embed(url: str) -> str:
     return str(caught.value)
 
 
-def tell(url: str) -> str:
+def notify(url: str) -> str:
     now = utc_now()
     approval = Approval(
         approval_id="one",
@@ -88,23 +88,23 @@ def tell(url: str) -> str:
         created_at=now,
         expires_at=now,
     )
-    told: list[str] = []
+    reported: list[str] = []
 
     class Remember(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            told.append(str(vars(record)["problem"]))
+            reported.append(str(vars(record)["problem"]))
 
     log, handler = logging.getLogger("memcore.approvals.webhook"), Remember()
     log.addHandler(handler)
     try:
-        asyncio.run(Webhook(url, timeout=LIMIT).tell(approval))
+        asyncio.run(Webhook(url, timeout=LIMIT).notify(approval))
     finally:
         log.removeHandler(handler)
-    return "".join(told)
+    return "".join(reported)
 
 
 CALLS: dict[str, Callable[[str], str]] = {
-    "a model": ask_model, "list of models": list_models, "an embedder": embed, "a webhook": tell,
+    "a model": ask_model, "list of models": list_models, "an embedder": embed, "a webhook": notify,
 }  # fmt: skip
 
 TOO_LARGE = {"a model": "4194304 bytes", "list of models": "4194304 bytes", "an embedder": "33554432 bytes"}

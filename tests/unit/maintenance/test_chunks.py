@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.maintenance_fixture import START, memory
 
-from memcore.maintenance.consolidation.selection import ChunkLimits, Member
+from memcore.maintenance.consolidation.selection import ChunkLimits, SummaryCandidate
 
 
-def members(hours: Sequence[float], *, tokens: Sequence[int] = ()) -> list[Member]:
+def members(hours: Sequence[float], *, tokens: Sequence[int] = ()) -> list[SummaryCandidate]:
     return [
         replace(
-            Member.of(memory(n, content=f"memory {n}")),
+            SummaryCandidate.of(memory(n, content=f"memory {n}")),
             created_at=START + timedelta(hours=hour),
             tokens=tokens[n] if tokens else 10,
         )
@@ -50,9 +50,9 @@ def test_a_part_aims_at_the_target_and_long_ones_still_find_a_partner() -> None:
     st.sampled_from([None, 300]),
 )
 def test_parts_are_neighbours_within_the_limits_and_no_member_stands_in_two(
-    told: list[tuple[float, int]], most: int, target: int | None
+    reported: list[tuple[float, int]], most: int, target: int | None
 ) -> None:
-    found = members(sorted(hour for hour, _ in told), tokens=[tokens for _, tokens in told])
+    found = members(sorted(hour for hour, _ in reported), tokens=[tokens for _, tokens in reported])
 
     parts = list(ChunkLimits(max_entries=most, max_tokens=1000, target_tokens=target).cut(found))
 

@@ -3,18 +3,18 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memcore.maintenance.consolidation.condense import Candidate, cover
+from memcore.maintenance.consolidation.condense import SentenceCandidate, cover
 
 
-def candidate(terms: str, *, cost: int = 10, **frames: int) -> Candidate:
-    return Candidate(terms=frozenset(terms), cost=cost, frames=frames)
+def candidate(terms: str, *, cost: int = 10, **frames: int) -> SentenceCandidate:
+    return SentenceCandidate(terms=frozenset(terms), cost=cost, frames=frames)
 
 
 def evenly(_: str) -> float:
     return 1.0
 
 
-def test_what_says_most_for_its_room_is_chosen_and_the_order_stays() -> None:
+def test_what_says_most_for_its_capacity_is_chosen_and_the_order_stays() -> None:
     assert cover([candidate("a"), candidate("abc"), candidate("xy")], budget=20, rarity=evenly) == [1, 2]
 
 
@@ -22,7 +22,7 @@ def test_what_another_has_said_counts_no_more() -> None:
     assert cover([candidate("abcd"), candidate("abc"), candidate("x")], budget=20, rarity=evenly) == [0, 2]
 
 
-def test_a_repetition_is_left_out_even_where_there_is_room() -> None:
+def test_a_repetition_is_left_out_even_where_there_is_capacity() -> None:
     assert cover([candidate("abc"), candidate("ab"), candidate("")], budget=100, rarity=evenly) == [0]
 
 
@@ -32,7 +32,7 @@ def test_a_rare_word_is_worth_more_than_two_common_ones() -> None:
     assert cover([candidate("ab"), candidate("z")], budget=10, rarity=rarity) == [1]
 
 
-def test_a_frame_takes_room_once_for_all_that_share_it() -> None:
+def test_a_frame_takes_capacity_once_for_all_that_share_it() -> None:
     shared = [candidate("a", line=30), candidate("b", line=30), candidate("c", other=30)]
 
     assert cover(shared, budget=50, rarity=evenly) == [0, 1]
@@ -48,15 +48,15 @@ def test_one_that_is_too_long_is_better_than_nothing_but_not_than_a_shorter_one(
     st.lists(st.tuples(st.text("abcdef", max_size=5), st.integers(1, 30), st.integers(0, 3)), max_size=12),
     st.integers(0, 120),
 )
-def test_the_lazy_choice_is_the_plain_greedy_one(told: list[tuple[str, int, int]], budget: int) -> None:
+def test_the_lazy_choice_is_the_plain_greedy_one(reported: list[tuple[str, int, int]], budget: int) -> None:
     def rarity(term: str) -> float:
         return float(ord(term) - 90)
 
-    candidates = [candidate(terms, cost=cost, **{f"line{row}": 2 * row}) for terms, cost, row in told]
+    candidates = [candidate(terms, cost=cost, **{f"line{row}": 2 * row}) for terms, cost, row in reported]
 
     chosen = cover(candidates, budget=budget, rarity=rarity)
 
-    said, framed, room, left, plain = set[str](), set[str](), budget, list(range(len(candidates))), list[int]()
+    said, framed, capacity, left, plain = set[str](), set[str](), budget, list(range(len(candidates))), list[int]()
     while left:
         best = max(
             left, key=lambda at: (sum(map(rarity, candidates[at].terms - said)) / (candidates[at].cost + 30), -at)
@@ -64,10 +64,10 @@ def test_the_lazy_choice_is_the_plain_greedy_one(told: list[tuple[str, int, int]
         left.remove(best)
         each = candidates[best]
         cost = each.cost + sum(size for name, size in each.frames.items() if name not in framed)
-        if cost > room or (plain and not each.terms - said):
+        if cost > capacity or (plain and not each.terms - said):
             continue
         plain.append(best)
-        room -= cost
+        capacity -= cost
         said |= each.terms
         framed |= each.frames.keys()
     if plain or not candidates:

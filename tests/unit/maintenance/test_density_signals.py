@@ -168,7 +168,7 @@ def test_commas_of_two_sentences_are_no_table() -> None:
     assert structured(text) == code(text) == 0.0
 
 
-def test_numbers_in_a_story_do_not_make_it_dense() -> None:
+def test_numbers_in_a_history_do_not_make_it_dense() -> None:
     assert density("In 1987 they paid 62,000 pounds, in 2019 they had 3 children, 2 cats and 14 guitars.") == "sparse"
 
 

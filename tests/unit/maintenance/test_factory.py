@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 import memcore.config.maintenance as config
-import memcore.maintenance.consolidation.factory as room
+import memcore.maintenance.consolidation.factory as capacity
 from memcore.config.maintenance import STRATEGY_GROUP, ConsolidationConfig, ConsolidationStrategyType
 from memcore.errors import MemoryConfigError
 from memcore.maintenance.consolidation.factory import ConsolidationDeps, build_consolidation_strategy
@@ -33,7 +33,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     # The test's module is loaded from its file and has no importable name.
     monkeypatch.setattr(EntryPoint, "load", lambda _self: first_words)
-    for module in (config, room):
+    for module in (config, capacity):
         monkeypatch.setattr(module, "entry_points", entry_points)
 
 

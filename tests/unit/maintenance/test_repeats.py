@@ -4,43 +4,47 @@ from collections.abc import AsyncIterator, Sequence
 
 from support.maintenance_fixture import memory, uid
 
-from memcore.maintenance.enforcement import Repeats, find_repeats
+from memcore.maintenance.enforcement import NearDuplicates, find_near_duplicates
 from memcore.records import MemoryRecord
 
-ROOMS = ("kitchen", "cellar", "attic", "garage", "study", "nursery", "hallway", "pantry", "library", "workshop")
+PLACES = ("kitchen", "cellar", "attic", "garage", "study", "nursery", "hallway", "pantry", "library", "workshop")
 
 
-def told(*texts: str) -> list[MemoryRecord]:
+def reported(*texts: str) -> list[MemoryRecord]:
     return [memory(n, content=text) for n, text in enumerate(texts)]
 
 
 def repeated(records: Sequence[MemoryRecord]) -> frozenset[str]:
-    repeats = Repeats()
+    repeats = NearDuplicates()
     repeats.add(records)
     return repeats.found()
 
 
 def test_of_texts_that_say_the_same_all_but_the_newest_are_repeated() -> None:
     text = "The deploy of the billing service to production failed on Tuesday because the migration timed out"
-    records = told(text, "Somebody painted the fence behind the old barn bright green last summer", f"{text}.", text)
+    records = reported(
+        text, "Somebody painted the fence behind the old barn bright green last summer", f"{text}.", text
+    )
     assert repeated(records) == {uid(0), uid(2)}
 
 
 def test_a_text_with_a_word_changed_is_a_repetition_and_one_of_the_same_form_is_not() -> None:
-    long = " ".join(f"In the {room} there is a window that looks at garden number {n}." for n, room in enumerate(ROOMS))
-    other = " ".join(
-        f"Nobody paints the {room} before guest {n} has left for the station." for n, room in enumerate(ROOMS)
+    long = " ".join(
+        f"In the {capacity} there is a window that looks at garden number {n}." for n, capacity in enumerate(PLACES)
     )
-    assert repeated(told(long, long.replace("looks", "stares", 1), other)) == {uid(0)}
+    other = " ".join(
+        f"Nobody paints the {capacity} before guest {n} has left for the station." for n, capacity in enumerate(PLACES)
+    )
+    assert repeated(reported(long, long.replace("health_checks", "stares", 1), other)) == {uid(0)}
 
 
 def test_short_remarks_repeat_nothing() -> None:
-    assert repeated(told("Thanks, bye!", "Thanks, bye!", "")) == frozenset()
+    assert repeated(reported("Thanks, bye!", "Thanks, bye!", "")) == frozenset()
 
 
 def test_texts_without_spaces_are_compared_too() -> None:
     text = "本番環境への請求サービスの展開は移行がタイムアウトしたため火曜日に失敗しました"
-    assert repeated(told(text, text)) == {uid(0)}
+    assert repeated(reported(text, text)) == {uid(0)}
 
 
 def test_no_memories_have_no_repetitions() -> None:
@@ -48,7 +52,9 @@ def test_no_memories_have_no_repetitions() -> None:
 
 
 async def test_pages_make_no_difference() -> None:
-    records = told(*[f"The {room} is cleaned by the robot on the first Monday of the month" for room in ROOMS * 3])
+    records = reported(
+        *[f"The {capacity} is cleaned by the robot on the first Monday of the month" for capacity in PLACES * 3]
+    )
 
     async def pages(size: int) -> AsyncIterator[tuple[MemoryRecord, ...]]:
         for start in range(0, len(records), size):
@@ -56,4 +62,4 @@ async def test_pages_make_no_difference() -> None:
 
     whole = repeated(records)
     assert {uid(n) for n in range(20)} <= whole
-    assert await find_repeats(pages(1)) == await find_repeats(pages(7)) == whole
+    assert await find_near_duplicates(pages(1)) == await find_near_duplicates(pages(7)) == whole

@@ -7,7 +7,7 @@ from support.maintenance_fixture import AGENT, START
 
 from memcore.config.maintenance import RetentionConfig, RetentionRule
 from memcore.errors import MemoryInputError
-from memcore.maintenance.rules import aged_filters, cutoffs, expired_filter, resolve_days
+from memcore.maintenance.rules import aged_filters, expired_filter, resolve_days, retention_cutoffs
 from memcore.models.memory import MemoryCategory
 
 EPISODIC, SOCIAL = MemoryCategory.EPISODIC, MemoryCategory.SOCIAL
@@ -51,9 +51,9 @@ def test_an_agents_value_below_a_day_is_refused_by_name() -> None:
 
 def test_filters_name_only_what_has_a_rule_and_leave_held_ids_out() -> None:
     held = frozenset({"h"})
-    filters = aged_filters(AGENT, cutoffs({EPISODIC: 10, SOCIAL: None}, START), held=held)
+    filters = aged_filters(AGENT, retention_cutoffs({EPISODIC: 10, SOCIAL: None}, START), protected_by_undo=held)
 
     assert set(filters) == {EPISODIC}
     assert filters[EPISODIC].created_before == START - timedelta(days=10)
     assert filters[EPISODIC].without_ids == held
-    assert expired_filter(AGENT, START, held=held).expires_by == START
+    assert expired_filter(AGENT, START, protected_by_undo=held).expires_by == START

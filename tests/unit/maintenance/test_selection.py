@@ -6,18 +6,18 @@ import pytest
 from support.maintenance_fixture import memory, uid
 
 from memcore.errors import MemoryConfigError
-from memcore.maintenance.consolidation.selection import ChunkLimits, HighestRelevanceSelector, Member
+from memcore.maintenance.consolidation.selection import ChunkLimits, HighestRelevanceSelector, SummaryCandidate
 from memcore.models.memory import MemoryCategory
 
 
-def members(*numbers: int, tokens: int = 10, **more: object) -> list[Member]:
+def members(*numbers: int, tokens: int = 10, **more: object) -> list[SummaryCandidate]:
     return [
-        replace(Member.of(memory(n, days_old=100 - n, **more)), tokens=tokens)  # type: ignore[arg-type]  # test's words
+        replace(SummaryCandidate.of(memory(n, days_old=100 - n, **more)), tokens=tokens)  # type: ignore[arg-type]  # test's words
         for n in numbers
     ]
 
 
-def ids(group: tuple[Member, ...]) -> list[int]:
+def ids(group: tuple[SummaryCandidate, ...]) -> list[int]:
     return [int(member.id.replace("-", ""), 16) for member in group]
 
 
@@ -83,7 +83,7 @@ def test_a_memory_longer_than_a_summary_may_stand_for_is_never_merged() -> None:
     assert [ids(chunk) for chunk in ChunkLimits().cut(found)] == [[1, 2], [4, 5]]
 
 
-def test_no_tag_is_lost_because_a_summary_has_room_for_only_so_many() -> None:
+def test_no_tag_is_lost_because_a_summary_has_capacity_for_only_so_many() -> None:
     found = [member for n in range(1, 5) for member in members(n, tags=[f"{n}-{k}" for k in range(25)])]
 
     chunks = list(ChunkLimits().cut(found))
@@ -93,4 +93,4 @@ def test_no_tag_is_lost_because_a_summary_has_room_for_only_so_many() -> None:
 
 @pytest.mark.parametrize(("text", "tokens"), [("a", 1), ("abcd", 1), ("abcde", 2), ("記憶の話", 3)])
 def test_tokens_are_estimated_from_bytes(text: str, tokens: int) -> None:
-    assert Member.of(memory(1, content=text)).tokens == tokens
+    assert SummaryCandidate.of(memory(1, content=text)).tokens == tokens

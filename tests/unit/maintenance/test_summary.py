@@ -9,8 +9,8 @@ from support.maintenance_fixture import COMPANY, START, memory, uid
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, ConsolidationStrategyType, DualModeConfig
 from memcore.errors import MemoryConfigError
 from memcore.maintenance.consolidation.factory import ConsolidationDeps, build_consolidation_strategy
-from memcore.maintenance.consolidation.selection import Member
-from memcore.maintenance.consolidation.strategy import ConsolidationStrategy, Draft
+from memcore.maintenance.consolidation.selection import SummaryCandidate
+from memcore.maintenance.consolidation.strategy import ConsolidationStrategy, SummaryDraft
 from memcore.maintenance.consolidation.summary import ConcatenationOp, summary_record
 from memcore.models.memory import MemoryCategory
 from memcore.records import Lineage, MemoryRecord
@@ -32,7 +32,9 @@ async def test_a_concatenation_names_the_category_and_cuts_each_memory_at_200_ch
 
 
 def summary(*sources: MemoryRecord, strategy: str = "simple") -> MemoryRecord:
-    return summary_record(sources, Draft(content="in short", tags=("made-so",)), company=COMPANY, strategy=strategy)
+    return summary_record(
+        sources, SummaryDraft(content="in short", tags=("made-so",)), company=COMPANY, strategy=strategy
+    )
 
 
 def test_a_summary_keeps_namespace_sources_confidence_expiry_tags_and_scope() -> None:
@@ -99,7 +101,7 @@ def test_none_means_no_strategy_and_simple_needs_nothing() -> None:
 def test_the_configured_threshold_and_limits_are_the_ones_used() -> None:
     strategy = built(strategy="simple", group_threshold=6, group_max_entries=2)
     assert strategy is not None
-    found = [Member.of(memory(n, days_old=40 - n)) for n in range(1, 7)]
+    found = [SummaryCandidate.of(memory(n, days_old=40 - n)) for n in range(1, 7)]
 
     assert list(strategy.parts(found[:5])) == []
     parts = list(strategy.parts(found))

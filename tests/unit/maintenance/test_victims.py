@@ -8,11 +8,11 @@ import hypothesis.strategies as st
 from hypothesis import given
 from support.maintenance_fixture import START, memory, uid
 
-from memcore.maintenance.enforcement import Lowest, Victim, lowest
+from memcore.maintenance.enforcement import EvictionCandidate, Lowest, lowest
 from memcore.records import MemoryRecord
 
 if TYPE_CHECKING:
-    from memcore.maintenance.enforcement import Appraisal
+    from memcore.maintenance.enforcement import MemoryScorer
 
 NOW = START
 
@@ -41,22 +41,22 @@ async def test_protected_last_then_value_then_age_then_id() -> None:
             memory(5, days_old=30, confidence=0.0),
         ),
         size=10,
-        value=cast("Appraisal", ByConfidence()),
+        value=cast("MemoryScorer", ByConfidence()),
         now=NOW,
     )
 
-    assert [victim.id for victim in order] == [uid(n) for n in (5, 6, 4, 3, 2, 1)]
+    assert [eviction_candidate.id for eviction_candidate in order] == [uid(n) for n in (5, 6, 4, 3, 2, 1)]
 
 
 @given(st.lists(st.integers(0, 50)), st.integers(0, 12))
 def test_the_lowest_of_any_stream_are_those_of_its_sorted_whole(values: list[int], size: int) -> None:
-    victims = [
-        Victim(is_protected=False, value=value, created_at=NOW + timedelta(days=n), id=str(n))
+    eviction_candidates = [
+        EvictionCandidate(is_protected=False, value=value, created_at=NOW + timedelta(days=n), id=str(n))
         for n, value in enumerate(values)
     ]
     kept = Lowest(size)
-    for victim in victims:
-        kept.add([victim])
+    for eviction_candidate in eviction_candidates:
+        kept.add([eviction_candidate])
         assert len(kept._kept) <= 2 * size + 1
 
-    assert kept.taken() == tuple(sorted(victims)[:size])
+    assert kept.taken() == tuple(sorted(eviction_candidates)[:size])

@@ -5,7 +5,7 @@ from support.maintenance_fixture import AGENT, COMPANY, memory, uid
 
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.maintenance.consolidation import condense as remembered_vocabulary
-from memcore.maintenance.consolidation.condense import RememberedVocabulary, Vocabulary
+from memcore.maintenance.consolidation.condense import CorpusVocabulary, Vocabulary
 
 
 def test_a_word_of_fewer_texts_is_rarer_and_how_often_one_text_says_it_does_not_matter() -> None:
@@ -36,7 +36,7 @@ async def test_an_agents_memories_are_read_once_and_those_of_others_never() -> N
     await backend.connect()
     await backend.store_many([memory(n, content="good pottery" if n == 1 else "good") for n in range(1, 4)])
     await backend.store_many([memory(9, content="pottery", agent_id="bob")])
-    remembered = RememberedVocabulary(backend)
+    remembered = CorpusVocabulary(backend)
 
     words = await remembered(AGENT)
 
@@ -52,6 +52,6 @@ async def test_the_newest_are_read_and_no_more_than_are_enough(monkeypatch: pyte
     await backend.connect()
     await backend.store_many([memory(n, days_old=100 - n, content=f"word{n}") for n in range(1, 6)])
 
-    words = await RememberedVocabulary(backend)(AGENT)
+    words = await CorpusVocabulary(backend)(AGENT)
 
     assert words.rarity("word5") == words.rarity("word4") < words.rarity("word3")

@@ -30,7 +30,7 @@ from memcore import (
     Settings,
     StoreReceipt,
 )
-from memcore.client.envelopes import Posting
+from memcore.client.envelopes import OutgoingJob
 from memcore.client.results import JobState, JobStatus
 
 BROKER_URL = "redis://127.0.0.1:1/0"
@@ -44,8 +44,8 @@ class Broker:
         self.asked: list[tuple[str, ...]] = []
         self.closed = 0
 
-    def send_many(self, name: str, postings: Iterable[Posting], **_how: object) -> None:
-        self.sent.extend((str(name), json.loads(posting.payload)) for posting in postings)
+    def send_many(self, name: str, outgoing_jobs: Iterable[OutgoingJob], **_how: object) -> None:
+        self.sent.extend((str(name), json.loads(outgoing_job.payload)) for outgoing_job in outgoing_jobs)
 
     def send(self, name: str, payload: str, *, job_id: str, **_how: object) -> str:
         self.sent.append((str(name), json.loads(payload)))

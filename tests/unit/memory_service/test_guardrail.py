@@ -7,14 +7,14 @@ from pydantic import ValidationError
 
 from memcore import errors
 from memcore.errors import MemoryBackendUnsupportedError, MemoryInputError
-from memcore.ledger.organization.audit import Guardrail
+from memcore.ledger.organization.audit import Confirmation
 from memcore.models.finetune import FineTuneStage, FineTuneStatus
 
 GIVEN = {"actor": " grace ", "confirm": True, "reason": "it is wrong"}
 
 
 def test_the_audits_line_has_the_three() -> None:
-    note = Guardrail.model_validate(GIVEN).note("finetune.cancel", "run")
+    note = Confirmation.model_validate(GIVEN).note("finetune.cancel", "run")
     assert (note.actor, note.action, note.subject, note.reason) == (
         "person:grace",
         "finetune.cancel",
@@ -40,13 +40,13 @@ def test_the_audits_line_has_the_three() -> None:
 )
 def test_what_is_wrong_is_named(changed: dict[str, Any], problem: str) -> None:
     with pytest.raises(MemoryInputError, match=f"^{problem}"):
-        Guardrail.model_validate(GIVEN | changed)
+        Confirmation.model_validate(GIVEN | changed)
 
 
 @pytest.mark.parametrize("missing", ["actor", "confirm", "reason"])
 def test_what_is_missing_is_named(missing: str) -> None:
     with pytest.raises(MemoryInputError, match=f"^{missing}: is missing"):
-        Guardrail.model_validate({name: value for name, value in GIVEN.items() if name != missing})
+        Confirmation.model_validate({name: value for name, value in GIVEN.items() if name != missing})
 
 
 @pytest.mark.parametrize(

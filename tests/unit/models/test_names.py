@@ -14,7 +14,7 @@ from memcore.client.envelopes import ImportRecord
 from memcore.errors import MemoryInputError
 from memcore.jobs.payloads import Use
 from memcore.ledger.agents import AgentSpec
-from memcore.ledger.organization.audit import Guardrail
+from memcore.ledger.organization.audit import Confirmation
 from memcore.models.approval import Word
 from memcore.models.base import escaped, one_line
 from memcore.models.execution import ExecutionTrace, TerminationReason
@@ -60,7 +60,7 @@ MODELS: dict[str, Callable[[str], Any]] = {
     "name": lambda name: OrgFactAuthor(is_human=True, name=name),
     "tags": lambda name: OrgFactWriteRequest.model_validate({"content": "x", "category": "adr", "tags": [name]}),
     "by": lambda name: Word(by=name),
-    "actor": lambda name: Guardrail(actor=name, confirm=True, reason="r"),
+    "actor": lambda name: Confirmation(actor=name, confirm=True, reason="r"),
     "memory_id": lambda name: Use(agent_id="ada", memory_id=name, uses=1, last_used_at=NOW),
 }
 
@@ -90,9 +90,9 @@ def test_no_name_that_is_given_holds_a_control_character(field: str, name: str) 
     with pytest.raises((MemoryInputError, ValidationError)) as refused:
         MODELS[field](name)
     error = refused.value
-    told = str(MemoryInputError.of(error) if isinstance(error, ValidationError) else error)
-    assert told.startswith(field)
-    assert "must not contain the control character U+" in told
+    reported = str(MemoryInputError.of(error) if isinstance(error, ValidationError) else error)
+    assert reported.startswith(field)
+    assert "must not contain the control character U+" in reported
 
 
 @pytest.mark.parametrize("name", ["Zoë", "أمينة", "नीति\u200dका", "李 小龙", "ops:night/2", "👩\u200d💻", "  padded  "])

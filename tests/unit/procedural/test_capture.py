@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.fake_teacher import Tutor
-from support.lessons import ANSWER, CANARY, FAILURE, SUCCESS, Graveyard, answer
+from support.fake_teacher import FakeTeacher
+from support.lessons import ANSWER, CANARY, FAILURE, SUCCESS, TombstoneRecorder, answer
 from support.memories import DAWN, NOW
 from support.skill_format import problems_of
 
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.config.learning import CaptureConfig, ProceduralMemoryConfig
 from memcore.errors import MemoryStoreError, ProviderError, RetryExhaustedError
-from memcore.ingest import Graves
+from memcore.ingest import Tombstones
 from memcore.procedural.capture import CaptureOutcome, ProceduralCapture, chosen, is_among_the_best, is_good_enough
 from memcore.procedural.records import ProceduralEvent, ProceduralMemoryProposal, proposal_of
 from memcore.procedural.skill_files import SkillFolders
@@ -29,9 +29,9 @@ async def backend() -> InMemoryBackend:
 
 def capture(
     backend: InMemoryBackend,
-    model: Tutor,
+    model: FakeTeacher,
     *,
-    graves: Graves | None = None,
+    tombstones: Tombstones | None = None,
     skills: SkillFolders | None = None,
     **policy: Any,
 ) -> ProceduralCapture:
@@ -41,7 +41,7 @@ def capture(
         model,
         config,
         company="acme",
-        graves=Graveyard() if graves is None else graves,
+        tombstones=TombstoneRecorder() if tombstones is None else tombstones,
         skills=skills,
         clock=lambda: NOW,
     )
@@ -52,7 +52,7 @@ async def kept(backend: InMemoryBackend) -> list[MemoryRecord]:
 
 
 async def test_a_failure_becomes_a_memory_that_is_a_lesson(backend: InMemoryBackend) -> None:
-    captured = await capture(backend, Tutor(always=answer(scope="org"))).run("ada", failure=FAILURE)
+    captured = await capture(backend, FakeTeacher(always=answer(scope="org"))).run("ada", failure=FAILURE)
     (found,) = await kept(backend)
     assert captured.outcome is CaptureOutcome.STORED
     assert captured.memory_id == found.entry.id
@@ -68,33 +68,39 @@ async def test_a_failure_becomes_a_memory_that_is_a_lesson(backend: InMemoryBack
 
 async def test_the_same_execution_told_twice_is_one_memory(backend: InMemoryBackend) -> None:
     for _ in range(2):
-        await capture(backend, Tutor(always=answer())).run("ada", failure=FAILURE)
+        await capture(backend, FakeTeacher(always=answer())).run("ada", failure=FAILURE)
     assert len(await kept(backend)) == 1
 
 
 async def test_a_lesson_that_was_removed_since_its_task_was_told_does_not_rise_again(backend: InMemoryBackend) -> None:
-    first = await capture(backend, Tutor(always=answer())).run("ada", failure=FAILURE, told_at=DAWN)
+    first = await capture(backend, FakeTeacher(always=answer())).run("ada", failure=FAILURE, learned_at=DAWN)
     assert first.memory_id is not None
     await backend.delete_many("ada", [first.memory_id])
-    graves = Graveyard({first.memory_id: NOW})
-    again = await capture(backend, Tutor(always=answer()), graves=graves).run("ada", failure=FAILURE, told_at=DAWN)
+    tombstones = TombstoneRecorder({first.memory_id: NOW})
+    again = await capture(backend, FakeTeacher(always=answer()), tombstones=tombstones).run(
+        "ada", failure=FAILURE, learned_at=DAWN
+    )
     assert (again.outcome, again.memory_id) == ("buried", None)
     assert await kept(backend) == []
     # The same lesson of a task that was told later is a lesson anew.
     later = NOW + timedelta(seconds=1)
-    anew = await capture(backend, Tutor(always=answer()), graves=graves).run("ada", failure=FAILURE, told_at=later)
+    anew = await capture(backend, FakeTeacher(always=answer()), tombstones=tombstones).run(
+        "ada", failure=FAILURE, learned_at=later
+    )
     assert (anew.outcome, anew.memory_id) == ("stored", first.memory_id)
 
 
-async def test_a_night_that_removes_a_lesson_while_it_is_written_wins(backend: InMemoryBackend) -> None:
-    class Night(Graveyard):
-        looks = 0
+async def test_a_run_that_removes_a_lesson_while_it_is_written_wins(backend: InMemoryBackend) -> None:
+    class MaintenanceRun(TombstoneRecorder):
+        health_checks = 0
 
-        def buried(self, sent: Mapping[str, datetime]) -> frozenset[str]:
-            self.looks += 1
-            return frozenset(sent) if self.looks > 1 else frozenset()
+        def tombstoned(self, sent: Mapping[str, datetime]) -> frozenset[str]:
+            self.health_checks += 1
+            return frozenset(sent) if self.health_checks > 1 else frozenset()
 
-    captured = await capture(backend, Tutor(always=answer()), graves=Night()).run("ada", failure=FAILURE)
+    captured = await capture(backend, FakeTeacher(always=answer()), tombstones=MaintenanceRun()).run(
+        "ada", failure=FAILURE
+    )
     assert captured.outcome == "buried"
     assert await kept(backend) == []
 
@@ -149,7 +155,7 @@ def test_a_success_is_one_of_its_agents_best(percentile: float, reached: int, su
 
 
 async def test_what_does_not_teach_asks_nobody(backend: InMemoryBackend) -> None:
-    model = Tutor(always=answer())
+    model = FakeTeacher(always=answer())
     off = await capture(backend, model, enabled=False).run("ada", failure=FAILURE)
     other = await capture(backend, model, capture={"type": "success"}).run("ada", failure=FAILURE, success=SUCCESS)
     neither = await capture(backend, model).run("ada")
@@ -169,7 +175,7 @@ async def test_what_does_not_teach_asks_nobody(backend: InMemoryBackend) -> None
 async def test_a_proposal_passes_the_gates_of_its_kind(
     backend: InMemoryBackend, confidence: float, of_failure: str, of_success: str
 ) -> None:
-    model = Tutor(always=answer(confidence=confidence))
+    model = FakeTeacher(always=answer(confidence=confidence))
     service = capture(backend, model)
     outcomes = [
         (await service.run("ada", failure=FAILURE)).outcome,
@@ -180,7 +186,7 @@ async def test_a_proposal_passes_the_gates_of_its_kind(
 
 
 async def test_the_lesson_of_a_success_says_so(backend: InMemoryBackend) -> None:
-    await capture(backend, Tutor(always=answer())).run("ada", success=SUCCESS)
+    await capture(backend, FakeTeacher(always=answer())).run("ada", success=SUCCESS)
     (found,) = await kept(backend)
     assert found.entry.metadata.tags == ("non-inferable", "success-derived", "import", "disk")
     assert found.entry.metadata.source == "success:ticket-4712"
@@ -197,7 +203,7 @@ async def test_the_lesson_of_a_success_says_so(backend: InMemoryBackend) -> None
 async def test_no_trouble_of_a_model_is_the_executions(
     backend: InMemoryBackend, always: Exception | str, outcome: str
 ) -> None:
-    captured = await capture(backend, Tutor(always=always)).run("ada", failure=FAILURE)
+    captured = await capture(backend, FakeTeacher(always=always)).run("ada", failure=FAILURE)
     assert (captured.outcome, captured.memory_id) == (outcome, None)
     assert await kept(backend) == []
 
@@ -205,7 +211,7 @@ async def test_no_trouble_of_a_model_is_the_executions(
 async def test_trouble_of_the_store_is_raised_so_that_the_job_comes_back(caplog: pytest.LogCaptureFixture) -> None:
     full = InMemoryBackend(company="acme", max_memories=1, clock=lambda: NOW)
     await full.connect()
-    service = capture(full, Tutor(script=[answer(), answer(discovery="Another.")]))
+    service = capture(full, FakeTeacher(script=[answer(), answer(discovery="Another.")]))
     await service.run("ada", failure=FAILURE)
     with pytest.raises(MemoryStoreError):
         await service.run("ada", failure=FAILURE)
@@ -213,7 +219,9 @@ async def test_trouble_of_the_store_is_raised_so_that_the_job_comes_back(caplog:
 
 
 async def test_a_skill_is_written_beside_the_memory(backend: InMemoryBackend, tmp_path: Path) -> None:
-    captured = await capture(backend, Tutor(always=answer()), skills=SkillFolders(tmp_path)).run("ada", failure=FAILURE)
+    captured = await capture(backend, FakeTeacher(always=answer()), skills=SkillFolders(tmp_path)).run(
+        "ada", failure=FAILURE
+    )
     assert captured.skill is not None
     assert captured.skill_failures == 0
     assert problems_of(tmp_path / captured.skill) == []
@@ -224,7 +232,7 @@ async def test_a_disk_that_refuses_a_skill_is_counted_and_costs_no_memory(
 ) -> None:
     (tmp_path / "file").touch()
     skills = SkillFolders(tmp_path / "file")
-    captured = await capture(backend, Tutor(always=answer()), skills=skills).run("ada", failure=FAILURE)
+    captured = await capture(backend, FakeTeacher(always=answer()), skills=skills).run("ada", failure=FAILURE)
     assert (captured.outcome, captured.skill, captured.skill_failures) == ("stored", None, 1)
     assert len(await kept(backend)) == 1
 
@@ -233,7 +241,7 @@ async def test_no_text_of_an_execution_or_an_answer_is_logged(
     backend: InMemoryBackend, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    model = Tutor(script=[f"{CANARY}: no JSON", answer(action=f"Ask {CANARY}.", supersedes=[CANARY])])
+    model = FakeTeacher(script=[f"{CANARY}: no JSON", answer(action=f"Ask {CANARY}.", supersedes=[CANARY])])
     await capture(backend, model, skills=SkillFolders(tmp_path)).run("ada", failure=FAILURE)
     assert {ProceduralEvent.STORED, ProceduralEvent.SKILL_WRITTEN} <= set(caplog.messages)
     assert CANARY not in "".join(str(vars(each)) for each in caplog.records)

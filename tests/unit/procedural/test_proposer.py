@@ -3,7 +3,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.fake_teacher import Tutor
+from support.fake_teacher import FakeTeacher
 from support.lessons import ANSWER, CANARY, FAILURE, SUCCESS, answer
 from support.memories import NOW
 
@@ -21,12 +21,12 @@ from memcore.procedural.records import ProceduralEvent, ProceduralMemoryProposal
 CONFIG = ProceduralMemoryConfig(model="proposer-small", temperature=0.1, max_tokens=700)
 
 
-def proposer(model: Tutor) -> ProceduralProposer:
+def proposer(model: FakeTeacher) -> ProceduralProposer:
     return ProceduralProposer(model, CONFIG, company="acme")
 
 
 async def test_a_failure_becomes_a_proposal_by_a_model_of_its_own() -> None:
-    model = Tutor(always=answer())
+    model = FakeTeacher(always=answer())
     proposed = await proposer(model).propose("ada", FAILURE)
     assert proposed.proposal == ProceduralMemoryProposal.model_validate(ANSWER)
     assert (proposed.silence, proposed.refused) == (None, ())
@@ -36,13 +36,13 @@ async def test_a_failure_becomes_a_proposal_by_a_model_of_its_own() -> None:
 
 
 async def test_a_success_is_paid_for_under_a_purpose_of_its_own() -> None:
-    model = Tutor(always=answer())
+    model = FakeTeacher(always=answer())
     await proposer(model).propose("ada", SUCCESS)
     assert model.for_whom[0].purpose == PURPOSE_SUCCESS
 
 
 async def test_the_same_execution_is_the_same_question_and_another_is_another() -> None:
-    model = Tutor(always=answer())
+    model = FakeTeacher(always=answer())
     one = proposer(model)
     for agent_id, payload in (("ada", FAILURE), ("ada", FAILURE), ("bob", FAILURE), ("ada", SUCCESS)):
         await one.propose(agent_id, payload)
@@ -53,22 +53,22 @@ async def test_the_same_execution_is_the_same_question_and_another_is_another() 
 
 async def test_what_a_model_may_not_set_is_refused_by_name(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    model = Tutor(always=answer(scope="org", supersedes=[CANARY], tags=["disk", "pinned"]))
+    model = FakeTeacher(always=answer(scope="org", supersedes=[CANARY], tags=["disk", "pinned"]))
     proposed = await proposer(model).propose("ada", FAILURE)
     assert proposed.refused == ("scope", "supersedes", "tags")
     assert proposed.proposal == ProceduralMemoryProposal.model_validate({**ANSWER, "tags": ["disk"]})
-    (told,) = [each for each in caplog.records if each.msg == ProceduralEvent.FIELDS_REFUSED]
-    assert told.fields == ("scope", "supersedes", "tags")  # type: ignore[attr-defined]  # given in extra
+    (reported,) = [each for each in caplog.records if each.msg == ProceduralEvent.FIELDS_REFUSED]
+    assert reported.fields == ("scope", "supersedes", "tags")  # type: ignore[attr-defined]  # given in extra
     assert CANARY not in "".join(str(vars(each)) for each in caplog.records)
 
 
 @pytest.mark.parametrize("bad", ["tea", "{", answer(execution_steps=["x"] * 10_000), answer(unheard_of=1)])
 async def test_a_malformed_answer_is_asked_for_once_more(bad: str) -> None:
-    model = Tutor(script=[bad, answer()])
+    model = FakeTeacher(script=[bad, answer()])
     assert (await proposer(model).propose("ada", FAILURE)).proposal is not None
     assert len(model.asked) == 2
 
-    model = Tutor(always=bad)
+    model = FakeTeacher(always=bad)
     proposed = await proposer(model).propose("ada", FAILURE)
     assert (proposed.proposal, proposed.silence) == (None, Silence.MALFORMED)
     assert len(model.asked) == 2
@@ -76,7 +76,7 @@ async def test_a_malformed_answer_is_asked_for_once_more(bad: str) -> None:
 
 @pytest.mark.parametrize(("policy", "asked"), [({}, None), ({"model": "large"}, "large")])
 async def test_the_policys_model_is_asked_or_that_of_all_steps(policy: dict[str, Any], asked: str | None) -> None:
-    model = Tutor(always=answer())
+    model = FakeTeacher(always=answer())
     config = ProceduralMemoryConfig.model_validate(policy)
     await ProceduralProposer(model, config, company="acme").propose("ada", FAILURE)
     assert [each.model for each in model.asked] == [asked]
@@ -84,7 +84,7 @@ async def test_the_policys_model_is_asked_or_that_of_all_steps(policy: dict[str,
 
 @pytest.mark.parametrize("error", [RetryExhaustedError("away"), ProviderUnavailableError("busy")])
 async def test_passing_trouble_gives_no_proposal(error: ProviderError) -> None:
-    proposed = await proposer(Tutor(always=error)).propose("ada", FAILURE)
+    proposed = await proposer(FakeTeacher(always=error)).propose("ada", FAILURE)
     assert (proposed.proposal, proposed.silence) == (None, Silence.UNAVAILABLE)
 
 
@@ -99,10 +99,10 @@ async def test_passing_trouble_gives_no_proposal(error: ProviderError) -> None:
 )
 async def test_trouble_that_does_not_pass_is_raised(error: Exception) -> None:
     with pytest.raises(type(error)):
-        await proposer(Tutor(always=error)).propose("ada", FAILURE)
+        await proposer(FakeTeacher(always=error)).propose("ada", FAILURE)
 
 
 async def test_a_code_fence_around_the_answer_is_tolerated() -> None:
-    model = Tutor(always=f"```json\n{answer()}\n```")
+    model = FakeTeacher(always=f"```json\n{answer()}\n```")
     assert (await proposer(model).propose("ada", FAILURE)).proposal is not None
     assert len(model.asked) == 1

@@ -9,7 +9,7 @@ from support.memories import NOW
 
 from memcore.config.maintenance import PruningConfig
 from memcore.models.memory import MemoryCategory, MemoryEntry
-from memcore.procedural.pruning import beaten, expired, to_prune
+from memcore.procedural.pruning import expired, surpassed, to_prune
 
 #: Few values, so that entries often share one.
 RELEVANCE = st.sampled_from([None, 0.0, 0.25, 0.5, 0.75, 1.0])
@@ -47,18 +47,18 @@ def layers(left: list[MemoryEntry]) -> list[list[MemoryEntry]]:
 @given(PLACES, st.integers(1, 30))
 def test_pareto_keeps_exactly_max_entries_layer_by_layer(places: list[tuple[int, float | None]], most: int) -> None:
     every = entries(places)
-    gone = set(beaten(every, max_entries=most))
+    gone = set(surpassed(every, max_entries=most))
     kept = [each for each in every if each.id not in gone]
     assert len(kept) == min(most, len(every))
     cut = 0
     for front in layers(every):
-        stays = [each for each in front if each.id not in gone]
-        if stays:
+        survives_retention = [each for each in front if each.id not in gone]
+        if survives_retention:
             assert cut == 0, "no layer is begun before the one above it is whole"
             left_out = [each for each in front if each.id in gone]
             # Of the layer that does not fit the newest stay.
-            assert all(one.created_at >= other.created_at for one in stays for other in left_out)
-        cut += len(front) - len(stays)
+            assert all(one.created_at >= other.created_at for one in survives_retention for other in left_out)
+        cut += len(front) - len(survives_retention)
 
 
 @given(PLACES, st.integers(1, 30), st.randoms())
@@ -67,21 +67,21 @@ def test_pareto_forgets_the_same_whatever_the_order(
 ) -> None:
     every = entries(places)
     shuffled = sorted(every, key=lambda _: by.random())  # type: ignore[attr-defined]  # a Random
-    assert set(beaten(every, max_entries=most)) == set(beaten(shuffled, max_entries=most))
+    assert set(surpassed(every, max_entries=most)) == set(surpassed(shuffled, max_entries=most))
 
 
 def test_without_any_relevance_the_newest_stay_and_not_one_alone() -> None:
     every = entries([(day, None) for day in range(150)])
-    assert set(beaten(every, max_entries=100)) == {f"m{day}" for day in range(100, 150)}
+    assert set(surpassed(every, max_entries=100)) == {f"m{day}" for day in range(100, 150)}
 
 
 def test_an_old_lesson_that_matters_outlives_a_new_one_that_does_not() -> None:
     every = entries([(0, 0.1), (1, 0.1), (300, 0.9)])
-    assert beaten(every, max_entries=2) == ("m1",)
+    assert surpassed(every, max_entries=2) == ("m1",)
 
 
 def test_up_to_max_entries_nobody_is_beaten() -> None:
-    assert beaten(entries([(1, 0.0)] * 100), max_entries=100) == ()
+    assert surpassed(entries([(1, 0.0)] * 100), max_entries=100) == ()
 
 
 def test_age_forgets_what_is_older_and_not_what_is_as_old() -> None:

@@ -9,7 +9,7 @@ from support.memories import NOW
 from support.scored_memories import entry
 from support.search_backends import HybridBackend, PlainBackend, SharedStore, hits, near
 
-from memcore.backends.fusion import Legs
+from memcore.backends.fusion import RankedLists
 from memcore.config.organization import OrgMemoryConfig
 from memcore.config.policy import Policy
 from memcore.config.retrieval import FusionStrategy, InjectionPoint, MemoryRetrievalConfig
@@ -102,7 +102,7 @@ async def test_the_candidate_pool_survives_to_the_diversity_step(config: MemoryR
         *(entry(f"copy{i}", same, relevance=0.9 - i / 100) for i in range(4)),
         entry("new", "Mara reviews before noon", relevance=0.6),
     )
-    backend = HybridBackend(Legs(dense=near(*found), sparse=hits(*found)))
+    backend = HybridBackend(RankedLists(dense=near(*found), sparse=hits(*found)))
     backend.answer = found
     diverse = {"diversity_penalty_enabled": True, "diversity_lambda": 0.3, "max_memories": 2}
     strategy = _strategy(backend, config.model_copy(update={**diverse, "candidate_pool_multiplier": 3}))
@@ -121,7 +121,7 @@ async def test_diversity_keeps_the_order_of_a_rerank() -> None:
 
 async def test_min_relevance_does_not_always_drop_the_last_rrf_hit() -> None:
     found = (entry("a", "alpha", relevance=0.9), entry("b", "beta", relevance=0.8))
-    backend = HybridBackend(Legs(dense=near(*found), sparse=hits(*found)))
+    backend = HybridBackend(RankedLists(dense=near(*found), sparse=hits(*found)))
     assert _lines(await _strategy(backend, _RRF).prepare_messages("ada", "what?", 500)) == ["alpha", "beta"]
 
 
@@ -129,7 +129,7 @@ async def test_min_relevance_does_not_always_drop_the_last_rrf_hit() -> None:
 async def test_is_shared_is_kept_by_every_fusion(config: MemoryRetrievalConfig) -> None:
     own, theirs = entry("a", "alpha", relevance=0.8), entry("s", "sigma", relevance=0.9)
     backend = HybridBackend(
-        Legs(dense=near(own), sparse=hits(own), shared_dense=near(theirs), shared_sparse=hits(theirs))
+        RankedLists(dense=near(own), sparse=hits(own), shared_dense=near(theirs), shared_sparse=hits(theirs))
     )
     messages = await _strategy(backend, config, shared_store=backend).prepare_messages("ada", "what?", 500)
     assert re.search(r'<memory-entry shared="semantic \d\.\d\d" by="ada">\nsigma', messages[-1].content)
@@ -140,7 +140,7 @@ async def test_is_shared_is_kept_by_every_fusion(config: MemoryRetrievalConfig) 
 
 async def test_bm25_is_never_clamped_on_its_way_to_the_prompt() -> None:
     strong, weak = entry("a", "strong", relevance=0.9), entry("b", "weak", relevance=0.3)
-    backend = HybridBackend(Legs(sparse=hits(strong, weak)))
+    backend = HybridBackend(RankedLists(sparse=hits(strong, weak)))
     config = _WEIGHTED.model_copy(update={"relevance_weight": 1.0, "recency_weight": 0.0})
     messages = await _strategy(backend, config).prepare_messages("ada", "what?", 500)
     # Raw scores 10.8 and 3.6: a clamp at 1 would show them alike.
@@ -152,7 +152,7 @@ async def test_bm25_is_never_clamped_on_its_way_to_the_prompt() -> None:
 async def test_without_keyword_hits_similarity_ranks_as_linear_does(config: MemoryRetrievalConfig) -> None:
     found = (entry("a", "alpha", relevance=0.4), entry("b", "beta", relevance=0.8))
     relevance_alone = {"relevance_weight": 1.0, "recency_weight": 0.0, "min_relevance": 0.0}
-    strategy = _strategy(HybridBackend(Legs(dense=near(*found))), config.model_copy(update=relevance_alone))
+    strategy = _strategy(HybridBackend(RankedLists(dense=near(*found))), config.model_copy(update=relevance_alone))
     messages = await strategy.prepare_messages("ada", "what?", 500)
     assert '"semantic 0.80">\nbeta\n' in messages[-1].content
     assert '"semantic 0.40">\nalpha\n' in messages[-1].content

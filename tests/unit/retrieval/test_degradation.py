@@ -11,7 +11,7 @@ from support.scored_memories import entry
 from support.search_backends import HybridBackend, PlainBackend, SharedStore, hits, near
 
 from memcore import errors
-from memcore.backends.fusion import Legs
+from memcore.backends.fusion import RankedLists
 from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.protocol import ScoredMemory
@@ -19,7 +19,7 @@ from memcore.retrieval.protocol import ScoredMemory
 _LINEAR = MemoryRetrievalConfig(fusion_strategy=FusionStrategy.LINEAR, min_relevance=0.0)
 _WEIGHTED = MemoryRetrievalConfig(min_relevance=0.0)
 _OWN, _THEIRS = entry("a", "alpha", relevance=0.5), entry("s", "sigma", relevance=0.9)
-_LEGS = Legs(dense=near(_OWN), sparse=hits(_OWN), shared_dense=near(_THEIRS), shared_sparse=hits(_THEIRS))
+_RANKINGS = RankedLists(dense=near(_OWN), sparse=hits(_OWN), shared_dense=near(_THEIRS), shared_sparse=hits(_THEIRS))
 _SECRET = "the memory's own text"
 
 
@@ -106,7 +106,7 @@ async def test_one_store_for_both_that_fails_has_one_event(caplog: pytest.LogCap
 
 
 async def test_the_shared_part_of_one_store_may_fail_alone(caplog: pytest.LogCaptureFixture) -> None:
-    backend = HybridBackend(_LEGS, shared_fails=errors.MemoryRetrievalError(_SECRET))
+    backend = HybridBackend(_RANKINGS, shared_fails=errors.MemoryRetrievalError(_SECRET))
     assert await _prepared(_strategy(backend, _WEIGHTED, shared_store=backend)) == ["alpha"]
     assert _events(caplog) == [("shared_store", "ada", "MemoryRetrievalError")]
 
@@ -161,11 +161,11 @@ async def test_a_blank_question_gives_nothing(caplog: pytest.LogCaptureFixture) 
 
 
 @pytest.mark.parametrize("fatal", [builtins.MemoryError, RecursionError])
-@pytest.mark.parametrize("buried", [False, True])
+@pytest.mark.parametrize("tombstoned", [False, True])
 @pytest.mark.parametrize("part", ["backend", "hybrid", "shared_store", "reranker", "memory_filter", "use_recorder"])
-async def test_pythons_own_alarms_pass_from_every_part(fatal: type[Exception], buried: bool, part: str) -> None:
+async def test_pythons_own_alarms_pass_from_every_part(fatal: type[Exception], tombstoned: bool, part: str) -> None:
     error = fatal()
-    thrown = ExceptionGroup("outer", [ValueError(), ExceptionGroup("inner", [error])]) if buried else error
+    thrown = ExceptionGroup("outer", [ValueError(), ExceptionGroup("inner", [error])]) if tombstoned else error
     backend = PlainBackend((_OWN, _THEIRS))
     config, parts = _LINEAR, dict[str, object]()
     match part:

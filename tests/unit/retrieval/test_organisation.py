@@ -51,7 +51,7 @@ class Facts:
 
     def __init__(self, *policies: OrgFact, standing: dict[str, tuple[int, OrgFact]] | None = None) -> None:
         self._policies = policies
-        self._standing = standing or {}
+        self._published_versions = standing or {}
         self.error: Exception | None = None
         self.asked: list[object] = []
 
@@ -65,7 +65,7 @@ class Facts:
         self.asked.append(set(fact_ids))
         if self.error is not None:
             raise self.error
-        return {key: self._standing[key] for key in fact_ids if key in self._standing}
+        return {key: self._published_versions[key] for key in fact_ids if key in self._published_versions}
 
 
 class Holder:

@@ -13,7 +13,7 @@ from support.memories import NOW
 from support.scored_memories import entries, entry, scored, scored_memories
 from support.search_backends import HybridBackend, PlainBackend, SharedStore, hits, near
 
-from memcore.backends.fusion import Hit, Legs
+from memcore.backends.fusion import Hit, RankedLists
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.protocol import ORGANISATION
 from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
@@ -44,7 +44,9 @@ async def shown(
 ) -> list[tuple[str, str]]:
     """Return the origin and the text of each memory that a prompt shows."""
     backend = HybridBackend(
-        Legs(dense=near(*own), sparse=_loud(own, 1.0), shared_dense=near(*shared), shared_sparse=_loud(shared, 12.0))
+        RankedLists(
+            dense=near(*own), sparse=_loud(own, 1.0), shared_dense=near(*shared), shared_sparse=_loud(shared, 12.0)
+        )
     )
     backend.answer = tuple(own)
     store = backend if config.fusion_strategy is not FusionStrategy.LINEAR else SharedStore(tuple(shared))
@@ -173,8 +175,10 @@ def test_what_others_publish_changes_neither_score_nor_order_of_ones_own(
     shared = tuple(each.model_copy(update={"agent_id": "mallory"}) for each in shared)
     for config in (_DEFAULTS, _RRF):
         strategy = ContextInjectionStrategy(backend=PlainBackend(), config=config, clock=lambda: NOW)
-        alone = Legs(dense=near(*own), sparse=hits(*own))
-        beside = Legs(dense=near(*own), sparse=hits(*own), shared_dense=near(*shared), shared_sparse=_loud(shared, 99))
+        alone = RankedLists(dense=near(*own), sparse=hits(*own))
+        beside = RankedLists(
+            dense=near(*own), sparse=hits(*own), shared_dense=near(*shared), shared_sparse=_loud(shared, 99)
+        )
         found = strategy._fused_apart(beside, dense_weight=0.4)
         assert tuple(each for each in found if not each.is_shared) == strategy._fused_apart(alone, dense_weight=0.4)
 
@@ -242,12 +246,12 @@ async def test_where_one_publisher_fills_the_answer_the_store_is_asked_once_more
     class Short(HybridBackend):
         """A store whose answer is no longer than forty, as every store's ends somewhere."""
 
-        async def retrieve_legs(self, *args: Any, **more: Any) -> Legs:
-            legs = await super().retrieve_legs(*args, **more)
-            return replace(legs, shared_dense=legs.shared_dense[:40], shared_sparse=legs.shared_sparse[:40])
+        async def retrieve_rankings(self, *args: Any, **more: Any) -> RankedLists:
+            rankings = await super().retrieve_rankings(*args, **more)
+            return replace(rankings, shared_dense=rankings.shared_dense[:40], shared_sparse=rankings.shared_sparse[:40])
 
     every = (*_HOSTILE, honest)
-    backend = Short(Legs(dense=near(*_OWN), shared_dense=near(*every), shared_sparse=_loud(every, 12.0)))
+    backend = Short(RankedLists(dense=near(*_OWN), shared_dense=near(*every), shared_sparse=_loud(every, 12.0)))
     strategy = ContextInjectionStrategy(
         backend=backend, config=config.model_copy(update={"min_relevance": 0.0}), shared_store=backend
     )
@@ -257,7 +261,7 @@ async def test_where_one_publisher_fills_the_answer_the_store_is_asked_once_more
     assert backend.excluded == [frozenset({"mallory"})]
     # Two publishers with three each fill the part: nothing is asked again.
     two = _publishers(2, 20)
-    backend = Short(Legs(dense=near(*_OWN), shared_dense=near(*two), shared_sparse=_loud(two, 12.0)))
+    backend = Short(RankedLists(dense=near(*_OWN), shared_dense=near(*two), shared_sparse=_loud(two, 12.0)))
     strategy = ContextInjectionStrategy(backend=backend, config=config, shared_store=backend)
     await strategy.prepare_messages("ada", "what?", 10_000)
     assert backend.excluded == []

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from support.memories import NOW
 from support.scored_memories import entries, entry, ids
 
-from memcore.backends.fusion import Hit, Legs
+from memcore.backends.fusion import Hit, RankedLists
 from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
 from memcore.models.memory import MemoryEntry
 from memcore.retrieval.protocol import ScoredMemory
@@ -17,45 +17,47 @@ _RELEVANCE_ALONE = MemoryRetrievalConfig(
 )
 
 
-def _fused(legs: Legs, config: MemoryRetrievalConfig = _RELEVANCE_ALONE) -> tuple[ScoredMemory, ...]:
-    return fuse_weighted(legs, config=config, dense_weight=0.4, now=NOW)
+def _fused(rankings: RankedLists, config: MemoryRetrievalConfig = _RELEVANCE_ALONE) -> tuple[ScoredMemory, ...]:
+    return fuse_weighted(rankings, config=config, dense_weight=0.4, now=NOW)
 
 
 def test_bm25_is_never_clamped() -> None:
     hits = tuple(Hit(entry=entry(name), score=score) for name, score in (("a", 24.0), ("b", 12.0), ("c", 6.0)))
-    assert [each.combined_score for each in _fused(Legs(sparse=hits))] == pytest.approx([1.0, 0.5, 0.25])
+    assert [each.combined_score for each in _fused(RankedLists(sparse=hits))] == pytest.approx([1.0, 0.5, 0.25])
 
 
 def test_vectors_and_keywords_add_up_by_their_weight() -> None:
     a, b = entry("a"), entry("b")
-    legs = Legs(
+    rankings = RankedLists(
         dense=(Hit(entry=a, score=0.8), Hit(entry=b, score=0.4)),
         sparse=(Hit(entry=b, score=9.0),),
     )
-    assert {each.entry.id: each.combined_score for each in _fused(legs)} == pytest.approx({"a": 0.4, "b": 0.8})
+    assert {each.entry.id: each.combined_score for each in _fused(rankings)} == pytest.approx({"a": 0.4, "b": 0.8})
 
 
 def test_personal_and_shared_are_on_one_scale_and_is_shared_is_kept() -> None:
-    legs = Legs(
+    rankings = RankedLists(
         dense=(Hit(entry=entry("own"), score=0.4),),
         shared_dense=(Hit(entry=entry("theirs"), score=0.8),),
         sparse=(Hit(entry=entry("own"), score=3.0),),
         shared_sparse=(Hit(entry=entry("theirs"), score=6.0),),
     )
-    found = _fused(legs)
+    found = _fused(rankings)
     assert [(each.entry.id, each.is_shared) for each in found] == [("theirs", True), ("own", False)]
     assert [each.combined_score for each in found] == pytest.approx([1.0, 0.5])
 
 
 def test_the_boost_comes_after_the_scale_and_only_to_personal_memories() -> None:
-    legs = Legs(sparse=(Hit(entry=entry("own"), score=5.0),), shared_sparse=(Hit(entry=entry("theirs"), score=10.0),))
-    found = _fused(legs, _RELEVANCE_ALONE.model_copy(update={"personal_boost": 0.25}))
+    rankings = RankedLists(
+        sparse=(Hit(entry=entry("own"), score=5.0),), shared_sparse=(Hit(entry=entry("theirs"), score=10.0),)
+    )
+    found = _fused(rankings, _RELEVANCE_ALONE.model_copy(update={"personal_boost": 0.25}))
     assert {each.entry.id: each.relevance_score for each in found} == pytest.approx({"own": 0.6, "theirs": 0.8})
 
 
 def test_the_boost_makes_no_equals_of_the_best() -> None:
     hits = tuple(Hit(entry=entry(name), score=score) for name, score in (("c", 9.5), ("b", 9.8), ("a", 10.0)))
-    found = _fused(Legs(sparse=hits), _RELEVANCE_ALONE.model_copy(update={"personal_boost": 0.1}))
+    found = _fused(RankedLists(sparse=hits), _RELEVANCE_ALONE.model_copy(update={"personal_boost": 0.1}))
     assert ids(found) == ["a", "b", "c"]
     assert found[0].combined_score == 1.0
     assert len({each.combined_score for each in found}) == 3
@@ -63,7 +65,7 @@ def test_the_boost_makes_no_equals_of_the_best() -> None:
 
 def test_the_threshold_cuts_the_combined_score() -> None:
     hits = tuple(Hit(entry=entry(name), score=score) for name, score in (("a", 10.0), ("b", 2.0)))
-    assert ids(_fused(Legs(sparse=hits), _RELEVANCE_ALONE.model_copy(update={"min_relevance": 0.3}))) == ["a"]
+    assert ids(_fused(RankedLists(sparse=hits), _RELEVANCE_ALONE.model_copy(update={"min_relevance": 0.3}))) == ["a"]
 
 
 @given(own=entries(), theirs=entries(prefix="s"), data=st.data())
@@ -74,17 +76,17 @@ def test_fusion_is_sorted_bounded_and_complete(
         some = [each for each in found if data.draw(st.booleans())]
         return tuple(Hit(entry=each, score=data.draw(st.floats(min_value=low, max_value=high))) for each in some)
 
-    legs = Legs(
+    rankings = RankedLists(
         dense=leg(own, -1.0, 1.0),
         sparse=leg(own, 1e-3, 80.0),
         shared_dense=leg(theirs, -1.0, 1.0),
         shared_sparse=leg(theirs, 1e-3, 80.0),
     )
     config = MemoryRetrievalConfig(min_relevance=0.0, max_memories=100)
-    found = _fused(legs, config)
+    found = _fused(rankings, config)
     combined = [each.combined_score for each in found]
     assert combined == sorted(combined, reverse=True)
-    hits = (*legs.dense, *legs.sparse, *legs.shared_dense, *legs.shared_sparse)
+    hits = (*rankings.dense, *rankings.sparse, *rankings.shared_dense, *rankings.shared_sparse)
     assert sorted(ids(found)) == sorted({hit.entry.id for hit in hits})
     assert all(each.is_shared == each.entry.id.startswith("s") for each in found)
     assert all(each.scoring_strategy is FusionStrategy.WEIGHTED for each in found)

@@ -1,7 +1,7 @@
 from collections.abc import Generator
 
 import pytest
-from support.job_contexts import ScriptedCrew
+from support.job_contexts import ScriptedContext
 from support.ledger_records import StoppedClock
 
 from memcore.ledger.database import LedgerUrls
@@ -14,7 +14,7 @@ def clock() -> StoppedClock:
 
 
 @pytest.fixture
-def crew(sqlite_ledger: LedgerUrls, clock: StoppedClock) -> Generator[ScriptedCrew]:
+def job_context(sqlite_ledger: LedgerUrls, clock: StoppedClock) -> Generator[ScriptedContext]:
     ledger = Ledger.open(sqlite_ledger, clock=clock)
-    yield ScriptedCrew(ledger=ledger, clock=clock)
+    yield ScriptedContext(ledger=ledger, clock=clock)
     ledger.close()

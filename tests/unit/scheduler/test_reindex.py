@@ -3,39 +3,41 @@
 from datetime import timedelta
 
 from support.active_collections import served
-from support.job_contexts import ScriptedCrew
+from support.job_contexts import ScriptedContext
 from support.ledger_records import StoppedClock
 
 from memcore.ledger.embedders.reindexes import ReindexKind
 from memcore.reindex.service import LEASE
-from scheduler.sweep import REINDEX_UNHEARD, sweep
+from scheduler.sweep import REINDEX_DISPATCH_FAILED, sweep
 
 A_SECOND = timedelta(seconds=1)
 
 
-def test_a_lost_message_is_sent_again_until_the_reindex_has_ended(crew: ScriptedCrew, clock: StoppedClock) -> None:
-    servings, reindexes = crew.ledger.servings, crew.ledger.reindexes
-    first = servings.adopt("acme", served("old"))
-    sweep("{}", crew)
-    begun = servings.begin(
+def test_a_lost_message_is_sent_again_until_the_reindex_has_ended(
+    job_context: ScriptedContext, clock: StoppedClock
+) -> None:
+    collection_pointers, reindexes = job_context.ledger.collection_pointers, job_context.ledger.reindexes
+    first = collection_pointers.adopt("acme", served("old"))
+    sweep("{}", job_context)
+    begun = collection_pointers.begin(
         "acme", version=first.version, target=served("new", generation=2), kind=ReindexKind.FORWARD, total=9
     )
-    sweep("{}", crew)
-    assert crew.bell.reindexes == []
-    clock.advance(REINDEX_UNHEARD + A_SECOND)
-    sweep("{}", crew)
-    sweep("{}", crew)
-    assert crew.bell.reindexes == ["acme"]
+    sweep("{}", job_context)
+    assert job_context.dispatcher.reindexes == []
+    clock.advance(REINDEX_DISPATCH_FAILED + A_SECOND)
+    sweep("{}", job_context)
+    sweep("{}", job_context)
+    assert job_context.dispatcher.reindexes == ["acme"]
 
-    assert reindexes.take("acme", lease=LEASE) is not None
-    clock.advance(REINDEX_UNHEARD + A_SECOND)
-    sweep("{}", crew)
-    assert crew.bell.reindexes == ["acme"], "a worker has it"
+    assert reindexes.claim("acme", lease=LEASE) is not None
+    clock.advance(REINDEX_DISPATCH_FAILED + A_SECOND)
+    sweep("{}", job_context)
+    assert job_context.dispatcher.reindexes == ["acme"], "a worker has it"
     clock.advance(LEASE)
-    sweep("{}", crew)
-    assert crew.bell.reindexes == ["acme", "acme"], "its worker is dead"
+    sweep("{}", job_context)
+    assert job_context.dispatcher.reindexes == ["acme", "acme"], "its worker is dead"
 
-    servings.cancel("acme", version=begun.version)
-    clock.advance(REINDEX_UNHEARD + LEASE)
-    sweep("{}", crew)
-    assert crew.bell.reindexes == ["acme", "acme"]
+    collection_pointers.cancel("acme", version=begun.version)
+    clock.advance(REINDEX_DISPATCH_FAILED + LEASE)
+    sweep("{}", job_context)
+    assert job_context.dispatcher.reindexes == ["acme", "acme"]

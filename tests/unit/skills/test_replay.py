@@ -13,14 +13,14 @@ from memcore import ids
 from memcore.ledger.learning.patterns import Pattern, PatternKind
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.models.execution import TerminationReason, Turn
-from memcore.skills.candidates import Candidate
-from memcore.skills.replay import Trial, replay
+from memcore.skills.candidates import SkillCandidate
+from memcore.skills.replay import BacktestResult, backtest_candidate
 
 
 def candidate(
     condition: str, key: str = "disk", *, kind: PatternKind = PatternKind.FAILURE, seen: int = 4
-) -> Candidate:
-    return Candidate(
+) -> SkillCandidate:
+    return SkillCandidate(
         pattern_id=condition,
         approval_id=condition,
         pattern=Pattern(kind=kind, key=key, occurrences=seen, agents=3, exposure=10),
@@ -34,16 +34,16 @@ def met(title: str, category: str | None = None, *, agent_id: str = "ada", **mor
     return trajectory(ids.new_id(), agent_id=agent_id, **fields)
 
 
-def tried(condition: str, *past: Trajectory) -> Trial:
-    (trial,) = replay([candidate(condition)], lambda: iter(past))
-    return trial
+def tried(condition: str, *past: Trajectory) -> BacktestResult:
+    (backtest,) = backtest_candidate([candidate(condition)], lambda: iter(past))
+    return backtest
 
 
 TALK = [met(f"Talk about {word}") for word in ("tea", "rain", "cake", "dogs")]
 
 
 def test_figures_are_counted_by_hand() -> None:
-    trial = tried(
+    backtest = tried(
         "The import disk is full",
         met("Import", "disk", agent_id="ada", error_message="disk full"),
         met("Import", "disk", agent_id="bob", error_message="disk is full"),
@@ -52,8 +52,8 @@ def test_figures_are_counted_by_hand() -> None:
         met("Export", "disk", agent_id="dan", error_message="no route to host"),
         *TALK,
     )
-    assert (trial.fits, trial.helped, trial.agents) == (4, 3, {"ada", "bob"})
-    assert (trial.precision, trial.recall) == (0.75, 0.75)
+    assert (backtest.fits, backtest.helped, backtest.agents) == (4, 3, {"ada", "bob"})
+    assert (backtest.precision, backtest.recall) == (0.75, 0.75)
 
 
 @pytest.mark.parametrize(
@@ -70,15 +70,17 @@ def test_every_word_that_an_agent_met_counts(where: dict[str, Any]) -> None:
 
 
 def test_the_errors_category_is_a_word_that_was_met() -> None:
-    (trial,) = replay([candidate("gearbox_broken", "gearbox_broken")], lambda: iter([met("Drive", "gearbox_broken")]))
-    assert trial.helped == 1
+    (backtest,) = backtest_candidate(
+        [candidate("gearbox_broken", "gearbox_broken")], lambda: iter([met("Drive", "gearbox_broken")])
+    )
+    assert backtest.helped == 1
 
 
 def test_rare_words_weigh_more_than_common_ones() -> None:
     common = [met("Nightly import of files") for _ in range(30)]
-    trial = tried("nightly import of files gearbox", met("The gearbox", "disk"), *common)
+    backtest = tried("nightly import of files gearbox", met("The gearbox", "disk"), *common)
     # One rare word outweighs three that everybody met.
-    assert (trial.fits, trial.helped) == (1, 1)
+    assert (backtest.fits, backtest.helped) == (1, 1)
 
 
 def test_words_that_nobody_met_do_not_count() -> None:
@@ -87,8 +89,8 @@ def test_words_that_nobody_met_do_not_count() -> None:
 
 @pytest.mark.parametrize("condition", ["the of and", "?!", "nobody met this"])
 def test_a_condition_without_a_word_that_was_met_fits_nothing(condition: str) -> None:
-    trial = tried(condition, met("The gearbox", "disk"))
-    assert (trial.fits, trial.precision, trial.recall) == (0, 0.0, 0.0)
+    backtest = tried(condition, met("The gearbox", "disk"))
+    assert (backtest.fits, backtest.precision, backtest.recall) == (0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -111,8 +113,8 @@ def test_a_success_helped_where_it_went_well_with_the_same_chain() -> None:
         met("A refund", "disk", turns=chain),
         met("A refund", turns=(Turn(tools=("write", "search")),)),
     ]
-    (trial,) = replay([one], lambda: iter(past))
-    assert (trial.fits, trial.helped) == (3, 1)
+    (backtest,) = backtest_candidate([one], lambda: iter(past))
+    assert (backtest.fits, backtest.helped) == (3, 1)
 
 
 def test_all_candidates_are_tried_in_two_readings_and_none_in_no_reading() -> None:
@@ -122,9 +124,9 @@ def test_all_candidates_are_tried_in_two_readings_and_none_in_no_reading() -> No
         readings.append(1)
         return iter([met("gearbox", "disk"), met("brakes", "disk")])
 
-    first, second = replay([candidate("gearbox"), candidate("brakes")], stream)
+    first, second = backtest_candidate([candidate("gearbox"), candidate("brakes")], stream)
     assert (first.helped, second.helped, len(readings)) == (1, 1, 2)
-    assert replay([], stream) == []
+    assert backtest_candidate([], stream) == []
     assert len(readings) == 2
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.lessons import ANSWER
 
 from memcore.procedural.records import ProceduralMemoryProposal
-from memcore.skills.supersession import Reading, Verdict, jaccard, tokens, verdict_of
+from memcore.skills.supersession import ParsedClaim, Verdict, jaccard, tokens, verdict_of
 
 CONFLICT, FULL, PARTIAL = Verdict.CONFLICT, Verdict.FULL, Verdict.PARTIAL
 
@@ -130,7 +130,7 @@ def test_a_contradiction_is_never_taken_for_progress_and_is_mutual(one: Skill, o
     ],
 )
 def test_a_skill_repeats_one_that_reaches_as_far_and_acts_alike(new: Skill, is_repeat: bool) -> None:
-    assert Reading.of(new).repeats(Reading.of(Skill("disk is full", "delete old exports"))) is is_repeat
+    assert ParsedClaim.of(new).repeats(ParsedClaim.of(Skill("disk is full", "delete old exports"))) is is_repeat
 
 
 def test_tokens_are_words_of_two_characters_or_more() -> None:

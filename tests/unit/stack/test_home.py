@@ -13,15 +13,15 @@ from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate, migrate_history
-from workers.stack.home import STARTER_POLICY, Doors, Home, open_doors
-from workers.stack.services import Part, broker_binary, crews, flower, infrastructure, write_broker_config
-from workers.stack.supervisor import PartProcess
+from workers.stack.home import STARTER_POLICY, Home, ListenAddresses, reserve_addresses
+from workers.stack.services import ServiceSpec, broker_binary, flower, infrastructure, worker_parts, write_broker_config
+from workers.stack.supervisor import ServiceProcess
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     home = Home(tmp_path / "home")
-    home.furnish()
+    home.create_folders()
     return home
 
 
@@ -37,48 +37,48 @@ def test_only_the_owner_may_look_into_a_new_folder(home: Home) -> None:
 def test_a_policy_that_a_person_wrote_is_kept(home: Home) -> None:
     assert home.policy.read_text() == STARTER_POLICY
     home.policy.write_text("memory: {}\n")
-    home.furnish()
+    home.create_folders()
     assert home.policy.read_text() == "memory: {}\n"
 
 
 def test_doors_are_kept_while_their_ports_are_free(home: Home) -> None:
-    first = open_doors(home)
+    first = reserve_addresses(home)
     assert len({first.broker_port, first.store_port, first.flower_port}) == 3
     assert len({first.broker_password, first.store_key, first.flower_password}) == 3
-    assert open_doors(home) == first
+    assert reserve_addresses(home) == first
     assert mode(home.run / "doors.json") == 0o600
 
 
 def test_a_taken_port_means_new_doors(home: Home) -> None:
-    first = open_doors(home)
+    first = reserve_addresses(home)
     with socket.create_server(("127.0.0.1", first.store_port)):
-        second = open_doors(home)
+        second = reserve_addresses(home)
     assert second.store_port != first.store_port
-    assert open_doors(home) == second
+    assert reserve_addresses(home) == second
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"broker_port": "x"}'])
 def test_doors_that_cannot_be_read_are_made_anew(home: Home, content: str) -> None:
     (home.run / "doors.json").write_text(content)
-    assert open_doors(home).broker_port > 0
+    assert reserve_addresses(home).broker_port > 0
 
 
 def test_no_password_shows_in_the_repr(home: Home) -> None:
-    doors = open_doors(home)
-    for secret in (doors.broker_password, doors.store_key, doors.flower_password):
+    addresses = reserve_addresses(home)
+    for secret in (addresses.broker_password, addresses.store_key, addresses.flower_password):
         assert len(secret) >= 32
-        assert secret not in repr(doors)
-        assert secret not in repr(doors.settings(home, tick_seconds=1, sweep_seconds=1))
+        assert secret not in repr(addresses)
+        assert secret not in repr(addresses.settings(home, tick_seconds=1, sweep_seconds=1))
 
 
 def test_the_broker_keeps_every_message_and_listens_on_loopback_alone(home: Home) -> None:
-    doors = open_doors(home)
-    path = write_broker_config(home, doors)
+    addresses = reserve_addresses(home)
+    path = write_broker_config(home, addresses)
     lines = path.read_text().splitlines()
     assert mode(path) == 0o600
     for line in ("bind 127.0.0.1", "appendonly yes", "appendfsync always", "maxmemory-policy noeviction"):
         assert line in lines
-    assert f"requirepass {doors.broker_password}" in lines
+    assert f"requirepass {addresses.broker_password}" in lines
 
 
 def test_this_machine_has_a_broker() -> None:
@@ -86,19 +86,19 @@ def test_this_machine_has_a_broker() -> None:
 
 
 def test_no_command_line_of_a_part_shows_a_password(home: Home) -> None:
-    doors = open_doors(home)
-    assert [part.name for part in crews(home, also=["finetune"])][-2] == "worker-finetune"
-    parts = (*infrastructure(home, doors), *crews(home), flower(doors))
+    addresses = reserve_addresses(home)
+    assert [part.name for part in worker_parts(home, also=["finetune"])][-2] == "worker-finetune"
+    parts = (*infrastructure(home, addresses), *worker_parts(home), flower(addresses))
     assert [part.name for part in parts][:3] == ["broker", "store-server", "worker-store"]
-    told = json.dumps([[*part.argv, *part.env.values()] for part in parts])
-    for secret in (doors.broker_password, doors.store_key, doors.flower_password):
-        assert secret not in told
+    reported = json.dumps([[*part.argv, *part.env.values()] for part in parts])
+    for secret in (addresses.broker_password, addresses.store_key, addresses.flower_password):
+        assert secret not in reported
     assert mode(home.run / "store.key") == 0o600
 
 
 def test_doors_are_closed_to_unknown_fields() -> None:
     with pytest.raises(ValueError, match="mood"):
-        Doors.model_validate({"mood": 1})
+        ListenAddresses.model_validate({"mood": 1})
 
 
 #: Names that a URL, a quoted string, a format or a shell would read as something else.
@@ -108,20 +108,20 @@ ODD_NAMES = ["a b", "50%", "%41x", "what?x=1", "#1", "it's", 'quo"te', "ünï", 
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_whatever_the_folder_is_called_its_databases_and_its_broker_lie_inside(tmp_path: Path, name: str) -> None:
     home = Home(tmp_path / name)
-    home.furnish()
-    doors = open_doors(home)
-    doors.settings(home, tick_seconds=1, sweep_seconds=1).save_stack()
+    home.create_folders()
+    addresses = reserve_addresses(home)
+    addresses.settings(home, tick_seconds=1, sweep_seconds=1).save_stack()
     settings = Settings.load({}, home.path)
     migrate(settings.ledger_urls)
     migrate_history(settings.history_url)
     ledger = Ledger.open(settings.ledger_urls)
     ledger.switches.pause(settings.company)
     ledger.close()
-    broker, _ = infrastructure(home, doors)
-    process = PartProcess(broker, home.logs / "broker.log")
+    broker, _ = infrastructure(home, addresses)
+    process = ServiceProcess(broker, home.logs / "broker.log")
     process.start({})
     try:
-        wait_until(lambda: process.look() or process.died() is not None, what="the broker")
+        wait_until(lambda: process.check_now() or process.died() is not None, what="the broker")
         assert process.is_well, process.log.read_text()
     finally:
         process.clear_away()
@@ -160,7 +160,7 @@ def test_an_existing_folder_is_closed_to_others_with_all_that_memtend_keeps_in_i
     for path in (*home.path.rglob("*"), home.path, tmp_path / "elsewhere"):
         path.chmod(0o755 if path.is_dir() else 0o644)
 
-    home.furnish()
+    home.create_folders()
 
     for path in (home.path, home.data, home.logs, home.run, home.data / "broker", home.data / "vectors" / "shard"):
         assert mode(path) == 0o700, path
@@ -173,22 +173,22 @@ def test_a_folder_that_holds_other_things_too_keeps_its_own_mode(home: Home) -> 
     (home.path / "of-a-person").mkdir(mode=0o755)
     home.path.chmod(0o755)
     home.data.chmod(0o755)
-    home.furnish()
+    home.create_folders()
     assert (mode(home.path), mode(home.path / "of-a-person"), mode(home.data)) == (0o755, 0o755, 0o700)
 
 
 def test_a_folder_of_another_user_is_refused_in_one_sentence(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: home.path.stat().st_uid + 1)
     with pytest.raises(MemoryConfigError, match="belongs to another user"):
-        home.furnish()
+        home.create_folders()
 
 
 def test_what_a_part_creates_is_for_the_owner_alone(home: Home) -> None:
     made = home.data / "made"
-    part = Part(name="part", argv=(sys.executable, "-c", f"open({str(made)!r}, 'w')"), is_ready=made.exists)
+    part = ServiceSpec(name="part", argv=(sys.executable, "-c", f"open({str(made)!r}, 'w')"), is_ready=made.exists)
     before = os.umask(0o022)
     try:
-        process = PartProcess(part, home.logs / "part.log")
+        process = ServiceProcess(part, home.logs / "part.log")
         process.start({})
         wait_until(lambda: process.died() is not None, what="the part")
     finally:

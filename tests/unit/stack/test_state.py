@@ -10,13 +10,13 @@ import pytest
 from support.hostile_server import babble, hostile_server
 from support.valkey_servers import free_port, valkey_server
 
-from workers.stack.home import PartState, StackState, read_state, same_process, state_path, write_state
+from workers.stack.home import ServiceState, StackState, read_state, same_process, state_path, write_state
 from workers.stack.services import broker_answers, file_appears, http_answers
 
 
 def a_state(*, pid: int, born: float) -> StackState:
     now = datetime.now(UTC)
-    part = PartState(name="broker", pid=pid, born=born, ready=True, restarts=2, resident_bytes=7)
+    part = ServiceState(name="broker", pid=pid, born=born, ready=True, restarts=2, resident_bytes=7)
     return StackState(
         supervisor_pid=pid, supervisor_born=born, started_at=now, seen_at=now, peak_resident_bytes=9, parts=(part,)
     )
@@ -83,12 +83,12 @@ def test_a_server_is_ready_when_the_path_answers_200() -> None:
 
 
 def test_a_file_says_ready_by_being_there(tmp_path: Path) -> None:
-    look = file_appears(tmp_path / "ready")
-    assert not look()
+    health_check = file_appears(tmp_path / "ready")
+    assert not health_check()
     (tmp_path / "ready").touch()
-    assert look()
+    assert health_check()
 
 
-def test_a_stranger_on_the_brokers_port_who_talks_for_ever_is_no_broker() -> None:
+def test_a_outsider_on_the_brokers_port_who_talks_for_ever_is_no_broker() -> None:
     with hostile_server(babble) as url:
         assert not broker_answers(int(url.rpartition(":")[2]), "x")()

@@ -8,7 +8,7 @@ import pytest
 from memcore.config.memory import MemoryStorageConfig
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
-from workers.stack.home import Home, open_doors
+from workers.stack.home import Home, reserve_addresses
 from workers.stack.services import has_own_store, infrastructure, with_external_stores
 
 ENVIRON = {
@@ -20,12 +20,12 @@ ENVIRON = {
 
 @pytest.fixture
 def own(tmp_path: Path) -> Settings:
-    return open_doors(furnished(tmp_path)).settings(Home(tmp_path), tick_seconds=1, sweep_seconds=1)
+    return reserve_addresses(furnished(tmp_path)).settings(Home(tmp_path), tick_seconds=1, sweep_seconds=1)
 
 
 def furnished(path: Path) -> Home:
     home = Home(path)
-    home.furnish()
+    home.create_folders()
     return home
 
 
@@ -45,7 +45,7 @@ def test_a_stack_goes_to_the_stores_that_the_policy_puts_outside(own: Settings, 
     assert (moved.broker_url, moved.database_url) == (own.broker_url, own.database_url)
     assert with_external_stores(own, outside, {**ENVIRON, "MEMTEND_QDRANT_API_KEY": ""}).qdrant_api_key is None
     home = furnished(tmp_path)
-    parts = infrastructure(home, open_doors(home), with_store=has_own_store(outside))
+    parts = infrastructure(home, reserve_addresses(home), with_store=has_own_store(outside))
     assert [part.name for part in parts] == ["broker"]
 
 

@@ -22,7 +22,7 @@ from memcore.errors import MemoryConfigError, MemoryConnectionError
 from workers.health import STALE_SECONDS, Heartbeat
 from workers.stack import supervisor as supervising
 from workers.stack.home import Home, read_state, same_process
-from workers.stack.services import START_LIMIT, STOP_LIMIT, Part, file_appears
+from workers.stack.services import START_LIMIT, STOP_LIMIT, ServiceSpec, file_appears
 from workers.stack.supervisor import EXIT_CONFIG, Supervisor, take_over
 
 #: Shell: waits for a signal and goes.
@@ -38,11 +38,11 @@ STUBBORN = 'trap "" TERM; touch $READY; while :; do sleep 0.02; done'
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     home = Home(tmp_path / "home")
-    home.furnish()
+    home.create_folders()
     return home.path
 
 
-MakePart = Callable[..., Part]
+MakePart = Callable[..., ServiceSpec]
 
 
 @pytest.fixture
@@ -54,9 +54,9 @@ def make_part(home: Path) -> MakePart:
         is_beside: bool = False,
         start_limit: timedelta = START_LIMIT,
         stop_limit: timedelta = STOP_LIMIT,
-    ) -> Part:
+    ) -> ServiceSpec:
         ready = home / "run" / f"{name}.ready"
-        return Part(
+        return ServiceSpec(
             name=name,
             argv=("/bin/sh", "-c", script),
             is_ready=file_appears(ready),
@@ -76,7 +76,7 @@ MakeSupervisor = Callable[..., Supervisor]
 def supervise(home: Path) -> Generator[MakeSupervisor]:
     made: list[Supervisor] = []
 
-    def make(*parts: Part) -> Supervisor:
+    def make(*parts: ServiceSpec) -> Supervisor:
         made.append(Supervisor(home, parts, {"PATH": os.environ["PATH"]}))
         return made[-1]
 
@@ -89,7 +89,7 @@ def supervise(home: Path) -> Generator[MakeSupervisor]:
 def watched(supervise: MakeSupervisor) -> Generator[MakeSupervisor]:
     threads: list[tuple[Supervisor, threading.Thread]] = []
 
-    def make(*parts: Part) -> Supervisor:
+    def make(*parts: ServiceSpec) -> Supervisor:
         made = supervise(*parts)
         made.start()
         thread = threading.Thread(target=made.watch)
@@ -175,7 +175,7 @@ def test_a_mistake_in_the_configuration_is_not_tried_again_soon(
     assert (home / "wrong.runs").read_text() == "x\n"
 
 
-def _no_room(*_: object, **__: object) -> NoReturn:
+def _no_capacity(*_: object, **__: object) -> NoReturn:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
@@ -186,11 +186,11 @@ def test_a_state_that_cannot_be_written_is_said_once_and_stops_nothing(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    looks: list[object] = []
+    health_checks: list[object] = []
 
     def write(*given: object) -> None:
-        looks.append(given)
-        _no_room()
+        health_checks.append(given)
+        _no_capacity()
 
     with monkeypatch.context() as full:
         full.setattr(supervising, "STATE_SECONDS", 0.0)
@@ -200,7 +200,7 @@ def test_a_state_that_cannot_be_written_is_said_once_and_stops_nothing(
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: made._members[0].restarts == 1 and made._members[0].is_well, what="the part to be back")
-        assert len(looks) > 2
+        assert len(health_checks) > 2
     assert [record.message for record in caplog.records].count("stack.state.unwritten") == 1
     wait_until(lambda: read_state(home) is not None, what="the state, now that there is room")
     assert restarts(home, "one") == 1
@@ -213,7 +213,7 @@ def test_a_part_that_cannot_be_started_is_tried_again_until_it_can(
     made = watched(make_part("one"), make_part("two"))
     member = made._members[0]
     with monkeypatch.context() as full:
-        full.setattr(subprocess, "Popen", _no_room)
+        full.setattr(subprocess, "Popen", _no_capacity)
         first = member.pid
         assert first is not None
         os.kill(first, signal.SIGKILL)
@@ -223,12 +223,12 @@ def test_a_part_that_cannot_be_started_is_tried_again_until_it_can(
     assert member.pid not in {None, first}
 
 
-def test_a_part_for_which_there_is_no_room_at_the_start_is_named(
+def test_a_part_for_which_there_is_no_capacity_at_the_start_is_named(
     make_part: MakePart, supervise: MakeSupervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = supervise(make_part("one"))
     with monkeypatch.context() as full:
-        full.setattr(subprocess, "Popen", _no_room)
+        full.setattr(subprocess, "Popen", _no_capacity)
         with pytest.raises(MemoryConnectionError, match=r"one could not be started \(No space left on device\)"):
             made.start()
 
@@ -309,11 +309,11 @@ def test_what_a_killed_supervisor_left_is_ended_by_the_next(home: Path, make_par
     part = make_part("left")
     code = (
         "import sys, time; from pathlib import Path\n"
-        "from workers.stack.services import Part; from workers.stack.supervisor import Supervisor, take_over\n"
+        "from workers.stack.services import ServiceSpec; from workers.stack.supervisor import Supervisor, take_over\n"
         "from workers.stack.services import file_appears\n"
         "home = Path(sys.argv[1]); take_over(home)\n"
         "ready = home / 'run' / 'left.ready'\n"
-        "part = Part(name='left', argv=('/bin/sh', '-c', sys.argv[2]), is_ready=file_appears(ready),"
+        "part = ServiceSpec(name='left', argv=('/bin/sh', '-c', sys.argv[2]), is_ready=file_appears(ready),"
         " env={'READY': str(ready)})\n"
         "Supervisor(home, [part], {'PATH': sys.argv[3]}).start()\n"
         "print('up', flush=True); time.sleep(600)\n"

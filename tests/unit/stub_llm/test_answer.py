@@ -45,7 +45,7 @@ def test_it_says_the_words_that_tell_something_each_once_in_their_order() -> Non
     assert said("<memory-entry>\nAda was in Oslo, and Oslo is where the tea was.\n</memory-entry>") == "Ada Oslo tea"
 
 
-def test_with_little_room_it_keeps_numbers_and_names() -> None:
+def test_with_little_capacity_it_keeps_numbers_and_names() -> None:
     assert said("Ada paid invoice 4711 in wonderful Oslo yesterday", max_tokens=4) == "Ada 4711 Oslo"
 
 

@@ -1,8 +1,8 @@
-"""What a night that is done sets off: the compression of experience, lessons passed on, and the wiki."""
+"""What a run that is done sets off: the compression of experience, lessons passed on, and the wiki."""
 
 import pytest
 from support.experiences import experience
-from support.job_contexts import ScriptedCrew
+from support.job_contexts import ScriptedContext
 
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.config.memory import CompanyMemoryConfig
@@ -16,77 +16,79 @@ from tasks.maintain import maintain
 
 
 @pytest.fixture
-def crew(crew: ScriptedCrew) -> ScriptedCrew:
+def job_context(job_context: ScriptedContext) -> ScriptedContext:
     """A policy that compresses, and an agent with something raw."""
     consolidation = ConsolidationConfig.model_validate({"experience_compressor": {"enabled": True}})
-    crew.policy = Policy(memory=CompanyMemoryConfig(consolidation=consolidation))
-    crew.ledger.experiences.append("acme", experience("e"))
-    return crew
+    job_context.policy = Policy(memory=CompanyMemoryConfig(consolidation=consolidation))
+    job_context.ledger.experiences.append("acme", experience("e"))
+    return job_context
 
 
-def night(crew: ScriptedCrew, *, kind: RunKind = "maintenance", undo_of: str | None = None) -> Outcome:
+def maintenance_run(
+    job_context: ScriptedContext, *, kind: RunKind = "maintenance", undo_of: str | None = None
+) -> Outcome:
     payload = MaintenancePayload(
-        company="acme", agent_id="ada", run_id="run", kind=kind, planned_at=crew.clock(), undo_of=undo_of
+        company="acme", agent_id="ada", run_id="run", kind=kind, planned_at=job_context.clock(), undo_of=undo_of
     )
-    return maintain(payload.model_dump_json(), crew)
+    return maintain(payload.model_dump_json(), job_context)
 
 
-def test_a_night_that_is_done_rings_for_raw_experience_and_exports_the_wiki(crew: ScriptedCrew) -> None:
-    assert isinstance(night(crew), Done)
-    assert crew.bell.experience == [("acme", "ada")]
-    assert crew.exported == ["ada"]
+def test_a_run_that_is_done_dispatches_for_raw_experience_and_exports_the_wiki(job_context: ScriptedContext) -> None:
+    assert isinstance(maintenance_run(job_context), Done)
+    assert job_context.dispatcher.experience == [("acme", "ada")]
+    assert job_context.exported == ["ada"]
 
 
-def test_with_nothing_raw_nobody_is_rung_for(crew: ScriptedCrew) -> None:
-    crew.ledger.experiences.mark("acme", "ada", "e", reason="too weak")
-    night(crew)
-    assert (crew.bell.experience, crew.exported) == ([], ["ada"])
+def test_with_nothing_raw_nobody_is_dispatched_for(job_context: ScriptedContext) -> None:
+    job_context.ledger.experiences.mark("acme", "ada", "e", reason="too weak")
+    maintenance_run(job_context)
+    assert (job_context.dispatcher.experience, job_context.exported) == ([], ["ada"])
 
 
-def test_where_experience_is_not_compressed_nobody_is_rung_for(crew: ScriptedCrew) -> None:
-    crew.policy = Policy()
-    night(crew)
-    assert crew.bell.experience == []
+def test_where_experience_is_not_compressed_nobody_is_dispatched_for(job_context: ScriptedContext) -> None:
+    job_context.policy = Policy()
+    maintenance_run(job_context)
+    assert job_context.dispatcher.experience == []
 
 
-def test_a_night_that_is_not_done_and_an_undo_set_nothing_off(crew: ScriptedCrew) -> None:
-    night(crew, kind="undo", undo_of="other")
-    for outcome in (Skipped(reason="held"), Snooze(reason="paused", delay=crew.clock() - crew.clock())):
-        crew.night = lambda _run_id, outcome=outcome: outcome  # type: ignore[misc]  # one outcome at a time
-        night(crew)
-    assert (crew.bell.experience, crew.exported) == ([], [])
+def test_a_run_that_is_not_done_and_an_undo_set_nothing_off(job_context: ScriptedContext) -> None:
+    maintenance_run(job_context, kind="undo", undo_of="other")
+    for outcome in (Skipped(reason="held"), Snooze(reason="paused", delay=job_context.clock() - job_context.clock())):
+        job_context.maintenance_run = lambda _run_id, outcome=outcome: outcome  # type: ignore[misc]  # one outcome at a time
+        maintenance_run(job_context)
+    assert (job_context.dispatcher.experience, job_context.exported) == ([], [])
 
 
-def test_a_broker_that_is_away_makes_no_night_undone(crew: ScriptedCrew) -> None:
-    crew.bell.error = MemoryConnectionError("gone")
-    assert isinstance(night(crew), Done)
-    assert crew.exported == ["ada"]
+def test_a_broker_that_is_away_makes_no_run_undone(job_context: ScriptedContext) -> None:
+    job_context.dispatcher.error = MemoryConnectionError("gone")
+    assert isinstance(maintenance_run(job_context), Done)
+    assert job_context.exported == ["ada"]
 
 
-def test_a_night_that_is_done_passes_lessons_on_and_no_other_run_does(crew: ScriptedCrew) -> None:
-    told: list[str] = []
+def test_a_run_that_is_done_passes_lessons_on_and_no_other_run_does(job_context: ScriptedContext) -> None:
+    reported: list[str] = []
 
-    def pass_on(agent_id: str) -> int:
-        told.append(agent_id)
-        return len(told)
+    def propagate(agent_id: str) -> int:
+        reported.append(agent_id)
+        return len(reported)
 
-    crew.passing_on = pass_on
-    night(crew, kind="undo", undo_of="other")
-    assert told == []
-    night(crew)
-    assert told == ["ada"]
+    job_context.passing_on = propagate
+    maintenance_run(job_context, kind="undo", undo_of="other")
+    assert reported == []
+    maintenance_run(job_context)
+    assert reported == ["ada"]
 
 
-def test_lessons_that_cannot_be_passed_on_make_no_night_undone(
-    crew: ScriptedCrew, caplog: pytest.LogCaptureFixture
+def test_lessons_that_cannot_be_passed_on_make_no_run_undone(
+    job_context: ScriptedContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(_agent_id: str) -> int:
         raise MemoryRetrievalError("the store is away")
 
-    crew.passing_on = refuse
-    assert isinstance(night(crew), Done)
+    job_context.passing_on = refuse
+    assert isinstance(maintenance_run(job_context), Done)
     assert "night.lessons_wait" in caplog.messages
-    assert crew.exported == ["ada"]
+    assert job_context.exported == ["ada"]
 
 
 @pytest.mark.parametrize(
@@ -98,8 +100,8 @@ def test_lessons_that_cannot_be_passed_on_make_no_night_undone(
     ],
 )
 def test_a_compression_that_made_a_lesson_exports_the_wiki(
-    crew: ScriptedCrew, outcome: Outcome, exported: list[str]
+    job_context: ScriptedContext, outcome: Outcome, exported: list[str]
 ) -> None:
-    crew.compressing = lambda _agent_id: outcome
-    assert compress(CompressPayload(company="acme", agent_id="ada").model_dump_json(), crew) == outcome
-    assert crew.exported == exported
+    job_context.compressing = lambda _agent_id: outcome
+    assert compress(CompressPayload(company="acme", agent_id="ada").model_dump_json(), job_context) == outcome
+    assert job_context.exported == exported

@@ -4,12 +4,12 @@ import json
 from datetime import timedelta
 
 import pytest
-from support.job_contexts import ScriptedCrew
+from support.job_contexts import ScriptedContext
 from support.memories import NOW
 
 from memcore import ids
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Snooze
+from memcore.jobs.outcomes import Dead, Deferred, Done, Outcome, Retry, Snooze
 from memcore.jobs.payloads import EvolvePayload
 from memcore.ledger.learning.skill_cycles import Cycle
 from tasks.learn import evolve
@@ -22,43 +22,45 @@ def payload(**changed: object) -> str:
     return json.dumps({**message.model_dump(mode="json"), **changed})
 
 
-def test_a_cycle_that_a_person_asked_for_is_planned_before_it_is_carried_out(crew: ScriptedCrew) -> None:
+def test_a_cycle_that_a_person_asked_for_is_planned_before_it_is_carried_out(job_context: ScriptedContext) -> None:
     seen = list[Cycle | None]()
 
-    def look(cycle_id: str) -> Outcome:
-        seen.append(crew.ledger.skill_cycles.get("acme", cycle_id))
+    def health_check(cycle_id: str) -> Outcome:
+        seen.append(job_context.ledger.skill_cycles.get("acme", cycle_id))
         return Done(facts={"proposals_emitted": 2})
 
-    crew.evolving = look
-    assert evolve(payload(), crew) == Done(facts={"proposals_emitted": 2})
+    job_context.evolving = health_check
+    assert evolve(payload(), job_context) == Done(facts={"proposals_emitted": 2})
     (planned,) = seen
     assert planned is not None
     assert (planned.origin, planned.planned_at) == ("manual", NOW)
     assert planned.window_end - planned.window_start == timedelta(days=30)
-    evolve(payload(), crew)
-    assert len(crew.ledger.skill_cycles.page("acme")) == 1
+    evolve(payload(), job_context)
+    assert len(job_context.ledger.skill_cycles.page("acme")) == 1
 
 
-def test_a_cycle_that_must_wait_is_left_to_its_row(crew: ScriptedCrew) -> None:
-    crew.evolving = lambda _cycle_id: Snooze(reason="maintenance is paused", delay=timedelta(minutes=1))
-    assert evolve(payload(), crew) == Parked(reason="maintenance is paused")
+def test_a_cycle_that_must_wait_is_left_to_its_row(job_context: ScriptedContext) -> None:
+    job_context.evolving = lambda _cycle_id: Snooze(reason="maintenance is paused", delay=timedelta(minutes=1))
+    assert evolve(payload(), job_context) == Deferred(reason="maintenance is paused")
 
 
 @pytest.mark.parametrize("changed", [{"cycle_id": " "}, {"company": "other"}, {"extra": 1}, {"planned_at": "noon"}])
-def test_what_can_never_work_is_dead(crew: ScriptedCrew, changed: dict[str, object]) -> None:
-    assert isinstance(evolve(payload(**changed), crew), Dead)
+def test_what_can_never_work_is_dead(job_context: ScriptedContext, changed: dict[str, object]) -> None:
+    assert isinstance(evolve(payload(**changed), job_context), Dead)
 
 
-def test_a_newer_payload_waits(crew: ScriptedCrew) -> None:
-    assert isinstance(evolve(payload(version=99), crew), Snooze)
+def test_a_newer_payload_waits(job_context: ScriptedContext) -> None:
+    assert isinstance(evolve(payload(version=99), job_context), Snooze)
 
 
 @pytest.mark.parametrize(
     ("error", "outcome"), [(MemoryConnectionError("gone"), Retry), (MemoryInputError("a", "b"), Dead)]
 )
-def test_trouble_is_tried_again_or_given_up(crew: ScriptedCrew, error: Exception, outcome: type[Outcome]) -> None:
+def test_trouble_is_tried_again_or_given_up(
+    job_context: ScriptedContext, error: Exception, outcome: type[Outcome]
+) -> None:
     def fail(_cycle_id: str) -> Outcome:
         raise error
 
-    crew.evolving = fail
-    assert isinstance(evolve(payload(), crew), outcome)
+    job_context.evolving = fail
+    assert isinstance(evolve(payload(), job_context), outcome)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.experiences import experience
-from support.job_contexts import ScriptedCrew
+from support.job_contexts import ScriptedContext
 
 from memcore.config.memory import CompanyMemoryConfig
 from memcore.config.policy import Policy
@@ -18,8 +18,8 @@ from tasks.experience import record
 
 
 @pytest.fixture(autouse=True)
-def _persistent(crew: ScriptedCrew) -> None:
-    crew.policy = Policy(memory=CompanyMemoryConfig(level=MemoryLevel.PERSISTENT))
+def _persistent(job_context: ScriptedContext) -> None:
+    job_context.policy = Policy(memory=CompanyMemoryConfig(level=MemoryLevel.PERSISTENT))
 
 
 def payload(**changed: Any) -> str:
@@ -27,20 +27,20 @@ def payload(**changed: Any) -> str:
     return json.dumps({**fields, **changed})
 
 
-def told(**changed: Any) -> str:
+def reported(**changed: Any) -> str:
     made = ExperiencePayload(company="acme", experience=experience("e")).model_dump(mode="json")["experience"]
     return payload(experience={**made, **changed})
 
 
-def test_an_experience_is_kept_once_however_often_its_message_comes(crew: ScriptedCrew) -> None:
-    assert record(payload(), crew) == Done(facts={"recorded": 1, "known": 0})
-    assert record(payload(), crew) == Done(facts={"recorded": 0, "known": 1})
-    assert crew.ledger.experiences.page("acme", "ada") == (experience("e"),)
+def test_an_experience_is_kept_once_however_often_its_message_comes(job_context: ScriptedContext) -> None:
+    assert record(payload(), job_context) == Done(facts={"recorded": 1, "known": 0})
+    assert record(payload(), job_context) == Done(facts={"recorded": 0, "known": 1})
+    assert job_context.ledger.experiences.page("acme", "ada") == (experience("e"),)
 
 
-def test_the_agent_is_known_so_that_a_night_comes(crew: ScriptedCrew) -> None:
-    record(payload(), crew)
-    known = crew.ledger.agents.get("acme", "ada")
+def test_the_agent_is_known_so_that_a_run_comes(job_context: ScriptedContext) -> None:
+    record(payload(), job_context)
+    known = job_context.ledger.agents.get("acme", "ada")
     assert known is not None
     assert known.next_due_at is not None
 
@@ -61,44 +61,46 @@ def test_the_agent_is_known_so_that_a_night_comes(crew: ScriptedCrew) -> None:
         ({"output": "x" * MAX_PAYLOAD_BYTES}, "the limit is 1048576"),
     ],
 )
-def test_what_breaks_a_limit_is_dead_and_named(crew: ScriptedCrew, changed: dict[str, Any], reason: str) -> None:
-    outcome = record(told(**changed), crew)
+def test_what_breaks_a_limit_is_dead_and_named(
+    job_context: ScriptedContext, changed: dict[str, Any], reason: str
+) -> None:
+    outcome = record(reported(**changed), job_context)
     assert isinstance(outcome, Dead)
     assert reason in outcome.reason
-    assert crew.ledger.experiences.page("acme", "ada") == ()
+    assert job_context.ledger.experiences.page("acme", "ada") == ()
 
 
-def test_another_companys_is_dead(crew: ScriptedCrew) -> None:
-    assert record(payload(company="globex"), crew) == Dead(reason="company: this worker serves another company")
+def test_another_companys_is_dead(job_context: ScriptedContext) -> None:
+    assert record(payload(company="globex"), job_context) == Dead(reason="company: this worker serves another company")
 
 
-def test_a_newer_payload_waits(crew: ScriptedCrew) -> None:
-    assert isinstance(record(payload(version=99), crew), Snooze)
+def test_a_newer_payload_waits(job_context: ScriptedContext) -> None:
+    assert isinstance(record(payload(version=99), job_context), Snooze)
 
 
 @pytest.mark.parametrize("level", [MemoryLevel.SESSION, MemoryLevel.PROJECT])
 def test_what_would_outlive_its_session_or_project_is_refused_until_somebody_sets_another_level(
-    crew: ScriptedCrew, level: MemoryLevel
+    job_context: ScriptedContext, level: MemoryLevel
 ) -> None:
-    crew.policy = Policy(memory=CompanyMemoryConfig(level=level))
-    outcome = record(payload(), crew)
+    job_context.policy = Policy(memory=CompanyMemoryConfig(level=level))
+    outcome = record(payload(), job_context)
     assert isinstance(outcome, Dead)
     assert f"is of level {level}" in outcome.reason
-    assert not crew.ledger.experiences.has_raw("acme", "ada")
+    assert not job_context.ledger.experiences.has_raw("acme", "ada")
 
-    crew.ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.PERSISTENT))
-    assert isinstance(record(payload(), crew), Done)
-
-
-def test_at_level_none_nothing_is_kept(crew: ScriptedCrew) -> None:
-    crew.ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.NONE))
-    assert record(payload(), crew) == Skipped(reason="level none: nothing is kept for this agent")
-    assert not crew.ledger.experiences.has_raw("acme", "ada")
+    job_context.ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.PERSISTENT))
+    assert isinstance(record(payload(), job_context), Done)
 
 
-def test_a_ledger_that_is_away_is_asked_again(crew: ScriptedCrew, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_level_none_nothing_is_kept(job_context: ScriptedContext) -> None:
+    job_context.ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.NONE))
+    assert record(payload(), job_context) == Skipped(reason="level none: nothing is kept for this agent")
+    assert not job_context.ledger.experiences.has_raw("acme", "ada")
+
+
+def test_a_ledger_that_is_away_is_asked_again(job_context: ScriptedContext, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(*_args: object) -> bool:
         raise MemoryConnectionError("gone")
 
-    monkeypatch.setattr(crew.ledger.experiences, "append", away)
-    assert isinstance(record(payload(), crew), Retry)
+    monkeypatch.setattr(job_context.ledger.experiences, "append", away)
+    assert isinstance(record(payload(), job_context), Retry)

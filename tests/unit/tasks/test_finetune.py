@@ -4,15 +4,15 @@ import json
 from datetime import timedelta
 
 import pytest
-from support.job_contexts import ScriptedCrew
+from support.job_contexts import ScriptedContext
 from support.ledger_records import COMPANY, StoppedClock
 
 from memcore import ids
 from memcore.finetune.service import Step
-from memcore.jobs.outcomes import Dead, Done, Parked, Skipped, Snooze
+from memcore.jobs.outcomes import Dead, Deferred, Done, Skipped, Snooze
 from memcore.jobs.payloads import FineTunePayload
 from memcore.models.finetune import FineTunePlan, FineTuneStage
-from scheduler.sweep import FINETUNE_UNHEARD, sweep
+from scheduler.sweep import FINETUNE_DISPATCH_FAILED, sweep
 from tasks.embedder import finetune
 
 RUN_ID = ids.finetune_run_id(company=COMPANY, cause="ours")
@@ -23,50 +23,50 @@ def payload(**changed: object) -> str:
     return json.dumps({**FineTunePayload(company=COMPANY, run_id="run").model_dump(mode="json"), **changed})
 
 
-def test_a_stage_that_is_not_the_last_rings_for_the_next(crew: ScriptedCrew) -> None:
-    crew.step = Step(outcome=Done(facts={"files": 2}), goes_on=True)
-    assert finetune(payload(), crew) == Done(facts={"files": 2})
-    assert crew.bell.finetunes == [(COMPANY, "run")]
+def test_a_stage_that_is_not_the_last_dispatches_for_the_next(job_context: ScriptedContext) -> None:
+    job_context.step = Step(outcome=Done(facts={"files": 2}), goes_on=True)
+    assert finetune(payload(), job_context) == Done(facts={"files": 2})
+    assert job_context.dispatcher.finetunes == [(COMPANY, "run")]
 
 
-def test_what_must_wait_is_left_to_the_sweep(crew: ScriptedCrew) -> None:
-    crew.step = Step(outcome=Parked(reason="maintenance is paused"))
-    assert finetune(payload(), crew) == Parked(reason="maintenance is paused")
-    assert crew.bell.finetunes == []
+def test_what_must_wait_is_left_to_the_sweep(job_context: ScriptedContext) -> None:
+    job_context.step = Step(outcome=Deferred(reason="maintenance is paused"))
+    assert finetune(payload(), job_context) == Deferred(reason="maintenance is paused")
+    assert job_context.dispatcher.finetunes == []
 
 
 @pytest.mark.parametrize("changed", [{"company": "other"}, {"extra": 1}, {"run_id": ""}])
-def test_what_can_never_work_is_dead(crew: ScriptedCrew, changed: dict[str, object]) -> None:
-    assert isinstance(finetune(payload(**changed), crew), Dead)
+def test_what_can_never_work_is_dead(job_context: ScriptedContext, changed: dict[str, object]) -> None:
+    assert isinstance(finetune(payload(**changed), job_context), Dead)
 
 
 def asked(plan: object, run_id: str = RUN_ID) -> str:
     return payload(run_id=run_id, plan=plan, version=3)
 
 
-def test_what_an_engine_asks_for_is_one_run_however_often_it_comes(crew: ScriptedCrew) -> None:
-    runs, message = crew.ledger.finetune_runs, asked(PLAN.model_dump(mode="json"))
-    crew.step = Step(outcome=Done(facts={"files": 2}), goes_on=True)
-    assert finetune(message, crew) == Done(facts={"files": 2})
-    assert crew.bell.finetunes == [(COMPANY, RUN_ID)]
+def test_what_an_engine_asks_for_is_one_run_however_often_it_comes(job_context: ScriptedContext) -> None:
+    runs, message = job_context.ledger.finetune_runs, asked(PLAN.model_dump(mode="json"))
+    job_context.step = Step(outcome=Done(facts={"files": 2}), goes_on=True)
+    assert finetune(message, job_context) == Done(facts={"files": 2})
+    assert job_context.dispatcher.finetunes == [(COMPANY, RUN_ID)]
     ((run,), total) = runs.page(COMPANY)
     assert (run.run_id, FineTunePlan.model_validate(run.plan), total) == (RUN_ID, PLAN, 1)
-    assert finetune(message, crew) == Done(facts={"files": 2})
+    assert finetune(message, job_context) == Done(facts={"files": 2})
     runs.cancel(COMPANY)
-    crew.step = Step(outcome=Skipped(reason="the run has ended, or another worker has it"))
-    assert finetune(message, crew) == crew.step.outcome
+    job_context.step = Step(outcome=Skipped(reason="the run has ended, or another worker has it"))
+    assert finetune(message, job_context) == job_context.step.outcome
     ((run,), total) = runs.page(COMPANY)
     assert (run.stage, total) == (FineTuneStage.CANCELLED, 1)
 
 
-def test_while_another_run_has_not_ended_none_is_started_and_the_outcome_says_so(crew: ScriptedCrew) -> None:
-    other = crew.ledger.finetune_runs.start(COMPANY, {}).run_id
-    crew.step = Step(outcome=Done(), goes_on=True)
-    outcome = finetune(asked({}), crew)
+def test_while_another_run_has_not_ended_none_is_started_and_the_outcome_says_so(job_context: ScriptedContext) -> None:
+    other = job_context.ledger.finetune_runs.start(COMPANY, {}).run_id
+    job_context.step = Step(outcome=Done(), goes_on=True)
+    outcome = finetune(asked({}), job_context)
     assert isinstance(outcome, Skipped)
     assert "a run has not ended" in outcome.reason
-    assert crew.bell.finetunes == []
-    assert [run.run_id for run in crew.ledger.finetune_runs.page(COMPANY)[0]] == [other]
+    assert job_context.dispatcher.finetunes == []
+    assert [run.run_id for run in job_context.ledger.finetune_runs.page(COMPANY)[0]] == [other]
 
 
 @pytest.mark.parametrize(
@@ -80,22 +80,26 @@ def test_while_another_run_has_not_ended_none_is_started_and_the_outcome_says_so
         ([], RUN_ID, "plan"),
     ],
 )
-def test_a_plan_that_breaks_a_limit_starts_nothing(crew: ScriptedCrew, plan: object, run_id: str, field: str) -> None:
-    outcome = finetune(asked(plan, run_id), crew)
+def test_a_plan_that_breaks_a_limit_starts_nothing(
+    job_context: ScriptedContext, plan: object, run_id: str, field: str
+) -> None:
+    outcome = finetune(asked(plan, run_id), job_context)
     assert isinstance(outcome, Dead)
     assert outcome.reason.startswith(f"{field}: "), outcome
-    assert crew.ledger.finetune_runs.page(COMPANY) == ((), 0)
+    assert job_context.ledger.finetune_runs.page(COMPANY) == ((), 0)
 
 
-def test_a_newer_payload_waits(crew: ScriptedCrew) -> None:
-    assert isinstance(finetune(payload(version=99), crew), Snooze)
+def test_a_newer_payload_waits(job_context: ScriptedContext) -> None:
+    assert isinstance(finetune(payload(version=99), job_context), Snooze)
 
 
-def test_a_run_whose_message_is_lost_is_rung_for_by_the_sweep(crew: ScriptedCrew, clock: StoppedClock) -> None:
-    run_id = crew.ledger.finetune_runs.start(COMPANY, {}).run_id
-    sweep("{}", crew)
-    assert crew.bell.finetunes == []
-    clock.advance(FINETUNE_UNHEARD + timedelta(seconds=1))
-    sweep("{}", crew)
-    sweep("{}", crew)
-    assert crew.bell.finetunes == [(COMPANY, run_id)]
+def test_a_run_whose_message_is_lost_is_dispatched_for_by_the_sweep(
+    job_context: ScriptedContext, clock: StoppedClock
+) -> None:
+    run_id = job_context.ledger.finetune_runs.start(COMPANY, {}).run_id
+    sweep("{}", job_context)
+    assert job_context.dispatcher.finetunes == []
+    clock.advance(FINETUNE_DISPATCH_FAILED + timedelta(seconds=1))
+    sweep("{}", job_context)
+    sweep("{}", job_context)
+    assert job_context.dispatcher.finetunes == [(COMPANY, run_id)]

@@ -1,22 +1,22 @@
-"""The lesson job, and the bell that a finished task rings for it."""
+"""The lesson job, and the dispatcher that a finished task dispatches it."""
 
 import json
 from typing import Any
 
 import pytest
 from support.execution_traces import trace
-from support.fake_summarizer import Oracle
-from support.job_contexts import ScriptedCrew
+from support.fake_summarizer import FakeSummarizer
+from support.job_contexts import ScriptedContext
 from support.memories import NOW
 
 from memcore.config.policy import Policy
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Snooze
+from memcore.jobs.outcomes import Dead, Deferred, Done, Outcome, Retry, Snooze
 from memcore.jobs.payloads import DistillPayload, LessonPayload
 from memcore.models.execution import Recovery, TerminationReason
 from memcore.models.memory import MemoryLevel
 from tasks.distill import distill
-from tasks.learn import draw
+from tasks.learn import extract_lesson
 
 FAILED = {"termination_reason": TerminationReason.ERROR}
 RECOVERED = {"recovery": Recovery(strategy="retry", is_recovered=True)}
@@ -27,7 +27,7 @@ def payload(**changed: object) -> str:
     return json.dumps({**made.model_dump(mode="json"), **changed})
 
 
-def told(**more: Any) -> str:
+def reported(**more: Any) -> str:
     return DistillPayload(
         company="acme",
         agent_id="ada",
@@ -39,41 +39,43 @@ def told(**more: Any) -> str:
     ).model_dump_json()
 
 
-def learning(crew: ScriptedCrew, level: str = "persistent", **procedural: object) -> None:
-    crew.model = Oracle()
-    crew.policy = Policy.model_validate({"memory": {"level": level, "procedural": procedural}})
+def learning(job_context: ScriptedContext, level: str = "persistent", **procedural: object) -> None:
+    job_context.model = FakeSummarizer()
+    job_context.policy = Policy.model_validate({"memory": {"level": level, "procedural": procedural}})
 
 
-def test_the_lesson_of_the_message_is_drawn(crew: ScriptedCrew) -> None:
+def test_the_lesson_of_the_message_is_drawn(job_context: ScriptedContext) -> None:
     asked: list[str] = []
 
     def answer(lesson_id: str) -> Outcome:
         asked.append(lesson_id)
-        return Parked(reason="the budget is spent")
+        return Deferred(reason="the budget is spent")
 
-    crew.drawing = answer
-    assert draw(payload(), crew) == Parked(reason="the budget is spent")
+    job_context.drawing = answer
+    assert extract_lesson(payload(), job_context) == Deferred(reason="the budget is spent")
     assert asked == ["trace-1"]
 
 
 @pytest.mark.parametrize("changed", [{"agent_id": " "}, {"company": "other"}, {"lesson_id": ""}, {"extra": 1}])
-def test_what_can_never_work_is_dead(crew: ScriptedCrew, changed: dict[str, object]) -> None:
-    assert isinstance(draw(payload(**changed), crew), Dead)
+def test_what_can_never_work_is_dead(job_context: ScriptedContext, changed: dict[str, object]) -> None:
+    assert isinstance(extract_lesson(payload(**changed), job_context), Dead)
 
 
-def test_a_newer_payload_waits(crew: ScriptedCrew) -> None:
-    assert isinstance(draw(payload(version=99), crew), Snooze)
+def test_a_newer_payload_waits(job_context: ScriptedContext) -> None:
+    assert isinstance(extract_lesson(payload(version=99), job_context), Snooze)
 
 
 @pytest.mark.parametrize(
     ("error", "outcome"), [(MemoryConnectionError("gone"), Retry), (MemoryInputError("a", "b"), Dead)]
 )
-def test_trouble_is_tried_again_or_given_up(crew: ScriptedCrew, error: Exception, outcome: type[Outcome]) -> None:
+def test_trouble_is_tried_again_or_given_up(
+    job_context: ScriptedContext, error: Exception, outcome: type[Outcome]
+) -> None:
     def fail(_lesson_id: str) -> Outcome:
         raise error
 
-    crew.drawing = fail
-    assert isinstance(draw(payload(), crew), outcome)
+    job_context.drawing = fail
+    assert isinstance(extract_lesson(payload(), job_context), outcome)
 
 
 @pytest.mark.parametrize(
@@ -90,44 +92,46 @@ def test_trouble_is_tried_again_or_given_up(crew: ScriptedCrew, error: Exception
         ("success", RECOVERED, False),
     ],
 )
-def test_a_task_that_teaches_rings_for_its_lesson(
-    crew: ScriptedCrew, kind: str, more: dict[str, object], *, teaches: bool
+def test_a_task_that_teaches_dispatches_for_its_lesson(
+    job_context: ScriptedContext, kind: str, more: dict[str, object], *, teaches: bool
 ) -> None:
-    learning(crew, capture={"type": kind})
-    outcome = distill(told(**more), crew)
+    learning(job_context, capture={"type": kind})
+    outcome = distill(reported(**more), job_context)
     assert isinstance(outcome, Done)
     assert outcome.facts.get("lessons") == (1 if teaches else None)
     expected = [LessonPayload(company="acme", agent_id="ada", lesson_id="trace-1")] if teaches else []
-    assert crew.bell.lessons == expected
-    assert (crew.ledger.lessons.get("acme", "trace-1") is not None) == teaches
-    # Told again it rings no more: the row is there, and the sweep looks after it.
-    assert distill(told(**more), crew) == Done(facts={"known": 1})
-    assert crew.bell.lessons == expected
+    assert job_context.dispatcher.lessons == expected
+    assert (job_context.ledger.lessons.get("acme", "trace-1") is not None) == teaches
+    # Told again it dispatches no more: the row is there, and the sweep looks after it.
+    assert distill(reported(**more), job_context) == Done(facts={"known": 1})
+    assert job_context.dispatcher.lessons == expected
 
 
 @pytest.mark.parametrize("level", [MemoryLevel.SESSION, MemoryLevel.PROJECT, MemoryLevel.NONE])
-def test_what_would_outlive_a_session_or_a_project_teaches_nothing(crew: ScriptedCrew, level: MemoryLevel) -> None:
-    learning(crew, level=level.value)
-    distill(told(**FAILED), crew)
-    assert crew.bell.lessons == []
-    assert crew.ledger.lessons.outcomes("acme") == {}
+def test_what_would_outlive_a_session_or_a_project_teaches_nothing(
+    job_context: ScriptedContext, level: MemoryLevel
+) -> None:
+    learning(job_context, level=level.value)
+    distill(reported(**FAILED), job_context)
+    assert job_context.dispatcher.lessons == []
+    assert job_context.ledger.lessons.outcomes("acme") == {}
 
 
-def test_where_no_lesson_could_be_drawn_none_waits(crew: ScriptedCrew) -> None:
-    learning(crew, enabled=False)
-    distill(told(**FAILED), crew)
-    learning(crew)
-    crew.model = None
-    distill(told(**FAILED, task_id="another"), crew)
-    assert crew.ledger.lessons.outcomes("acme") == {}
+def test_where_no_lesson_could_be_drawn_none_waits(job_context: ScriptedContext) -> None:
+    learning(job_context, enabled=False)
+    distill(reported(**FAILED), job_context)
+    learning(job_context)
+    job_context.model = None
+    distill(reported(**FAILED, task_id="another"), job_context)
+    assert job_context.ledger.lessons.outcomes("acme") == {}
 
 
 def test_a_broker_that_is_away_costs_no_task_and_no_lesson(
-    crew: ScriptedCrew, caplog: pytest.LogCaptureFixture
+    job_context: ScriptedContext, caplog: pytest.LogCaptureFixture
 ) -> None:
-    learning(crew)
-    crew.bell.error = MemoryConnectionError("gone")
-    outcome = distill(told(), crew)
+    learning(job_context)
+    job_context.dispatcher.error = MemoryConnectionError("gone")
+    outcome = distill(reported(), job_context)
     assert isinstance(outcome, Done)
-    assert crew.ledger.lessons.outcomes("acme") == {None: 1}
+    assert job_context.ledger.lessons.outcomes("acme") == {None: 1}
     assert "distill.lesson_waits" in caplog.messages

@@ -4,11 +4,11 @@ from datetime import timedelta
 from typing import Literal
 
 import pytest
-from support.job_contexts import ScriptedCrew
+from support.job_contexts import ScriptedContext
 from support.memories import NOW
 
 from memcore.errors import MemoryConnectionError
-from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Skipped, Snooze
+from memcore.jobs.outcomes import Dead, Deferred, Done, Outcome, Retry, Skipped, Snooze
 from memcore.jobs.payloads import VERSION, MaintenancePayload
 from memcore.ledger.runs import NewRun, RunState
 from tasks.maintain import maintain
@@ -21,26 +21,26 @@ def payload(run_id: str = "run-1", *, company: str = "acme", agent_id: str = "ad
     return MaintenancePayload(company=company, agent_id=agent_id, run_id=run_id, planned_at=NOW).model_dump_json()
 
 
-def test_a_message_without_a_row_makes_the_row_and_carries_it_out(crew: ScriptedCrew) -> None:
+def test_a_message_without_a_row_makes_the_row_and_carries_it_out(job_context: ScriptedContext) -> None:
     seen: list[str] = []
 
-    def night(run_id: str) -> Outcome:
+    def maintenance_run(run_id: str) -> Outcome:
         seen.append(run_id)
         return Done(facts={"live": 3})
 
-    crew.night = night
-    assert maintain(payload(), crew) == Done(facts={"live": 3})
-    run = crew.ledger.runs.get("run-1")
+    job_context.maintenance_run = maintenance_run
+    assert maintain(payload(), job_context) == Done(facts={"live": 3})
+    run = job_context.ledger.runs.get("run-1")
     assert run is not None
     assert (run.agent_id, run.state, run.planned_at) == ("ada", RunState.QUEUED, NOW)
-    maintain(payload(), crew)
+    maintain(payload(), job_context)
     assert seen == ["run-1", "run-1"]
 
 
-def test_an_agent_has_one_run_at_a_time(crew: ScriptedCrew) -> None:
-    crew.ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=NOW - timedelta(days=1)))
-    assert maintain(payload(), crew) == Skipped(reason="another run of this agent is under way")
-    assert crew.ledger.runs.get("run-1") is None
+def test_an_agent_has_one_run_at_a_time(job_context: ScriptedContext) -> None:
+    job_context.ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=NOW - timedelta(days=1)))
+    assert maintain(payload(), job_context) == Skipped(reason="another run of this agent is under way")
+    assert job_context.ledger.runs.get("run-1") is None
 
 
 @pytest.mark.parametrize(
@@ -51,66 +51,68 @@ def test_an_agent_has_one_run_at_a_time(crew: ScriptedCrew) -> None:
         Skipped(reason="another worker holds it"),
     ],
 )
-def test_while_the_row_waits_or_runs_the_message_is_parked(crew: ScriptedCrew, outcome: Outcome) -> None:
-    crew.night = lambda _run_id: outcome
-    parked = maintain(payload(), crew)
-    assert isinstance(parked, Parked)
-    assert parked.reason == getattr(outcome, "reason", None)
+def test_while_the_row_waits_or_runs_the_message_is_deferred(job_context: ScriptedContext, outcome: Outcome) -> None:
+    job_context.maintenance_run = lambda _run_id: outcome
+    deferred_job = maintain(payload(), job_context)
+    assert isinstance(deferred_job, Deferred)
+    assert deferred_job.reason == getattr(outcome, "reason", None)
 
 
-def test_a_second_message_reports_what_the_run_did(crew: ScriptedCrew) -> None:
-    def night(run_id: str) -> Outcome:
-        run = crew.ledger.runs.claim(run_id, lease=LEASE)
+def test_a_second_message_reports_what_the_run_did(job_context: ScriptedContext) -> None:
+    def maintenance_run(run_id: str) -> Outcome:
+        run = job_context.ledger.runs.claim(run_id, lease=LEASE)
         assert run is not None
         assert run.token is not None
-        crew.ledger.runs.finish(run_id, run.token, state=RunState.DONE, counts={"removed": 7})
+        job_context.ledger.runs.finish(run_id, run.token, state=RunState.DONE, counts={"removed": 7})
         return Skipped(reason="it is done")
 
-    crew.night = night
-    assert maintain(payload(), crew) == Done(facts={"removed": 7})
+    job_context.maintenance_run = maintenance_run
+    assert maintain(payload(), job_context) == Done(facts={"removed": 7})
 
 
-def test_a_held_run_stays_skipped_with_its_reason(crew: ScriptedCrew) -> None:
-    def night(run_id: str) -> Outcome:
-        run = crew.ledger.runs.claim(run_id, lease=LEASE)
+def test_a_held_run_stays_skipped_with_its_reason(job_context: ScriptedContext) -> None:
+    def maintenance_run(run_id: str) -> Outcome:
+        run = job_context.ledger.runs.claim(run_id, lease=LEASE)
         assert run is not None
         assert run.token is not None
-        crew.ledger.runs.finish(run_id, run.token, state=RunState.HELD, counts={}, reason="too much")
+        job_context.ledger.runs.finish(run_id, run.token, state=RunState.HELD, counts={}, reason="too much")
         return Skipped(reason="too much")
 
-    crew.night = night
-    assert maintain(payload(), crew) == Skipped(reason="too much")
+    job_context.maintenance_run = maintenance_run
+    assert maintain(payload(), job_context) == Skipped(reason="too much")
 
 
-def test_a_failure_before_there_is_a_row_keeps_the_message(crew: ScriptedCrew, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_before_there_is_a_row_keeps_the_message(
+    job_context: ScriptedContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def away(_run_id: str) -> None:
         raise MemoryConnectionError("the ledger is away")
 
-    monkeypatch.setattr(crew.ledger.runs, "get", away)
-    assert isinstance(maintain(payload(), crew), Retry)
+    monkeypatch.setattr(job_context.ledger.runs, "get", away)
+    assert isinstance(maintain(payload(), job_context), Retry)
 
 
-def test_a_newer_message_waits_for_a_newer_worker(crew: ScriptedCrew) -> None:
+def test_a_newer_message_waits_for_a_newer_worker(job_context: ScriptedContext) -> None:
     newer = json.dumps({**json.loads(payload()), "version": VERSION + 1, "depth": "new"})
-    assert isinstance(maintain(newer, crew), Snooze)
-    assert crew.ledger.runs.get("run-1") is None
+    assert isinstance(maintain(newer, job_context), Snooze)
+    assert job_context.ledger.runs.get("run-1") is None
 
 
-def test_an_undo_of_nothing_is_given_up_in_one_sentence(crew: ScriptedCrew) -> None:
+def test_an_undo_of_nothing_is_given_up_in_one_sentence(job_context: ScriptedContext) -> None:
     odd = json.dumps({**json.loads(payload()), "kind": "undo"})
-    outcome = maintain(odd, crew)
+    outcome = maintain(odd, job_context)
     assert isinstance(outcome, Dead)
     assert outcome.reason.startswith("undo_of: ")
 
 
 @pytest.mark.parametrize("broken", ["", "{}", "[]"])
-def test_a_message_that_nobody_can_read_is_given_up(crew: ScriptedCrew, broken: str) -> None:
-    assert isinstance(maintain(broken, crew), Dead)
+def test_a_message_that_nobody_can_read_is_given_up(job_context: ScriptedContext, broken: str) -> None:
+    assert isinstance(maintain(broken, job_context), Dead)
 
 
-def test_another_companys_run_is_refused(crew: ScriptedCrew) -> None:
-    assert isinstance(maintain(payload(company="other"), crew), Dead)
-    assert crew.ledger.runs.get("run-1") is None
+def test_another_companys_run_is_refused(job_context: ScriptedContext) -> None:
+    assert isinstance(maintain(payload(company="other"), job_context), Dead)
+    assert job_context.ledger.runs.get("run-1") is None
 
 
 def end(scope_id: str, run_id: str | None = None, *, agent_id: str = "ada") -> str:
@@ -137,15 +139,15 @@ def restore(memory_id: str, kind: Literal["restore", "remove"] = "restore") -> s
     ).model_dump_json()
 
 
-def done(crew: ScriptedCrew) -> Callable[[str], Outcome]:
-    def night(run_id: str) -> Outcome:
-        run = crew.ledger.runs.claim(run_id, lease=LEASE)
+def done(job_context: ScriptedContext) -> Callable[[str], Outcome]:
+    def maintenance_run(run_id: str) -> Outcome:
+        run = job_context.ledger.runs.claim(run_id, lease=LEASE)
         if run is None or run.token is None:
             return Skipped(reason="it is done")
-        crew.ledger.runs.finish(run_id, run.token, state=RunState.DONE, counts={"ended": 2})
+        job_context.ledger.runs.finish(run_id, run.token, state=RunState.DONE, counts={"ended": 2})
         return Done(facts={"ended": 2})
 
-    return night
+    return maintenance_run
 
 
 def test_only_a_restore_and_a_removal_ask_for_a_worker_that_knows_them() -> None:
@@ -155,88 +157,88 @@ def test_only_a_restore_and_a_removal_ask_for_a_worker_that_knows_them() -> None
     assert json.loads(restore("m", "remove"))["version"] == 3
 
 
-def test_a_restore_waits_for_the_agents_other_run_instead_of_being_dropped(crew: ScriptedCrew) -> None:
-    crew.ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=NOW - timedelta(days=1)))
-    assert isinstance(maintain(restore("m"), crew), Snooze)
-    assert crew.ledger.runs.get("restore-m") is None
+def test_a_restore_waits_for_the_agents_other_run_instead_of_being_dropped(job_context: ScriptedContext) -> None:
+    job_context.ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=NOW - timedelta(days=1)))
+    assert isinstance(maintain(restore("m"), job_context), Snooze)
+    assert job_context.ledger.runs.get("restore-m") is None
 
 
-def test_two_restores_asked_for_at_one_moment_are_two_runs(crew: ScriptedCrew) -> None:
-    crew.night = done(crew)
+def test_two_restores_asked_for_at_one_moment_are_two_runs(job_context: ScriptedContext) -> None:
+    job_context.maintenance_run = done(job_context)
     for memory_id in ("m", "n"):
-        assert isinstance(maintain(restore(memory_id), crew), Done)
-        run = crew.ledger.runs.get(f"restore-{memory_id}")
+        assert isinstance(maintain(restore(memory_id), job_context), Done)
+        run = job_context.ledger.runs.get(f"restore-{memory_id}")
         assert run is not None
         assert (run.kind, run.scope_id) == ("restore", memory_id)
 
 
-def test_an_end_becomes_a_run_that_names_what_ends(crew: ScriptedCrew) -> None:
-    crew.night = done(crew)
-    assert maintain(end("s"), crew) == Done(facts={"ended": 2})
-    run = crew.ledger.runs.get("end-s")
+def test_an_end_becomes_a_run_that_names_what_ends(job_context: ScriptedContext) -> None:
+    job_context.maintenance_run = done(job_context)
+    assert maintain(end("s"), job_context) == Done(facts={"ended": 2})
+    run = job_context.ledger.runs.get("end-s")
     assert run is not None
     assert (run.kind, run.scope_id, run.planned_at) == ("end_session", "s", NOW)
-    assert maintain(end("s"), crew) == Done(facts={"ended": 2}), "a redelivery is the same run"
+    assert maintain(end("s"), job_context) == Done(facts={"ended": 2}), "a redelivery is the same run"
 
 
-def test_an_end_waits_for_the_agents_other_run_instead_of_being_dropped(crew: ScriptedCrew) -> None:
-    crew.ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=NOW - timedelta(days=1)))
-    outcome = maintain(end("s"), crew)
+def test_an_end_waits_for_the_agents_other_run_instead_of_being_dropped(job_context: ScriptedContext) -> None:
+    job_context.ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=NOW - timedelta(days=1)))
+    outcome = maintain(end("s"), job_context)
     assert isinstance(outcome, Snooze)
     assert timedelta(0) < outcome.delay <= MAX_COUNTDOWN
-    assert crew.ledger.runs.get("end-s") is None
-    crew.night = done(crew)
-    assert maintain(end("s", agent_id="bob"), crew) == Done(facts={"ended": 2}), "another agent does not wait"
+    assert job_context.ledger.runs.get("end-s") is None
+    job_context.maintenance_run = done(job_context)
+    assert maintain(end("s", agent_id="bob"), job_context) == Done(facts={"ended": 2}), "another agent does not wait"
 
 
-def asleep(crew: ScriptedCrew) -> str:
-    run = crew.ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=NOW - timedelta(days=1)))
+def asleep(job_context: ScriptedContext) -> str:
+    run = job_context.ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=NOW - timedelta(days=1)))
     assert run is not None
-    claimed = crew.ledger.runs.claim(run.run_id, lease=LEASE)
+    claimed = job_context.ledger.runs.claim(run.run_id, lease=LEASE)
     assert claimed is not None
     assert claimed.token is not None
-    wake_at = crew.clock() + timedelta(days=1)
-    crew.ledger.runs.give_back(run.run_id, claimed.token, reason="over budget", wake_at=wake_at)
+    wake_at = job_context.clock() + timedelta(days=1)
+    job_context.ledger.runs.release(run.run_id, claimed.token, reason="over budget", wake_at=wake_at)
     return run.run_id
 
 
 @pytest.mark.parametrize("kind", ["undo", "end_session"])
-def test_what_somebody_asks_for_does_not_wait_for_a_night_that_sleeps(crew: ScriptedCrew, kind: str) -> None:
-    night = asleep(crew)
-    crew.night = done(crew)
+def test_what_somebody_asks_for_does_not_wait_for_a_run_that_sleeps(job_context: ScriptedContext, kind: str) -> None:
+    maintenance_run = asleep(job_context)
+    job_context.maintenance_run = done(job_context)
     undo = json.dumps({**json.loads(payload("other")), "kind": "undo", "undo_of": "earlier"})
-    assert maintain(undo if kind == "undo" else end("s", "other"), crew) == Done(facts={"ended": 2})
-    run = crew.ledger.runs.get(night)
+    assert maintain(undo if kind == "undo" else end("s", "other"), job_context) == Done(facts={"ended": 2})
+    run = job_context.ledger.runs.get(maintenance_run)
     assert run is not None
-    assert (run.state, run.reason) == (RunState.SKIPPED, f"gave way to {kind}; the next night goes on")
+    assert (run.state, run.reason) == (RunState.SKIPPED, f"preempted by {kind}; the next run goes on")
 
 
-def test_an_end_whose_moment_is_taken_makes_the_night_give_way_all_the_same(crew: ScriptedCrew) -> None:
-    crew.night = done(crew)
-    maintain(end("s"), crew)
-    asleep(crew)
-    assert maintain(end("t"), crew) == Done(facts={"ended": 2})
+def test_an_end_whose_moment_is_taken_makes_the_run_give_way_all_the_same(job_context: ScriptedContext) -> None:
+    job_context.maintenance_run = done(job_context)
+    maintain(end("s"), job_context)
+    asleep(job_context)
+    assert maintain(end("t"), job_context) == Done(facts={"ended": 2})
 
 
-def test_a_night_still_waits_for_a_night_that_sleeps(crew: ScriptedCrew) -> None:
-    night = asleep(crew)
-    assert maintain(payload(), crew) == Skipped(reason="another run of this agent is under way")
-    run = crew.ledger.runs.get(night)
+def test_a_run_still_waits_for_a_run_that_sleeps(job_context: ScriptedContext) -> None:
+    maintenance_run = asleep(job_context)
+    assert maintain(payload(), job_context) == Skipped(reason="another run of this agent is under way")
+    run = job_context.ledger.runs.get(maintenance_run)
     assert run is not None
     assert run.state is RunState.QUEUED
 
 
-def test_two_ends_asked_for_at_one_moment_are_two_runs(crew: ScriptedCrew) -> None:
-    crew.night = done(crew)
+def test_two_ends_asked_for_at_one_moment_are_two_runs(job_context: ScriptedContext) -> None:
+    job_context.maintenance_run = done(job_context)
     for scope_id in ("s", "t", "u"):
-        assert maintain(end(scope_id), crew) == Done(facts={"ended": 2})
-    ended = crew.ledger.runs.ended("acme", "ada", "end_session", ["s", "t", "u"])
+        assert maintain(end(scope_id), job_context) == Done(facts={"ended": 2})
+    ended = job_context.ledger.runs.ended("acme", "ada", "end_session", ["s", "t", "u"])
     assert sorted(ended) == ["s", "t", "u"]
     assert max(ended.values()) - NOW < timedelta(milliseconds=1)
 
 
-def test_an_end_without_what_ends_is_given_up(crew: ScriptedCrew) -> None:
+def test_an_end_without_what_ends_is_given_up(job_context: ScriptedContext) -> None:
     body = json.loads(end("s")) | {"scope_id": None}
-    outcome = maintain(json.dumps(body), crew)
+    outcome = maintain(json.dumps(body), job_context)
     assert isinstance(outcome, Dead)
     assert outcome.reason.startswith("scope_id: names what ends")

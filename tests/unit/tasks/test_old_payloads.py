@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from support.job_contexts import ScriptedCrew
+from support.job_contexts import ScriptedContext
 from support.repository import ROOT
 
 from memcore.jobs.outcomes import Done
@@ -31,7 +31,7 @@ from tasks.distill import distill
 from tasks.embedder import finetune
 from tasks.experience import record
 from tasks.learn import count as count_application
-from tasks.learn import draw, evolve
+from tasks.learn import evolve, extract_lesson
 from tasks.maintain import maintain
 from tasks.store import count, write
 
@@ -89,10 +89,10 @@ def test_every_payload_on_file_is_read_and_counts_as_none_of_the_newer() -> None
         assert not is_newer(text)
 
 
-def test_a_store_job_of_version_1_is_written_to_its_last_field(crew: ScriptedCrew) -> None:
-    crew.desk.answer = 2
-    assert write(payload("store-1"), crew) == Done(facts={"stored": 2, "buried": 0})
-    ((full, bare),) = crew.desk.taken
+def test_a_store_job_of_version_1_is_written_to_its_last_field(job_context: ScriptedContext) -> None:
+    job_context.batch_writer.answer = 2
+    assert write(payload("store-1"), job_context) == Done(facts={"stored": 2, "buried": 0})
+    ((full, bare),) = job_context.batch_writer.taken
     assert (full.agent_id, full.id) == ("ada", json.loads(payload("store-1"))["items"][0]["id"])
     assert (full.created_at, full.sent_at) == (SENT - timedelta(days=100), SENT)
     assert (full.session_id, full.project_id, full.task_id) == ("s-1", "p-1", "t-1")
@@ -105,87 +105,89 @@ def test_a_store_job_of_version_1_is_written_to_its_last_field(crew: ScriptedCre
     assert (bare.agent_id, bare.created_at, bare.request.expires_at, bare.session_id) == ("bob", SENT, None, None)
 
 
-def test_a_maintenance_job_of_version_1_makes_its_run(crew: ScriptedCrew) -> None:
-    assert isinstance(maintain(payload("maintenance-1"), crew), Done)
-    run = crew.ledger.runs.get("run-1")
+def test_a_maintenance_job_of_version_1_makes_its_run(job_context: ScriptedContext) -> None:
+    assert isinstance(maintain(payload("maintenance-1"), job_context), Done)
+    run = job_context.ledger.runs.get("run-1")
     assert run is not None
     assert (run.agent_id, run.kind, run.origin, run.planned_at) == ("ada", "maintenance", "scheduled", SENT)
     assert (run.undo_of, run.allow_large) == (None, False)
 
 
-def test_an_undo_job_of_version_1_makes_its_run(crew: ScriptedCrew) -> None:
-    assert isinstance(maintain(payload("undo-1"), crew), Done)
-    run = crew.ledger.runs.get("undo-1")
+def test_an_undo_job_of_version_1_makes_its_run(job_context: ScriptedContext) -> None:
+    assert isinstance(maintain(payload("undo-1"), job_context), Done)
+    run = job_context.ledger.runs.get("undo-1")
     assert run is not None
     assert (run.kind, run.origin, run.undo_of, run.allow_large) == ("undo", "manual", "run-1", True)
 
 
-def test_an_end_job_of_version_1_makes_its_run(crew: ScriptedCrew) -> None:
-    assert isinstance(maintain(payload("end-1"), crew), Done)
-    run = crew.ledger.runs.get("end-1")
+def test_an_end_job_of_version_1_makes_its_run(job_context: ScriptedContext) -> None:
+    assert isinstance(maintain(payload("end-1"), job_context), Done)
+    run = job_context.ledger.runs.get("end-1")
     assert run is not None
     assert (run.kind, run.scope_id, run.planned_at) == ("end_session", "s-1", SENT)
 
 
-def test_a_restore_job_of_version_2_makes_its_run(crew: ScriptedCrew) -> None:
-    assert isinstance(maintain(payload("restore-2"), crew), Done)
-    run = crew.ledger.runs.get("restore-1")
+def test_a_restore_job_of_version_2_makes_its_run(job_context: ScriptedContext) -> None:
+    assert isinstance(maintain(payload("restore-2"), job_context), Done)
+    run = job_context.ledger.runs.get("restore-1")
     assert run is not None
     assert (run.kind, run.scope_id, run.planned_at) == ("restore", "archived-1", SENT)
 
 
-def test_a_removal_of_version_3_makes_its_run(crew: ScriptedCrew) -> None:
-    assert isinstance(maintain(payload("remove-3"), crew), Done)
-    run = crew.ledger.runs.get("remove-1")
+def test_a_removal_of_version_3_makes_its_run(job_context: ScriptedContext) -> None:
+    assert isinstance(maintain(payload("remove-3"), job_context), Done)
+    run = job_context.ledger.runs.get("remove-1")
     assert run is not None
     assert (run.kind, run.scope_id, run.planned_at, run.step) == ("remove", "memory-1", SENT, "remove")
 
 
-def test_a_use_job_of_version_1_is_counted(crew: ScriptedCrew) -> None:
-    assert count(payload("use-1"), crew) == Done(facts={"counted": 2, "passed_over": 0})
-    found = crew.ledger.uses.of("acme", "ada", ["6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e"])
+def test_a_use_job_of_version_1_is_counted(job_context: ScriptedContext) -> None:
+    assert count(payload("use-1"), job_context) == Done(facts={"counted": 2, "passed_over": 0})
+    found = job_context.ledger.uses.of("acme", "ada", ["6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e"])
     ((_, use),) = found.items()
     assert (use.uses, use.last_used_at) == (3, SENT)
 
 
-def test_an_applied_job_of_version_1_is_counted(crew: ScriptedCrew) -> None:
-    assert count_application(payload("applied-1"), crew) == Done(facts={"counted": 1, "passed_over": 0})
-    ((skill_id, counts),) = crew.ledger.skills.applications("acme", ["6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e"]).items()
+def test_an_applied_job_of_version_1_is_counted(job_context: ScriptedContext) -> None:
+    assert count_application(payload("applied-1"), job_context) == Done(facts={"counted": 1, "passed_over": 0})
+    ((skill_id, counts),) = job_context.ledger.skills.applications(
+        "acme", ["6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e"]
+    ).items()
     assert skill_id == json.loads(payload("applied-1"))["skill_id"]
     assert (counts.applications, counts.successes, counts.last_applied_at) == (1, 1, SENT)
 
 
-def test_a_lesson_job_of_version_1_draws_its_lesson(crew: ScriptedCrew) -> None:
+def test_a_lesson_job_of_version_1_draws_its_lesson(job_context: ScriptedContext) -> None:
     asked: list[str] = []
 
     def answer(lesson_id: str) -> Done:
         asked.append(lesson_id)
         return Done(facts={"stored": 1})
 
-    crew.drawing = answer
-    assert draw(payload("lesson-1"), crew) == Done(facts={"stored": 1})
+    job_context.drawing = answer
+    assert extract_lesson(payload("lesson-1"), job_context) == Done(facts={"stored": 1})
     assert asked == ["trace-1"]
 
 
-def test_an_evolve_job_of_version_1_plans_its_cycle(crew: ScriptedCrew) -> None:
-    assert isinstance(evolve(payload("evolve-1"), crew), Done)
-    (cycle,) = crew.ledger.skill_cycles.page("acme")
+def test_an_evolve_job_of_version_1_plans_its_cycle(job_context: ScriptedContext) -> None:
+    assert isinstance(evolve(payload("evolve-1"), job_context), Done)
+    (cycle,) = job_context.ledger.skill_cycles.page("acme")
     assert (cycle.cycle_id, cycle.origin) == (json.loads(payload("evolve-1"))["cycle_id"], "manual")
     assert cycle.planned_at == cycle.window_end == SENT
 
 
-def test_a_finetune_job_of_version_3_starts_its_run_to_the_last_field_of_its_plan(crew: ScriptedCrew) -> None:
-    told = json.loads(payload("finetune-3"))
-    assert isinstance(finetune(payload("finetune-3"), crew), Done)
-    run = crew.ledger.finetune_runs.get("acme", told["run_id"])
+def test_a_finetune_job_of_version_3_starts_its_run_to_the_last_field_of_its_plan(job_context: ScriptedContext) -> None:
+    reported = json.loads(payload("finetune-3"))
+    assert isinstance(finetune(payload("finetune-3"), job_context), Done)
+    run = job_context.ledger.finetune_runs.get("acme", reported["run_id"])
     assert run is not None
-    assert run.plan.items() >= told["plan"].items()
+    assert run.plan.items() >= reported["plan"].items()
 
 
-def test_an_experience_job_of_version_1_is_kept_to_its_last_field(crew: ScriptedCrew) -> None:
-    crew.ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.PERSISTENT))
-    assert record(payload("experience-1"), crew) == Done(facts={"recorded": 1, "known": 0})
-    (kept,) = crew.ledger.experiences.page("acme", "ada")
+def test_an_experience_job_of_version_1_is_kept_to_its_last_field(job_context: ScriptedContext) -> None:
+    job_context.ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.PERSISTENT))
+    assert record(payload("experience-1"), job_context) == Done(facts={"recorded": 1, "known": 0})
+    (kept,) = job_context.ledger.experiences.page("acme", "ada")
     assert (kept.prompt, kept.output) == ('The "import" failed — naïve café, 日本', "The disk was full.")
     assert kept.verification_feedback == "the import ran through"
     assert kept.reasoning_trace == ("look at the log", "look at the disk")
@@ -194,15 +196,17 @@ def test_an_experience_job_of_version_1_is_kept_to_its_last_field(crew: Scripted
     assert (kept.created_at, kept.source_task_id) == (SENT, "t-1")
 
 
-def test_a_distill_job_of_version_1_is_captured_to_its_last_field(crew: ScriptedCrew) -> None:
-    crew.ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.PERSISTENT))
-    assert distill(payload("distill-1"), crew) == Done(facts={"experiences": 1, "memories": 1, "trajectories": 1})
-    ((memory,),) = crew.desk.taken
+def test_a_distill_job_of_version_1_is_captured_to_its_last_field(job_context: ScriptedContext) -> None:
+    job_context.ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.PERSISTENT))
+    assert distill(payload("distill-1"), job_context) == Done(
+        facts={"experiences": 1, "memories": 1, "trajectories": 1}
+    )
+    ((memory,),) = job_context.batch_writer.taken
     assert (memory.session_id, memory.project_id, memory.task_id, memory.sent_at) == ("s-1", "p-1", "t-1", SENT)
-    (raw,) = crew.ledger.experiences.page("acme", "ada")
+    (raw,) = job_context.ledger.experiences.page("acme", "ada")
     assert (raw.prompt, raw.output) == ("Find out why.", "The disk was full.")
     assert (raw.verification_feedback, raw.reasoning_trace[1]) == ("the import ran through", "look at the disk")
-    (kept,) = crew.ledger.trajectories.page("acme")
+    (kept,) = job_context.ledger.trajectories.page("acme")
     assert kept.id == memory.id == raw.id == json.loads(payload("distill-1"))["trace_id"]
     assert (kept.task_title, kept.task_description) == ('Mend the "import"', "It failed — naïve café, 日本")
     assert (kept.task_type, kept.outcome, kept.error_message) == ("repair", TerminationReason.ERROR, "ENOSPC")
@@ -217,8 +221,8 @@ def test_a_distill_job_of_version_1_is_captured_to_its_last_field(crew: Scripted
 
 @pytest.mark.parametrize(("name", "optional"), [("maintenance-1", ("version", "kind", "origin", "allow_large"))])
 def test_what_may_be_left_out_may_be_left_out_for_ever(
-    crew: ScriptedCrew, name: str, optional: tuple[str, ...]
+    job_context: ScriptedContext, name: str, optional: tuple[str, ...]
 ) -> None:
     fields: dict[str, Any] = json.loads(payload(name))
     bare = json.dumps({key: value for key, value in fields.items() if key not in optional})
-    assert isinstance(maintain(bare, crew), Done)
+    assert isinstance(maintain(bare, job_context), Done)

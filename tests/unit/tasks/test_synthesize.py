@@ -1,20 +1,20 @@
-"""The job that asks a model, and the night that sends for it."""
+"""The job that asks a model, and the run that sends for it."""
 
 import json
 from datetime import timedelta
 
 import pytest
-from support.job_contexts import ScriptedCrew
+from support.job_contexts import ScriptedContext
 from support.ledger_records import StoppedClock
 from support.memories import NOW
 
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Skipped, Snooze
+from memcore.jobs.outcomes import Dead, Deferred, Done, Outcome, Retry, Skipped, Snooze
 from memcore.jobs.payloads import MaintenancePayload, SynthesisPayload
 from memcore.ledger.llm_answers import Synthesis, SynthesisState
 from memcore.ledger.runs import NewRun, Run
-from memcore.maintenance.consolidation.answers import Asked
-from memcore.maintenance.consolidation.step import RING_AGAIN
+from memcore.maintenance.consolidation.answers import QuestionOutcome
+from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
 from memcore.models.memory import MemoryCategory
 from tasks.maintain import maintain, synthesize
 
@@ -23,25 +23,25 @@ def payload(*, company: str = "acme", place: int = 0) -> str:
     return SynthesisPayload(company=company, agent_id="ada", run_id="run-1", place=place).model_dump_json()
 
 
-def queued(crew: ScriptedCrew) -> Run:
-    run = crew.ledger.runs.create(NewRun(run_id="run-1", company="acme", agent_id="ada", planned_at=NOW))
+def queued(job_context: ScriptedContext) -> Run:
+    run = job_context.ledger.runs.create(NewRun(run_id="run-1", company="acme", agent_id="ada", planned_at=NOW))
     assert run is not None
     return run
 
 
-def night(crew: ScriptedCrew) -> Outcome:
+def maintenance_run(job_context: ScriptedContext) -> Outcome:
     message = MaintenancePayload(company="acme", agent_id="ada", run_id="run-1", planned_at=NOW)
-    return maintain(message.model_dump_json(), crew)
+    return maintain(message.model_dump_json(), job_context)
 
 
-def snoozing(crew: ScriptedCrew, clock: StoppedClock) -> None:
-    """A night that writes two parts down and gives itself back."""
+def snoozing(job_context: ScriptedContext, clock: StoppedClock) -> None:
+    """A run that writes two parts down and gives itself back."""
 
     def rest(run_id: str) -> Outcome:
-        run = crew.ledger.runs.claim(run_id, lease=timedelta(seconds=45))
+        run = job_context.ledger.runs.claim(run_id, lease=timedelta(seconds=45))
         assert run is not None
         assert run.token is not None
-        crew.ledger.syntheses.plan(
+        job_context.ledger.syntheses.plan(
             [
                 Synthesis(
                     run_id=run_id,
@@ -54,80 +54,84 @@ def snoozing(crew: ScriptedCrew, clock: StoppedClock) -> None:
                 for place in range(2)
             ]
         )
-        until = clock() + RING_AGAIN
-        crew.ledger.runs.give_back(run_id, run.token, reason="waits for a model", wake_at=until)
-        return Snooze(reason="waits for a model", delay=RING_AGAIN)
+        until = clock() + REDISPATCH_AFTER
+        job_context.ledger.runs.release(run_id, run.token, reason="waits for a model", wake_at=until)
+        return Snooze(reason="waits for a model", delay=REDISPATCH_AFTER)
 
-    crew.night = rest
-
-
-def test_a_night_that_waits_sends_a_job_for_each_part_once(crew: ScriptedCrew, clock: StoppedClock) -> None:
-    queued(crew)
-    snoozing(crew, clock)
-
-    assert isinstance(night(crew), Parked)
-    assert [part.place for part in crew.bell.parts] == [0, 1]
-    assert isinstance(night(crew), Parked)
-    assert len(crew.bell.parts) == 2, "they are under way"
-    clock.advance(RING_AGAIN)
-    night(crew)
-    assert len(crew.bell.parts) == 4, "nothing came of them"
+    job_context.maintenance_run = rest
 
 
-def test_answers_that_came_before_the_night_was_back_in_the_queue_wake_it(
-    crew: ScriptedCrew, clock: StoppedClock
+def test_a_run_that_waits_sends_a_job_for_each_part_once(job_context: ScriptedContext, clock: StoppedClock) -> None:
+    queued(job_context)
+    snoozing(job_context, clock)
+
+    assert isinstance(maintenance_run(job_context), Deferred)
+    assert [part.place for part in job_context.dispatcher.parts] == [0, 1]
+    assert isinstance(maintenance_run(job_context), Deferred)
+    assert len(job_context.dispatcher.parts) == 2, "they are under way"
+    clock.advance(REDISPATCH_AFTER)
+    maintenance_run(job_context)
+    assert len(job_context.dispatcher.parts) == 4, "nothing came of them"
+
+
+def test_answers_that_came_before_the_run_was_back_in_the_queue_wake_it(
+    job_context: ScriptedContext, clock: StoppedClock
 ) -> None:
-    queued(crew)
-    snoozing(crew, clock)
-    night(crew)
+    queued(job_context)
+    snoozing(job_context, clock)
+    maintenance_run(job_context)
     for place in range(2):
-        crew.ledger.syntheses.turn("run-1", place, SynthesisState.READY)
+        job_context.ledger.syntheses.turn("run-1", place, SynthesisState.READY)
 
-    night(crew)
+    maintenance_run(job_context)
 
-    assert [run.run_id for run in crew.bell.rung] == ["run-1"]
-
-
-def test_a_bell_that_fails_leaves_the_parts_to_be_rung_for_again(crew: ScriptedCrew, clock: StoppedClock) -> None:
-    queued(crew)
-    snoozing(crew, clock)
-    crew.bell.error = MemoryConnectionError("no broker")
-
-    assert isinstance(night(crew), Retry)
-
-    assert len(crew.ledger.syntheses.to_ring("run-1")) == 2
+    assert [run.run_id for run in job_context.dispatcher.dispatched] == ["run-1"]
 
 
-def test_the_outcome_is_the_service_s_and_the_night_that_it_names_is_rung_for(crew: ScriptedCrew) -> None:
-    run = queued(crew)
-    crew.asking = lambda _run_id, place: Asked(outcome=Done(facts={"asked": place}), night=run)
+def test_a_dispatcher_that_fails_leaves_the_parts_to_be_dispatched_for_again(
+    job_context: ScriptedContext, clock: StoppedClock
+) -> None:
+    queued(job_context)
+    snoozing(job_context, clock)
+    job_context.dispatcher.error = MemoryConnectionError("no broker")
 
-    assert synthesize(payload(place=3), crew) == Done(facts={"asked": 3})
-    assert crew.bell.rung == [run]
+    assert isinstance(maintenance_run(job_context), Retry)
+
+    assert len(job_context.ledger.syntheses.to_dispatch("run-1")) == 2
 
 
-def test_no_night_no_bell(crew: ScriptedCrew) -> None:
-    crew.asking = lambda _run_id, _place: Asked(outcome=Skipped(reason="nobody waits"))
-    assert synthesize(payload(), crew) == Skipped(reason="nobody waits")
-    assert crew.bell.rung == []
+def test_the_outcome_is_the_service_s_and_the_run_that_it_names_is_dispatched_for(job_context: ScriptedContext) -> None:
+    run = queued(job_context)
+    job_context.asking = lambda _run_id, place: QuestionOutcome(
+        outcome=Done(facts={"asked": place}), maintenance_run=run
+    )
+
+    assert synthesize(payload(place=3), job_context) == Done(facts={"asked": 3})
+    assert job_context.dispatcher.dispatched == [run]
+
+
+def test_no_run_no_dispatcher(job_context: ScriptedContext) -> None:
+    job_context.asking = lambda _run_id, _place: QuestionOutcome(outcome=Skipped(reason="nobody waits"))
+    assert synthesize(payload(), job_context) == Skipped(reason="nobody waits")
+    assert job_context.dispatcher.dispatched == []
 
 
 @pytest.mark.parametrize(
     ("error", "kind"), [(MemoryConnectionError("no store"), Retry), (MemoryInputError("field", "is wrong"), Dead)]
 )
 def test_passing_trouble_is_retried_and_other_trouble_is_dead(
-    crew: ScriptedCrew, error: Exception, kind: type[Outcome]
+    job_context: ScriptedContext, error: Exception, kind: type[Outcome]
 ) -> None:
-    def fail(_run_id: str, _place: int) -> Asked:
+    def fail(_run_id: str, _place: int) -> QuestionOutcome:
         raise error
 
-    crew.asking = fail
-    assert isinstance(synthesize(payload(), crew), kind)
+    job_context.asking = fail
+    assert isinstance(synthesize(payload(), job_context), kind)
 
 
-def test_another_company_s_job_and_a_broken_one_are_dead_and_a_newer_one_waits(crew: ScriptedCrew) -> None:
-    assert isinstance(synthesize(payload(company="other"), crew), Dead)
-    assert isinstance(synthesize("{", crew), Dead)
-    assert isinstance(synthesize(payload().replace('"place":0', '"place":-1'), crew), Dead)
+def test_another_company_s_job_and_a_broken_one_are_dead_and_a_newer_one_waits(job_context: ScriptedContext) -> None:
+    assert isinstance(synthesize(payload(company="other"), job_context), Dead)
+    assert isinstance(synthesize("{", job_context), Dead)
+    assert isinstance(synthesize(payload().replace('"place":0', '"place":-1'), job_context), Dead)
     newer = json.loads(payload()) | {"version": 9, "new": True}
-    assert isinstance(synthesize(json.dumps(newer), crew), Snooze)
+    assert isinstance(synthesize(json.dumps(newer), job_context), Snooze)

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from support.job_contexts import ScriptedCrew
+from support.job_contexts import ScriptedContext
 from support.ledger_records import StoppedClock
 
 from memcore.errors import MemoryConnectionError
@@ -19,26 +19,30 @@ def _payload(clock: StoppedClock, **changed: Any) -> str:
     return json.dumps({**fields, **changed})
 
 
-def test_a_batch_is_counted_once_however_often_its_message_comes(crew: ScriptedCrew, clock: StoppedClock) -> None:
-    assert count(_payload(clock), crew) == Done(facts={"counted": 1, "passed_over": 0})
-    assert count(_payload(clock), crew) == Done(facts={"counted": 0, "passed_over": 1})
-    assert crew.ledger.uses.of("acme", "ada", ["m"])["m"].uses == 2
+def test_a_batch_is_counted_once_however_often_its_message_comes(
+    job_context: ScriptedContext, clock: StoppedClock
+) -> None:
+    assert count(_payload(clock), job_context) == Done(facts={"counted": 1, "passed_over": 0})
+    assert count(_payload(clock), job_context) == Done(facts={"counted": 0, "passed_over": 1})
+    assert job_context.ledger.uses.of("acme", "ada", ["m"])["m"].uses == 2
 
 
 @pytest.mark.parametrize("changed", [{"uses": []}, {"batch_id": " "}, {"company": "other"}, {"extra": 1}])
-def test_what_can_never_work_is_dead(crew: ScriptedCrew, clock: StoppedClock, changed: dict[str, Any]) -> None:
-    assert isinstance(count(_payload(clock, **changed), crew), Dead)
+def test_what_can_never_work_is_dead(
+    job_context: ScriptedContext, clock: StoppedClock, changed: dict[str, Any]
+) -> None:
+    assert isinstance(count(_payload(clock, **changed), job_context), Dead)
 
 
-def test_a_newer_payload_waits(crew: ScriptedCrew, clock: StoppedClock) -> None:
-    assert isinstance(count(_payload(clock, version=99), crew), Snooze)
+def test_a_newer_payload_waits(job_context: ScriptedContext, clock: StoppedClock) -> None:
+    assert isinstance(count(_payload(clock, version=99), job_context), Snooze)
 
 
 def test_a_ledger_that_is_away_is_asked_again(
-    crew: ScriptedCrew, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+    job_context: ScriptedContext, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_args: object) -> int:
         raise MemoryConnectionError("gone")
 
-    monkeypatch.setattr(crew.ledger.uses, "count", away)
-    assert isinstance(count(_payload(clock), crew), Retry)
+    monkeypatch.setattr(job_context.ledger.uses, "count", away)
+    assert isinstance(count(_payload(clock), job_context), Retry)

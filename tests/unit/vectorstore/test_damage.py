@@ -25,7 +25,7 @@ from memcore.vectorstore.completeness import DamagedError, least_points
 from memcore.vectorstore.rest import UnavailableError
 from memcore.vectorstore.schema import engine_params
 from memcore.vectorstore.server import build_app
-from memcore.vectorstore.store import Store, Upkeep
+from memcore.vectorstore.store import Compaction, Store
 from memcore.vectorstore.wal import copy_tree
 from memcore.vectorstore.writes import delete, upsert
 
@@ -272,8 +272,8 @@ async def test_a_full_disk_takes_no_more_points_but_lets_them_go(
             await asking.put(f"{url}/index", json={"field_name": "n", "field_schema": "integer"}),
         ]
         assert [answer.status_code for answer in refused] == [507] * len(refused)
-        told = refused[0].json()["status"]["error"]
-        assert told.startswith(f"the disk of {tmp_path / 'data'} is full: 31 MiB are free, and 32 MiB must stay so")
+        reported = refused[0].json()["status"]["error"]
+        assert reported.startswith(f"the disk of {tmp_path / 'data'} is full: 31 MiB are free, and 32 MiB must stay so")
         assert _is_whole(collection)
         gone = {"points": [_row(50)["id"]]}
         assert (await asking.post(f"{url}/points/delete", json=gone)).status_code == 200
@@ -281,7 +281,7 @@ async def test_a_full_disk_takes_no_more_points_but_lets_them_go(
         flushed: list[Collection] = []
         monkeypatch.setattr(Collection, "checkpoint", flushed.append)
         collection.used_at -= 60
-        await Upkeep(store, monotonic=monotonic).round()
+        await Compaction(store, monotonic=monotonic).round()
         assert flushed == [], "a checkpoint would fail half-way"
         free[0] = free_space.FOR_REMOVALS - 1
         assert (await asking.post(f"{url}/points/delete", json=gone)).status_code == 507

@@ -17,13 +17,13 @@ class Disk:
 
     def __init__(self) -> None:
         self.begun = threading.Semaphore(0)
-        self.let_go = threading.Semaphore(0)
+        self.release = threading.Semaphore(0)
         self.syncs = 0
         self.fault: OSError | None = None
 
     def sync(self) -> None:
         self.begun.release()
-        self.let_go.acquire()
+        self.release.acquire()
         self.syncs += 1
         if self.fault is not None:
             raise self.fault
@@ -50,11 +50,11 @@ async def test_writers_that_arrive_during_a_sync_share_the_next(commit: GroupCom
         later.append(asyncio.create_task(commit.settle()))
     await asyncio.sleep(0)
     assert not first.done()
-    disk.let_go.release()
+    disk.release.release()
     await first
     assert commit.pending == 5
     assert not any(one.done() for one in later)
-    disk.let_go.release()
+    disk.release.release()
     await asyncio.gather(*later)
     assert (disk.syncs, commit.pending) == (2, 0)
 
@@ -69,7 +69,7 @@ async def test_a_writer_that_is_cancelled_leaves_the_others_their_sync(commit: G
     impatient, patient = asyncio.create_task(commit.settle()), asyncio.create_task(commit.settle())
     await asyncio.to_thread(disk.begun.acquire)
     impatient.cancel()
-    disk.let_go.release()
+    disk.release.release()
     await patient
     assert impatient.cancelled()
     assert disk.syncs == 1
@@ -77,7 +77,7 @@ async def test_a_writer_that_is_cancelled_leaves_the_others_their_sync(commit: G
 
 async def test_after_a_failed_sync_no_write_is_taken_or_answered(commit: GroupCommit, disk: Disk) -> None:
     disk.fault = OSError(errno.EIO, "Input/output error")
-    disk.let_go.release()
+    disk.release.release()
     commit.wrote()
     with pytest.raises(EngineFailedError, match="Input/output error"):
         await commit.settle()

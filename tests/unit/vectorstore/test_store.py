@@ -16,7 +16,7 @@ from memcore.vectorstore import collection as collection_module
 from memcore.vectorstore import store as store_module
 from memcore.vectorstore.collection import Collection
 from memcore.vectorstore.rest import UnavailableError
-from memcore.vectorstore.store import IDLE, OLDEST_CHECKPOINT, QUIET, Aliases, Store, Upkeep
+from memcore.vectorstore.store import IDLE, OLDEST_CHECKPOINT, QUIET, Aliases, Compaction, Store
 from memcore.vectorstore.wal import sync_log
 from memcore.vectorstore.writes import CHUNK_POINTS, upsert
 
@@ -96,7 +96,7 @@ async def test_an_answered_write_was_synced_and_an_unanswered_one_is_pending(
     assert collection.commit.pending == 0
     await collection.write([await _points(collection, 1)], wait=False)
     assert (len(synced), collection.commit.pending) == (1, 1)
-    await Upkeep(store, monotonic=lambda: 0.0).round()
+    await Compaction(store, monotonic=lambda: 0.0).round()
     assert (len(synced), collection.commit.pending) == (2, 0)
 
 
@@ -128,16 +128,16 @@ async def test_a_power_cut_loses_no_answered_write(store: Store, tmp_path: Path)
         await collection.write([await _points(collection, 150, start=100 + 7 * trial)], wait=True)
         await collection.write([[edge.UpdateOperation.delete_points(list(range(0, 90, 3)))]], wait=True)
         expected = {one.id: one.payload for one in shard_points(collection)}
-        wreck = tmp_path / f"wreck-{trial}"
-        shutil.copytree(before, wreck)
-        shutil.rmtree(wreck / "wal")
-        shutil.copytree(shard / "wal", wreck / "wal")
+        break_collection = tmp_path / f"wreck-{trial}"
+        shutil.copytree(before, break_collection)
+        shutil.rmtree(break_collection / "wal")
+        shutil.copytree(shard / "wal", break_collection / "wal")
         for path in (shard / "segments").rglob("*"):
-            old = wreck / path.relative_to(shard)
+            old = break_collection / path.relative_to(shard)
             if path.is_file() and old.exists():
                 _mix(old, path, dice)
-        assert _held(wreck) == expected
-        for folder in (before, wreck):
+        assert _held(break_collection) == expected
+        for folder in (before, break_collection):
             shutil.rmtree(folder)
 
 
@@ -182,7 +182,7 @@ def _due(collection: Collection) -> tuple[bool, bool]:
 
 
 async def test_checkpoints_wait_for_idleness_but_not_for_ever(store: Store, clock: StoppedClock) -> None:
-    collection, upkeep = await _filled(store, 10), Upkeep(store, monotonic=clock)
+    collection, upkeep = await _filled(store, 10), Compaction(store, monotonic=clock)
     await upkeep.round()
     assert _due(collection)[0]
     clock.pass_by(IDLE)
@@ -200,7 +200,7 @@ async def test_checkpoints_wait_for_idleness_but_not_for_ever(store: Store, cloc
 
 
 async def test_a_vacuum_frees_deleted_points_in_a_quiet_moment(store: Store, clock: StoppedClock) -> None:
-    collection, upkeep = await _filled(store, 3000), Upkeep(store, monotonic=clock)
+    collection, upkeep = await _filled(store, 3000), Compaction(store, monotonic=clock)
     await collection.write([[edge.UpdateOperation.delete_points(list(range(1500)))]], wait=True)
     clock.pass_by(QUIET - IDLE)
     await upkeep.round()

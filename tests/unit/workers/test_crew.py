@@ -1,13 +1,13 @@
-"""What the crew of a process hands on to the services behind it."""
+"""What the context of a process hands on to the services behind it."""
 
 from typing import Any
 
 import pytest
 
 from memcore.event_loop import LoopThread
-from memcore.jobs.outcomes import Tell
+from memcore.jobs.outcomes import ProgressCallback
 from workers import context as manning
-from workers.context import WorkerCrew
+from workers.context import WorkerContext
 
 
 class Service:
@@ -16,27 +16,27 @@ class Service:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    async def run(self, *_: object, tell: Tell) -> str:
-        tell(self.name, 0.5)
+    async def run(self, *_: object, on_progress: ProgressCallback) -> str:
+        on_progress(self.name, 0.5)
         return self.name
 
 
 class Stages:
     """The service of fine-tune runs, which needs no loop."""
 
-    def run(self, _run_id: str, *, tell: Tell) -> str:
-        tell("stage", 0.5)
+    def run(self, _run_id: str, *, on_progress: ProgressCallback) -> str:
+        on_progress("stage", 0.5)
         return "stage"
 
 
 def test_long_jobs_are_given_somebody_to_tell_how_far_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[tuple[str, float | None]] = []
-    crew: Any = object.__new__(WorkerCrew)
-    crew._telling = lambda: lambda stage, fraction: told.append((stage, fraction))
-    crew._loop, crew._mirror = LoopThread("test"), object()
-    crew._finetune, crew._cycles = Stages(), Service("cycle")
-    crew.ledger = crew.company = crew.clock = None
+    reported: list[tuple[str, float | None]] = []
+    job_context: Any = object.__new__(WorkerContext)
+    job_context._progress_of = lambda: lambda stage, fraction: reported.append((stage, fraction))
+    job_context._loop, job_context._reindex_target = LoopThread("test"), object()
+    job_context._finetune, job_context._cycles = Stages(), Service("cycle")
+    job_context.ledger = job_context.company = job_context.clock = None
     monkeypatch.setattr(manning, "ReindexService", lambda *_, **__: Service("reindex"))
-    assert [crew.finetune("r"), crew.evolve("c"), crew.reindex()] == ["stage", "cycle", "reindex"]
-    assert told == [("stage", 0.5), ("cycle", 0.5), ("reindex", 0.5)]
-    crew._loop.close()
+    assert [job_context.finetune("r"), job_context.evolve("c"), job_context.reindex()] == ["stage", "cycle", "reindex"]
+    assert reported == [("stage", 0.5), ("cycle", 0.5), ("reindex", 0.5)]
+    job_context._loop.close()

@@ -10,7 +10,7 @@ from kombu.message import Message
 from support.execution_traces import trace
 from support.malformed_messages import SECRET, valid, written
 
-from memcore.client.envelopes import Posting, pack, seal
+from memcore.client.envelopes import OutgoingJob, build_payload, chunk_payloads
 from memcore.errors import MemoryInputError
 from memcore.jobs.payloads import MAX_MESSAGE_BYTES, MAX_PAYLOAD_BYTES, MAX_USES, DistillPayload, Use, UsePayload
 from memcore.models.memory import MAX_CONTENT_BYTES, MAX_KEY_CHARS, MemoryCategory, MemoryStoreRequest
@@ -106,14 +106,14 @@ def test_nothing_is_unpacked_before_it_is_checked(monkeypatch: pytest.MonkeyPatc
 def stored(character: str) -> str:
     content = character * (MAX_CONTENT_BYTES // len(character.encode()))
     request = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content=content)
-    items = [seal("a" * MAX_KEY_CHARS, request, company="acme", sent_at=NOW) for _ in range(200)]
-    return max((parcel.payload for parcel in pack("acme", items)), key=len)
+    items = [build_payload("a" * MAX_KEY_CHARS, request, company="acme", sent_at=NOW) for _ in range(200)]
+    return max((payload_chunk.payload for payload_chunk in chunk_payloads("acme", items)), key=len)
 
 
 def distilled(character: str) -> str:
     size = MAX_PAYLOAD_BYTES // len(json.dumps(character, ensure_ascii=False)[1:-1].encode()) - 2_000
-    told = trace(output=character * size)
-    return DistillPayload(company="acme", agent_id="a", trace_id="t", trace=told, sent_at=NOW).model_dump_json()
+    reported = trace(output=character * size)
+    return DistillPayload(company="acme", agent_id="a", trace_id="t", trace=reported, sent_at=NOW).model_dump_json()
 
 
 def used(character: str) -> str:
@@ -127,5 +127,5 @@ def used(character: str) -> str:
 @pytest.mark.parametrize("payload", [stored, distilled, used])
 def test_the_largest_message_of_our_clients_is_below_the_limit(payload: Callable[[str], str], character: str) -> None:
     text = payload(character)
-    posting = Posting(job_id="j", queue="memory.store.0", payload=text, summary="1")
-    assert len(written(posting)) < MAX_MESSAGE_BYTES * 3 // 4
+    outgoing_job = OutgoingJob(job_id="j", queue="memory.store.0", payload=text, summary="1")
+    assert len(written(outgoing_job)) < MAX_MESSAGE_BYTES * 3 // 4

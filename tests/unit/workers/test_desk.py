@@ -11,9 +11,9 @@ from support.store_items import item
 from support.thorough import examples
 
 from memcore.errors import MemoryConnectionError, MemoryStoreError
-from memcore.ingest import Written
+from memcore.ingest import WriteResult
 from memcore.jobs.payloads import StoreItem
-from workers.write_batcher import Desk
+from workers.write_batcher import BatchWriter
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -30,19 +30,19 @@ class Store:
 
     def __init__(self) -> None:
         self.batches: list[tuple[StoreItem, ...]] = []
-        self.buried: frozenset[str] = frozenset()
+        self.tombstoned: frozenset[str] = frozenset()
         self.poison: dict[str, Exception] = {}
         self.gate = threading.Event()
         self.gate.set()
 
-    def write(self, items: Sequence[StoreItem]) -> Written:
+    def write(self, items: Sequence[StoreItem]) -> WriteResult:
         assert self.gate.wait(ANSWER_SECONDS)
         for each in items:
             if each.request.content in self.poison:
                 raise self.poison[each.request.content]
         self.batches.append(tuple(items))
         ids = frozenset(each.id for each in items)
-        return Written(stored=ids - self.buried, buried=ids & self.buried)
+        return WriteResult(stored=ids - self.tombstoned, tombstoned=ids & self.tombstoned)
 
 
 @pytest.fixture
@@ -50,123 +50,129 @@ def store() -> Store:
     return Store()
 
 
-MakeDesk = Callable[..., Desk]
+MakeBatchWriter = Callable[..., BatchWriter]
 
 
 @pytest.fixture
-def make_desk(store: Store) -> Generator[MakeDesk]:
-    desks: list[Desk] = []
+def make_batch_writer(store: Store) -> Generator[MakeBatchWriter]:
+    batch_writers: list[BatchWriter] = []
 
-    def make(*, writers: int = 1, linger: timedelta = FOREVER, **limits: int) -> Desk:
-        desk = Desk(store.write, writers=writers, linger=linger, **limits)
-        desks.append(desk)
-        return desk
+    def make(*, writers: int = 1, linger: timedelta = FOREVER, **limits: int) -> BatchWriter:
+        batch_writer = BatchWriter(store.write, writers=writers, linger=linger, **limits)
+        batch_writers.append(batch_writer)
+        return batch_writer
 
     yield make
     store.gate.set()
-    for desk in desks:
-        desk.close()
+    for batch_writer in batch_writers:
+        batch_writer.close()
 
 
-def answers(futures: Sequence["Future[Written]"]) -> list[int]:
+def answers(futures: Sequence["Future[WriteResult]"]) -> list[int]:
     return [len(future.result(ANSWER_SECONDS).stored) for future in futures]
 
 
-def test_a_batch_closes_at_the_count(make_desk: MakeDesk, store: Store) -> None:
-    desk = make_desk(max_items=3)
-    futures = [desk.submit([item(str(number))]) for number in range(6)]
-    desk.start()
+def test_a_batch_closes_at_the_count(make_batch_writer: MakeBatchWriter, store: Store) -> None:
+    batch_writer = make_batch_writer(max_items=3)
+    futures = [batch_writer.submit([item(str(number))]) for number in range(6)]
+    batch_writer.start()
     assert answers(futures) == [1] * 6
     assert [len(batch) for batch in store.batches] == [3, 3]
 
 
-def test_a_batch_closes_at_the_bytes_not_at_the_characters(make_desk: MakeDesk, store: Store) -> None:
-    desk = make_desk(max_items=100, max_bytes=20)
-    futures = [desk.submit([item("é" * 5 + str(number))]) for number in range(4)]
-    desk.start()
+def test_a_batch_closes_at_the_bytes_not_at_the_characters(make_batch_writer: MakeBatchWriter, store: Store) -> None:
+    batch_writer = make_batch_writer(max_items=100, max_bytes=20)
+    futures = [batch_writer.submit([item("é" * 5 + str(number))]) for number in range(4)]
+    batch_writer.start()
     assert answers(futures) == [1] * 4
     assert [len(batch) for batch in store.batches] == [2, 2]
 
 
-def test_a_batch_closes_when_nobody_else_comes(make_desk: MakeDesk, store: Store) -> None:
-    desk = make_desk(linger=timedelta(milliseconds=1), max_items=100)
-    desk.start()
-    assert answers([desk.submit([item("alone")])]) == [1]
+def test_a_batch_closes_when_nobody_else_comes(make_batch_writer: MakeBatchWriter, store: Store) -> None:
+    batch_writer = make_batch_writer(linger=timedelta(milliseconds=1), max_items=100)
+    batch_writer.start()
+    assert answers([batch_writer.submit([item("alone")])]) == [1]
     assert [len(batch) for batch in store.batches] == [1]
 
 
-def test_each_job_is_told_how_many_of_its_own_are_in_the_store(make_desk: MakeDesk, store: Store) -> None:
-    store.buried = frozenset({item("gone").id})
-    desk = make_desk(max_items=5)
-    futures = [desk.submit([item("a"), item("gone")]), desk.submit([item("b"), item("c"), item("d")])]
-    desk.start()
+def test_each_job_is_told_how_many_of_its_own_are_in_the_store(
+    make_batch_writer: MakeBatchWriter, store: Store
+) -> None:
+    store.tombstoned = frozenset({item("gone").id})
+    batch_writer = make_batch_writer(max_items=5)
+    futures = [batch_writer.submit([item("a"), item("gone")]), batch_writer.submit([item("b"), item("c"), item("d")])]
+    batch_writer.start()
     assert answers(futures) == [1, 3]
 
 
 @pytest.mark.parametrize("error", [ValueError("odd"), MemoryStoreError("refused"), KeyError("x")])
-def test_one_bad_job_in_a_batch_fails_alone(make_desk: MakeDesk, store: Store, error: Exception) -> None:
+def test_one_bad_job_in_a_batch_fails_alone(make_batch_writer: MakeBatchWriter, store: Store, error: Exception) -> None:
     store.poison = {"bad": error}
-    desk = make_desk(max_items=4)
-    futures = [desk.submit([item(text)]) for text in ("a", "b", "bad", "c")]
-    desk.start()
+    batch_writer = make_batch_writer(max_items=4)
+    futures = [batch_writer.submit([item(text)]) for text in ("a", "b", "bad", "c")]
+    batch_writer.start()
     assert answers([futures[0], futures[1], futures[3]]) == [1, 1, 1]
     assert futures[2].exception(ANSWER_SECONDS) is error
 
 
 def test_a_lost_connection_fails_the_batch_without_trying_each_job_against_a_dead_store(
-    make_desk: MakeDesk, store: Store
+    make_batch_writer: MakeBatchWriter, store: Store
 ) -> None:
     store.poison = {"a": MemoryConnectionError("gone")}
-    desk = make_desk(max_items=2)
-    futures = [desk.submit([item("a")]), desk.submit([item("b")])]
-    desk.start()
+    batch_writer = make_batch_writer(max_items=2)
+    futures = [batch_writer.submit([item("a")]), batch_writer.submit([item("b")])]
+    batch_writer.start()
     assert [type(future.exception(ANSWER_SECONDS)) for future in futures] == [MemoryConnectionError] * 2
     assert store.batches == []
 
 
-def test_one_id_laid_down_twice_is_written_once_and_answers_both(make_desk: MakeDesk, store: Store) -> None:
-    desk = make_desk(max_items=2)
-    futures = [desk.submit([item("same")]), desk.submit([item("same")])]
-    desk.start()
+def test_one_id_laid_down_twice_is_written_once_and_answers_both(
+    make_batch_writer: MakeBatchWriter, store: Store
+) -> None:
+    batch_writer = make_batch_writer(max_items=2)
+    futures = [batch_writer.submit([item("same")]), batch_writer.submit([item("same")])]
+    batch_writer.start()
     assert answers(futures) == [1, 1]
     assert [len(batch) for batch in store.batches] == [1]
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_of_a_redelivery_and_a_new_sending_the_new_one_stands_for_both(
-    make_desk: MakeDesk, store: Store, order: int
+    make_batch_writer: MakeBatchWriter, store: Store, order: int
 ) -> None:
     old, new = item("same"), item("same", sent_at=NOW + timedelta(days=1))
-    desk = make_desk(max_items=2)
-    futures = [desk.submit([each]) for each in (old, new)[::order]]
-    desk.start()
+    batch_writer = make_batch_writer(max_items=2)
+    futures = [batch_writer.submit([each]) for each in (old, new)[::order]]
+    batch_writer.start()
     assert answers(futures) == [1, 1]
     assert store.batches == [(new,)]
 
 
-def test_a_closed_desk_refuses_and_has_written_what_lay_on_it(make_desk: MakeDesk) -> None:
-    desk = make_desk(writers=2, max_items=2)
-    futures = [desk.submit([item(str(number))]) for number in range(9)]
-    desk.start()
-    desk.close()
+def test_a_closed_batch_writer_refuses_and_has_written_what_lay_on_it(make_batch_writer: MakeBatchWriter) -> None:
+    batch_writer = make_batch_writer(writers=2, max_items=2)
+    futures = [batch_writer.submit([item(str(number))]) for number in range(9)]
+    batch_writer.start()
+    batch_writer.close()
     assert [future.done() for future in futures] == [True] * 9
     assert answers(futures) == [1] * 9
     with pytest.raises(MemoryConnectionError, match="closed"):
-        desk.submit([item("late")])
-    desk.close()
+        batch_writer.submit([item("late")])
+    batch_writer.close()
 
 
-def test_whoever_is_not_refused_is_answered_even_while_the_desk_closes(make_desk: MakeDesk) -> None:
-    desk = make_desk(writers=2, linger=timedelta(milliseconds=1))
-    desk.start()
-    futures: list[Future[Written]] = []
+def test_whoever_is_not_refused_is_answered_even_while_the_batch_writer_closes(
+    make_batch_writer: MakeBatchWriter,
+) -> None:
+    batch_writer = make_batch_writer(writers=2, linger=timedelta(milliseconds=1))
+    batch_writer.start()
+    futures: list[Future[WriteResult]] = []
     refused = threading.Event()
 
     def talk(name: str) -> None:
         number = 0
         while True:
             try:
-                futures.append(desk.submit([item(f"{name} {number}")]))
+                futures.append(batch_writer.submit([item(f"{name} {number}")]))
             except MemoryConnectionError:
                 refused.set()
                 return
@@ -178,7 +184,7 @@ def test_whoever_is_not_refused_is_answered_even_while_the_desk_closes(make_desk
     futures_seen = threading.Event()
     while not futures:
         futures_seen.wait(0.001)
-    desk.close()
+    batch_writer.close()
     for talker in talkers:
         talker.join()
     assert refused.is_set()
@@ -197,10 +203,10 @@ def test_every_job_is_answered_with_its_own_count_or_its_own_error(
 ) -> None:
     store = Store()
     store.poison = {str(number): ValueError(str(number)) for number in bad}
-    desk = Desk(store.write, writers=writers, max_items=max_items, linger=timedelta(milliseconds=1))
-    futures = [desk.submit([item(str(number)) for number in job]) for job in jobs]
-    desk.start()
-    desk.close()
+    batch_writer = BatchWriter(store.write, writers=writers, max_items=max_items, linger=timedelta(milliseconds=1))
+    futures = [batch_writer.submit([item(str(number)) for number in job]) for job in jobs]
+    batch_writer.start()
+    batch_writer.close()
     for job, future in zip(jobs, futures, strict=True):
         if bad.intersection(job):
             assert isinstance(future.exception(0), ValueError)
@@ -215,13 +221,13 @@ def owners(batch: Sequence[StoreItem]) -> set[str]:
     return {each.agent_id for each in batch}
 
 
-def test_a_single_store_passes_a_bulk_load_of_twenty_thousand(make_desk: MakeDesk, store: Store) -> None:
-    desk = make_desk(max_items=256, linger=timedelta(milliseconds=1))
+def test_a_single_store_passes_a_bulk_load_of_twenty_thousand(make_batch_writer: MakeBatchWriter, store: Store) -> None:
+    batch_writer = make_batch_writer(max_items=256, linger=timedelta(milliseconds=1))
     store.gate.clear()
     load = [item(f"row {number}", agent_id="importer") for number in range(20_000)]
-    bulk = [desk.submit(load[start : start + 256]) for start in range(0, len(load), 256)]
-    desk.start()
-    single = desk.submit([item("one fact", agent_id="ada")])
+    bulk = [batch_writer.submit(load[start : start + 256]) for start in range(0, len(load), 256)]
+    batch_writer.start()
+    single = batch_writer.submit([item("one fact", agent_id="ada")])
     store.gate.set()
     assert answers([single]) == [1]
     assert sum(answers(bulk)) == len(load)
@@ -232,24 +238,24 @@ def test_a_single_store_passes_a_bulk_load_of_twenty_thousand(make_desk: MakeDes
 def test_every_single_store_during_a_bulk_load_waits_for_one_write_at_most() -> None:
     store = Store()
     waited: list[int] = []
-    laid: list[tuple[Future[Written], int]] = []
+    laid: list[tuple[Future[WriteResult], int]] = []
 
-    def write(items: Sequence[StoreItem]) -> Written:
+    def write(items: Sequence[StoreItem]) -> WriteResult:
         # before each bulk write comes a single store, as if an engine had sent it while we write
         if owners(items) == {"importer"}:
             number = len(store.batches)
-            laid.append((desk.submit([item(f"fact {number}", agent_id=f"agent-{number % 3}")]), number))
+            laid.append((batch_writer.submit([item(f"fact {number}", agent_id=f"agent-{number % 3}")]), number))
         else:
             waited.append(len(store.batches) - laid[-1][1])
         return store.write(items)
 
-    desk = Desk(write, writers=1, linger=timedelta(milliseconds=1))
+    batch_writer = BatchWriter(write, writers=1, linger=timedelta(milliseconds=1))
     load = [item(f"row {number}", agent_id="importer") for number in range(5_120)]
-    bulk = [desk.submit(load[start : start + 256]) for start in range(0, len(load), 256)]
-    desk.start()
+    bulk = [batch_writer.submit(load[start : start + 256]) for start in range(0, len(load), 256)]
+    batch_writer.start()
     assert sum(answers(bulk)) == len(load)
     assert answers([future for future, _ in laid]) == [1] * len(laid)
-    desk.close()
+    batch_writer.close()
     assert len(waited) == 20
     assert max(waited) == 1
 
@@ -259,31 +265,31 @@ def test_a_bulk_load_goes_on_while_engines_never_stop() -> None:
     written = {"ada": 0, "importer": 0}
     done = threading.Event()
 
-    def write(items: Sequence[StoreItem]) -> Written:
+    def write(items: Sequence[StoreItem]) -> WriteResult:
         written[items[0].agent_id] += len(items)
         if not done.is_set():
             # as many as were written lie there again before the next batch is collected
             number = len(store.batches)
             for each in range(16):
-                desk.submit([item(f"fact {number} {each}", agent_id="ada")])
+                batch_writer.submit([item(f"fact {number} {each}", agent_id="ada")])
         return store.write(items)
 
-    desk = Desk(write, writers=1, linger=timedelta(0), max_items=16)
-    bulk = desk.submit([item(f"row {number}", agent_id="importer") for number in range(64)])
-    first = desk.submit([item("the first fact", agent_id="ada")])
-    desk.start()
+    batch_writer = BatchWriter(write, writers=1, linger=timedelta(0), max_items=16)
+    bulk = batch_writer.submit([item(f"row {number}", agent_id="importer") for number in range(64)])
+    first = batch_writer.submit([item("the first fact", agent_id="ada")])
+    batch_writer.start()
     assert answers([first, bulk]) == [1, 64]
     done.set()
-    desk.close()
+    batch_writer.close()
     # a quarter of what is written is the bulk load's
     assert written["ada"] >= 3 * 64
 
 
-def test_a_job_of_few_but_huge_memories_is_a_bulk_load_too(make_desk: MakeDesk, store: Store) -> None:
-    desk = make_desk(max_items=256, linger=timedelta(milliseconds=1))
-    huge = desk.submit([item("x" * 20_000 + str(number), agent_id="importer") for number in range(4)])
-    small = desk.submit([item("small", agent_id="ada")])
-    desk.start()
+def test_a_job_of_few_but_huge_memories_is_a_bulk_load_too(make_batch_writer: MakeBatchWriter, store: Store) -> None:
+    batch_writer = make_batch_writer(max_items=256, linger=timedelta(milliseconds=1))
+    huge = batch_writer.submit([item("x" * 20_000 + str(number), agent_id="importer") for number in range(4)])
+    small = batch_writer.submit([item("small", agent_id="ada")])
+    batch_writer.start()
     assert answers([huge, small]) == [4, 1]
     assert [owners(batch) for batch in store.batches] == [{"ada"}, {"importer"}]
 
@@ -292,32 +298,34 @@ def test_a_writer_is_always_free_for_engines_however_long_a_bulk_write_takes() -
     store, is_slow = Store(), threading.Event()
     writing = threading.Semaphore(0)
 
-    def write(items: Sequence[StoreItem]) -> Written:
+    def write(items: Sequence[StoreItem]) -> WriteResult:
         if owners(items) == {"importer"}:
             writing.release()
             assert is_slow.wait(ANSWER_SECONDS)
         return store.write(items)
 
-    desk = Desk(write, writers=3, linger=timedelta(0), bulk_above=2, max_items=4)
-    bulk = [desk.submit([item(f"row {job} {row}", agent_id="importer") for row in range(4)]) for job in range(8)]
-    desk.start()
+    batch_writer = BatchWriter(write, writers=3, linger=timedelta(0), bulk_above=2, max_items=4)
+    bulk = [
+        batch_writer.submit([item(f"row {job} {row}", agent_id="importer") for row in range(4)]) for job in range(8)
+    ]
+    batch_writer.start()
     for _ in range(2):
         assert writing.acquire(timeout=ANSWER_SECONDS)
     for number in range(10):
-        assert answers([desk.submit([item(f"fact {number}", agent_id="ada")])]) == [1]
+        assert answers([batch_writer.submit([item(f"fact {number}", agent_id="ada")])]) == [1]
     assert not writing.acquire(blocking=False)
     assert not any(future.done() for future in bulk)
     is_slow.set()
-    desk.close()
+    batch_writer.close()
     assert answers(bulk) == [4] * 8
 
 
 def test_a_bulk_write_that_fails_gives_its_writer_back() -> None:
     store = Store()
     store.poison = {f"row {number}": MemoryConnectionError("gone") for number in range(40)}
-    desk = Desk(store.write, writers=2, linger=timedelta(0), bulk_above=1, max_items=2)
-    desk.start()
-    lost = [desk.submit([item(f"row {number}"), item(f"row {number + 1}")]) for number in range(0, 40, 2)]
+    batch_writer = BatchWriter(store.write, writers=2, linger=timedelta(0), bulk_above=1, max_items=2)
+    batch_writer.start()
+    lost = [batch_writer.submit([item(f"row {number}"), item(f"row {number + 1}")]) for number in range(0, 40, 2)]
     assert {type(future.exception(ANSWER_SECONDS)) for future in lost} == {MemoryConnectionError}
-    assert answers([desk.submit([item("x"), item("y")])]) == [2]
-    desk.close()
+    assert answers([batch_writer.submit([item("x"), item("y")])]) == [2]
+    batch_writer.close()

@@ -10,7 +10,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from redis.exceptions import ConnectionError as RedisLostError
 
 from memcore.config.settings import Settings
-from memcore.jobs.outcomes import untold
+from memcore.jobs.outcomes import no_progress
 from workers.progress import AWAY_SECONDS, PAUSE_SECONDS, TaskProgress
 
 
@@ -21,13 +21,13 @@ class Results:
         self.kept: list[tuple[Any, ...]] = []
         self.error: Exception | None = None
 
-    def store_result(self, *told: object) -> None:
+    def store_result(self, *reported: object) -> None:
         if self.error is not None:
             raise self.error
-        self.kept.append(told)
+        self.kept.append(reported)
 
 
-class Telling:
+class ProgressJob:
     """A job that tells how far it is, at times that the test sets."""
 
     def __init__(self, home: Path, results: Results | None = None, *, ignore_result: bool = False) -> None:
@@ -39,14 +39,14 @@ class Telling:
         self.seconds = 0.0
         self.progress = TaskProgress(app, settings, keep_seconds=60, clock=lambda: self.seconds)
         self.progress._results = results
-        self.tell = self.progress.of_this_job()
+        self.on_progress = self.progress.of_this_job()
 
 
 def test_a_word_a_second_is_kept(tmp_path: Path) -> None:
     results = Results()
-    job = Telling(tmp_path, results)
+    job = ProgressJob(tmp_path, results)
     for number in range(5):
-        job.tell("training", number / 4)
+        job.on_progress("training", number / 4)
         job.seconds += PAUSE_SECONDS / 2
     assert results.kept == [
         ("job-1", {"stage": "training", "fraction": fraction}, "PROGRESS") for fraction in (0.0, 0.5, 1.0)
@@ -58,19 +58,19 @@ def test_a_result_store_that_is_away_is_told_of_once_and_left_alone_for_a_while(
 ) -> None:
     results = Results()
     results.error = RedisLostError("gone")
-    job = Telling(tmp_path, results)
+    job = ProgressJob(tmp_path, results)
     for _ in range(3):
-        job.tell("training", 0.5)
+        job.on_progress("training", 0.5)
         job.seconds += PAUSE_SECONDS
     assert [(record.levelno, record.message) for record in caplog.records] == [(logging.WARNING, "progress.untold")]
     results.error = None
     job.seconds += AWAY_SECONDS
-    job.tell("training", 0.75)
+    job.on_progress("training", 0.75)
     assert len(results.kept) == 1
 
 
 def test_a_result_store_that_nobody_runs_harms_no_job(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    Telling(tmp_path).tell("training", 0.5)
+    ProgressJob(tmp_path).on_progress("training", 0.5)
     assert "progress.untold" in caplog.messages
 
 
@@ -78,8 +78,8 @@ def test_the_signal_that_a_jobs_time_is_over_gets_through(tmp_path: Path) -> Non
     results = Results()
     results.error = SoftTimeLimitExceeded()
     with pytest.raises(SoftTimeLimitExceeded):
-        Telling(tmp_path, results).tell("training", 0.5)
+        ProgressJob(tmp_path, results).on_progress("training", 0.5)
 
 
 def test_a_job_whose_outcome_nobody_keeps_tells_nobody(tmp_path: Path) -> None:
-    assert Telling(tmp_path, ignore_result=True).tell is untold
+    assert ProgressJob(tmp_path, ignore_result=True).on_progress is no_progress

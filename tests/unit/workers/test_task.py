@@ -11,29 +11,29 @@ from unittest.mock import MagicMock
 import pytest
 from celery import Celery
 from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
-from celery.exceptions import Retry as PutBack
+from celery.exceptions import Retry as Requeued
 from kombu.exceptions import OperationalError
-from support.job_contexts import ScriptedCrew
+from support.job_contexts import ScriptedContext
 
 from memcore.client.publisher import SNOOZED
 from memcore.errors import MemoryConnectionError
-from memcore.jobs.outcomes import Dead, Done, Outcome, Parked, Retry, Skipped, Snooze
+from memcore.jobs.outcomes import Dead, Deferred, Done, Outcome, Retry, Skipped, Snooze
 from memcore.jobs.queues import Queue, TaskName
 from memcore.ledger.database import LedgerUrls
 from memcore.ledger.ledger import Ledger
 from tasks.job import Job, Limits
-from workers.celery_task import MAX_COUNTDOWN, build_tasks, came_back, carry_out, judge, settle
-from workers.redelivery import Trial, Turns
+from workers.celery_task import MAX_COUNTDOWN, apply_outcome, build_tasks, is_redelivered, run_guarded, run_job
+from workers.redelivery import RedeliveryGuard, SerialGate
 
 LIMITS = Limits(soft=timedelta(seconds=1), hard=timedelta(seconds=2), attempts=3)
-JOB = Job(name=TaskName.STORE, queue=Queue.STORE, limits=LIMITS, run=lambda _payload, _crew: Done())
+JOB = Job(name=TaskName.STORE, queue=Queue.STORE, limits=LIMITS, run=lambda _payload, _context: Done())
 TEXT = "a memory that nobody may quote"
 
 
 @pytest.fixture
-def crew(sqlite_ledger: LedgerUrls) -> Generator[ScriptedCrew]:
+def job_context(sqlite_ledger: LedgerUrls) -> Generator[ScriptedContext]:
     ledger = Ledger.open(sqlite_ledger)
-    yield ScriptedCrew(ledger=ledger)
+    yield ScriptedContext(ledger=ledger)
     ledger.close()
 
 
@@ -47,95 +47,97 @@ def a_task(*, retries: int = 0) -> MagicMock:
     return task
 
 
-def settled(task: MagicMock, outcome: Outcome, crew: ScriptedCrew, *, job: Job = JOB) -> dict[str, Any]:
-    return settle(task, job, outcome, payload=TEXT, crew=crew)
+def settled(task: MagicMock, outcome: Outcome, job_context: ScriptedContext, *, job: Job = JOB) -> dict[str, Any]:
+    return apply_outcome(task, job, outcome, payload=TEXT, job_context=job_context)
 
 
-def put_back(task: MagicMock) -> dict[str, Any]:
+def requeue(task: MagicMock) -> dict[str, Any]:
     task.signature_from_request.assert_called_once()
     task.signature_from_request.return_value.apply_async.assert_called_once_with()
     return dict(task.signature_from_request.call_args.kwargs)
 
 
-def test_what_is_done_or_skipped_becomes_the_result(crew: ScriptedCrew) -> None:
-    assert settled(a_task(), Done(facts={"stored": 2}), crew) == {"outcome": "done", "facts": {"stored": 2}}
-    assert settled(a_task(), Skipped(reason="r"), crew) == {"outcome": "skipped", "reason": "r"}
+def test_what_is_done_or_skipped_becomes_the_result(job_context: ScriptedContext) -> None:
+    assert settled(a_task(), Done(facts={"stored": 2}), job_context) == {"outcome": "done", "facts": {"stored": 2}}
+    assert settled(a_task(), Skipped(reason="r"), job_context) == {"outcome": "skipped", "reason": "r"}
 
 
-def test_a_snoozed_job_goes_back_and_burns_no_attempt(crew: ScriptedCrew) -> None:
+def test_a_snoozed_job_goes_back_and_burns_no_attempt(job_context: ScriptedContext) -> None:
     task = a_task(retries=2)
-    with pytest.raises(PutBack):
-        settled(task, Snooze(reason="r", delay=timedelta(seconds=5)), crew)
-    assert put_back(task)["retries"] == 2
-    assert put_back(task)["countdown"] == 5
+    with pytest.raises(Requeued):
+        settled(task, Snooze(reason="r", delay=timedelta(seconds=5)), job_context)
+    assert requeue(task)["retries"] == 2
+    assert requeue(task)["countdown"] == 5
 
 
-def test_no_job_waits_in_the_broker_longer_than_the_cap(crew: ScriptedCrew) -> None:
+def test_no_job_waits_in_the_broker_longer_than_the_cap(job_context: ScriptedContext) -> None:
     task = a_task()
-    with pytest.raises(PutBack):
-        settled(task, Snooze(reason="r", delay=timedelta(days=1)), crew)
-    assert put_back(task)["countdown"] == MAX_COUNTDOWN.total_seconds() == 60
+    with pytest.raises(Requeued):
+        settled(task, Snooze(reason="r", delay=timedelta(days=1)), job_context)
+    assert requeue(task)["countdown"] == MAX_COUNTDOWN.total_seconds() == 60
 
 
-def test_a_retry_burns_an_attempt_and_the_last_one_is_kept_as_a_dead_letter(crew: ScriptedCrew) -> None:
+def test_a_retry_burns_an_attempt_and_the_last_one_is_kept_as_a_dead_letter(job_context: ScriptedContext) -> None:
     task = a_task(retries=1)
-    with pytest.raises(PutBack):
-        settled(task, Retry(reason="r", delay=timedelta(seconds=5)), crew)
-    assert put_back(task)["retries"] == 2
+    with pytest.raises(Requeued):
+        settled(task, Retry(reason="r", delay=timedelta(seconds=5)), job_context)
+    assert requeue(task)["retries"] == 2
     task = a_task(retries=2)
-    given_up = settled(task, Retry(reason="r", delay=timedelta(seconds=5)), crew)
+    given_up = settled(task, Retry(reason="r", delay=timedelta(seconds=5)), job_context)
     assert given_up == {"outcome": "dead", "reason": "gave up after 3 attempts: r"}
     task.signature_from_request.assert_not_called()
-    letter = crew.ledger.dead_letters.get("job-1")
+    letter = job_context.ledger.dead_letters.get("job-1")
     assert letter is not None
     assert (letter.payload, letter.attempts, letter.queue) == (TEXT, 3, "memory.store.bulk")
 
 
-def test_a_job_that_the_broker_does_not_take_back_is_rejected_and_not_acknowledged(crew: ScriptedCrew) -> None:
+def test_a_job_that_the_broker_does_not_take_back_is_rejected_and_not_acknowledged(
+    job_context: ScriptedContext,
+) -> None:
     task = a_task(retries=1)
     task.signature_from_request.return_value.apply_async.side_effect = OperationalError("loading the dataset")
     with pytest.raises(Reject) as rejected:
-        settled(task, Retry(reason="r", delay=timedelta(seconds=5)), crew)
+        settled(task, Retry(reason="r", delay=timedelta(seconds=5)), job_context)
     assert rejected.value.requeue
 
 
-def test_a_dead_job_is_kept_whole(crew: ScriptedCrew) -> None:
-    assert settled(a_task(), Dead(reason="r"), crew) == {"outcome": "dead", "reason": "r"}
-    assert crew.ledger.dead_letters.count("acme") == 1
+def test_a_dead_job_is_kept_whole(job_context: ScriptedContext) -> None:
+    assert settled(a_task(), Dead(reason="r"), job_context) == {"outcome": "dead", "reason": "r"}
+    assert job_context.ledger.dead_letters.count("acme") == 1
 
 
-def test_a_job_that_comes_again_by_itself_leaves_no_dead_letter(crew: ScriptedCrew) -> None:
+def test_a_job_that_comes_again_by_itself_leaves_no_dead_letter(job_context: ScriptedContext) -> None:
     job = Job(name=TaskName.TICK, queue=Queue.CONTROL, limits=LIMITS, is_repeated=True, run=JOB.run)
-    settled(a_task(), Dead(reason="r"), crew, job=job)
-    assert crew.ledger.dead_letters.count("acme") == 0
+    settled(a_task(), Dead(reason="r"), job_context, job=job)
+    assert job_context.ledger.dead_letters.count("acme") == 0
 
 
 def test_a_job_whose_letter_cannot_be_written_stays_on_the_broker(
-    crew: ScriptedCrew, monkeypatch: pytest.MonkeyPatch
+    job_context: ScriptedContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(_letter: object) -> None:
         raise MemoryConnectionError("the ledger is away")
 
-    monkeypatch.setattr(crew.ledger.dead_letters, "put", away)
+    monkeypatch.setattr(job_context.ledger.dead_letters, "put", away)
     task = a_task()
-    with pytest.raises(PutBack):
-        settled(task, Dead(reason="r"), crew)
-    put_back(task)
+    with pytest.raises(Requeued):
+        settled(task, Dead(reason="r"), job_context)
+    requeue(task)
 
 
-def test_what_goes_back_says_no_more_to_monitoring_than_before(crew: ScriptedCrew) -> None:
+def test_what_goes_back_says_no_more_to_monitoring_than_before(job_context: ScriptedContext) -> None:
     task = a_task()
-    with pytest.raises(PutBack):
-        settled(task, Retry(reason="r", delay=timedelta(seconds=5)), crew)
-    assert put_back(task)["argsrepr"] == "2 memories"
+    with pytest.raises(Requeued):
+        settled(task, Retry(reason="r", delay=timedelta(seconds=5)), job_context)
+    assert requeue(task)["argsrepr"] == "2 memories"
 
 
-def test_a_parked_job_is_acknowledged_without_a_final_result(crew: ScriptedCrew) -> None:
+def test_a_deferred_job_is_acknowledged_without_a_final_result(job_context: ScriptedContext) -> None:
     task = a_task()
     with pytest.raises(Ignore):
-        settled(task, Parked(reason="paused"), crew)
-    (job_id, told, state), _ = task.backend.store_result.call_args
-    assert (job_id, told, state) == ("job-1", {"reason": "paused"}, SNOOZED)
+        settled(task, Deferred(reason="paused"), job_context)
+    (job_id, reported, state), _ = task.backend.store_result.call_args
+    assert (job_id, reported, state) == ("job-1", {"reason": "paused"}, SNOOZED)
     task.signature_from_request.assert_not_called()
 
 
@@ -152,10 +154,10 @@ def test_a_parked_job_is_acknowledged_without_a_final_result(crew: ScriptedCrew)
     ],
 )
 def test_an_error_that_nobody_foresaw_is_tried_again_unless_the_payload_is_to_blame_and_told_without_its_text(
-    crew: ScriptedCrew, caplog: pytest.LogCaptureFixture, error: Exception, kind: type[Outcome]
+    job_context: ScriptedContext, caplog: pytest.LogCaptureFixture, error: Exception, kind: type[Outcome]
 ) -> None:
     with caplog.at_level(logging.INFO):
-        outcome = carry_out(job_that(MagicMock(side_effect=error)), "{}", crew)
+        outcome = run_job(job_that(MagicMock(side_effect=error)), "{}", job_context)
     assert isinstance(outcome, kind)
     assert isinstance(outcome, Retry | Dead)
     assert type(error).__name__ in outcome.reason
@@ -164,11 +166,13 @@ def test_an_error_that_nobody_foresaw_is_tried_again_unless_the_payload_is_to_bl
 
 
 @pytest.mark.parametrize("error", [SoftTimeLimitExceeded, MemoryError, RecursionError])
-def test_what_the_process_suffers_costs_an_attempt_and_not_the_job(crew: ScriptedCrew, error: type[Exception]) -> None:
-    def run(_payload: str, _crew: object) -> Outcome:
+def test_what_the_process_suffers_costs_an_attempt_and_not_the_job(
+    job_context: ScriptedContext, error: type[Exception]
+) -> None:
+    def run(_payload: str, _context: object) -> Outcome:
         raise error
 
-    outcome = carry_out(Job(name=TaskName.STORE, queue=Queue.STORE, limits=LIMITS, run=run), "{}", crew)
+    outcome = run_job(Job(name=TaskName.STORE, queue=Queue.STORE, limits=LIMITS, run=run), "{}", job_context)
     assert isinstance(outcome, Retry)
     assert error.__name__ in outcome.reason
 
@@ -184,78 +188,89 @@ def job_that(run: Any) -> Job:
 
 
 def test_a_job_that_came_back_is_told_from_a_new_one() -> None:
-    assert not came_back(a_task())
-    assert came_back(returned())
+    assert not is_redelivered(a_task())
+    assert is_redelivered(returned())
     bare = a_task()
     bare.request.delivery_info = None
-    assert not came_back(bare)
+    assert not is_redelivered(bare)
 
 
-def test_a_job_that_came_back_runs_counted_and_leaves_no_count(crew: ScriptedCrew) -> None:
+def test_a_job_that_came_back_runs_counted_and_leaves_no_count(job_context: ScriptedContext) -> None:
     counted: list[int] = []
 
-    def run(_payload: str, at_work: ScriptedCrew) -> Outcome:
+    def run(_payload: str, at_work: ScriptedContext) -> Outcome:
         counted.append(at_work.ledger.attempts.count("job-1"))
         return Done(facts={})
 
-    assert judge(returned(), job_that(run), Trial(), payload=TEXT, crew=crew)["outcome"] == "done"
+    assert (
+        run_guarded(returned(), job_that(run), RedeliveryGuard(), payload=TEXT, job_context=job_context)["outcome"]
+        == "done"
+    )
     assert counted == [1]
-    assert crew.ledger.attempts.count("job-1") == 0
+    assert job_context.ledger.attempts.count("job-1") == 0
 
 
-def test_a_job_whose_child_is_ended_at_the_hard_limit_stays_counted(crew: ScriptedCrew) -> None:
-    def run(_payload: str, _crew: object) -> Outcome:
+def test_a_job_whose_child_is_ended_at_the_hard_limit_stays_counted(job_context: ScriptedContext) -> None:
+    def run(_payload: str, _context: object) -> Outcome:
         # what the signal of the pool becomes in its child
         raise SystemExit
 
     with pytest.raises(SystemExit):
-        judge(returned(), job_that(run), Trial(), payload=TEXT, crew=crew)
-    assert crew.ledger.attempts.count("job-1") == 1
+        run_guarded(returned(), job_that(run), RedeliveryGuard(), payload=TEXT, job_context=job_context)
+    assert job_context.ledger.attempts.count("job-1") == 1
 
 
-def test_a_job_that_killed_too_many_workers_is_kept_as_a_dead_letter_and_not_run(crew: ScriptedCrew) -> None:
+def test_a_job_that_killed_too_many_workers_is_kept_as_a_dead_letter_and_not_run(job_context: ScriptedContext) -> None:
     for _ in range(LIMITS.deaths - 1):
-        crew.ledger.attempts.begin("job-1")
-    given_up = judge(returned(), job_that(None), Trial(Turns(let_pass=timedelta(0))), payload=TEXT, crew=crew)
+        job_context.ledger.attempts.begin("job-1")
+    given_up = run_guarded(
+        returned(),
+        job_that(None),
+        RedeliveryGuard(SerialGate(yield_time=timedelta(0))),
+        payload=TEXT,
+        job_context=job_context,
+    )
     assert given_up == {"outcome": "dead", "reason": "4 workers died while they ran it"}
-    letter = crew.ledger.dead_letters.get("job-1")
+    letter = job_context.ledger.dead_letters.get("job-1")
     assert letter is not None
     assert letter.payload == TEXT
-    assert crew.ledger.attempts.count("job-1") == 0
+    assert job_context.ledger.attempts.count("job-1") == 0
 
 
-def test_a_job_that_came_back_and_fails_is_put_back_with_its_count_gone(crew: ScriptedCrew) -> None:
+def test_a_job_that_came_back_and_fails_is_put_back_with_its_count_gone(job_context: ScriptedContext) -> None:
     task = returned(retries=1)
 
-    def run(_payload: str, _crew: object) -> Outcome:
+    def run(_payload: str, _context: object) -> Outcome:
         return Retry(reason="r", delay=timedelta(seconds=5))
 
-    with pytest.raises(PutBack):
-        judge(task, job_that(run), Trial(), payload=TEXT, crew=crew)
-    assert put_back(task)["retries"] == 2
-    assert crew.ledger.attempts.count("job-1") == 0
+    with pytest.raises(Requeued):
+        run_guarded(task, job_that(run), RedeliveryGuard(), payload=TEXT, job_context=job_context)
+    assert requeue(task)["retries"] == 2
+    assert job_context.ledger.attempts.count("job-1") == 0
 
 
-def test_a_job_that_cannot_be_counted_does_not_run(crew: ScriptedCrew, monkeypatch: pytest.MonkeyPatch) -> None:
-    def away(_job_id: str) -> None:
-        raise MemoryConnectionError("the ledger is away")
-
-    monkeypatch.setattr(crew.ledger.attempts, "count", away)
-    task = returned(retries=1)
-    with pytest.raises(PutBack):
-        judge(task, job_that(None), Trial(), payload=TEXT, crew=crew)
-    assert put_back(task)["retries"] == 1
-
-
-def test_a_count_that_cannot_be_dropped_does_not_hide_what_became_of_the_job(
-    crew: ScriptedCrew, monkeypatch: pytest.MonkeyPatch
+def test_a_job_that_cannot_be_counted_does_not_run(
+    job_context: ScriptedContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(_job_id: str) -> None:
         raise MemoryConnectionError("the ledger is away")
 
-    monkeypatch.setattr(crew.ledger.attempts, "end", away)
-    told = judge(returned(), JOB, Trial(), payload=TEXT, crew=crew)
-    assert told == {"outcome": "done", "facts": {}}
+    monkeypatch.setattr(job_context.ledger.attempts, "count", away)
+    task = returned(retries=1)
+    with pytest.raises(Requeued):
+        run_guarded(task, job_that(None), RedeliveryGuard(), payload=TEXT, job_context=job_context)
+    assert requeue(task)["retries"] == 1
+
+
+def test_a_count_that_cannot_be_dropped_does_not_hide_what_became_of_the_job(
+    job_context: ScriptedContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_job_id: str) -> None:
+        raise MemoryConnectionError("the ledger is away")
+
+    monkeypatch.setattr(job_context.ledger.attempts, "end", away)
+    reported = run_guarded(returned(), JOB, RedeliveryGuard(), payload=TEXT, job_context=job_context)
+    assert reported == {"outcome": "done", "facts": {}}
 
 
 def deliver_again(app: Celery, job: Job, job_id: str) -> threading.Thread:
@@ -272,24 +287,24 @@ def deliver_again(app: Celery, job: Job, job_id: str) -> threading.Thread:
 
 
 def test_suspects_of_two_kinds_run_one_at_a_time_until_their_counts_are_gone(
-    crew: ScriptedCrew, monkeypatch: pytest.MonkeyPatch
+    job_context: ScriptedContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     has_run, go_on, counts = threading.Event(), threading.Event(), list[int]()
 
-    def innocent(_payload: str, _crew: object) -> Outcome:
-        counts.append(crew.ledger.attempts.count("culprit"))
+    def innocent(_payload: str, _context: object) -> Outcome:
+        counts.append(job_context.ledger.attempts.count("culprit"))
         return Done()
 
     jobs = (
-        job_that(lambda _payload, _crew: Done()),
+        job_that(lambda _payload, _context: Done()),
         Job(name=TaskName.MAINTAIN, queue=Queue.MAINTENANCE, limits=LIMITS, run=innocent),
     )
     app = Celery(set_as_current=False)
-    on_duty: Any = SimpleNamespace(get=lambda: crew)
-    build_tasks(app, jobs, on_duty)
+    current: Any = SimpleNamespace(get=lambda: job_context)
+    build_tasks(app, jobs, current)
     for job_id in ("culprit", "innocent"):
-        crew.ledger.attempts.begin(job_id)
-    forget = crew.ledger.attempts.end
+        job_context.ledger.attempts.begin(job_id)
+    forget = job_context.ledger.attempts.end
 
     def forget_late(job_id: str) -> None:
         if job_id == "culprit":
@@ -297,7 +312,7 @@ def test_suspects_of_two_kinds_run_one_at_a_time_until_their_counts_are_gone(
             assert go_on.wait(20)
         forget(job_id)
 
-    monkeypatch.setattr(crew.ledger.attempts, "end", forget_late)
+    monkeypatch.setattr(job_context.ledger.attempts, "end", forget_late)
     first = deliver_again(app, jobs[0], "culprit")
     assert has_run.wait(20)
     second = deliver_again(app, jobs[1], "innocent")
@@ -310,15 +325,15 @@ def test_suspects_of_two_kinds_run_one_at_a_time_until_their_counts_are_gone(
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-def test_a_job_that_meets_a_full_disk_waits_for_room(crew: ScriptedCrew, code: int) -> None:
-    def write(_payload: str, _crew: object) -> Outcome:
+def test_a_job_that_meets_a_full_disk_waits_for_capacity(job_context: ScriptedContext, code: int) -> None:
+    def write(_payload: str, _context: object) -> Outcome:
         raise OSError(code, "full")
 
-    assert isinstance(carry_out(replace(JOB, run=write), TEXT, crew), Snooze)
+    assert isinstance(run_job(replace(JOB, run=write), TEXT, job_context), Snooze)
 
 
-def test_a_job_that_meets_another_fault_of_the_disk_is_tried_again(crew: ScriptedCrew) -> None:
-    def write(_payload: str, _crew: object) -> Outcome:
+def test_a_job_that_meets_another_fault_of_the_disk_is_tried_again(job_context: ScriptedContext) -> None:
+    def write(_payload: str, _context: object) -> Outcome:
         raise OSError(errno.EIO, "broken")
 
-    assert isinstance(carry_out(replace(JOB, run=write), TEXT, crew), Retry)
+    assert isinstance(run_job(replace(JOB, run=write), TEXT, job_context), Retry)

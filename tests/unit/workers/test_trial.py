@@ -7,7 +7,7 @@ import pytest
 from memcore.ledger.database import LedgerUrls
 from memcore.ledger.dead_letters import Attempts
 from memcore.ledger.ledger import Ledger
-from workers.redelivery import Trial, Turns
+from workers.redelivery import RedeliveryGuard, SerialGate
 
 
 @pytest.fixture
@@ -30,13 +30,13 @@ def test_each_start_says_how_many_workers_died_before_it(attempts: Attempts) -> 
 
     for _ in range(4):
         with pytest.raises(WorkerDied):
-            Trial(Turns(let_pass=timedelta(0))).carry_out("job", kill, attempts)
+            RedeliveryGuard(SerialGate(yield_time=timedelta(0))).run("job", kill, attempts)
     # the first was that of the new message, whose start nobody counts
     assert deaths == [1, 2, 3, 4]
 
 
 def test_who_waits_beside_a_suspect_is_not_counted_when_it_kills_the_worker(attempts: Attempts) -> None:
-    trial = Trial()
+    guard = RedeliveryGuard()
     for job_id in ("suspect", "innocent"):
         attempts.begin(job_id)
     at_work, go_on, counts = threading.Event(), threading.Event(), list[int]()
@@ -50,8 +50,8 @@ def test_who_waits_beside_a_suspect_is_not_counted_when_it_kills_the_worker(atte
     def innocent(_died: int) -> None:
         counts.append(attempts.count("innocent"))
 
-    first = threading.Thread(target=trial.carry_out, args=("suspect", suspect, attempts))
-    second = threading.Thread(target=trial.carry_out, args=("innocent", innocent, attempts))
+    first = threading.Thread(target=guard.run, args=("suspect", suspect, attempts))
+    second = threading.Thread(target=guard.run, args=("innocent", innocent, attempts))
     first.start()
     assert at_work.wait(20)
     second.start()
@@ -64,13 +64,13 @@ def test_who_waits_beside_a_suspect_is_not_counted_when_it_kills_the_worker(atte
 
 
 def test_jobs_that_come_back_for_the_first_time_do_not_wait_for_each_other(attempts: Attempts) -> None:
-    trial = Trial()
+    guard = RedeliveryGuard()
     together = threading.Barrier(3)
 
     def run(_died: int) -> None:
         together.wait(20)
 
-    threads = [threading.Thread(target=trial.carry_out, args=(f"job-{number}", run, attempts)) for number in range(2)]
+    threads = [threading.Thread(target=guard.run, args=(f"job-{number}", run, attempts)) for number in range(2)]
     for thread in threads:
         thread.start()
     together.wait(20)

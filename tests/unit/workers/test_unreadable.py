@@ -12,7 +12,7 @@ from memcore.errors import MemoryConnectionError
 from memcore.ledger.database import LedgerUrls
 from memcore.ledger.dead_letters import UNREADABLE, DeadLetters
 from memcore.ledger.ledger import Ledger
-from workers.unreadable import BATCH, LOOK_SECONDS, RETRY_SECONDS, UnreadableKeeper, unreadable_step
+from workers.unreadable import BATCH, POLL_INTERVAL_SECONDS, RETRY_SECONDS, UnreadableKeeper, unreadable_step
 
 SECRET = "xylophonequartz"
 
@@ -96,21 +96,21 @@ def test_a_message_is_acknowledged_only_after_its_letter_is_kept(
 def test_while_the_ledger_is_away_the_broker_keeps_the_message_and_is_not_asked_all_the_time(
     consumer: Consumer, ledger: Ledger, away: Callable[[], None]
 ) -> None:
-    ((first_look, look, parent),) = [call.args for call in consumer.timer.call_after.call_args_list]
-    assert first_look == LOOK_SECONDS
+    ((first_check, health_check, parent),) = [call.args for call in consumer.timer.call_after.call_args_list]
+    assert first_check == POLL_INTERVAL_SECONDS
     one, two = a_message(1), a_message(2)
     consumer.unreadable.add(one, "r")
     consumer.run()
     consumer.unreadable.add(two, "r")
     assert consumer.soon == []
-    look(*parent)
+    health_check(*parent)
     assert consumer.timer.call_after.call_args.args[0] == RETRY_SECONDS
     one.channel.basic_ack.assert_not_called()
 
     away()
-    look(*parent)
+    health_check(*parent)
 
-    assert consumer.timer.call_after.call_args.args[0] == LOOK_SECONDS
+    assert consumer.timer.call_after.call_args.args[0] == POLL_INTERVAL_SECONDS
     assert ledger.dead_letters.count("acme") == 2
     for message in (one, two):
         message.channel.basic_ack.assert_called_once()
