@@ -94,7 +94,7 @@ def _configure(app: Celery, settings: Settings, group: WorkerGroup) -> None:
         task_store_errors_even_if_ignored=False,
         task_track_started=False,
         result_expires=RESULT_SECONDS,
-        worker_consumer="workers.consumer:PatientConsumer",
+        worker_consumer="workers.consumer:RequeueUnknownConsumer",
         worker_prefetch_multiplier=group.prefetch,
         worker_max_tasks_per_child=group.recycle_after,
         worker_proc_alive_timeout=CHILD_START_SECONDS,

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class WorkerContext:
-    """Everything a job needs, opened once in the process that runs it (see tasks.context.Crew)."""
+    """Everything a job needs, opened once in the process that runs it (see tasks.context.JobContext)."""
 
     def __init__(
         self,

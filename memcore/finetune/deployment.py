@@ -94,7 +94,7 @@ class CheckpointDeployment:
     """Say which checkpoint serves a company.
 
     Args:
-        reindex_target: the store (memcore.reindex.planning.create_mirror).
+        reindex_target: the store (memcore.reindex.planning.create_reindex_target).
         ledger: the row that serves, the checkpoints, and the audit.
         company: whose.
         load: loads an embedder.

@@ -139,7 +139,7 @@ class SkillStore:
 
 
 class SkillRows:
-    """Keep the rows of skills beside their publications (see memcore.approvals.effects.Notes).
+    """Keep the rows of skills beside their publications (see memcore.approvals.effects.AuditNotes).
 
     A row changes only from the state that it must be in: whoever comes late finds another one, and changes nothing.
 

@@ -92,7 +92,7 @@ class RecordingDispatcher:
 
 @dataclass
 class ScriptedContext:
-    """See tasks.context.Crew."""
+    """See tasks.context.JobContext."""
 
     ledger: Ledger
     company: str = "acme"

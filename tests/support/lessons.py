@@ -51,7 +51,7 @@ def lesson(**changed: Any) -> LessonText:
 
 
 class TombstoneRecorder(dict[str, datetime]):
-    """Which memories were removed, and when (see memcore.ingest.Graves)."""
+    """Which memories were removed, and when (see memcore.ingest.Tombstones)."""
 
     def tombstoned(self, sent: Mapping[str, datetime]) -> frozenset[str]:
         return frozenset(each for each, at in sent.items() if each in self and self[each] >= at)

@@ -223,7 +223,7 @@ def test_a_job_that_only_newer_workers_know_waits_for_one_and_is_not_quoted(
     client: MemoryClient, broker: BrokerAddress, app_of: Any, monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("workers.consumer.PatientConsumer.rest_seconds", 0.2)
+    monkeypatch.setattr("workers.consumer.RequeueUnknownConsumer.rest_seconds", 0.2)
     # the worker of a test silences whatever is no error
     caplog.set_level("WARNING", logger="memtend.jobs")
     client._sender._app.send_task(
