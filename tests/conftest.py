@@ -25,8 +25,8 @@ sys.dont_write_bytecode = False
 
 # In memory where there is room: databases and stores wait for the disk at every commit, and here no power is ever cut.
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108  # pytest makes a private folder inside it
-_ROOM = 6 * 1024**3
-if "TMPDIR" not in os.environ and _IN_MEMORY.is_dir() and shutil.disk_usage(_IN_MEMORY).free > _ROOM:
+_SPACE_NEEDED = 6 * 1024**3
+if "TMPDIR" not in os.environ and _IN_MEMORY.is_dir() and shutil.disk_usage(_IN_MEMORY).free > _SPACE_NEEDED:
     os.environ["TMPDIR"] = str(_IN_MEMORY)
     tempfile.tempdir = None
 

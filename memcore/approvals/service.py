@@ -12,7 +12,7 @@ from memcore.errors import (
     MemoryNotFoundError,
 )
 from memcore.ledger.organization.approvals import Approvals
-from memcore.models.approval import Approval, ApprovalNeed, ApprovalState, Proposal, Word
+from memcore.models.approval import Approval, ApprovalNeed, ApprovalState, Decision, Proposal
 
 
 class ApprovalEvent(StrEnum):
@@ -89,7 +89,7 @@ class ApprovalService:
                 await self._notifier.notify(approval)
         return approval
 
-    async def approve(self, approval_id: str, word: Word) -> Approval:
+    async def approve(self, approval_id: str, word: Decision) -> Approval:
         """Approve a proposal and carry it out; what it left is the answer's ``effect``.
 
         Raises:
@@ -113,13 +113,13 @@ class ApprovalService:
         _logged(ApprovalEvent.APPROVED, approval)
         return await self._settled(approval)
 
-    async def reject(self, approval_id: str, word: Word) -> Approval:
+    async def reject(self, approval_id: str, word: Decision) -> Approval:
         """Reject a proposal; raises ApprovalClosedError, MemoryNotFoundError."""
         approval = self._approvals.decide(self._company, approval_id, ApprovalState.REJECTED, word)
         _logged(ApprovalEvent.REJECTED, approval)
         return approval
 
-    async def undo(self, approval_id: str, word: Word) -> Approval:
+    async def undo(self, approval_id: str, word: Decision) -> Approval:
         """Take an approval back, and what it left.
 
         Raises:

@@ -102,7 +102,7 @@ class Proposal(ValidatedModel):
     details: dict[str, Any] = Field(default_factory=dict, repr=False)
 
 
-class Word(ValidatedModel):
+class Decision(ValidatedModel):
     """A person's word on a proposal.
 
     Attributes:
@@ -149,3 +149,7 @@ class Approval(Frozen):
     undone_at: BoundedTime | None = None
     undone_by: str | None = None
     undo_reason: str | None = None
+
+
+#: The public name of ``Decision`` up to 0.1.
+Word = Decision

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
 
 AGENT = "oncall"
 
-#: Told so many times over, so that a lesson is shorter.
+#: FleetFact so many times over, so that a lesson is shorter.
 PROMPT = "The nightly import failed at row 4711 with ENOSPC on the machine called walrus. " * 20
 
 POLICY = """\

@@ -67,7 +67,7 @@ class Facts:
         return {key: (1, OrgFact(id=key, content=key, **reported)) for key in fact_ids}
 
 
-class Shelf(HybridBackend):
+class SharedBackend(HybridBackend):
     """Answers with what is above, in the order of its lists."""
 
     def __init__(self, dense_weight: float) -> None:
@@ -93,7 +93,7 @@ def prompt(place: Place, policy: Policy) -> object:
         policy.memory, company="acme", embedder=HashingEmbedder(), place=mem0_config_of(place.settings())
     )
     assert isinstance(built, Mem0Backend)
-    backend = Shelf(built.dense_weight)
+    backend = SharedBackend(built.dense_weight)
     strategy = ContextInjectionStrategy.from_policy(policy, backend=backend, clock=lambda: NOW)
     messages = asyncio.run(strategy.prepare_messages("ada", "what is out of order?", 4_000))
     return [(str(each.role), each.content) for each in messages]

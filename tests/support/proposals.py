@@ -7,10 +7,10 @@ from memcore.approvals.effects import EffectRegistry
 from memcore.approvals.service import ApprovalNotifier, ApprovalService
 from memcore.config.learning import ApprovalsConfig
 from memcore.ledger.organization.approvals import Approvals, CapacityLimit
-from memcore.models.approval import Approval, Proposal, Word
+from memcore.models.approval import Approval, Decision, Proposal
 
-ADA = Word(by="ada", reason="it is true")
-BOB = Word(by="bob")
+ADA = Decision(by="ada", reason="it is true")
+BOB = Decision(by="bob")
 
 
 def proposal(content: str = "The lift is out of order.", **more: Any) -> Proposal:

@@ -14,7 +14,7 @@ from pathlib import Path
 from examples.demo.finetuning.commands import Commands
 from examples.demo.finetuning.corpus import notes
 from examples.demo.finetuning.report import show_end
-from examples.demo.finetuning.story import Story
+from examples.demo.finetuning.story import DemoScript
 from examples.demo.fleet import agents
 from examples.demo.fleet_night import UNTIL_LATER, fleet_run
 from examples.demo.running import running
@@ -50,7 +50,7 @@ def _demo(folder: Path) -> int:
         stored = maintenance_run.bring_in(note.memory(now) for note in noted)
         say(f"{len(noted)} notes of {len(stored)} agents are stored")
         keys = {memory_id: note.key for note, memory_id in zip(noted, chain(*stored.values()), strict=True)}
-        is_well = Story(stack.settings, maintenance_run.ledger, Commands(folder)).run_script(keys)
+        is_well = DemoScript(stack.settings, maintenance_run.ledger, Commands(folder)).run_script(keys)
     show_end(time.monotonic() - begun, stack.supervisor.peak_resident_bytes)
     return 0 if is_well else 1
 

@@ -22,7 +22,7 @@ _RECIPE = ("--chunk-words", "48", "--top-k", "1", "--batch-size", "32", "--epoch
 _BY = ("--by", "Priya")
 
 
-class Story:
+class DemoScript:
     """Tell it on one stack.
 
     Args:

@@ -12,7 +12,7 @@ from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryStoreRequest
 
 
-class Told(Frozen):
+class FleetFact(Frozen):
     """One handwritten memory.
 
     Attributes:
@@ -37,7 +37,7 @@ def reported(agent_id: str, today: datetime) -> Iterator[FleetMemory]:
     for group, rows in page(f"told/{agent_id}.yaml").items():
         category, namespace = group.split("/")
         for row in rows:
-            item = Told.model_validate(row)
+            item = FleetFact.model_validate(row)
             created_at = moment(today, item.days_ago)
             request = MemoryStoreRequest(
                 category=MemoryCategory(category),

@@ -17,8 +17,8 @@ from memcore.models.approval import (
     Approval,
     ApprovalNeed,
     ApprovalState,
+    Decision,
     Proposal,
-    Word,
 )
 from memcore.models.base import escaped
 
@@ -109,7 +109,7 @@ class Approvals:
             return connection.execute(query).scalar_one()
 
     def decide(
-        self, company: str, approval_id: str, verdict: Verdict, word: Word, *, capacity: CapacityLimit | None = None
+        self, company: str, approval_id: str, verdict: Verdict, word: Decision, *, capacity: CapacityLimit | None = None
     ) -> Approval:
         """Write a person's word down, once, and return the approval; one approved needs its effect from here on.
 
@@ -150,7 +150,7 @@ class Approvals:
             raise _closed(approval, now)
         return approval
 
-    def undo(self, company: str, approval_id: str, word: Word) -> Approval:
+    def undo(self, company: str, approval_id: str, word: Decision) -> Approval:
         """Take an approval back that was carried out, once, and return it; it needs its taking back from here on.
 
         Raises:
@@ -233,7 +233,7 @@ def _read(connection: Connection, company: str, approval_id: str) -> Approval | 
     return _approval(row) if row else None
 
 
-def _noted(state: ApprovalState, approval_id: str, word: Word) -> AuditNote:
+def _noted(state: ApprovalState, approval_id: str, word: Decision) -> AuditNote:
     return AuditNote(
         actor=person(word.by),
         action=f"approval.{state}",

@@ -10,7 +10,7 @@ import typer
 from memcore import ids
 from memcore.approvals.effects import diff_of, shared_proposal, superseded_by_id, visible
 from memcore.errors import MemoryNotFoundError
-from memcore.models.approval import Approval, ApprovalRisk, ApprovalState, Word
+from memcore.models.approval import Approval, ApprovalRisk, ApprovalState, Decision
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryStoreRequest
 from memcore.skills.approval_setup import create_approvals
 from ops.cli.console import AsJson, draw, plain, show_facts, show_json, show_rows
@@ -109,7 +109,7 @@ def approve(
     approval_id: ApprovalArgument, by: By, reason: Reason = None, home: HomeOption = None, as_json: AsJson = False
 ) -> None:
     """Approve a proposal and carry it out; exit 1 and the name of who decided when somebody did before."""
-    word = Word(by=by, reason=reason)
+    word = Decision(by=by, reason=reason)
     _executed(home, lambda service: service.approve(approval_id, word), as_json=as_json)
 
 
@@ -118,7 +118,7 @@ def reject(
     approval_id: ApprovalArgument, by: By, reason: Reason = None, home: HomeOption = None, as_json: AsJson = False
 ) -> None:
     """Reject a proposal; nothing is published."""
-    word, settings = Word(by=by, reason=reason), settings_of(home)
+    word, settings = Decision(by=by, reason=reason), settings_of(home)
     with ledger_of(settings) as ledger:
         service = create_approvals(settings, policy_of(settings), ledger)
         approval = asyncio.run(service.reject(approval_id, word))
@@ -130,7 +130,7 @@ def undo(
     approval_id: ApprovalArgument, by: By, reason: Reason = None, home: HomeOption = None, as_json: AsJson = False
 ) -> None:
     """Take an approval back: what it published goes, and what it superseded returns."""
-    word = Word(by=by, reason=reason)
+    word = Decision(by=by, reason=reason)
     _executed(home, lambda service: service.undo(approval_id, word), as_json=as_json)
 
 

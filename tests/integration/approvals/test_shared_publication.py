@@ -14,7 +14,7 @@ from memcore.backends.mem0.backend import Mem0Backend
 from memcore.config.learning import ApprovalsConfig
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger import Ledger
-from memcore.models.approval import ApprovalState, Proposal, Superseded, Word
+from memcore.models.approval import ApprovalState, Decision, Proposal, Superseded
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 
 ALL = MemoryQuery(limit=1000)
@@ -59,7 +59,7 @@ async def test_what_is_approved_is_found_by_all_with_the_name_of_who_approved_it
     )
     await service.propose("one", proposed)
     assert await reported(backend) == []
-    approved = await service.approve("one", Word(by="Ada Lovelace"))
+    approved = await service.approve("one", Decision(by="Ada Lovelace"))
     (found,) = await backend.search_shared(MemoryQuery(text="lift"), exclude_agent="eve")
     assert (found.id, found.agent_id, found.content) == (approved.effect, PUBLISHER, "the lift is out of order")
     assert (found.category, found.namespace) == (MemoryCategory.PROCEDURAL, "house")

@@ -9,7 +9,7 @@ from support.running_stack import MEMTEND, StackAddress, clean_environ, wait_unt
 from support.webhook_server import listening
 
 from memcore.ledger import Ledger
-from memcore.models.approval import ApprovalState, Word
+from memcore.models.approval import ApprovalState, Decision
 
 
 def found(memtend: CommandLine, word: str) -> list[str]:
@@ -96,7 +96,7 @@ def test_the_sweep_finishes_what_an_approver_left_open_when_it_died(memtend: Com
     approval_id = proposed(memtend, "The tram runs all night")
     ledger = Ledger.open(stack.settings.ledger_urls)
     # What a process writes before it would carry the effect out.
-    ledger.approvals.decide(stack.settings.company, approval_id, ApprovalState.APPROVED, Word(by="Ada"))
+    ledger.approvals.decide(stack.settings.company, approval_id, ApprovalState.APPROVED, Decision(by="Ada"))
     ledger.close()
     wait_until(lambda: found(memtend, "tram") == ["The tram runs all night"], what="the sweep's publication")
     wait_until(

@@ -12,7 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import pytest
 from support import config_effects_learning as effects_of_learning
-from support import config_effects_maintenance as effects_of_nights
+from support import config_effects_maintenance as effects_of_maintenance
 from support import config_effects_retrieval as effects_of_retrieval
 from support import config_effects_settings as effects_of_settings
 from support.config_effects import Effect, Place, policy_of, read
@@ -29,7 +29,7 @@ from memcore.models.base import Frozen
 #: How the keys of a policy show.
 EFFECTS: dict[str, Effect] = {
     **effects_of_retrieval.EFFECTS,
-    **effects_of_nights.EFFECTS,
+    **effects_of_maintenance.EFFECTS,
     **effects_of_learning.EFFECTS,
 }
 

@@ -11,7 +11,7 @@ from support.proposals import ADA, BOB, proposal
 from memcore.errors import ApprovalClosedError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger import Ledger
 from memcore.ledger.organization.approvals import MAX_BODY_BYTES, Verdict
-from memcore.models.approval import Approval, ApprovalNeed, ApprovalRisk, ApprovalState, Proposal, Superseded, Word
+from memcore.models.approval import Approval, ApprovalNeed, ApprovalRisk, ApprovalState, Decision, Proposal, Superseded
 
 APPROVED: Verdict = ApprovalState.APPROVED
 REJECTED: Verdict = ApprovalState.REJECTED
@@ -116,7 +116,7 @@ def race(
     start = threading.Barrier(APPROVERS)
 
     def say(who: int) -> None:
-        word, verdict = Word(by=f"p{who}"), verdicts[who % len(verdicts)]
+        word, verdict = Decision(by=f"p{who}"), verdicts[who % len(verdicts)]
         start.wait()
         try:
             won.append(ledger.approvals.decide(COMPANY, approval_id, verdict, word))

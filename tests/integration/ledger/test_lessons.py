@@ -60,7 +60,7 @@ def test_a_trajectory_and_its_lesson_come_together_or_not_at_all(ledger: Ledger,
     assert ledger.trajectories.append(COMPANY, trajectory("untaught"))
     assert ledger.lessons.get(COMPANY, "taught") is not None
     assert ledger.lessons.get(COMPANY, "untaught") is None
-    # Told again it is known already, and teaches nothing more.
+    # FleetFact again it is known already, and teaches nothing more.
     assert not ledger.trajectories.append(COMPANY, trajectory("untaught"), lesson_at=clock())
     assert ledger.lessons.get(COMPANY, "untaught") is None
     with pytest.raises(MemoryInputError):

@@ -2,7 +2,7 @@ import pytest
 from support.proposals import proposal
 
 from memcore.errors import ApprovalClosedError, MemoryInputError
-from memcore.models.approval import MAX_FIGURES, MAX_SUPERSEDED, Superseded, Word
+from memcore.models.approval import MAX_FIGURES, MAX_SUPERSEDED, Decision, Superseded
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_proposal_that_breaks_a_limit_is_refused_by_its_field(given: dict[str,
 )
 def test_a_word_needs_a_name(given: dict[str, str], said: str) -> None:
     with pytest.raises(MemoryInputError) as no:
-        Word(**given)
+        Decision(**given)
     assert str(no.value).startswith(said)
 
 

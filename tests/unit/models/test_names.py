@@ -15,7 +15,7 @@ from memcore.errors import MemoryInputError
 from memcore.jobs.payloads import Use
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.organization.audit import Confirmation
-from memcore.models.approval import Word
+from memcore.models.approval import Decision
 from memcore.models.base import escaped, one_line
 from memcore.models.execution import ExecutionTrace, TerminationReason
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryStoreRequest
@@ -59,7 +59,7 @@ MODELS: dict[str, Callable[[str], Any]] = {
     "role": lambda name: AgentSpec(company="c", agent_id="ada", role=name),
     "name": lambda name: OrgFactAuthor(is_human=True, name=name),
     "tags": lambda name: OrgFactWriteRequest.model_validate({"content": "x", "category": "adr", "tags": [name]}),
-    "by": lambda name: Word(by=name),
+    "by": lambda name: Decision(by=name),
     "actor": lambda name: Confirmation(actor=name, confirm=True, reason="r"),
     "memory_id": lambda name: Use(agent_id="ada", memory_id=name, uses=1, last_used_at=NOW),
 }

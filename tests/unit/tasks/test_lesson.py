@@ -102,7 +102,7 @@ def test_a_task_that_teaches_dispatches_for_its_lesson(
     expected = [LessonPayload(company="acme", agent_id="ada", lesson_id="trace-1")] if teaches else []
     assert job_context.dispatcher.lessons == expected
     assert (job_context.ledger.lessons.get("acme", "trace-1") is not None) == teaches
-    # Told again it dispatches no more: the row is there, and the sweep looks after it.
+    # FleetFact again it dispatches no more: the row is there, and the sweep looks after it.
     assert distill(reported(**more), job_context) == Done(facts={"known": 1})
     assert job_context.dispatcher.lessons == expected
 
