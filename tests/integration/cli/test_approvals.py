@@ -92,6 +92,7 @@ def test_two_people_approve_at_the_same_moment_and_one_of_them_published(
     assert found(memtend, "submarine") == ["The submarine is yellow"]
 
 
+@pytest.mark.slow(because="the sweep of a real stack comes every fifteen seconds")
 def test_the_sweep_finishes_what_an_approver_left_open_when_it_died(memtend: CommandLine, stack: StackAddress) -> None:
     approval_id = proposed(memtend, "The tram runs all night")
     ledger = Ledger.open(stack.settings.ledger_urls)

@@ -14,6 +14,7 @@ from ops.cli.session import TYPED
 pytestmark = pytest.mark.timeout(600)
 
 
+@pytest.mark.slow(because="a stack of its own, whose memories are embedded twice")
 def test_a_checkpoint_serves_is_gone_back_from_and_deleted(tmp_path: Path) -> None:
     with running_stack(tmp_path / "home") as stack:
         memtend = CommandLine(home=stack.home)

@@ -3,6 +3,7 @@
 import uuid
 from datetime import UTC, datetime
 
+import pytest
 from support.command_line import CommandLine
 from support.running_stack import wait_until
 
@@ -43,6 +44,7 @@ def test_a_person_writes_finds_revises_and_retracts_a_fact(memtend: CommandLine)
     assert "retract by Grace" in memtend.ok("org", "show", fact_id).out
 
 
+@pytest.mark.slow(because="the sweep of a real stack comes every fifteen seconds")
 def test_the_sweep_lets_meaning_find_what_was_written(memtend: CommandLine) -> None:
     text = "Physicians must wash their hands before surgery"
     fact_id = memtend.ok("org", "write", text, "--by", "Grace", "--json").value["id"]

@@ -9,6 +9,7 @@ from support.running_stack import running_stack
 pytestmark = pytest.mark.timeout(600)
 
 
+@pytest.mark.slow(because="a stack of its own, whose memories are embedded twice")
 def test_there_and_back_again(tmp_path: Path) -> None:
     with running_stack(tmp_path / "home"):
         memtend = CommandLine(home=tmp_path / "home")

@@ -232,11 +232,12 @@ def test_the_run_is_kept_in_hand_while_a_model_thinks_and_let_go_when_it_must(as
         asker.write(FIVE)
 
 
+@pytest.mark.slow(because="ten signs of life, one a second")
 def test_a_model_that_takes_too_long_is_not_waited_for(asker: Asker) -> None:
     asker.stub.order(Scripted(fault=Fault.HANG, times=None, contains="hall 3"))
 
     def time_goes_by() -> None:
-        asker.fleet.clock.advance(LONGEST / 20)
+        asker.fleet.clock.advance(LONGEST / 10)
 
     asker.alive = time_goes_by
     found = asker.write(FIVE)

@@ -106,6 +106,7 @@ def send(sender: JobResults, name: str, *, poison: bool = False) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow(because="the job kills its worker again and again until it is given up")
 def test_a_poisonous_job_is_given_up_beside_others_and_replayed_when_its_cause_is_gone(
     job_context: JobContext, sender: JobResults, ledger: Ledger, broker: BrokerAddress
 ) -> None:

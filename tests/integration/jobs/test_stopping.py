@@ -80,6 +80,7 @@ def diary(home: Path) -> list[str]:
     return (home / "diary").read_text().splitlines() if (home / "diary").exists() else []
 
 
+@pytest.mark.slow(because="two workers, one after the other, and the time that the first may take")
 @pytest.mark.parametrize(
     ("pool", "is_silent"),
     [("threads", True), ("prefork", True), ("prefork", False)],

@@ -336,6 +336,7 @@ def test_every_call_of_the_ledger_that_names_a_company_is_tried(ledger: Ledger) 
     assert named | INSIDE | BY_ID == WRITES.keys() | VIEWS.keys()
 
 
+@pytest.mark.slow(because="a hundred writes, and eighty views after every ten")
 @pytest.mark.timeout(900)
 @settings(max_examples=examples(3), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())

@@ -83,6 +83,7 @@ async def _check_summaries(world: MaintenanceFixture) -> None:
     assert all(count == 1 for count in sources.values()), "a memory stands in two summaries"
 
 
+@pytest.mark.slow(because="dozens of crashes, each with the run that follows")
 async def test_a_crash_at_any_call_of_a_run_loses_nothing_and_changes_nothing(
     make_maintenance_fixture: MakeMaintenanceFixture,
 ) -> None:
@@ -142,6 +143,7 @@ async def test_two_crashes_in_a_row_are_as_harmless_as_one(make_maintenance_fixt
         await world.check_balance()
 
 
+@pytest.mark.slow(because="dozens of crashes, each with the run that follows")
 async def test_a_crash_at_any_call_of_an_undo_restores_everything_all_the_same(
     make_maintenance_fixture: MakeMaintenanceFixture,
 ) -> None:

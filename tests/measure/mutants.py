@@ -1,0 +1,309 @@
+"""Break the product one line at a time, and say whether the tests see it: ``python tests/measure/mutants.py``.
+
+Each mutant is a line of the product, what it becomes, and the tests that must fail then. The line is looked for in the
+whole product, so that modules may be moved; where a word of it has changed, ``--words FILE`` says so (``old new`` on
+each line). A copy of the tree is changed, never the tree itself.
+
+    python tests/measure/mutants.py --list          whether every line is still there, once
+    python tests/measure/mutants.py --area undo     one area
+    python tests/measure/mutants.py                 all of them; exit code 1 when one survives
+"""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import monotonic
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCT_FOLDERS = ("memcore", "ops", "scheduler", "tasks", "workers")
+
+#: What the tests need of the tree.
+COPIED = (*PRODUCT_FOLDERS, "tests", "docs", "docker", "compose.yml", "pyproject.toml", "README.md", "Makefile")
+
+#: Seconds for the tests of one mutant; one that hangs is killed, and has been seen.
+PATIENCE = 600
+
+MAINTENANCE, LEDGER = "tests/integration/maintenance", "tests/integration/ledger"
+
+#: The tests that must see a mutant of an area; the quick ones come first, and the first failure ends them.
+TESTS = {
+    "journal": (
+        f"{LEDGER}/test_journal.py", f"{LEDGER}/test_deletion.py", f"{LEDGER}/test_archive.py",
+        f"{MAINTENANCE}/test_night.py", f"{MAINTENANCE}/test_deleting.py", f"{MAINTENANCE}/test_crashes.py",
+        f"{MAINTENANCE}/test_archiving_crashes.py",
+    ),
+    "leases": (
+        "tests/unit/maintenance/test_lease.py", f"{LEDGER}/test_runs.py", f"{MAINTENANCE}/test_pausing.py",
+        f"{MAINTENANCE}/test_crashes.py",
+    ),
+    "isolation": (
+        "tests/contract/backends", "tests/contract/shared/test_sharing.py", f"{LEDGER}/test_runs.py",
+        f"{LEDGER}/test_companies.py", f"{MAINTENANCE}/test_undo.py",
+    ),
+    "undo": (
+        f"{LEDGER}/test_journal.py", f"{MAINTENANCE}/test_undo.py", f"{MAINTENANCE}/test_undo_later.py",
+        f"{MAINTENANCE}/test_deleting.py", f"{MAINTENANCE}/test_crashes.py",
+    ),
+    "batch writer": ("tests/unit/workers/test_desk.py", "tests/unit/workers/test_lanes.py"),
+    "transport": ("tests/unit/transport", "tests/integration/transport"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """A line without its indentation, and what it becomes."""
+
+    area: str
+    line: str
+    becomes: str
+
+    def renamed(self, words: dict[str, str]) -> "Mutant":
+        return replace(self, line=_renamed(self.line, words), becomes=_renamed(self.becomes, words))
+
+
+def _of(area: str, *pairs: tuple[str, str]) -> Iterator[Mutant]:
+    return (Mutant(area=area, line=line, becomes=becomes) for line, becomes in pairs)
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    *_of(
+        "journal",
+        (
+            "if {each.booking_id for each in traces.removals(connection, leaving)} - mine - set(known):",
+            "if False:",
+        ),
+        ("tombstones.bury(connection, booking.outgoing_ids, booking_id=booking.booking_id, at=now)", "pass"),
+        ("tombstones.raise_up(connection, booking.incoming_ids)", "pass"),
+        (
+            "found.update(memory_id for memory_id, at in connection.execute(query) if at >= sent[memory_id])",
+            "found.update(memory_id for memory_id, at in connection.execute(query) if at > sent[memory_id])",
+        ),
+        ("_void(connection, booking_id, missing_out, ~incoming)", "pass"),
+        ('query = query.values(state="done", settled_at=now)', "query = query.values(settled_at=now)"),
+        (
+            "self._journal.prepare(*bookings, known=known, watched=watched)",
+            "self._journal.prepare(*bookings, known=None, watched=watched)",
+        ),
+        ("if risen := self._buried(incoming) - buried:", "if risen := frozenset():"),
+    ),
+    *_of(
+        "leases",
+        (
+            (
+                "free = (runs.c.state == RunState.QUEUED) | "
+                "((runs.c.state == RunState.RUNNING) & (runs.c.lease_until <= now))"
+            ),
+            "free = (runs.c.state == RunState.QUEUED) | (runs.c.state == RunState.RUNNING)",
+        ),
+        (
+            (
+                "mine: ColumnElement[bool] = (runs.c.run_id == run_id) & (runs.c.token == token) "
+                "& (runs.c.state == RunState.RUNNING)"
+            ),
+            "mine: ColumnElement[bool] = (runs.c.run_id == run_id) & (runs.c.state == RunState.RUNNING)",
+        ),
+        ("if self._lost or self._monotonic() >= self._ends:", "if self._lost:"),
+        (
+            "self._ends = asked + self._length.total_seconds()",
+            "self._ends = self._monotonic() + self._length.total_seconds()",
+        ),
+        ("self._lost = True", "self._lost = False"),
+        ('"attempt": runs.c.attempt - 1,', '"attempt": runs.c.attempt,'),
+        ('return f"{self._guard.token}.{self._claims}"', 'return "mark"'),
+    ),
+    *_of(
+        "isolation",
+        (
+            "return Filter(must=[owned_by, *conditions], must_not=list(but_not) or None)",
+            "return Filter(must=[*conditions], must_not=list(but_not) or None)",
+        ),
+        (
+            "body: Any = to_upsert(chunk, dims=self._embedder.dims, mode=UpdateMode.INSERT_ONLY)",
+            "body: Any = to_upsert(chunk, dims=self._embedder.dims, mode=UpdateMode.UPSERT)",
+        ),
+        (
+            "if target is None or target.company != company or agent_id not in {None, target.agent_id}:",
+            "if target is None:",
+        ),
+        ("wanted = [runs.c.company == company]", "wanted = []"),
+        (
+            "but_not += [_equal(Key.SHARED_BY, agent_id) for agent_id in sorted(excluded_agents(exclude_agent))]",
+            "pass",
+        ),
+        (
+            "self._collection, points_selector=FilterSelector(filter=of_where(where, with_ids(ids))), wait=True",
+            "self._collection, points_selector=ids, wait=True",
+        ),
+        (
+            ".where(bookings.c.company == company, bookings.c.agent_id == agent_id, ~OPEN)",
+            ".where(bookings.c.agent_id == agent_id, ~OPEN)",
+        ),
+        (
+            "return self._loaded((bookings.c.company == company) & (bookings.c.agent_id == agent_id) & OPEN)",
+            "return self._loaded((bookings.c.agent_id == agent_id) & OPEN)",
+        ),
+    ),
+    *_of(
+        "undo",
+        (
+            ".where(bookings.c.prepared_at > at, bookings.c.run_id.not_in(sorted(not_by)))",
+            ".where(bookings.c.prepared_at < at, bookings.c.run_id.not_in(sorted(not_by)))",
+        ),
+        ("if deleted_since(ledger, booking):", "if False:"),
+        (
+            "may_go=lambda record: is_untouched(record, came[record.entry.id]),",
+            "may_go=lambda record: True,",
+        ),
+        ("if place >= start:", "if True:"),
+        (
+            (
+                "return tuple(record for record in booking.outgoing "
+                "if record.entry.id in ids and record.entry.id not in there)"
+            ),
+            "return tuple(record for record in booking.outgoing if record.entry.id in ids)",
+        ),
+        ("journal.hold(run.company, run.agent_id, [record.entry.id for record in back], until=until)", "pass"),
+        (
+            "for place, booking in enumerate(journal.bookings(target.run_id, newest_first=True)):",
+            "for place, booking in enumerate(journal.bookings(target.run_id, newest_first=False)):",
+        ),
+        ("return [row for row in newest_first if row.booking_id not in cancelled]", "return list(newest_first)"),
+    ),
+    *_of(
+        "batch writer",
+        ("if item.id not in items or item.sent_at > items[item.id].sent_at:", "if item.id not in items:"),
+        ("self._isolate(batch, error)", "self._fail(batch, error)"),
+        ("slip.future.set_result(written.of(slip.items))", "slip.future.set_result(written)"),
+        ("while count < self._max_items and size < self._max_bytes:", "while count < self._max_items:"),
+        ("if self._is_closed and not self._lanes:", "if self._is_closed:"),
+        (
+            "is_bulk = slip.count > self._bulk_above or slip.size > BULK_BYTES",
+            "is_bulk = slip.count > self._bulk_above",
+        ),
+    ),
+    *_of(
+        "transport",
+        ("redis.call('HDEL', KEYS[1], unpack(ARGV, first_tag))", "-- forgotten"),
+        ("redis.call('ZADD', KEYS[2], now, tag)", "-- forgotten"),
+        ("redis.call('RPUSH', key, raw)", "-- forgotten"),
+        ("self._waiting.extendleft(reversed(self._sent))", "pass"),
+        (
+            "free: int = self.prefetch_count - (len(self._delivered) - len(self._dirty)) - waiting",
+            "free: int = self.prefetch_count - (len(self._delivered) - len(self._dirty))",
+        ),
+        ('payload["headers"]["redelivered"] = True', "pass"),
+        ("for tag in reversed(tuple(self._delivered)):", "for tag in tuple(self._delivered):"),
+    ),
+)
+
+
+def on_progress(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _renamed(text: str, words: dict[str, str]) -> str:
+    for old, new in words.items():
+        text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(old)}(?![A-Za-z0-9])", new, text)
+    return text
+
+
+def places(root: Path, line: str) -> list[tuple[Path, int]]:
+    """Return the files of the product that have the line, and where."""
+    return [
+        (path, number)
+        for capacity in PRODUCT_FOLDERS
+        for path in sorted((root / capacity).rglob("*.py"))
+        for number, text in enumerate(path.read_text(encoding="utf-8").splitlines())
+        if text.strip() == line
+    ]
+
+
+def existing(root: Path, tests: Iterable[str]) -> list[str]:
+    """Return the tests' paths; one that was moved is found by its name."""
+    found: list[str] = []
+    for test in tests:
+        if (root / test).exists():
+            found.append(test)
+        else:
+            found += [str(path.relative_to(root)) for path in sorted((root / "tests").rglob(Path(test).name))]
+    return found
+
+
+def fails(root: Path, tests: Sequence[str]) -> bool:
+    """Return whether one of the tests fails, or none of them ends in time."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests]
+    try:
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    except subprocess.TimeoutExpired:
+        return True
+    if done.returncode not in {0, 1}:
+        # An error while a module is imported is seen by every test, and says nothing about them.
+        raise RuntimeError(done.stdout[-2000:] + done.stderr[-2000:])
+    return done.returncode == 1
+
+
+def break_one(root: Path, mutant: Mutant) -> tuple[Path, str]:
+    """Put the mutant into the tree; return the file and what it held."""
+    ((path, number),) = places(root, mutant.line)
+    before = path.read_text(encoding="utf-8")
+    lines = before.splitlines(keepends=True)
+    indent = lines[number][: len(lines[number]) - len(lines[number].lstrip())]
+    lines[number] = f"{indent}{mutant.becomes}\n"
+    path.write_text("".join(lines), encoding="utf-8")
+    return path, before
+
+
+def copied(folder: Path) -> Path:
+    """Return a copy of the tree, whose own modules are what its tests import."""
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        elif source.exists():
+            shutil.copy2(source, folder / name)
+    return folder
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--area", choices=sorted(TESTS), action="append")
+    parser.add_argument("--words", type=Path, help="words that have changed since, 'old new' on each line")
+    parser.add_argument("--list", action="store_true", help="only look for the lines")
+    given = parser.parse_args(argv)
+    words = dict(line.split() for line in given.words.read_text(encoding="utf-8").splitlines()) if given.words else {}
+    chosen = [each.renamed(words) for each in MUTANTS if not given.area or each.area in given.area]
+    lost = [each for each in chosen if len(places(ROOT, each.line)) != 1]
+    for each in lost:
+        on_progress(f"found {len(places(ROOT, each.line))} times: {each.line}")
+    on_progress(f"{len(chosen) - len(lost)} of {len(chosen)} lines are there once")
+    if given.list:
+        return bool(lost)
+    survivors = 0
+    with tempfile.TemporaryDirectory(prefix="memtend-mutants-") as folder:
+        root = copied(Path(folder))
+        for area in dict.fromkeys(each.area for each in chosen):
+            tests = existing(root, [_renamed(test, words) for test in TESTS[area]])
+            if fails(root, tests):
+                on_progress(f"{area}: its tests fail without a mutant")
+                return 2
+            for each in (each for each in chosen if each.area == area and each not in lost):
+                path, before = break_one(root, each)
+                begin = monotonic()
+                seen = fails(root, tests)
+                path.write_text(before, encoding="utf-8")
+                survivors += not seen
+                became = "killed" if seen else "SURVIVED"
+                on_progress(f"{area}: {became} in {monotonic() - begin:.0f} s: {each.line}")
+    on_progress(f"{len(chosen) - len(lost) - survivors} killed, {survivors} survived, {len(lost)} not found")
+    return 1 if survivors or lost else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
