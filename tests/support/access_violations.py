@@ -189,7 +189,7 @@ CALLS: tuple[tuple[str, Callable[[AccessViolation], Awaitable[Any]], Returned | 
     ("store", _stored, lambda _: True),
     ("retrieve", lambda t: t.backend.retrieve(t.me, MemoryQuery(limit=PLENTY)), None),
     ("retrieve", lambda t: t.backend.retrieve(t.me, t.by_words), None),
-    ("retrieve_legs", _rankings, None),
+    ("retrieve_rankings", _rankings, None),
     ("get", lambda t: t.backend.get(t.me, t.ids[0]), lambda _: None),
     ("delete", lambda t: t.backend.delete(t.me, t.ids[0]), lambda _: False),
     ("count", lambda t: t.backend.count(t.me), lambda t: len(t.mine)),
@@ -216,7 +216,7 @@ CALLS: tuple[tuple[str, Callable[[AccessViolation], Awaitable[Any]], Returned | 
     ("shared_version", _version, lambda _: True),
     ("show", _shown, lambda _: True),
     ("hide", _hidden, lambda _: True),
-    ("legs", _fact_rankings, lambda _: True),
+    ("rankings", _fact_rankings, lambda _: True),
     ("standing", _published_versions, lambda _: True),
     ("policies", _policies, lambda _: True),
 )

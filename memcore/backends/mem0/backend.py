@@ -334,7 +334,7 @@ class Mem0Backend:
         if include_shared and self._is_sharing and opened.shared is not None:
             others = await opened.shared.search_scope(query, exclude_agent=(agent_id, *exclude_agents))
         return await opened.calls.read(
-            "retrieve_legs",
+            "retrieve_rankings",
             lambda: opened.collection_cache.reading().search.rankings(own, others, query, text, now=now),
         )
 

@@ -109,7 +109,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MemoryConfigError, match=r"dims: 16 is configured, and tuned-\w+ makes 32"):
         create_embedder(choice_of(folder, 16))
     with pytest.raises(MemoryConfigError, match="reads no instructions"):
-        create_embedder(choice_of(folder).model_copy(update={"sides": PromptPrefixes(query_prefix="q: ")}))
+        create_embedder(choice_of(folder).model_copy(update={"prompt_prefixes": PromptPrefixes(query_prefix="q: ")}))
     with pytest.raises(MemoryConfigError, match="'static-mean' is a model already"):
         create_embedder(choice_of(folder).model_copy(update={"provider": "static-mean"}))
 
