@@ -201,7 +201,7 @@ async def test_what_served_before_is_gone_back_to_only_with_the_embedder_that_fi
     assert backend.dense_weight
     await deployment(world).deploy(checkpoint.checkpoint_id, ADA)
     await world.finish()
-    monkeypatch.setattr("reindex_world.SidedEmbedder.name", property(lambda _: "another release of the model"))
+    monkeypatch.setattr("support.reindex_fixture.SidedEmbedder.name", property(lambda _: "another release of the model"))
     with pytest.raises(CheckpointRollbackCorruptError, match="another release of the model"):
         await deployment(world).rollback(None, ADA)
     assert world.pointer.phase is None

@@ -235,7 +235,7 @@ async def test_an_embedder_that_is_no_longer_the_same_is_refused(
     first, changed = world.backend("even"), world.backend("odd")
     await first.connect()
     await first.disconnect()
-    monkeypatch.setattr("reindex_world.SidedEmbedder.name", property(lambda _: "another release of the model"))
+    monkeypatch.setattr("support.reindex_fixture.SidedEmbedder.name", property(lambda _: "another release of the model"))
     with pytest.raises(MemoryConfigError, match=r"'even' is another release.*memtend reindex"):
         await changed.connect()
     await world.close()

@@ -25,7 +25,7 @@ async def test_an_embedder_that_changed_under_it_is_told_and_what_serves_goes_on
     await backend.store_many([record(agent)])
     await world.begin()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("reindex_world.SidedEmbedder.name", property(lambda _: "another release of the model"))
+        patched.setattr("support.reindex_fixture.SidedEmbedder.name", property(lambda _: "another release of the model"))
         slice_ = await world.slice()
     assert slice_ is not None
     assert (slice_.outcome, slice_.goes_on) == (Deferred(reason="MemoryConfigError"), False)
