@@ -1,1 +1,1 @@
-"""How people and programs operate memtend: the command line, Flower, the demo."""
+"""Operating memtend: the command line and Flower."""

@@ -1,4 +1,4 @@
-"""Flower for this stack: the program ``ops.flower``; behind a password, on loopback, without a word of any memory."""
+"""The program ``ops.flower``: Flower for this stack, behind a password, on loopback, without memory texts."""
 
 import os
 import sys
@@ -29,7 +29,7 @@ class ProtectedMetrics(Metrics):  # type: ignore[misc]  # flower is untyped
 
 
 def arguments_of(settings: Settings) -> list[str]:
-    """Return what Flower is started with.
+    """Return Flower's arguments.
 
     Raises:
         MemoryConfigError: the settings name no address with user and password for it.

@@ -1,4 +1,4 @@
-"""When jobs run: who is due, the tick that claims them, the sweep that finds what was lost."""
+"""The scheduler: the tick claims due agents, the sweep dispatches lost work again."""
 
 from scheduler.sweep import SWEEP
 from scheduler.tick import TICK, schedule

@@ -1,4 +1,4 @@
-"""Sweep: dispatch again for what was lost with a message or a worker, and let go of what was kept long enough."""
+"""The sweep: dispatches again what was lost with a message or a worker, and deletes what has expired."""
 
 from datetime import timedelta
 
@@ -11,17 +11,17 @@ from tasks.context import JobContext
 from tasks.job import Job, Limits
 
 #: How long a cycle may go unfinished before its message counts as lost; dispatching twice is harmless.
-REDISPATCH_AFTER_SECONDS = timedelta(minutes=10)
+REDISPATCH_AFTER = timedelta(minutes=10)
 
 #: Cycles dispatched in one sweep at most: some that fail again and again must not fill the queue.
 CYCLES_REDISPATCHED = 3
 
-#: How long a cycle's row is kept at least: a slot whose row has gone would be planned again.
+#: Least time that a cycle's row is kept: a slot without its row would be planned again.
 KEPT_AT_LEAST = timedelta(weeks=2)
 
 
 def plan_cycle(job_context: JobContext) -> None:
-    """Plan the cycle of the slot that has begun, once, and dispatch it.
+    """Plan the current slot's cycle, once, and dispatch it.
 
     After a long downtime that is one cycle, not one for each slot that was missed.
     """
@@ -39,19 +39,19 @@ def plan_cycle(job_context: JobContext) -> None:
 
 
 def sweep_skill_cycles(job_context: JobContext) -> int:
-    """Dispatch again for cycles that nobody has finished, let go of old ones, and return how many were dispatched."""
+    """Dispatch unfinished cycles again, expire old ones, and return how many were dispatched."""
     cycles, config = job_context.ledger.skill_cycles, job_context.policy.memory.procedural.evolver
     cycles.expire(
         job_context.company, before=job_context.clock() - max(timedelta(days=config.keep_days), KEPT_AT_LEAST)
     )
     if job_context.ledger.switches.paused(job_context.company):
         return 0  # their messages would only be parked again
-    lost = cycles.waiting(job_context.company, dispatched_before=REDISPATCH_AFTER_SECONDS, limit=CYCLES_REDISPATCHED)
+    lost = cycles.waiting(job_context.company, dispatched_before=REDISPATCH_AFTER, limit=CYCLES_REDISPATCHED)
     job_context.dispatcher.dispatch_skill_cycles(job_context.company, lost)
     return len(lost)
 
 
-#: How long a lesson may go undrawn before its message counts as lost; dispatching twice is harmless.
+#: How long a lesson may wait before its message counts as lost; dispatching twice is harmless.
 UNDRAWN_TOO_LONG = timedelta(minutes=2)
 
 #: Lessons dispatched in one sweep at most: a model is slow, and those of a long queue must not be sent over and over.
@@ -59,14 +59,14 @@ LESSONS_REDISPATCHED = 200
 
 
 def sweep_lessons(job_context: JobContext) -> int:
-    """Let go of old lessons and of what they were drawn from, dispatch lost ones, and return how many those were."""
+    """Expire old lessons and their sources, dispatch lost ones, and return how many those were."""
     config, company = job_context.policy.memory.procedural, job_context.company
     over = job_context.clock() - timedelta(days=config.evolver.keep_days)
     job_context.ledger.trajectories.expire(company, before=over)
     job_context.ledger.lessons.expire(company, before=over)
     job_context.ledger.skills.expire_applications(company, before=over)
     if job_context.model is None or not config.enabled or job_context.ledger.switches.paused(company):
-        return 0  # nobody would draw them
+        return 0  # nobody would extract them
     lost = job_context.ledger.lessons.waiting(company, dispatched_before=UNDRAWN_TOO_LONG, limit=LESSONS_REDISPATCHED)
     job_context.dispatcher.dispatch_lessons(
         LessonPayload(company=company, agent_id=each.agent_id, lesson_id=each.lesson_id) for each in lost
@@ -78,26 +78,28 @@ def sweep_lessons(job_context: JobContext) -> int:
 QUEUED_TOO_LONG = timedelta(minutes=2)
 
 #: How long a reindex may wait for its next slice before that message counts as lost.
-REINDEX_DISPATCH_FAILED = timedelta(seconds=30)
+REINDEX_REDISPATCH_AFTER = timedelta(seconds=30)
 
 #: The same for the next stage of a fine-tune run; its worker may be started only when somebody needs it.
-FINETUNE_DISPATCH_FAILED = timedelta(minutes=5)
+FINETUNE_REDISPATCH_AFTER = timedelta(minutes=5)
 
 #: Runs dispatched in one sweep at most.
 SWEEP_BATCH = 1_000
 
 
 def sweep(_payload: str, job_context: JobContext) -> Outcome:
-    """Dispatch stale runs, and let go of what is over; whoever holds a run makes a second message do nothing."""
+    """Dispatch stale runs and expire old rows; while a worker holds a run, a second message does nothing."""
     for run_id in job_context.ledger.syntheses.revive(job_context.company):
         job_context.ledger.runs.wake(run_id)
     stale = job_context.ledger.runs.stale(job_context.company, queued_for=QUEUED_TOO_LONG, limit=SWEEP_BATCH)
     job_context.dispatcher.dispatch_runs(stale)
     job_context.ledger.runs.mark_dispatched([run.run_id for run in stale])
     dispatched = len(stale) + sweep_skill_cycles(job_context) + sweep_lessons(job_context)
-    if job_context.ledger.reindexes.waiting(job_context.company, dispatched_before=REINDEX_DISPATCH_FAILED):
+    if job_context.ledger.reindexes.waiting(job_context.company, dispatched_before=REINDEX_REDISPATCH_AFTER):
         job_context.dispatcher.dispatch_reindex(job_context.company)
-    finetune = job_context.ledger.finetune_runs.waiting(job_context.company, dispatched_before=FINETUNE_DISPATCH_FAILED)
+    finetune = job_context.ledger.finetune_runs.waiting(
+        job_context.company, dispatched_before=FINETUNE_REDISPATCH_AFTER
+    )
     if finetune is not None:
         job_context.dispatcher.dispatch_finetune(job_context.company, finetune)
     job_context.ledger.syntheses.forget(job_context.company)
@@ -108,11 +110,11 @@ def sweep(_payload: str, job_context: JobContext) -> Outcome:
     keep_days = policy.archival.keep_days
     unarchived = job_context.ledger.archive.expire(
         job_context.company,
-        # What came back is kept as long as the run that brought it back can be undone.
+        # A restored memory's copy is kept as long as its restore can be undone.
         returned_before=over,
         before=None if keep_days is None else now - timedelta(days=keep_days),
     )
-    # Last: it speaks to the store, and trouble there must not keep lost runs waiting.
+    # Last: it calls the store, and a failure there must not delay lost runs.
     job_context.sweep_approvals()
     job_context.sweep_organization()
     return Done(facts={"rung": dispatched, "expired": expired, "unarchived": unarchived})

@@ -1,6 +1,6 @@
-"""Tick: claim the agents that are due, commit, then dispatch each; its cost grows with the due, not with the known.
+"""The tick: claims due agents, commits, then dispatches their runs; once a slot it plans the skill evolver's cycle.
 
-It also plans the skill evolver's cycle, once a slot.
+Its cost grows with the agents that are due, not with those that exist. Beat's schedule is here too.
 """
 
 from datetime import timedelta
@@ -24,16 +24,16 @@ CLAIM_CAP = 20_000
 
 
 def tick(_payload: str, job_context: JobContext) -> Outcome:
-    """Send the due agents into the run, oldest due first; any number of ticks may run at once."""
+    """Dispatch the runs of due agents, the longest due first; any number of ticks may run at once."""
     outcome = _send(job_context)
-    # At the end, and while all is paused too: whoever looks wants to know that ticks come and go.
+    # Recorded at the end, and while all is paused too: the doctor checks that ticks run.
     job_context.ledger.ticks.note(job_context.company, sent=outcome.facts["sent"] if isinstance(outcome, Done) else 0)
     return outcome
 
 
 def _send(job_context: JobContext) -> Done | Skipped:
     if job_context.ledger.switches.paused(job_context.company):
-        # The due stay due: queued now, their runs would only be dispatched again and again until somebody resumes.
+        # Due agents stay due: queued now, their runs would only be dispatched again and again until a resume.
         return Skipped(reason="maintenance is paused")
     interval = job_context.policy.memory.consolidation.interval
     sent = 0

@@ -1,4 +1,4 @@
-"""What each job does: one file a job, with its limits, one call into memcore, and its outcome."""
+"""The jobs: each has its limits, makes one call into memcore, and returns an outcome."""
 
 from tasks.distill import DISTILL
 from tasks.embedder import FINETUNE, REINDEX

@@ -1,4 +1,4 @@
-"""What a job finds in the process it runs in; workers provide it, tests hand in their own."""
+"""The interface between jobs and the process that runs them; workers implement it, tests pass their own."""
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
@@ -30,10 +30,10 @@ class BatchWriterProtocol(Protocol):
 
 
 class JobDispatcher(Protocol):
-    """Tells workers that run rows wait for them."""
+    """Publishes a job for ledger rows that are ready; the sweep dispatches again what a lost message named."""
 
     def dispatch_runs(self, runs: Iterable[Run]) -> None:
-        """Send the runs' messages; the sweep dispatches lost ones again. Raises MemoryConnectionError."""
+        """Send the runs' messages. Raises MemoryConnectionError."""
         ...
 
     def dispatch_syntheses(self, parts: Iterable[Synthesis]) -> None:
@@ -76,17 +76,17 @@ class JobContext(Protocol):
 
     @property
     def ledger(self) -> Ledger:
-        """Agents, runs, journal, switches."""
+        """The ledger: agents, runs, journal, switches."""
         ...
 
     @property
     def batch_writer(self) -> BatchWriterProtocol:
-        """The write batcher."""
+        """Batches the writes of concurrent jobs."""
         ...
 
     @property
     def dispatcher(self) -> JobDispatcher:
-        """Sends run messages."""
+        """Publishes jobs."""
         ...
 
     @property
@@ -100,7 +100,7 @@ class JobContext(Protocol):
         ...
 
     def maintain(self, run_id: str) -> Outcome:
-        """Carry out a run of maintenance or undo to its next stop."""
+        """Carry out a run of maintenance or undo until it ends or waits."""
         ...
 
     def synthesize(self, run_id: str, place: int) -> "QuestionOutcome":
@@ -108,7 +108,7 @@ class JobContext(Protocol):
         ...
 
     def compress(self, agent_id: str) -> Outcome:
-        """Compress what is raw of an agent's experience, for one slice of time."""
+        """Compress an agent's raw experience, for one slice of time."""
         ...
 
     def extract_lesson(self, lesson_id: str) -> Outcome:
@@ -120,7 +120,7 @@ class JobContext(Protocol):
         ...
 
     def propagate(self, agent_id: str) -> int:
-        """Give an agent's lessons to its like, if the policy says so, and return how many copies were written."""
+        """Copy an agent's lessons to its peers, if the policy says so, and return how many copies were written."""
         ...
 
     def reindex(self) -> "Slice":
@@ -132,11 +132,11 @@ class JobContext(Protocol):
         ...
 
     def sweep_approvals(self) -> None:
-        """Let go of proposals that waited too long, and carry on with decisions that dead processes left open."""
+        """Expire old proposals, and finish decisions that dead processes left open."""
         ...
 
     def sweep_organization(self) -> None:
-        """Bring facts of the organisation to the store that wait for it."""
+        """Write the organisation's pending facts to the store."""
         ...
 
     def export_wiki(self, agent_id: str) -> None:

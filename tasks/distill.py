@@ -1,4 +1,4 @@
-"""Distill job: a finished task from an engine's envelope to a memory, a raw experience and a trajectory."""
+"""Distill job: turns a finished task's trace into a memory, a raw experience and a trajectory."""
 
 import concurrent.futures
 import logging
@@ -23,7 +23,7 @@ _LIMITS = Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempt
 
 @job_handler(DistillPayload, retry_after=_RETRY_DELAY)
 def distill(job: DistillPayload, job_context: JobContext) -> Outcome:
-    """Capture the trace once, however often its message comes, and dispatch its lesson, if it teaches one."""
+    """Capture the trace once, however often its message comes, and dispatch the job for its lesson, if it has one."""
 
     def store(item: StoreItem) -> WriteResult:
         return job_context.batch_writer.submit([item]).result(timeout=_LIMITS.soft.total_seconds())
@@ -51,7 +51,7 @@ def _dispatch(job: DistillPayload, job_context: JobContext) -> None:
             [LessonPayload(company=job.company, agent_id=job.agent_id, lesson_id=job.trace_id)],
         )
     except MemoryError as error:
-        # The row is there, and the sweep dispatches it.
+        # The sweep dispatches the row.
         _log.warning("distill.lesson_waits", extra={"agent_id": job.agent_id, "error": type(error).__name__})
 
 

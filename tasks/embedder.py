@@ -1,4 +1,4 @@
-"""Reindex job: one slice of filling a collection, and the switch to it when it has caught up."""
+"""Reindex job, one slice of filling a collection, and fine-tune job, one stage of a run; each dispatches the next."""
 
 from datetime import timedelta
 
@@ -16,7 +16,7 @@ _RETRY_DELAY = timedelta(seconds=10)
 
 @job_handler(ReindexPayload, retry_after=_RETRY_DELAY)
 def reindex(_job: ReindexPayload, job_context: JobContext) -> Outcome:
-    """Work for a slice of time, and dispatch the next one behind whatever else waits."""
+    """Reindex for one slice of time, and dispatch the next slice behind whatever else waits."""
     done = job_context.reindex()
     if done.goes_on:
         job_context.dispatcher.dispatch_reindex(job_context.company)
@@ -32,13 +32,9 @@ REINDEX = Job(
 )
 
 
-#: Wait before the store or the ledger is tried again.
-_RETRY_DELAY = timedelta(seconds=10)
-
-
 @job_handler(FineTunePayload, retry_after=_RETRY_DELAY)
 def finetune(job: FineTunePayload, job_context: JobContext) -> Outcome:
-    """Make sure that the run has its row, carry out its next stage, and dispatch the one behind it."""
+    """Create the run's row if it is missing, carry out its next stage, and dispatch the following one."""
     if job.plan is not None:
         plan = FineTunePlan.model_validate(job.plan).model_dump(mode="json")
         try:
@@ -54,7 +50,7 @@ def finetune(job: FineTunePayload, job_context: JobContext) -> Outcome:
 FINETUNE = Job(
     name=TaskName.FINETUNE,
     queue=Queue.FINETUNE,
-    # A stage bounds itself by a time of its own, which is shorter.
+    # A stage has a shorter limit of its own.
     limits=Limits(soft=timedelta(hours=12), hard=timedelta(hours=12, minutes=5), attempts=5),
     is_repeated=True,
     run=finetune,

@@ -1,4 +1,4 @@
-"""Experience job: a raw experience from an engine's envelope to the ledger."""
+"""Experience jobs: record a raw experience in the ledger, and compress an agent's raw experience with a model."""
 
 from datetime import timedelta
 
@@ -9,23 +9,23 @@ from memcore.models.memory import MemoryLevel, experience_refusal
 from tasks.context import JobContext
 from tasks.job import Job, Limits, job_handler
 
-#: Wait before it is tried again: a database that was away is back by then.
+#: Wait before a retry: a database that was down is back by then.
 _RETRY_DELAY = timedelta(seconds=10)
 
 
 @job_handler(ExperiencePayload, retry_after=_RETRY_DELAY)
 def record(job: ExperiencePayload, job_context: JobContext) -> Outcome:
-    """Keep the experience once, however often its message comes."""
+    """Record the experience once, however often its message comes."""
     agent_id, memory = job.experience.agent_id, job_context.policy.memory
     level = job_context.ledger.agents.levels(job.company, [agent_id]).get(agent_id, memory.level)
     if level is MemoryLevel.NONE:
         return Skipped(reason="level none: nothing is kept for this agent")
     refused = experience_refusal(level)
     if refused is not None:
-        # A dead letter keeps it: once the level is mended, it is replayed.
+        # A dead letter keeps it, to be replayed once the level is corrected.
         return Dead(reason=refused)
     is_new = job_context.ledger.experiences.append(job.company, job.experience)
-    # Known, so that a run comes; its experience is compressed at the end of one.
+    # Registered, so that runs are scheduled; experience is compressed after each.
     job_context.ledger.agents.register(job.company, [agent_id], interval=memory.consolidation.interval)
     return Done(facts={"recorded": int(is_new), "known": int(not is_new)})
 
@@ -38,13 +38,9 @@ RECORD = Job(
 )
 
 
-#: Wait before the store or the ledger is tried again.
-_RETRY_DELAY = timedelta(seconds=10)
-
-
 @job_handler(CompressPayload, retry_after=_RETRY_DELAY)
 def compress(job: CompressPayload, job_context: JobContext) -> Outcome:
-    """Compress what is raw, for one slice of time; the rows in the ledger say what is left."""
+    """Compress raw experience for one slice of time; the ledger's rows say what is left."""
     outcome = job_context.compress(job.agent_id)
     if isinstance(outcome, Done) and outcome.facts.get("compressed"):
         job_context.export_wiki(job.agent_id)

@@ -1,4 +1,4 @@
-"""What a job is: a name, a queue, limits, and a plain function from payload and context to an outcome."""
+"""The job type: a name, a queue, limits, and a function from payload and context to an outcome."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ from memcore.jobs.payloads import Payload, is_newer
 from memcore.jobs.queues import Queue, TaskName
 from tasks.context import JobContext
 
-#: Workers that may die while they run a job. One more than a chain of accidents: a job that dies with another's killer,
-#: then again beside it, then by an operator's hand, is innocent.
+#: Workers that may die while they run a job. One more than a chain of accidents: a harmless job may die with one that
+#: kills its worker, then beside it again, then by an operator's kill.
 DEATHS = 4
 
 
@@ -42,10 +42,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job as a worker sees it.
+    """A job definition.
 
     Attributes:
-        is_repeated: a ledger row or beat brings the job again, so that nothing is lost when its message is given up.
+        is_repeated: a ledger row or beat sends the job again, so that a message that is given up loses nothing.
         run: the work: payload's JSON and the context of the process in, outcome out.
     """
 
@@ -56,38 +56,38 @@ class Job:
     run: Callable[[str, JobContext], Outcome]
 
 
-#: Pause between two looks, while workers are being replaced; below every group's visibility timeout.
+#: Delay while workers are being upgraded; below every group's visibility timeout.
 NEWER_DELAY = timedelta(seconds=20)
 
 
 def requeue_for_newer_worker() -> Snooze:
-    """Return the outcome that puts the job back, as often as it takes: a half-done upgrade must lose nothing."""
+    """Return the outcome that requeues the job, as often as needed: a half-done upgrade must lose nothing."""
     return Snooze(reason="the payload is of a newer version than this worker", delay=NEWER_DELAY)
 
 
 P = TypeVar("P", bound=Payload)
 
-#: Wait until a job looks again whether the disk has room: long enough that what waits writes little itself.
+#: Delay before a job checks the disk again: long enough that waiting jobs write little themselves.
 FULL_DELAY = timedelta(seconds=30)
 
 
 def refuse_when_full(error: BaseException) -> Snooze:
-    """Return what becomes of a job that found the disk full: no attempt is used up, however long it lasts."""
+    """Return the outcome of a job that found the disk full: it waits, and uses up no attempt."""
     return Snooze(reason=f"the disk is full ({type(error).__name__})", delay=FULL_DELAY)
 
 
 def job_handler(
     model: type[P], *, retry_after: timedelta
 ) -> Callable[[Callable[[P, JobContext], Outcome]], Callable[[str, JobContext], Outcome]]:
-    """Let a function of a checked payload be a job's work.
+    """Turn a function of a validated payload into a job's ``run``.
 
-    A payload of newer code waits for a newer worker; one that breaks a limit, or is another company's, is dead, with
-    the field in the reason. On a full disk a job waits for as long as that lasts. Other memory errors become a retry
-    where doing it again may help, else a dead letter that says why.
+    A payload of newer code waits for a newer worker; one that breaks a limit, or is another company's, becomes a
+    dead letter that names the field. On a full disk a job waits. Other memory errors become a retry where it may help,
+    else a dead letter that says why.
 
     Args:
-        model: reads the payload.
-        retry_after: wait before it is done again; whatever was away is back by then.
+        model: the payload's model.
+        retry_after: delay before a retry.
     """
 
     def around(work: Callable[[P, JobContext], Outcome]) -> Callable[[str, JobContext], Outcome]:

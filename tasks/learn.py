@@ -1,4 +1,4 @@
-"""Lesson job: a model is asked what a finished task teaches, and the answer becomes a memory."""
+"""Learning jobs: extract a task's lesson, run a cycle of the skill evolver, count the application of a skill."""
 
 from datetime import timedelta
 
@@ -15,7 +15,7 @@ _RETRY_DELAY = timedelta(seconds=10)
 
 @job_handler(LessonPayload, retry_after=_RETRY_DELAY)
 def extract_lesson(job: LessonPayload, job_context: JobContext) -> Outcome:
-    """Draw the lesson; its row in the ledger says whether that is still to be done."""
+    """Extract the lesson, unless its row in the ledger says that it is done."""
     return job_context.extract_lesson(job.lesson_id)
 
 
@@ -28,13 +28,9 @@ DRAW = Job(
 )
 
 
-#: Wait before the store or the ledger is tried again.
-_RETRY_DELAY = timedelta(seconds=10)
-
-
 @job_handler(EvolvePayload, retry_after=_RETRY_DELAY)
 def evolve(job: EvolvePayload, job_context: JobContext) -> Outcome:
-    """Make sure the cycle's row exists, then carry it out; the row is the truth, the message only the signal."""
+    """Create the cycle's row if it is missing, then carry it out; the row decides, the message only triggers."""
     window = timedelta(days=job_context.policy.memory.procedural.evolver.window_days)
     job_context.ledger.skill_cycles.plan(job.company, origin=job.origin, planned_at=job.planned_at, window=window)
     outcome = job_context.evolve(job.cycle_id)
@@ -51,7 +47,7 @@ EVOLVE = Job(
 )
 
 
-#: Wait before it is counted again: nobody waits for it, and a database that was away is back by then.
+#: Wait before a retry: nobody waits for the count, and a database that was down is back by then.
 _APPLIED_RETRY_DELAY = timedelta(seconds=30)
 
 

@@ -1,4 +1,4 @@
-"""Maintenance job: one agent's run, an undo, the end of a session, project or task, or a return from the archive."""
+"""Maintenance job, an agent's run, undo, scope end or restore, and synthesis job, a run's question to a model."""
 
 import logging
 from datetime import timedelta
@@ -13,18 +13,18 @@ from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
 from tasks.context import JobContext
 from tasks.job import Job, Limits, job_handler
 
-# None of it makes the run undone.
-
 _log = logging.getLogger("memtend.jobs")
 
 
 def post_maintenance(agent_id: str, job_context: JobContext) -> None:
-    """Dispatch the agent's raw experience, pass its lessons on, and export its wiki, as far as the policy says so."""
+    """Compress experience, propagate lessons and export the wiki after a run, as the policy says.
+
+    A failure here does not make the run undone."""
     _dispatch_compression(agent_id, job_context)
     try:
         job_context.propagate(agent_id)
     except MemoryError as error:
-        # They stay unmarked, and the agent's next run passes them on.
+        # They stay unmarked, and the agent's next run propagates them.
         _log.warning("night.lessons_wait", extra={"agent_id": agent_id, "error": type(error).__name__})
     job_context.export_wiki(agent_id)
 
@@ -42,10 +42,10 @@ def _dispatch_compression(agent_id: str, job_context: JobContext) -> None:
 #: Wait before a failed step is tried again.
 _RETRY_DELAY = timedelta(seconds=10)
 
-#: Wait of an end or a restore while another run of its agent is under way.
+#: Delay of an end or a restore while another run of its agent is active.
 _BUSY_DELAY = timedelta(seconds=5)
 
-#: What moves an end out of another one's way.
+#: Added to the planned time of an end whose slot another one has.
 _MOMENT = timedelta(microseconds=1)
 
 #: A run in these states is dispatched by the sweep.
@@ -54,10 +54,10 @@ _ACTIVE = frozenset({RunState.QUEUED, RunState.RUNNING})
 
 @job_handler(MaintenancePayload, retry_after=_RETRY_DELAY)
 def maintain(job: MaintenancePayload, job_context: JobContext) -> Outcome:
-    """Make sure the run's row exists, then carry it out; the row is the truth, the message only the signal."""
+    """Create the run's row if it is missing, then carry it out; the row decides, the message only triggers."""
     if not _has_row(job, job_context):
         reason = "another run of this agent is under way"
-        # A run comes again by itself. An end or a restore is asked for once, and waits for as long as it takes.
+        # A run is scheduled again by itself. An end or a restore is requested once, and waits as long as it takes.
         return Snooze(reason=reason, delay=_BUSY_DELAY) if job.kind in SCOPED_KINDS else Skipped(reason=reason)
     outcome = job_context.maintain(job.run_id)
     if isinstance(outcome, Snooze):
@@ -68,18 +68,18 @@ def maintain(job: MaintenancePayload, job_context: JobContext) -> Outcome:
 
 
 def _dispatch_questions(run_id: str, job_context: JobContext) -> None:
-    """Send the jobs that ask a model, now that nobody holds the run; dispatch it where they were quicker."""
+    """Send the run's questions, now that its lease is free; dispatch the run if they are already answered."""
     syntheses = job_context.ledger.syntheses
     parts = syntheses.to_dispatch(run_id)
     job_context.dispatcher.dispatch_syntheses(parts)
     syntheses.mark_dispatched(run_id, [part.place for part in parts], again_at=job_context.clock() + REDISPATCH_AFTER)
     if syntheses.has_ready(run_id) and not syntheses.is_waiting(run_id):
-        maintenance_run = job_context.ledger.runs.wake(run_id)
-        job_context.dispatcher.dispatch_runs([maintenance_run] if maintenance_run else [])
+        run = job_context.ledger.runs.wake(run_id)
+        job_context.dispatcher.dispatch_runs([run] if run else [])
 
 
 def _has_row(job: MaintenancePayload, job_context: JobContext) -> bool:
-    """Make sure that the run has its row; False when its agent has another active run."""
+    """Create the run's row if it is missing; False when its agent has another active run."""
     runs = job_context.ledger.runs
     if runs.get(job.run_id) is not None:
         return True
@@ -88,13 +88,13 @@ def _has_row(job: MaintenancePayload, job_context: JobContext) -> bool:
         active = runs.active(run.company, run.agent_id)
         if run.kind not in SCOPED_KINDS or (active is not None and not active.is_preemptible):
             return False
-        # Two ends of one agent, or two restores, were asked for at the same microsecond, and a slot is one run's.
+        # Two ends or restores of one agent were requested at the same microsecond, and a slot holds one run.
         run = run.model_copy(update={"planned_at": run.planned_at + _MOMENT})
     return True
 
 
 def _as_row_says(outcome: Outcome, run: Run | None) -> Outcome:
-    # The message may be a second one for the same run: what it found must not stand for what became of the run.
+    # The message may be a second one for the same run: its outcome must not count as the run's.
     match outcome:
         case Snooze(reason=reason) | Retry(reason=reason) | Skipped(reason=reason) if run and run.state in _ACTIVE:
             return Deferred(reason=reason)
@@ -113,13 +113,9 @@ MAINTAIN = Job(
 )
 
 
-#: Wait before the store or the ledger is tried again.
-_RETRY_DELAY = timedelta(seconds=10)
-
-
 @job_handler(SynthesisPayload, retry_after=_RETRY_DELAY)
 def synthesize(job: SynthesisPayload, job_context: JobContext) -> Outcome:
-    """Ask, and dispatch the run when it has nothing left to wait for."""
+    """Ask the model, and dispatch the run when no question is left open."""
     asked = job_context.synthesize(job.run_id, job.place)
     job_context.dispatcher.dispatch_runs([asked.maintenance_run] if asked.maintenance_run else [])
     return asked.outcome

@@ -1,4 +1,4 @@
-"""Store job: memories from an engine's envelope to the store."""
+"""Store job, which writes an engine's memories, and use job, which counts how often memories were used."""
 
 import concurrent.futures
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from memcore.models.memory import refusal
 from tasks.context import JobContext
 from tasks.job import Job, Limits, job_handler
 
-#: Wait before a store is tried again: the store server is back within seconds of a crash.
+#: Wait before a retry: the store server is back within seconds of a crash.
 _RETRY_DELAY = timedelta(seconds=2)
 
 _LIMITS = Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempts=200)
@@ -20,7 +20,7 @@ _LIMITS = Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempt
 
 @job_handler(StorePayload, retry_after=_RETRY_DELAY)
 def write(job: StorePayload, job_context: JobContext) -> Outcome:
-    """Hand the memories to the batch writer and wait until they are durable and can be found."""
+    """Submit the memories to the batch writer and wait until they are durable and searchable."""
     try:
         written = job_context.batch_writer.submit(job.items).result(timeout=_LIMITS.soft.total_seconds())
     except concurrent.futures.TimeoutError:
@@ -30,7 +30,7 @@ def write(job: StorePayload, job_context: JobContext) -> Outcome:
 
 def _outcome(items: Sequence[StoreItem], written: WriteResult) -> Outcome:
     if written.refused:
-        # A dead letter keeps the whole job: once ids or level are mended, it is replayed, and writes nothing twice.
+        # A dead letter keeps the whole job, to be replayed once ids or level are corrected; nothing is written twice.
         field = min(written.refused.values())
         return Dead(reason=f"{len(written.refused)} of {len(items)} memories: {field} {refusal(field)}")
     counts = {
@@ -45,7 +45,7 @@ def _outcome(items: Sequence[StoreItem], written: WriteResult) -> Outcome:
 STORE = Job(name=TaskName.STORE, queue=Queue.STORE, limits=_LIMITS, run=write)
 
 
-#: Wait before a batch is counted again: nobody waits for it, and a database that was away is back by then.
+#: Wait before a retry: nobody waits for the count, and a database that was down is back by then.
 _USE_RETRY_DELAY = timedelta(seconds=30)
 
 

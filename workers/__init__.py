@@ -1,1 +1,1 @@
-"""How jobs run: the Celery app, the transport, the process's context, the batch writer, and the embedded stack."""
+"""Run jobs: the Celery app, the broker transport, the worker context, the batch writer and the embedded stack."""

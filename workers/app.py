@@ -1,4 +1,4 @@
-"""The Celery app: assembled from settings, the jobs of tasks/ and scheduler/, and one group's way of running."""
+"""The Celery app: settings, the jobs of tasks/ and scheduler/, and one worker group's configuration."""
 
 from functools import cache
 from importlib import import_module
@@ -27,7 +27,7 @@ from workers.lifecycle import watch_heartbeat, watch_pool
 from workers.progress import TaskProgress
 from workers.unreadable import UnreadableKeeper, unreadable_step
 
-#: How long a stopping worker lets running jobs finish, in seconds, before it gives them back to the broker.
+#: How long a stopping worker lets running jobs finish, in seconds, before it returns them to the broker.
 SOFT_SHUTDOWN_SECONDS = 15
 
 #: How long a child may take to open its connections, in seconds; the default of 4 kills children on a busy machine.
@@ -51,7 +51,7 @@ def create_app(settings: Settings, *, group: WorkerGroup = STORE, clock: Clock =
     app = OwnCelery("memtend")
     _configure(app, settings, group)
     dispatcher = BrokerDispatcher(app)
-    # Loaded once, wherever that is asked first: a prefork parent does so for all its children.
+    # Loaded once, on first use: a prefork parent loads it for all its children.
     embedder = cache(lambda: create_configured_embedder(settings, policy))
     progress_of = TaskProgress(app, settings, keep_seconds=RESULT_SECONDS).of_this_job
     job_context = ContextHolder(
@@ -84,9 +84,8 @@ def _configure(app: Celery, settings: Settings, group: WorkerGroup) -> None:
         task_default_queue=str(Queue.STORE),
         task_create_missing_queues=False,
         task_acks_late=True,
-        # A child that dies or is killed at the hard limit gives its message back like a whole worker that dies, and
-        # the ledger counts both alike (workers/redelivery.py); Celery's own retries would count beside it, and end in
-        # silence.
+        # A child that dies or is killed at the hard limit returns its message like a worker that dies, and the ledger
+        # counts both (workers/redelivery.py). Celery's own retries would count separately and end without a record.
         task_reject_on_worker_lost=True,
         task_retry_on_worker_lost=False,
         task_acks_on_timeout=False,

@@ -1,4 +1,4 @@
-"""Beat: ``workers.beat`` runs the static schedule, and keeps nothing: the ledger knows who is due."""
+"""Celery beat: ``workers.beat`` sends the static schedule and stores nothing: the ledger knows who is due."""
 
 import os
 import sys

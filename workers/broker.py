@@ -1,4 +1,4 @@
-"""The broker as workers see it: what Celery must be told for each kind, and how much waits on it."""
+"""Broker settings for Celery, for each kind of broker, and the lengths of its queues."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,14 +14,14 @@ from memcore.jobs.queues import Queue
 from workers import transport
 from workers.groups import WorkerGroup
 
-#: Seconds between two looks for jobs whose worker died; Celery's own default adds up to 100 s (STACK, Broker).
+#: Seconds between two searches for jobs whose worker died; Celery's own default adds up to 100 s (STACK, Broker).
 RESTORE_SECONDS = 5
 
-#: How long the broker may take to answer a worker's command, in seconds; without it a worker that is told to stop waits
-#: for a silent broker for ever.
+#: Timeout of a worker's command to the broker, in seconds; without it a worker that stops waits for a silent broker for
+#: ever.
 COMMAND_SECONDS = 10
 
-#: How long the broker may take to answer a person's question, in seconds.
+#: Timeout of a question by a person, in seconds.
 ANSWER_SECONDS = 1
 
 #: kombu tries a second time after two seconds, unless it is told otherwise.
@@ -41,11 +41,11 @@ def broker_conf(settings: Settings, group: WorkerGroup) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueLengths:
-    """What lies on the broker.
+    """Number of messages on the broker.
 
     Attributes:
         waiting: how many jobs wait on each queue.
-        unreadable: messages that were set aside, since no worker could read them; Redis and Valkey alone keep them.
+        unreadable: messages set aside because no worker could read them; only Redis and Valkey keep them.
     """
 
     waiting: dict[str, int]
@@ -53,7 +53,7 @@ class QueueLengths:
 
 
 def read_queue_lengths(settings: Settings) -> QueueLengths:
-    """Look what waits on the broker, whatever its kind.
+    """Count the messages on the broker, whatever its kind.
 
     Raises:
         MemoryConnectionError: it does not answer within ANSWER_SECONDS.
@@ -82,7 +82,7 @@ def waiting(settings: Settings) -> dict[str, int | None]:
 
 
 def person_options(settings: Settings) -> dict[str, Any]:
-    """Return the transport options for a person's question: a broker that does not answer is told, not waited for."""
+    """Return the transport options for a person's question: a silent broker is reported, not waited for."""
     transport.register()
     address = Address.of(settings.broker_url)
     if not address.is_redis:

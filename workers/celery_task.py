@@ -1,4 +1,4 @@
-"""From a job to a Celery task: outcomes become results, retries and put-backs; nothing else happens here."""
+"""Turns jobs into Celery tasks: outcomes become results, retries, requeues and dead letters."""
 
 import logging
 from collections.abc import Iterable
@@ -21,14 +21,14 @@ from tasks.job import Job, refuse_when_full
 from workers.context import ContextHolder
 from workers.redelivery import RedeliveryGuard
 
-#: Longest wait that a message spends in the broker; longer waits belong in the ledger (STACK, Settings).
+#: Longest delay that a message spends in the broker; longer waits belong in the ledger (STACK, Settings).
 MAX_COUNTDOWN = timedelta(seconds=60)
 
-#: Wait after an error that nobody foresaw.
+#: Delay after an unexpected error.
 FAILED_DELAY = timedelta(seconds=5)
 
-#: Errors that the payload or the code is to blame for, so that another try would end the same: the job is dead at once.
-#: Whatever else nobody foresaw may be the trouble of a machine or a library, and costs an attempt.
+#: Errors that the payload or the code causes: a retry would fail the same way, so the job is dead at once.
+#: Any other unexpected error may come from a machine or a library, and costs an attempt.
 NOT_RETRYABLE = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError)
 
 log = logging.getLogger("memtend.jobs")
@@ -58,10 +58,9 @@ def _build_task(app: Celery, job: Job, job_context: ContextHolder, guard: Redeli
         run,
         name=str(job.name),
         bind=True,
-        # Celery otherwise lends the task to every other app of this process, which then runs it with this app's
-        # context.
+        # Otherwise Celery shares the task with every other app of this process, which runs it with this context.
         shared=False,
-        # Read at delivery: only such a job may be let go of unread, when it expires.
+        # Read at delivery: only such a job may be dropped unread when it expires.
         is_repeated=job.is_repeated,
         max_retries=job.limits.attempts - 1,
         soft_time_limit=job.limits.soft.total_seconds(),
@@ -70,21 +69,21 @@ def _build_task(app: Celery, job: Job, job_context: ContextHolder, guard: Redeli
 
 
 def is_redelivered(task: Task) -> bool:
-    """Tell whether the broker hands this message out again, because a worker died or gave it back."""
+    """Tell whether the broker redelivers this message, because a worker died or requeued it."""
     return bool((task.request.delivery_info or {}).get("redelivered"))
 
 
 def run_guarded(
     task: Task, job: Job, guard: RedeliveryGuard, *, payload: str, job_context: JobContext
 ) -> dict[str, Any]:
-    """Run a job that came back, unless it has come back too often; its count goes once it is settled."""
+    """Run a redelivered job, unless too many workers died with it; its count is deleted once it is settled."""
     job_id, attempts = task.request.id, job_context.ledger.attempts
 
     def run(died: int) -> dict[str, Any]:
         if died >= job.limits.deaths:
             outcome: Outcome = Dead(reason=f"{died} workers died while they ran it")
         else:
-            # Outside the try below: a child that is ended at its hard limit leaves through here, and must stay counted.
+            # Outside the try below: a child that is killed at its hard limit leaves here, and must stay counted.
             outcome = run_job(job, payload, job_context)
         try:
             return apply_outcome(task, job, outcome, payload=payload, job_context=job_context)
@@ -92,19 +91,19 @@ def run_guarded(
             try:
                 attempts.end(job_id)
             except errors.MemoryError as error:
-                # The row that stays costs a place in a table, and this job's next return one of its lives.
+                # The row that stays costs a place in a table, and counts as a death at this job's next redelivery.
                 log.warning("job.count_stays", extra={"job_id": job_id, "error": type(error).__name__})
 
     try:
         return guard.run(job_id, run, attempts)
     except errors.MemoryError as error:
-        # Uncounted it must not run: it might kill this worker too, again and again.
+        # It must not run uncounted: it might kill this worker too, again and again.
         log.warning("job.uncounted", extra={"job_id": job_id, "error": type(error).__name__})
         _requeue(task, FAILED_DELAY, attempt=task.request.retries)
 
 
 def run_job(job: Job, payload: str, job_context: JobContext) -> Outcome:
-    """Run the job; an error that it does not know becomes an outcome, because Celery would drop the message with it."""
+    """Run the job; an unexpected error becomes an outcome, because Celery would drop the message with it."""
     try:
         return job.run(payload, job_context)
     except Exception as error:  # noqa: BLE001  # see above; the error's text may quote a memory, its place does not
@@ -121,7 +120,7 @@ def run_job(job: Job, payload: str, job_context: JobContext) -> Outcome:
 def apply_outcome(  # noqa: RET503  # the cases are all there are
     task: Task, job: Job, outcome: Outcome, *, payload: str, job_context: JobContext
 ) -> dict[str, Any]:
-    """Return the outcome as the job's result, put the job back, or keep it as a dead letter."""
+    """Return the outcome as the job's result, requeue the job, or keep it as a dead letter."""
     about = {"job": str(job.name), "job_id": task.request.id}
     match outcome:
         case Done(facts=facts):
@@ -168,7 +167,7 @@ def _dead_letter(task: Task, job: Job, reason: str, *, payload: str, job_context
 
 
 def _requeue(task: Task, delay: timedelta, *, attempt: int) -> Never:
-    # Not task.retry: it counts every put-back as an attempt, and quotes the arguments to monitoring anew.
+    # Not task.retry: it counts every requeue as an attempt, and quotes the arguments to monitoring again.
     request, seconds = task.request, min(delay, MAX_COUNTDOWN).total_seconds()
     again: Any = task.signature_from_request(
         request, countdown=seconds, retries=attempt, argsrepr=request.argsrepr, kwargsrepr=request.kwargsrepr

@@ -1,6 +1,6 @@
-"""Messages that this worker cannot do: those of a newer release wait for it, and what cannot be read is kept aside.
+"""The Celery consumer: requeues jobs of a newer release, and sets unreadable messages aside.
 
-Celery's own consumer drops both, and writes their bodies, memories and all, into the log; or it ends over them.
+Celery's own consumer drops both and logs their bodies, memories included; or it crashes.
 """
 
 import logging
@@ -22,15 +22,13 @@ from memcore.models.memory import MAX_KEY_CHARS
 from tasks.job import NEWER_DELAY
 from workers.transport.unreadable import broker_errors
 
-# Celery trusts the messages that it is sent: a time limit that is text, or a body with two elements, raises where the
-# whole worker ends with it. So a message is read here first, against what a client of ours writes; whoever reads it
-# later
-# finds nothing that could raise.
+# Celery trusts its messages: a time limit that is text, or a body with two elements, raises and ends the whole worker.
+# So each message is first validated here against what our client writes; nothing that reads it later can raise.
 
-#: Longest time limit that a message may bring, in seconds (30 days): no job of ours has one near it.
+#: Longest time limit that a message may carry, in seconds (30 days); our jobs' limits are far below.
 _LONGEST_SECONDS = 2_592_000
 
-#: How far ahead a message may be planned: a worker holds it until then, and ours come back after at most a minute.
+#: How far ahead a message may be scheduled: a worker holds it until then, and ours wait at most a minute.
 _FURTHEST_AHEAD = timedelta(days=1)
 
 #: Names that headers must not have: Celery makes attributes of all of them, and these are methods.
@@ -116,7 +114,7 @@ class _Properties(_Part):
 
 
 class _Body(_Part):
-    """What a job of ours is called with: one payload, and none of Celery's callbacks, chords and chains."""
+    """The arguments of a job: one payload, and none of Celery's callbacks, chords and chains."""
 
     arguments: Annotated[list[Text], Field(max_length=1)]
     named: dict[str, Text]
@@ -132,14 +130,14 @@ class _Envelope(_Part):
 
 
 def refuse_compressed() -> None:
-    """Let kombu unpack no message in this process: ours are never packed, and a small one may unpack to gigabytes."""
+    """Disable kombu's decompression in this process: we send no compressed messages, and one may expand to gigabytes."""
     for content_type in compression.encoders():
         encode, _ = compression.get_encoder(content_type)
         compression.register(encode, _refuse, content_type)
 
 
 def check_message(message: Any, *, may_expire: bool) -> None:
-    """Read a message as a job; raise where no client of ours could have written it.
+    """Validate a message as a job of ours.
 
     Args:
         message: kombu's.
@@ -193,23 +191,22 @@ def _check(message: Any, *, may_expire: bool) -> None:
         raise MemoryInputError("body", "must bring no callbacks, chords or chains")
 
 
-#: What a job of another release of ours is called.
+#: The name of a job of any release.
 _OUR_NAME = re.compile(r"memory(\.[a-z_]+)+")
 
-#: Errors of this process, not of a message: passed on, so that the worker is started again and the message given back.
+#: Errors of this process, not of a message: raised, so that the worker restarts and the message is redelivered.
 _OWN_ERRORS = (MemoryError, RuntimeError, OSError)
 
 log = logging.getLogger("memtend.jobs")
 
 
 class RequeueUnknownConsumer(Consumer):  # type: ignore[misc]  # Celery is untyped
-    """Celery's consumer, for messages of which none may be lost, and none may end the worker."""
+    """Celery's consumer; no message is lost, and none ends the worker."""
 
-    #: Seconds that a job of an unknown name rests in this worker's hands; given back at once, it would come round
-    #: without end.
+    #: Seconds that this worker holds a job of an unknown name; requeued at once, it would come back at once.
     rest_seconds = NEWER_DELAY.total_seconds()
 
-    #: Takes what cannot be read; set by workers.unreadable.
+    #: Takes unreadable messages; set by workers.unreadable.
     unreadable: Any
 
     #: What Celery gives every consumer.
@@ -217,7 +214,7 @@ class RequeueUnknownConsumer(Consumer):  # type: ignore[misc]  # Celery is untyp
     task_consumer: Any
 
     def create_task_handler(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what is called with each message: nothing that a message brings makes it raise."""
+        """Return the handler of each message; no content of a message makes it raise."""
         handle = super().create_task_handler(*args, **kwargs)
         errors_of_broker = broker_errors(self)
 
@@ -240,7 +237,7 @@ class RequeueUnknownConsumer(Consumer):  # type: ignore[misc]  # Celery is untyp
         return on_task_received
 
     def on_decode_error(self, message: Any, exc: Exception) -> None:
-        """Follow Celery's signature; a broadcast that cannot be read is dropped, like one that nobody hears."""
+        """Follow Celery's signature; an unreadable broadcast is dropped."""
         if self.task_consumer is not None and message.channel is self.task_consumer.channel:
             self.unreadable.add(message, f"message: cannot be decoded: {type(exc).__name__}")
         else:
@@ -255,7 +252,7 @@ class RequeueUnknownConsumer(Consumer):  # type: ignore[misc]  # Celery is untyp
         self.unreadable.add(message, "message: names no job")
 
     def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:  # noqa: ARG002  # Celery's names
-        """Let a job that only a newer release knows go back to its queue after a while; the body is not read."""
+        """Requeue a job that only a newer release knows, after a delay; the body is not read."""
         log.warning(
             "job.unknown",
             extra={"job": message.headers["task"], "job_id": message.headers["id"], "error": type(exc).__name__},
@@ -272,5 +269,5 @@ class RequeueUnknownConsumer(Consumer):  # type: ignore[misc]  # Celery is untyp
             raise MemoryInputError("headers.task", "is no job of ours")
 
     def _give_back(self, message: Any) -> None:
-        # On a connection that broke meanwhile there is nothing to give back: the broker has it again by itself.
+        # On a broken connection there is nothing to requeue: the broker redelivers the message by itself.
         message.reject_log_error(log, self.connection_errors, requeue=True)

@@ -1,4 +1,4 @@
-"""The context of one worker process: one event loop and one set of connections, opened after the fork."""
+"""The worker context: one event loop and one set of connections per process, opened after the fork."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class WorkerContext:
-    """Everything a job needs, opened once in the process that runs it (see tasks.context.JobContext)."""
+    """Everything that jobs need, opened once per process; implements :class:`tasks.context.JobContext`."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class WorkerContext:
         self.clock = clock
         self._progress_of = progress_of
         with ExitStack() as opened:
-            self._loop = LoopThread("crew-loop")
+            self._loop = LoopThread("worker-loop")
             opened.callback(self._loop.close)
             self.ledger = Ledger.open(settings.ledger_urls, clock=clock)
             opened.callback(self.ledger.close)
@@ -160,7 +160,7 @@ class WorkerContext:
         )
 
     def maintain(self, run_id: str) -> Outcome:
-        """Carry out a run to its next stop."""
+        """Carry out a run until it ends or waits."""
         return self._loop.run(self._maintenance.run(run_id))
 
     def synthesize(self, run_id: str, place: int) -> QuestionOutcome:
@@ -168,7 +168,7 @@ class WorkerContext:
         return self._loop.run(self._synthesis.ask(run_id, place))
 
     def compress(self, agent_id: str) -> Outcome:
-        """Compress what is raw of an agent's experience, for one slice of time."""
+        """Compress an agent's raw experience, for one slice of time."""
         return self._loop.run(self._compression.run(agent_id))
 
     def extract_lesson(self, lesson_id: str) -> Outcome:
@@ -180,7 +180,7 @@ class WorkerContext:
         return self._loop.run(self._cycles.run(cycle_id, on_progress=self._progress_of()))
 
     def propagate(self, agent_id: str) -> int:
-        """Give an agent's lessons to its like, if the policy says so."""
+        """Copy an agent's lessons to its peers, if the policy says so."""
         return self._loop.run(self._propagation.run(agent_id))
 
     def reindex(self) -> Slice:
@@ -192,12 +192,12 @@ class WorkerContext:
         return self._finetune.run(run_id, on_progress=self._progress_of())
 
     def sweep_approvals(self) -> None:
-        """Let go of proposals that waited too long, and carry on with decisions that dead processes left open."""
+        """Expire old proposals, and finish decisions that dead processes left open."""
         self._approvals.expire()
         self._loop.run(self._approvals.finish())
 
     def sweep_organization(self) -> None:
-        """Bring facts of the organisation to the store that wait for it."""
+        """Write the organisation's pending facts to the store."""
         facts = facts_of(self._backend)
         if facts is not None:
             self._loop.run(OrgSync(self.ledger.org_outbox, facts, company=self.company).tend())
@@ -207,11 +207,11 @@ class WorkerContext:
         self._loop.run(self._wiki(agent_id))
 
     def close(self) -> None:
-        """Finish what lies on the batch writer and close every connection."""
+        """Flush the batch writer and close every connection."""
         self._opened.close()
 
     async def _reindex(self, on_progress: ProgressCallback) -> Slice:
-        # Opened by the first slice: a reindex is rare, and its embedder may take as much room as the rest.
+        # Opened by the first slice: a reindex is rare, and its embedder may take as much memory as the rest.
         self._reindex_target = self._reindex_target or self._open_reindex_target()
         service = ReindexService(self._reindex_target, self.ledger, company=self.company, clock=self.clock)
         return await service.run(on_progress=on_progress)

@@ -1,4 +1,4 @@
-"""The dispatcher: tells the maintenance workers that run rows wait for them."""
+"""The dispatcher: publishes jobs for ledger rows that are ready (runs, questions, lessons, cycles, stages)."""
 
 from collections.abc import Iterable
 
@@ -23,66 +23,38 @@ from memcore.ledger.runs import Run
 
 
 class BrokerDispatcher:
-    """Dispatches by sending the runs' messages; losing one costs time, not work, since the sweep dispatches again."""
+    """Publishes jobs over the broker; a lost message costs time, not work: the sweep dispatches its row again."""
 
     def __init__(self, app: Celery) -> None:
         """Publish through this app's broker."""
         self._publisher = Publisher(app)
 
     def dispatch_runs(self, runs: Iterable[Run]) -> None:
-        """Send the messages of runs whose rows are committed, a thousand in one round trip.
-
-        Raises:
-            MemoryConnectionError: the broker did not take all of them.
-        """
+        """Send the messages of runs whose rows are committed, a thousand in one round trip."""
         self._dispatch(TaskName.MAINTAIN, [_run_job(run) for run in runs])
 
     def dispatch_syntheses(self, parts: Iterable[Synthesis]) -> None:
-        """Send the jobs that ask a model about parts of runs; a lost one is sent again by its run.
-
-        Raises:
-            MemoryConnectionError: the broker did not take all of them.
-        """
+        """Send the jobs that ask a model about parts of runs."""
         self._dispatch(TaskName.SYNTHESIZE, [_synthesis_job(part) for part in parts])
 
     def dispatch_compression(self, company: str, agent_ids: Iterable[str]) -> None:
-        """Send the jobs that compress agents' experience; a lost one is sent again by the agent's next run.
-
-        Raises:
-            MemoryConnectionError: the broker did not take all of them.
-        """
+        """Send the jobs that compress agents' experience."""
         self._dispatch(TaskName.COMPRESS, [_compression_job(company, agent_id) for agent_id in agent_ids])
 
     def dispatch_lessons(self, lessons: Iterable[LessonPayload]) -> None:
-        """Send the jobs that draw lessons; a lost one is sent again by the sweep.
-
-        Raises:
-            MemoryConnectionError: the broker did not take all of them.
-        """
+        """Send the jobs that draw lessons."""
         self._dispatch(TaskName.DRAW, [_lesson_job(lesson) for lesson in lessons])
 
     def dispatch_skill_cycles(self, company: str, cycles: Iterable[Cycle]) -> None:
-        """Send the jobs that carry out cycles of the skill evolver; a lost one is sent again by the sweep.
-
-        Raises:
-            MemoryConnectionError: the broker did not take all of them.
-        """
+        """Send the jobs that carry out cycles of the skill evolver."""
         self._dispatch(TaskName.EVOLVE, [_cycle_job(company, cycle) for cycle in cycles])
 
     def dispatch_reindex(self, company: str) -> None:
-        """Send the job that carries the company's reindex on; the sweep sends a lost one again.
-
-        Raises:
-            MemoryConnectionError: the broker did not take it.
-        """
+        """Send the job that carries the company's reindex on."""
         self._dispatch(TaskName.REINDEX, [reindex_job(company)])
 
     def dispatch_finetune(self, company: str, run_id: str) -> None:
-        """Send the job that carries a fine-tune run on; the sweep sends a lost one again.
-
-        Raises:
-            MemoryConnectionError: the broker did not take it.
-        """
+        """Send the job that carries a fine-tune run on."""
         self._dispatch(TaskName.FINETUNE, [finetune_job(company, run_id)])
 
     def _dispatch(self, name: TaskName, outgoing_jobs: list[OutgoingJob]) -> None:

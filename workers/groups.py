@@ -1,4 +1,4 @@
-"""The groups of workers: which queues each takes, on what kind of pool, and how soon its lost jobs come back."""
+"""Worker groups: the queues of each, its pool, and how soon its lost jobs are redelivered."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,15 +11,15 @@ from memcore.jobs.queues import STORE_SHARDS, Queue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerGroup:
-    """How one kind of worker runs.
+    """The configuration of one kind of worker.
 
     Attributes:
-        pool: threads wait together on the batch writer; prefork isolates long work and enforces hard limits.
+        pool: threads for jobs that mostly wait; prefork isolates long work and enforces hard limits.
         concurrency: jobs at a time.
         prefetch: jobs fetched ahead, for each slot.
         at_most: most messages that a worker holds of a queue, for queues whose jobs are heavy.
         visibility: how long a fetched job may go unacknowledged before another worker gets it; above every hard limit.
-        job_handler_early: whether the context comes when the worker starts, rather than with the first job (threads).
+        opens_early: whether the context opens when the worker starts, not with the first job (threads).
         on_demand: whether it is started only where a person asks for it.
         recycle_after: jobs after which a child process is replaced (prefork), against slow leaks; None for never.
     """
@@ -31,15 +31,15 @@ class WorkerGroup:
     prefetch: int
     visibility: timedelta
     at_most: Mapping[Queue, int] = field(default_factory=dict)
-    job_handler_early: bool = True
+    opens_early: bool = True
     recycle_after: int | None = None
     on_demand: bool = False
 
 
-#: Bulk jobs in a store worker's hands: a quarter of its threads, so that engines' stores always find one free.
+#: Bulk jobs that a store worker holds: a quarter of its threads, so that engines' stores always find one free.
 BULK_IN_HAND = 16
 
-#: Traces in a store worker's hands: each takes two writes in the ledger, which on SQLite has one writer at a time.
+#: Traces that a store worker holds: each takes two writes in the ledger, which on SQLite has one writer at a time.
 TRACES_IN_HAND = 8
 
 #: Engines' memories on their way to the store. Threads, because each job only waits for its batch.
@@ -50,7 +50,7 @@ STORE = WorkerGroup(
     concurrency=64,
     prefetch=1,
     at_most={Queue.STORE_BULK: BULK_IN_HAND, Queue.DISTILL: TRACES_IN_HAND},
-    # Living workers renew what they hold: this is how long the memories that a killed one held must wait.
+    # Live workers renew their leases: this is how long the memories of a killed one wait.
     visibility=timedelta(seconds=30),
 )
 
@@ -74,7 +74,7 @@ LLM = WorkerGroup(
     prefetch=1,
     visibility=timedelta(minutes=65),
     # Most installations have no model most of the time, and its context takes 100 MB.
-    job_handler_early=False,
+    opens_early=False,
 )
 
 #: Stages of fine-tune runs, one at a time: each takes the GPU, or every core, for minutes to hours.
@@ -84,7 +84,7 @@ FINETUNE = WorkerGroup(
     pool="prefork",
     concurrency=1,
     prefetch=1,
-    # The ledger's lease brings a dead worker's stage back within minutes; this is above what a living one may take.
+    # The ledger's lease brings a dead worker's stage back within minutes; this is above what a live one may take.
     visibility=timedelta(hours=13),
     on_demand=True,
 )

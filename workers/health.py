@@ -1,7 +1,7 @@
 """``workers.health PART``: exit code 0 while a worker or beat on this machine takes jobs, else 1.
 
-For probes of containers and machines. It looks at the part's heartbeat alone, so it costs a few milliseconds and asks
-nobody; a part that runs and has stopped taking jobs is not well.
+For probes of containers and machines. It reads only the part's heartbeat file, so it costs a few milliseconds and no
+connection; a process that runs but takes no jobs is unhealthy.
 """
 
 import os
@@ -25,7 +25,7 @@ STALE_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """One part's file; several workers of one group on one data folder share it, and any of them keeps it fresh."""
+    """One part's heartbeat file; workers of one group on one data folder share it, and any of them keeps it fresh."""
 
     path: Path
 
@@ -35,12 +35,12 @@ class Heartbeat:
         return cls(home / "run" / f"{part}.ready")
 
     def touch(self) -> None:
-        """Say that the part takes jobs now; raises OSError when the folder cannot be written."""
+        """Record that the part takes jobs now; raises OSError when the folder cannot be written."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.touch()
 
     def age_seconds(self) -> float | None:
-        """Return how long ago the part was last well; None when it never was."""
+        """Return the age of the last heartbeat; None when there was none."""
         try:
             return max(0.0, time.time() - self.path.stat().st_mtime)
         except OSError:

@@ -1,4 +1,4 @@
-"""What keeps a heartbeat going: the loop in which a worker takes its jobs, and beat's own ticking."""
+"""Writes heartbeats: from the event loop in which a worker takes its jobs, and from beat's ticks."""
 
 import logging
 from typing import Any
@@ -20,9 +20,9 @@ def touch_heartbeat(heartbeat: Heartbeat) -> None:
 
 
 def worker_heartbeat(heartbeat: Heartbeat) -> type[StartStopStep]:
-    """Return the step of a worker's consumer that beats from its event loop.
+    """Return a consumer step that writes the heartbeat from the worker's event loop.
 
-    A loop that hangs beats no more, and neither does one that has lost its broker: Celery ends the step with the
+    A loop that hangs writes none, and neither does one that has lost its broker: Celery stops the step with the
     consumer and starts it again with the next.
     """
 
@@ -51,7 +51,7 @@ def worker_heartbeat(heartbeat: Heartbeat) -> type[StartStopStep]:
 
 
 def beat_scheduler(heartbeat: Heartbeat) -> type[Scheduler]:
-    """Return beat's scheduler, which keeps its entries in memory and beats with every tick."""
+    """Return beat's scheduler, which keeps its entries in memory and writes a heartbeat with every tick."""
 
     class HeartbeatScheduler(Scheduler):  # type: ignore[misc]  # celery is untyped
         def tick(self, *args: Any, **kwargs: Any) -> Any:

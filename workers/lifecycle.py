@@ -1,4 +1,4 @@
-"""When the context comes and goes: after the fork, never before; closed when its process ends."""
+"""The life of a worker process: its context opens after the fork and closes at the end; shutdown has a time limit."""
 
 import gc
 import os
@@ -19,17 +19,14 @@ from workers.groups import WorkerGroup
 from workers.health import Heartbeat
 from workers.heartbeat_step import touch_heartbeat, worker_heartbeat
 
-# Celery runs the whole cold shutdown inside the signal handler, wherever the signal found the main process. Found
-# half
-# way through handing a job to a child, it waits for a child that waits for the rest of that job: the worker hangs
-# until
-# somebody kills it, and what it held comes back only when its lease lapses. Here the handler only rings; the event
-# loop
-# does the rest when it is between two steps.
+# Celery runs the whole cold shutdown inside the signal handler, wherever the signal interrupted the main process. Half
+# way through handing a job to a child, it waits for a child that waits for the rest of that job: the worker hangs until
+# somebody kills it, and its jobs come back only when their leases lapse. Here the handler only notifies; the event loop
+# does the rest between two steps.
 #
 # Celery also waits without limit for its pool, and for answers of a broker that is gone; ``end_within`` does not.
 
-#: How long the event loop may take to come round; one that reconnects to its broker does not run at all.
+#: How long the event loop may take to respond; one that reconnects to its broker does not run at all.
 LOOP_SECONDS = 2.0
 
 #: How long a worker may take to end after it was told to, in seconds: above the soft shutdown and the hard limit of a
@@ -45,13 +42,13 @@ Handler = Callable[[int, FrameType | None], Any]
 
 
 class DeferredSignal:
-    """One signal, taken by the event loop; handled on the spot if the loop does not come round in time.
+    """A signal handler that runs in the event loop, or at once if the loop does not respond in time.
 
     Args:
         number: the signal.
         handler: what Celery installed for it.
-        hub: the event loop of the main process; ``call_soon`` is all it is asked.
-        seconds: how long the loop may take.
+        hub: the event loop of the main process; only ``call_soon`` is used.
+        seconds: how long the loop may take to respond.
     """
 
     def __init__(self, number: signal.Signals, handler: Handler, hub: Any, *, seconds: float = LOOP_SECONDS) -> None:
@@ -60,21 +57,21 @@ class DeferredSignal:
         self._hub = hub
         self._seconds = seconds
         self._begun = threading.Event()
-        self._dispatched = False
+        self._is_notified = False
         # A pipe and a thread that waits already: neither takes a lock that the interrupted step may hold.
-        self._reply_socket, self._dispatcher = os.pipe()
+        self._reader, self._writer = os.pipe()
         threading.Thread(target=self._listen, name=f"deferred-{number.name}", daemon=True).start()
 
     def __call__(self, *_: object) -> None:
-        """Be the signal's handler: warn the first time, act the second."""
-        if self._dispatched:
+        """Handle the signal: notify the loop the first time, act at once the second."""
+        if self._is_notified:
             self._begin()
         else:
-            self._dispatched = True
-            os.write(self._dispatcher, b"!")
+            self._is_notified = True
+            os.write(self._writer, b"!")
 
     def _listen(self) -> None:
-        os.read(self._reply_socket, 1)
+        os.read(self._reader, 1)
         self._hub.call_soon(self._begin)
         if not self._begun.wait(self._seconds):
             os.kill(os.getpid(), self._number)
@@ -86,7 +83,7 @@ class DeferredSignal:
 
 
 def defer_shutdown() -> None:
-    """Let every prefork worker of this process shut down from its event loop, from its first readiness on."""
+    """Make every prefork worker of this process shut down from its event loop, once it is ready."""
     signals.worker_ready.connect(_defer, weak=False)
 
 
@@ -102,9 +99,9 @@ def _defer(sender: Any, **_: Any) -> None:
 
 
 def end_within(seconds: float = STOP_SECONDS) -> None:
-    """End this process so long after the first signal to stop, however far its shutdown is; call it in the main thread.
+    """Exit this process a fixed time after the first stop signal, finished or not; call it in the main thread.
 
-    Nothing is lost with it: what is not acknowledged is handed out again, and children die with their parent.
+    Nothing is lost: unacknowledged messages are redelivered, and children die with their parent.
     """
     heard, written = os.pipe()
     os.set_blocking(written, False)
@@ -160,7 +157,7 @@ def watch_pool(job_context: ContextHolder, group: WorkerGroup, *, share: Callabl
         signals.worker_process_init.connect(arrive, weak=False)
         signals.worker_process_shutdown.connect(leave, weak=False)
     else:
-        if group.job_handler_early:
+        if group.opens_early:
             signals.worker_init.connect(arrive, weak=False)
         signals.worker_shutdown.connect(leave, weak=False)
 

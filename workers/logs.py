@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from memcore.config.settings import Settings
 from memcore.models.base import escaped
 
-#: What every log record has by itself; all else on it is a field that somebody passed as ``extra``.
+#: Attributes of every log record; any other is a field passed as ``extra``.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "data"}
 
 
@@ -46,5 +46,5 @@ def _send_to_stderr(level: str, *, as_json: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(FieldsFormatter(as_json=as_json))
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    # They tell every request to the store and to models: a thousand lines for a thousand memories.
+    # They log every request to the store and to models: a thousand lines for a thousand memories.
     logging.getLogger("httpx").setLevel(logging.WARNING)

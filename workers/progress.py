@@ -1,4 +1,4 @@
-"""How far a long job is, as the state of its task: for whoever asks by the job's id."""
+"""Progress of long jobs, stored as the state of their Celery tasks; clients read it by job id."""
 
 import logging
 import time
@@ -17,10 +17,10 @@ from memcore.config.settings import Settings
 from memcore.config.urls import Address
 from memcore.jobs.outcomes import ProgressCallback, no_progress
 
-#: Least time between two words on one job, in seconds.
+#: Least time between two progress reports of one job, in seconds.
 PAUSE_SECONDS = 1.0
 
-#: How long a result store that did not take a word is left alone, in seconds.
+#: How long no progress is written after the result store failed, in seconds.
 AWAY_SECONDS = 60.0
 
 #: How long it may take to answer, in seconds; a job waits for it.
@@ -33,13 +33,13 @@ _log = logging.getLogger("memtend.progress")
 
 
 class TaskProgress:
-    """Writes what the jobs of this process tell into the result store; where that is away, they go on untold.
+    """Writes the progress of this process's jobs to the result store; while that is down, jobs go on without it.
 
     Args:
         app: whose jobs.
         settings: name the result store.
-        keep_seconds: how long a word is kept.
-        clock: seconds that only grow.
+        keep_seconds: how long progress is kept.
+        clock: monotonic seconds.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class TaskProgress:
         self._results: Any = None
 
     def of_this_job(self) -> ProgressCallback:
-        """Return what takes the progress of the job that this thread runs; it may be called from other threads."""
+        """Return the progress callback of the job that this thread runs; other threads may call it."""
         task = self._app.current_worker_task
         if task is None or task.request.ignore_result:
             return no_progress
@@ -73,7 +73,7 @@ class TaskProgress:
 
     def _backend(self) -> Any:
         # Of an app of its own: the worker's waits twenty seconds for a result store that is away, which is right for an
-        # outcome and wrong for a word on the way.
+        # outcome and wrong for progress.
         if self._results is None:
             address = Address.of(self._settings.result_url)
             app = OwnCelery(backend=address.url)

@@ -1,9 +1,9 @@
-"""Jobs that came back from a dead worker: they run again, but only so often, and in the end alone.
+"""Redelivered jobs of dead workers: they run again a limited number of times, and from the second time one at a time.
 
-A broker hands a message out again when its worker died with it. Whether the job killed it, or stood beside the one that
-did, nobody can tell: in a pool of threads, dozens die with the culprit. So the first return runs as usual, counted; the
-next ones run one at a time in their process, so that the one that kills again is counted, and those that wait for their
-turn are not; and the more deaths a job has behind it, the later its turn, so that the innocent are done before it.
+A broker redelivers a message when its worker died with it. Nobody can tell whether the job killed the worker or ran
+beside the one that did: in a pool of threads, dozens die together. So the first redelivery runs as usual, counted.
+Later ones run one at a time in their process: the job that kills again is counted, those that wait are not. The more
+deaths a job has, the later its turn, so that harmless jobs finish first.
 """
 
 import threading
@@ -16,13 +16,13 @@ from typing import TypeVar
 
 from memcore.ledger.dead_letters import Attempts
 
-#: How long a job lets others pass for each death beyond its second: enough for those that came back with it to arrive
-#: and run, so that whoever kills from outside again and again does not meet the same one in its turn each time.
+#: How long a job waits for others for each death beyond its second: enough for those redelivered with it to arrive and
+#: run, so that kills from outside do not hit the same job in its turn each time.
 YIELD_TIME = timedelta(seconds=1)
 
 
 class SerialGate:
-    """Hand out turns to threads.
+    """A gate that one thread passes at a time, jobs with the fewest deaths first.
 
     Args:
         yield_time: wait before asking for a turn, for each death beyond the second.
@@ -36,7 +36,7 @@ class SerialGate:
 
     @property
     def waiting(self) -> int:
-        """How many ask for a turn now."""
+        """How many threads wait for a turn now."""
         return len(self._waiting)
 
     @contextmanager
@@ -46,7 +46,7 @@ class SerialGate:
         Args:
             deaths: workers that died while they ran the job, at least 2.
         """
-        # A child process runs jobs in its main thread, one at a time and against the clock: nobody is to be let pass.
+        # A child process runs jobs in its main thread, one at a time and against the clock: nobody else waits.
         if threading.current_thread() is not threading.main_thread():
             time.sleep(max(0, deaths - 2) * self._yield_seconds)
         with self._changed:
@@ -66,19 +66,19 @@ Result = TypeVar("Result")
 
 
 class RedeliveryGuard:
-    """The returned jobs of one process, of whatever kind: a job of one kind dies with a killer of another.
+    """Runs the redelivered jobs of one process, of all kinds: a job of one kind dies with a killer of another.
 
-    A fork gets its own with its own turns: build it where jobs are registered.
+    Build it where jobs are registered: each fork gets its own copy.
     """
 
     def __init__(self, gate: SerialGate | None = None) -> None:
         self._gate = gate or SerialGate()
 
     def run(self, job_id: str, run: Callable[[int], Result], attempts: Attempts) -> Result:
-        """Let a returned job have its turn; ``run`` gets the number of workers that died while they ran it.
+        """Run a redelivered job in its turn; ``run`` gets the number of workers that died with it.
 
-        Its turn lasts until ``run`` returns, which forgets the count: a job that has run and is still counted must not
-        stand beside the next one.
+        The turn lasts until ``run`` returns, which deletes the count: a job that has run and is still counted must not
+        run beside the next one.
 
         Raises:
             MemoryConnectionError, MemoryStoreError, MemoryRetrievalError: the ledger cannot count; the job did not run.

@@ -1,4 +1,4 @@
-"""One worker process: the program ``workers.run --group store``, with settings from environment or stack file."""
+"""One worker process: ``workers.run --group store``, with settings from the environment or the stack file."""
 
 import argparse
 import os
@@ -20,7 +20,7 @@ from workers.logs import set_up_logs
 
 
 def arguments_of(group: WorkerGroup) -> list[str]:
-    """Return what Celery's worker is started with."""
+    """Return the arguments of Celery's worker."""
     return [
         "worker",
         f"--hostname={group.name}@%h",
@@ -50,13 +50,13 @@ def main(argv: Sequence[str]) -> int:
 
 
 def work(app: Celery, group: WorkerGroup, *, stop_seconds: float = STOP_SECONDS) -> None:
-    """Run the app's worker until it is told to stop; it then ends in time, broker or not."""
+    """Run the app's worker until it is told to stop; it then exits in time, even without a broker."""
     end_within(stop_seconds)
     app.worker_main(arguments_of(group))
 
 
 def _require_ledger(settings: Settings) -> None:
-    """Refuse to start without a driver, or on a file that is damaged or missing: every job would fail.
+    """Refuse to start without a driver, or on a damaged or missing file: every job would fail.
 
     A server that does not answer may come back, and jobs wait for it.
     """

@@ -1,4 +1,4 @@
-"""Messages that cannot be read: each becomes a dead letter, and only then does the broker forget it."""
+"""Turns unreadable messages into dead letters; only then is each removed from the broker."""
 
 import json
 import logging
@@ -18,16 +18,16 @@ from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.ledger import Ledger
 from workers.transport.unreadable import UnreadableMessage, broker_errors
 
-#: Seconds between two looks at what the transport put aside; while there is nothing, a look costs nothing.
+#: Seconds between two checks of the messages that the transport set aside; an empty list costs nothing.
 POLL_INTERVAL_SECONDS = 1.0
 
 #: Seconds before a ledger that did not answer is asked again; until then the broker keeps the messages.
 RETRY_SECONDS = 15.0
 
-#: Letters written before the event loop has its turn again.
+#: Dead letters written before the event loop runs again.
 BATCH = 32
 
-#: What a letter says where no queue of ours is named.
+#: The queue of a dead letter whose message names none of ours.
 _NO_QUEUE = "unknown"
 
 _QUEUES = frozenset(map(str, Queue))
@@ -38,8 +38,8 @@ log = logging.getLogger("memtend.jobs")
 class UnreadableKeeper:
     """Writes the dead letters of one worker's unreadable messages.
 
-    A message stays on the broker, unacknowledged or on the list of the unreadable, until its letter is committed. While
-    the ledger does not answer it waits there; a worker that dies meanwhile leaves it to the next.
+    A message stays on the broker, unacknowledged or on the list of unreadable messages, until its dead letter is
+    committed: while the ledger is down it waits there, and the next worker takes over from one that dies.
 
     Args:
         urls: where the ledger is; opened for each batch, because children must not inherit a connection.
@@ -54,15 +54,15 @@ class UnreadableKeeper:
         self._waiting: deque[tuple[Any, str]] = deque()
 
     def add(self, message: Any, reason: str) -> None:
-        """Take a message of any broker's into custody; ``write`` makes its letter and acknowledges it."""
+        """Keep a message of any broker until ``write`` makes its dead letter and acknowledges it."""
         self._waiting.append((message, reason))
 
     def forget(self) -> None:
-        """Drop what waits: its connection is gone, and the broker hands it out again."""
+        """Drop the kept messages: their connection is gone, and the broker redelivers them."""
         self._waiting.clear()
 
     def write(self, channel: Any) -> bool:
-        """Write a batch of letters; return whether there is more.
+        """Write a batch of dead letters; return whether there are more.
 
         Raises:
             MemoryError: the ledger took no letter; nothing was removed from the broker.
@@ -100,7 +100,7 @@ class UnreadableKeeper:
 
 
 class UnreadableStep(StartStopStep):  # type: ignore[misc]  # celery is untyped
-    """The step of a worker's consumer that writes the letters, and looks at the transport's list."""
+    """Consumer step that writes the dead letters and checks the transport's list."""
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
 
@@ -116,11 +116,11 @@ class UnreadableStep(StartStopStep):  # type: ignore[misc]  # celery is untyped
         self._is_resting = False
 
     def start(self, parent: Any) -> None:
-        """Look at the list from now on."""
+        """Start checking the list."""
         self._check_again(parent, POLL_INTERVAL_SECONDS)
 
     def stop(self, parent: Any) -> None:
-        """Look no more; what waits comes again over the next connection."""
+        """Stop checking; what waits is redelivered over the next connection."""
         del parent
         self.keeper.forget()
         if self._timer is not None:
@@ -128,7 +128,7 @@ class UnreadableStep(StartStopStep):  # type: ignore[misc]  # celery is untyped
             self._timer = None
 
     def add(self, message: Any, reason: str) -> None:
-        """Let a message become a dead letter as soon as the event loop is free; ``reason`` quotes nothing of it."""
+        """Make a message a dead letter as soon as the event loop is free; ``reason`` quotes nothing of it."""
         self.keeper.add(message, reason)
         if not self._is_resting:
             self._parent.call_soon(self._write)
@@ -163,7 +163,7 @@ def unreadable_step(keeper: UnreadableKeeper) -> type[UnreadableStep]:
 
 def _pieces(message: Any) -> Iterator[bytes]:
     body = getattr(message, "body", None) or b""
-    # Of kombu's own transports a message is one piece of JSON, and what is misspelt in it stands nowhere else.
+    # Of kombu's own transports a message is one piece of JSON, and a broken part of it is nowhere else.
     raw = getattr(message, "_raw", None)
     whole = raw if isinstance(raw, dict) else {
         "headers": getattr(message, "headers", None),
@@ -181,7 +181,7 @@ def _pieces(message: Any) -> Iterator[bytes]:
 
 
 def _unmarked(tree: Any) -> Any:
-    # Without the marks of a message that is handed out again: it must have the same letter then.
+    # Without the marks of a redelivery: a redelivered message must get the same dead letter.
     if not isinstance(tree, dict):
         return tree
     return {
@@ -203,5 +203,5 @@ def _queue_of(message: Any) -> str:
 def _acknowledge(message: Any) -> None:
     try:
         message.channel.basic_ack(message.delivery_tag)
-    except Exception as error:  # noqa: BLE001  # its connection is gone: it comes again, and its letter is the same
+    except Exception as error:  # noqa: BLE001  # its connection is gone: it is redelivered and gets the same dead letter
         log.info("message.unreadable.unacknowledged", extra={"error": type(error).__name__})

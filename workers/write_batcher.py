@@ -1,9 +1,8 @@
-"""The batch writer: many store jobs, few writes.
+"""The batch writer: writes the memories of many store jobs in few batches, from an engine queue and a bulk queue.
 
-Each job lays its memories on the batch writer and waits for its own future. A writer takes what lies there, closes the
-batch by
-count, bytes or milliseconds, whichever comes first, writes it together, and answers every future. A job that cannot be
-written fails alone. A bulk load never stands before an engine's few memories (see workers.write_batcher).
+Each job submits its memories and waits for its own future. A writer thread closes a batch by count, bytes or
+milliseconds, whichever comes first, writes it, and answers every future. A job that cannot be written fails alone. A
+bulk load never delays an engine's few memories.
 """
 
 import threading
@@ -20,18 +19,18 @@ from memcore.ingest import WriteResult
 from memcore.jobs.payloads import StoreItem
 from memcore.jobs.queues import BULK_ABOVE
 
-#: The part of all memories written that bulk loads keep while engines wait too, as a share: they never stand still.
+#: Share of the written memories that bulk loads keep while engines wait too, so that they never stop.
 BULK_SHARE = 0.25
 
 QueueClass = Literal["engine", "bulk"]
 
 
 class PendingWriteProtocol(Protocol):
-    """What lies in a queue: some memories of one job."""
+    """An entry of a queue: some memories of one job."""
 
     @property
     def owner(self) -> str:
-        """The agent that it is dealt under."""
+        """The agent whose turn it takes."""
         ...
 
     @property
@@ -44,7 +43,7 @@ PendingWriteT = TypeVar("PendingWriteT", bound=PendingWriteProtocol)
 
 
 class FairQueue(Generic[PendingWriteT]):
-    """Pending writes, one of each owner in turn, the oldest of an owner first."""
+    """A round-robin queue of pending writes: one of each owner in turn, an owner's oldest first."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -54,7 +53,7 @@ class FairQueue(Generic[PendingWriteT]):
         return bool(self._of_owner)
 
     def enqueue(self, pending: PendingWriteT) -> None:
-        """Lay a pending write behind its owner's others; a new owner's turn comes last."""
+        """Add a pending write behind its owner's others; a new owner's turn comes last."""
         self._of_owner.setdefault(pending.owner, deque()).append(pending)
 
     def peek(self) -> PendingWriteT:
@@ -73,11 +72,10 @@ class FairQueue(Generic[PendingWriteT]):
 
 
 class FairQueues(Generic[PendingWriteT]):
-    """An engine queue that goes first, and a bulk queue that keeps a share. Not thread-safe: its batch writer locks.
+    """An engine queue with priority, and a bulk queue with a guaranteed share. Not thread-safe: the batch writer locks.
 
-    While both wait, every memory that engines get written earns the bulk queue a credit; as soon as the credit pays for
-    its next pending write, that pending write is next. Two queues never share a batch: an engine's few memories are not
-    embedded together
+    While both wait, every engine memory written earns the bulk queue a credit; as soon as the credit covers its next
+    pending write, that one is next. A batch never mixes the queues: an engine's few memories are not embedded together
     with a bulk load's hundreds.
 
     Args:
@@ -93,11 +91,11 @@ class FairQueues(Generic[PendingWriteT]):
         return any(self._queues.values())
 
     def enqueue(self, pending: PendingWriteT, queue_class: QueueClass) -> None:
-        """Lay a pending write into a queue."""
+        """Add a pending write to a queue."""
         self._queues[queue_class].enqueue(pending)
 
     def next_class(self, *, with_bulk: bool = True) -> QueueClass | None:
-        """Say which queue the next batch comes from; None when nothing waits, or only what may not go now."""
+        """Return the queue of the next batch; None when nothing waits that may be written now."""
         engine, bulk = self._queues["engine"], self._queues["bulk"]
         if not bulk or not with_bulk:
             return "engine" if engine else None
@@ -110,12 +108,12 @@ class FairQueues(Generic[PendingWriteT]):
         pending = self._queues[queue_class].take()
         engine, bulk = self._queues["engine"], self._queues["bulk"]
         if not bulk:
-            # What is left over is no advance, and no debt, of a load that comes much later.
+            # The rest must not count for, or against, a load that comes much later.
             self._credit = 0.0
         elif queue_class == "engine":
             self._credit += pending.count * self._earned_per_memory
         elif engine:
-            # Below zero where a batch takes more than the pending write that was paid for.
+            # Below zero when a batch takes more than the pending write that the credit covered.
             self._credit -= pending.count
         return pending
 
@@ -129,11 +127,11 @@ MAX_BYTES = 2_097_152
 #: Text of one job above which it counts as a bulk load, however few its memories, in bytes (64 KiB).
 BULK_BYTES = 65_536
 
-#: How long an open batch waits for company; far below what anyone notices of a background write.
+#: How long an open batch waits for more; far below what anyone notices of a background write.
 LINGER = timedelta(milliseconds=3)
 
-#: Writers at work: while one waits for the store, another embeds. Bulk loads keep all but one busy at most, so that no
-#: engine waits for a bulk write to end.
+#: Writer threads: while one waits for the store, another embeds. Bulk loads use all but one at most, so that no engine
+#: waits for a bulk write to end.
 WRITERS = 3
 
 
@@ -154,7 +152,7 @@ class _PendingWrite:
 
 
 class BatchWriter:
-    """Batch the memories of concurrent jobs; start it after the fork, close it before the process ends.
+    """Writes the memories of concurrent jobs in batches; start it after the fork, close it before the process ends.
 
     Args:
         write: writes items and says what became of them; called from the writer threads.
@@ -182,18 +180,18 @@ class BatchWriter:
         self._bulk_writers = max(1, writers - 1)
         self._bulk_writing = 0
         self._changed = threading.Condition()
-        # One writer collects at a time: two that linger together would share out one batch between them.
+        # One writer collects at a time: two that linger together would split one batch.
         self._collecting = threading.Lock()
         self._is_closed = False
-        self._threads = [threading.Thread(target=self._work, name=f"desk-{n}", daemon=True) for n in range(writers)]
+        self._threads = [threading.Thread(target=self._work, name=f"writer-{n}", daemon=True) for n in range(writers)]
 
     def start(self) -> None:
-        """Set the writers to work."""
+        """Start the writer threads."""
         for thread in self._threads:
             thread.start()
 
     def close(self) -> None:
-        """Write what lies on the batch writer, then stop; later submissions are refused."""
+        """Write what was submitted, then stop; later submissions are refused."""
         with self._changed:
             if self._is_closed:
                 return
@@ -210,7 +208,7 @@ class BatchWriter:
         """
         pending = _PendingWrite(items, sum(len(item.request.content.encode()) for item in items))
         is_bulk = pending.count > self._bulk_above or pending.size > BULK_BYTES
-        # Under the lock: a pending write laid after the writers' last look would never be answered.
+        # Under the lock: a pending write added after the writers' last check would never be answered.
         with self._changed:
             if self._is_closed:
                 msg = "the batch writer is closed"
@@ -232,7 +230,7 @@ class BatchWriter:
                     self._changed.notify_all()
 
     def _collect(self) -> tuple[QueueClass | None, list[_PendingWrite]]:
-        # No queue only when the batch writer is closed and nothing is left on it.
+        # No queue only when the batch writer is closed and empty.
         with self._changed:
             while (queue_class := self._next_class()) is None:
                 if self._is_closed and not self._queues:
@@ -257,14 +255,14 @@ class BatchWriter:
                 size += pending.size
                 continue
             left = closes_at - time.monotonic()
-            # An open bulk batch does not let engines wait for its company.
+            # An open bulk batch does not make engines wait while it fills.
             if self._is_closed or left <= 0 or (queue_class == "bulk" and self._queues):
                 break
             self._changed.wait(left)
         return batch
 
     def _settle(self, batch: Sequence[_PendingWrite]) -> None:
-        # The same id may lie here twice, from a redelivery beside its original. The one sent last stands for both: if
+        # The same id may be here twice, from a redelivery beside its original. The one sent last counts for both: if
         # a run removed the memory in between, the older one is tombstoned and the newer one is not.
         items: dict[str, StoreItem] = {}
         for item in (item for pending in batch for item in pending.items):

@@ -1,1 +1,1 @@
-"""The command line: one file a noun."""
+"""The command line: one file per noun."""

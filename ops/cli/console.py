@@ -1,7 +1,6 @@
-"""Printing for people and for programs: a table, or with ``--json`` the same facts as JSON on standard output.
+"""Output of all commands, tables or with ``--json`` JSON, and the runner of the doctor's health checks.
 
-Every command prints through this file alone: texts, ids and names are others', and nothing in them may act on a
-terminal.
+Commands print only through this file: texts, ids and names come from others, and must not act on a terminal.
 """
 
 import json
@@ -32,7 +31,7 @@ from memcore.operational import sentence_of
 #: The option that every reading command takes.
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
-#: What a text may hold beside what is seen: it lays out lines.
+#: Invisible characters that a text may contain: they lay out lines.
 KEPT = "\n\t"
 
 #: Characters of a line where the output is no terminal.
@@ -46,13 +45,13 @@ def say(sentence: str) -> None:
 
 
 def warn(sentence: str) -> None:
-    """Print a sentence for people to standard error, beside what the command answers."""
+    """Print a sentence for people to standard error."""
     sys.stderr.write(f"{escaped(sentence, keep=KEPT)}\n")
     sys.stderr.flush()
 
 
 def plain(text: str, style: str = "") -> Text:
-    """Return a text for rich, as it may be shown."""
+    """Return a text for rich, without control characters and markup."""
     return Text(escaped(text, keep=KEPT), style=style)
 
 
@@ -129,13 +128,13 @@ Group = Literal[
 #: takes less than three, also when everything is down.
 ANSWER_SECONDS = 1.0
 
-#: How long any look may take before it is given up, in seconds; only a server that accepts and then hangs needs it.
+#: Timeout of a check, in seconds; only a server that accepts and then hangs reaches it.
 LIMIT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """One thing looked at: whether it is well, what was seen, and what to do when it is not."""
+    """A finding of the doctor: whether it is well, what was seen, and what to do if not."""
 
     check: str
     ok: bool
@@ -146,13 +145,13 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthCheck:
-    """One look of the doctor.
+    """One health check of the doctor.
 
     Attributes:
         name: what it is called when it fails as a whole.
-        group: of its findings that name none themselves.
-        take: looks, and returns what it found.
-        needs: checks of other looks without which this one would only repeat their trouble.
+        group: the group of its findings that name none.
+        take: runs the check and returns its findings.
+        needs: names of findings that must be well; otherwise this check would only repeat their failure.
     """
 
     name: str
@@ -164,10 +163,10 @@ class HealthCheck:
 def take_all(
     health_checks: Sequence[HealthCheck], settings: Settings, *, limit_seconds: float = LIMIT_SECONDS
 ) -> list[CheckResult]:
-    """Take all looks at once and return their findings in order; whatever fails becomes a finding of its own."""
+    """Run all checks at once and return their findings in order; a check that fails becomes a finding."""
     taking = _Taking(settings, {health_check.name: Future() for health_check in health_checks})
     for health_check in health_checks:
-        # Daemons: a look that hangs must not keep the process.
+        # Daemons: a check that hangs must not keep the process alive.
         threading.Thread(target=taking.take, args=(health_check,), name=health_check.name, daemon=True).start()
     deadline = monotonic() + limit_seconds
     findings: list[CheckResult] = []
@@ -207,7 +206,7 @@ class _Taking:
 
     def _blocked(self, health_check: HealthCheck) -> list[CheckResult]:
         for need in health_check.needs:
-            # The look that a need is found by has its name.
+            # A need is the name of a check.
             wrong = [each for each in self.found[need].result() if each.check == need and not each.ok]
             if wrong:
                 return [_failed(health_check, f"not looked at, for {need} is not well", "")]
@@ -215,10 +214,10 @@ class _Taking:
 
 
 def safely(health_check: HealthCheck, settings: Settings) -> list[CheckResult]:
-    """Take one look; an error becomes one finding in one sentence."""
+    """Run one check; an error becomes one finding in one sentence."""
     try:
         return list(health_check.take(settings))
-    except Exception as error:  # noqa: BLE001  # a doctor that falls over says nothing about all the rest
+    except Exception as error:  # noqa: BLE001  # a doctor that crashes says nothing about the rest
         sentence = sentence_of(error)
         if sentence is None:
             line = str(error).partition("\n")[0]

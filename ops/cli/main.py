@@ -7,7 +7,7 @@ import typer
 
 from memcore.operational import report_error
 
-#: The package of each command. Only the one that is asked for is imported: all together take a second.
+#: The package of each command. Only the requested one is imported: all together take a second.
 PRODUCT_FOLDERS = {
     "up": "running.processes",
     "worker": "running.processes",

@@ -1,4 +1,4 @@
-"""What a command works with: the settings of the stack it talks to, and what they lead to, closed at its end."""
+"""Resources of a command: the stack's settings, client, ledger and backend, closed when it ends."""
 
 import asyncio
 import os
@@ -131,7 +131,7 @@ def _await(client: MemoryClient, job_ids: tuple[str, ...], timeout_seconds: floa
 
 
 def dispatch(settings: Settings, runs: Iterable[Run], *, cycles: Iterable[Cycle] = ()) -> None:
-    """Send the message of each run and cycle; one that is under way already makes its message do nothing."""
+    """Send the message of each run and cycle; for one that is active already, the message does nothing."""
 
     def dispatching(dispatcher: "BrokerDispatcher") -> None:
         dispatcher.dispatch_runs(runs)
@@ -141,17 +141,17 @@ def dispatch(settings: Settings, runs: Iterable[Run], *, cycles: Iterable[Cycle]
 
 
 def dispatch_reindex(settings: Settings) -> None:
-    """Send the message of the company's reindex; while a worker is at it, its message does nothing."""
+    """Send the message of the company's reindex; while a worker holds it, the message does nothing."""
     _dispatch(settings, lambda dispatcher: dispatcher.dispatch_reindex(settings.company))
 
 
 def dispatch_finetune(settings: Settings, run_id: str) -> None:
-    """Send the message of a fine-tune run's next stage; while a worker is at it, its message does nothing."""
+    """Send the message of a fine-tune run's next stage; while a worker holds it, the message does nothing."""
     _dispatch(settings, lambda dispatcher: dispatcher.dispatch_finetune(settings.company, run_id))
 
 
 def _dispatch(settings: Settings, dispatching: Callable[["BrokerDispatcher"], None]) -> None:
-    # The app of the workers takes a second to import, and few commands ring.
+    # The workers' app takes a second to import, and few commands dispatch.
     from workers.app import create_app  # noqa: PLC0415  # see above
     from workers.dispatcher import BrokerDispatcher  # noqa: PLC0415  # see above
 
@@ -159,7 +159,7 @@ def _dispatch(settings: Settings, dispatching: Callable[["BrokerDispatcher"], No
     try:
         dispatching(BrokerDispatcher(app))
     except MemoryConnectionError:
-        return  # what was to be changed is changed, and the sweep dispatches when the broker is back
+        return  # the change is made, and the sweep dispatches when the broker is back
     finally:
         app.close()
 
@@ -185,7 +185,7 @@ def memory_service_of(settings: Settings) -> Iterator[tuple[MemoryService, async
 
 
 class CommandDispatcher:
-    """Publishes through a broker connection that lives as long as one dispatch: no command dispatches twice."""
+    """Publishes over a broker connection of its own for each dispatch: no command dispatches twice."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -20,7 +20,7 @@ from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.tables import skill_cycles
 from memcore.models.approval import Approval
 from ops.cli.session import ledger_of
-from scheduler.sweep import REDISPATCH_AFTER_SECONDS
+from scheduler.sweep import REDISPATCH_AFTER
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
 
@@ -157,6 +157,6 @@ def _let_time_pass(stack: StackAddress, cycle_id: str) -> None:
     """Let the cycle's message have been sent so long ago that the sweep takes it for lost."""
     engine = create_engine(stack.settings.ledger_urls.ledger)
     with engine.begin() as connection:
-        long_ago = datetime.now(UTC) - REDISPATCH_AFTER_SECONDS - timedelta(minutes=1)
+        long_ago = datetime.now(UTC) - REDISPATCH_AFTER - timedelta(minutes=1)
         connection.execute(update(skill_cycles).where(skill_cycles.c.cycle_id == cycle_id).values(rung_at=long_ago))
     engine.dispose()

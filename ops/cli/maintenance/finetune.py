@@ -37,7 +37,7 @@ def deploy(  # a command's options
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fill a new collection with a checkpoint, then switch to it; reads and writes go on meanwhile."""
+    """Fill a new collection with a checkpoint's vectors, then switch to it; reads and writes continue meanwhile."""
     settings = settings_of(home)
     with memory_service_of(settings) as (service, runner):
         runner.run(service.deploy_checkpoint(checkpoint_id, confirmation_phrase(by, reason), is_forced=force))
@@ -54,7 +54,7 @@ def rollback(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring what served before up to date, and let it serve again."""
+    """Bring the collection that served before up to date, and let it serve again."""
     settings = settings_of(home)
     with memory_service_of(settings) as (service, runner):
         runner.run(service.rollback_checkpoint(checkpoint_id, confirmation_phrase(by, reason)))
@@ -69,7 +69,7 @@ def delete(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete a checkpoint and its folder; one that serves, is being filled, or is kept is refused."""
+    """Delete a checkpoint and its folder, unless it serves, is being filled, or is kept."""
     with memory_service_of(settings_of(home)) as (service, runner):
         if not yes:
             found = runner.run(service.get_checkpoint(checkpoint_id))
@@ -114,7 +114,7 @@ def plan(  # a command's options
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look whether a run could go well on this machine, and start nothing."""
+    """Check whether a run can work on this machine; start nothing."""
     asked = reported.plan_of(
         source_dir=source_dir, uses_memories=memories, base_model=base_model, kind=kind, epochs=epochs,
         learning_rate=learning_rate, temperature=temperature, top_k=top_k, batch_size=batch_size,
@@ -182,7 +182,7 @@ def cancel(by: By, reason: Reason = TYPED, home: HomeOption = None, as_json: AsJ
 def resume(
     run_id: _RunId, survives_retention: _Watch = False, home: HomeOption = None, as_json: AsJson = False
 ) -> None:
-    """Let a failed or cancelled run go on behind the stages that it has finished."""
+    """Resume a failed or cancelled run after its last finished stage."""
     settings = settings_of(home)
     with memory_service_of(settings) as (service, runner):
         run = runner.run(service.resume_fine_tune(run_id))

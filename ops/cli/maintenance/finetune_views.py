@@ -23,7 +23,7 @@ _STEP = 0.25
 
 @contextmanager
 def run_bars(*, is_silent: bool) -> Iterator[Callable[[FineTuneRun], None]]:
-    """Yield what is told of the run again and again.
+    """Yield the run's state again and again.
 
     Args:
         is_silent: whether nothing is drawn or written.
@@ -85,7 +85,7 @@ _CHECKPOINT_COLUMNS = (
 
 
 def status(run_id: _RunId = None, home: HomeOption = None, as_json: AsJson = False) -> None:
-    """Tell how far a run is."""
+    """Show the progress of a run."""
     settings = settings_of(home)
     run = _found(settings, run_id)
     if run is None:
@@ -95,7 +95,7 @@ def status(run_id: _RunId = None, home: HomeOption = None, as_json: AsJson = Fal
 
 
 def watch(run_id: _RunId = None, home: HomeOption = None, as_json: AsJson = False) -> None:
-    """Stay until a run has ended, with a bar for each stage; the exit code is 1 when it is not complete."""
+    """Wait until a run has ended, with a bar for each stage; exit 1 when it did not complete."""
     settings = settings_of(home)
     run = _found(settings, run_id)
     if run is None:
@@ -121,7 +121,7 @@ def runs(
 
 
 def checkpoints(limit: _Limit = 20, home: HomeOption = None, as_json: AsJson = False) -> None:
-    """Show what runs left, newest first, with the gate's word on each, and which one serves, is kept, or is filled."""
+    """Show checkpoints, newest first: the gate's verdict on each, and which one serves, is kept, or is filled."""
     settings = settings_of(home)
     with ledger_of(settings) as ledger:
         found = ledger.checkpoints.page(settings.company, limit=limit)

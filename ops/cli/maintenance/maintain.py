@@ -1,4 +1,4 @@
-"""``memtend maintain``: one agent's run, now, beside its schedule; or what it would do."""
+"""``memtend maintain``: run one agent's maintenance now, outside its schedule, or show what it would do."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,13 +11,13 @@ from ops.cli.console import AsJson, say, show_facts, show_json, show_rows, warn
 from ops.cli.maintenance.runs import facts_of
 from ops.cli.session import HomeOption, await_run, backend_of, client_of, is_paused, ledger_of, policy_of, settings_of
 
-#: Exit code when the run is held: nothing was removed, and a person has to look at it.
+#: Exit code when the removal guard holds the run: nothing was removed, and a person must decide.
 EXIT_HELD = 3
 
 
 def maintain(
     agent_id: Annotated[str, typer.Argument(help="Whose memories.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what the run would remove.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what the run would remove.")] = False,
     allow_large: Annotated[
         bool, typer.Option("--allow-large", help="Allow runs that remove a large share of the memories.")
     ] = False,
@@ -25,7 +25,7 @@ def maintain(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run an agent's maintenance now: retention, then consolidation, then the limit. Exit 3 when the run is held."""
+    """Run an agent's maintenance now: retention, consolidation, then the memory limit. Exit 3 when the run is held."""
     if dry_run:
         _show_plan(agent_id, home, allow_large=allow_large, as_json=as_json)
         return

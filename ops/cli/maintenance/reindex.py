@@ -1,4 +1,4 @@
-"""``memtend reindex``: another embedder, while agents go on reading and writing."""
+"""``memtend reindex``: switch to another embedder while agents read and write."""
 
 import asyncio
 import sys
@@ -42,7 +42,7 @@ def awaited(settings: Settings, *, as_json: bool) -> Reindex | None:
 
 
 def reindex_facts(ledger: Ledger, company: str) -> dict[str, Any]:
-    """Return what serves, what is kept, what is filled, and how far that is."""
+    """Return which collection serves, is kept and is filled, and the progress."""
     pointer, found = ledger.collection_pointers.get(company), ledger.reindexes.get(company)
     facts: dict[str, Any] = {
         "serves": None if pointer is None else _named(pointer.current),
@@ -79,7 +79,9 @@ def _named(collection: ServedCollection) -> dict[str, Any]:
 
 def reindex(  # a command's options
     *,
-    status: Annotated[bool, typer.Option("--status", help="Only tell how far it has come, and what serves.")] = False,
+    status: Annotated[
+        bool, typer.Option("--status", help="Only show the progress, and which collection serves.")
+    ] = False,
     cancel: Annotated[bool, typer.Option("--cancel", help="End it before the switch; what serves goes on.")] = False,
     rollback: Annotated[
         bool, typer.Option("--rollback", help="Bring the old collection up to date and let it serve again.")
@@ -95,7 +97,7 @@ def reindex(  # a command's options
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fill a new collection with the configured embedder, then switch to it; reads and writes go on meanwhile."""
+    """Fill a new collection with the configured embedder, then switch to it; reads and writes continue meanwhile."""
     asked = [name for name, wanted in _asked(status, cancel, rollback, drop_old) if wanted]
     if len(asked) > 1:
         raise MemoryInputError("reindex", f"{' and '.join(asked)} are two things: ask for one")

@@ -1,4 +1,4 @@
-"""``memtend runs``: what the runs did, and taking one back."""
+"""``memtend runs``: list maintenance runs, undo one, release a held one."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -81,12 +81,12 @@ def show(run_id: RunArgument, home: HomeOption = None, as_json: AsJson = False) 
 @app.command("undo")
 def undo(
     run_id: RunArgument,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what the undo would do.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what the undo would do.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the undo has ended.")] = True,
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take a run back: what it removed returns, what it made goes. An undo can be undone."""
+    """Undo a run: restore what it removed, and remove what it created. An undo can be undone."""
     if dry_run:
         _show_undo_plan(run_id, home, as_json=as_json)
         return
@@ -103,7 +103,7 @@ def undo(
 
 @app.command("release")
 def release(run_id: RunArgument, home: HomeOption = None) -> None:
-    """Let a run that the removal guard holds go on, although it removes a large share of the memories."""
+    """Approve a run that was held because it would remove more than half of an agent's memories."""
     settings = settings_of(home)
     with ledger_of(settings) as ledger:
         run = ledger.runs.approve_held(run_id)

@@ -1,4 +1,4 @@
-"""``memtend agents``: who is known, what is set on each, who rests, what each has learned."""
+"""``memtend agents``: register agents, change their settings, pause them, show their lessons."""
 
 from typing import Annotated, Any
 
@@ -24,7 +24,7 @@ def lessons(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what became of the lessons of an agent's tasks, newest first: stored, too weak, or still waiting."""
+    """Show the lessons of an agent's tasks, newest first: stored, too weak, or still waiting."""
     if not 1 <= limit <= MAX_PAGE:
         raise MemoryInputError("limit", f"must be 1 to {MAX_PAGE}")
     settings = settings_of(home)
@@ -101,7 +101,7 @@ def add(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make an agent known before its first memory."""
+    """Register an agent before its first memory."""
     _put(
         agent_id, home, as_json, new=True, role=role, department=department, level=level, interval=interval,
         max_memories=max_memories, retention_days=retention_days, retention_overrides=_overrides(retain),
@@ -121,7 +121,7 @@ def change(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change what is set on an agent; options left out stay as they are."""
+    """Change an agent's settings; those that are left out stay as they are."""
     _put(
         agent_id, home, as_json, new=False, role=role, department=department, level=level, interval=interval,
         max_memories=max_memories, retention_days=retention_days, retention_overrides=_overrides(retain),
@@ -130,7 +130,7 @@ def change(
 
 @app.command("pause")
 def pause(agent_id: AgentArgument, home: HomeOption = None) -> None:
-    """Stop an agent's maintenance; a run under way stops before its next removal."""
+    """Pause an agent's maintenance; an active run stops before its next removal."""
     settings = settings_of(home)
     with ledger_of(settings) as ledger:
         ledger.agents.pause(settings.company, agent_id)
@@ -139,7 +139,7 @@ def pause(agent_id: AgentArgument, home: HomeOption = None) -> None:
 
 @app.command("resume")
 def resume(agent_id: AgentArgument, home: HomeOption = None) -> None:
-    """Let an agent's maintenance go on."""
+    """Resume an agent's maintenance."""
     settings = settings_of(home)
     with ledger_of(settings) as ledger:
         ledger.agents.resume(settings.company, agent_id)

@@ -1,4 +1,4 @@
-"""``memtend approvals``: what waits for a person's word, and the word itself."""
+"""``memtend approvals``: list, show and decide the proposals that wait for a person."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -74,7 +74,7 @@ def list_approvals(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what waits for a person's word, and what became of the rest, newest first."""
+    """Show the proposals that wait for a person, and those that were decided, newest first."""
     settings = settings_of(home)
     with ledger_of(settings) as ledger:
         found = ledger.approvals.page(settings.company, state=state, limit=limit)
@@ -108,7 +108,7 @@ def show(approval_id: ApprovalArgument, home: HomeOption = None, as_json: AsJson
 def approve(
     approval_id: ApprovalArgument, by: By, reason: Reason = None, home: HomeOption = None, as_json: AsJson = False
 ) -> None:
-    """Approve a proposal and carry it out; exit 1 and the name of who decided when somebody did before."""
+    """Approve a proposal and carry it out; if somebody decided before, name them and exit 1."""
     word = Decision(by=by, reason=reason)
     _executed(home, lambda service: service.approve(approval_id, word), as_json=as_json)
 
@@ -129,7 +129,7 @@ def reject(
 def undo(
     approval_id: ApprovalArgument, by: By, reason: Reason = None, home: HomeOption = None, as_json: AsJson = False
 ) -> None:
-    """Take an approval back: what it published goes, and what it superseded returns."""
+    """Undo an approval: remove what it published, and restore what it superseded."""
     word = Decision(by=by, reason=reason)
     _executed(home, lambda service: service.undo(approval_id, word), as_json=as_json)
 

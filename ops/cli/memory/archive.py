@@ -1,4 +1,4 @@
-"""``memtend archive``: what runs put away, finding it, and bringing it back."""
+"""``memtend archive``: list, search, show and restore archived memories."""
 
 from typing import Annotated, Any
 
@@ -63,7 +63,7 @@ def search(
 
 @app.command("show")
 def show(agent_id: AgentArgument, entry_id: EntryArgument, home: HomeOption = None, as_json: AsJson = False) -> None:
-    """Show one archived memory whole, also one that came back since."""
+    """Show one archived memory whole, even if it was restored since."""
     show_facts(_facts(_found(agent_id, entry_id, home)), as_json=as_json)
 
 
@@ -75,7 +75,7 @@ def restore(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring a memory back into the store as it was. `memtend runs undo` takes that back."""
+    """Restore a memory to the store as it was. `memtend runs undo` reverts that."""
     _found(agent_id, entry_id, home)
     with client_of(home) as client:
         receipt = client.restore(agent_id, entry_id)

@@ -1,4 +1,4 @@
-"""``memtend end``: a session, a project or a task is over."""
+"""``memtend end``: end a session, a project or a task."""
 
 from typing import Annotated
 
@@ -23,7 +23,7 @@ def session(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove what was to live no longer than this session: at level session all of it, else its working memories."""
+    """End a session: remove its memories if the agent's level is session, else only its working memories."""
     with client_of(home) as client:
         _end(client, client.end_session(agent_id, session_id), agent_id, wait=wait, home=home, as_json=as_json)
 
@@ -36,7 +36,7 @@ def project(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove what was to live no longer than this project: at levels session and project all of it."""
+    """End a project: remove its memories if the agent's level is session or project."""
     with client_of(home) as client:
         _end(client, client.end_project(agent_id, project_id), agent_id, wait=wait, home=home, as_json=as_json)
 
@@ -49,7 +49,7 @@ def task(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove the working memories of this task, whatever the agent's level."""
+    """End a task: remove its working memories, whatever the agent's level."""
     with client_of(home) as client:
         _end(client, client.end_task(agent_id, task_id), agent_id, wait=wait, home=home, as_json=as_json)
 

@@ -1,4 +1,4 @@
-"""``memtend store`` and ``memtend search``: one memory in, the best matches out."""
+"""``memtend store`` and ``memtend search``: store one memory, find the best matches."""
 
 import sys
 from datetime import datetime
@@ -31,7 +31,7 @@ def store(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Store one memory through the queue and wait until it can be found."""
+    """Store one memory through the queue and wait until searches find it."""
     text = standard_input() if content == "-" else content
     with one_sentence():
         request = MemoryStoreRequest.model_validate(
@@ -62,7 +62,7 @@ def search(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find an agent's memories by meaning and by words, in this process, without the queue."""
+    """Search an agent's memories by meaning and by words, in this process, without the queue."""
     with one_sentence():
         query = MemoryQuery.model_validate(
             {

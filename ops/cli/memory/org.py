@@ -1,4 +1,4 @@
-"""``memtend org``: what the whole organisation knows, written by people, and the log of it."""
+"""``memtend org``: the organisation's facts, written by people, and their log."""
 
 import asyncio
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def list_facts(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the facts that stand, or stood at a time, newest first; policies of the policy file come last."""
+    """Show the facts that are valid now, or were at a time, newest first; those of the policy file come last."""
     categories, then = _categories(category), _moment("at", at)
     with _memory(settings_of(home)) as (memory, runner):
         if then is None:
@@ -71,7 +71,7 @@ def search(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find facts by meaning and words, best first, those of the policy file among them, as an engine's agents would."""
+    """Search facts by meaning and words, best first, with those of the policy file, as an agent would."""
     with one_sentence():
         query = OrgMemoryQuery(context=text, categories=_categories(category), limit=limit)
     with _memory(settings_of(home), by_meaning=True) as (memory, runner):
@@ -102,7 +102,7 @@ def write(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a fact, or the next version of one; words find it when the command ends, meaning with the next sweep."""
+    """Write a fact or its next version; word search finds it at once, search by meaning after the next sweep."""
     with one_sentence():
         request = OrgFactWriteRequest.model_validate({"content": content, "category": category, "tags": tag or ()})
     author = _author(by)
@@ -113,7 +113,7 @@ def write(
 
 @app.command("retract")
 def retract(fact_id: FactArgument, by: ByOption, home: HomeOption = None, as_json: AsJson = False) -> None:
-    """Take a fact back; the log keeps it."""
+    """Retract a fact; the log keeps it."""
     author = _author(by)
     with _memory(settings_of(home)) as (memory, runner):
         if not runner.run(memory.retract(fact_id, author=author)):

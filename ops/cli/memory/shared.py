@@ -1,4 +1,4 @@
-"""``memtend shared``: what agents tell each other, and its log."""
+"""``memtend shared``: knowledge that agents publish for all agents, and its log."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,7 +27,7 @@ def publish(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Publish a text for all agents; it can be found when the command ends."""
+    """Publish a text for all agents; when the command ends, searches find it."""
     with one_sentence():
         request = MemoryStoreRequest.model_validate(
             {
@@ -51,7 +51,7 @@ def search(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find what agents published, by meaning and by words, and who says it."""
+    """Search what agents published, by meaning and by words, and show who published it."""
     with one_sentence():
         query = MemoryQuery(text=text, limit=limit)
     with backend_of(settings_of(home)) as (backend, runner):
@@ -83,7 +83,7 @@ def retract(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take back what this agent published; the log and searches of older versions keep it."""
+    """Retract what this agent published; the log and searches of older versions keep it."""
     with backend_of(settings_of(home)) as (backend, runner):
         is_retracted = runner.run(_shared(backend).retract(agent_id, memory_id))
     if not is_retracted:

@@ -24,7 +24,7 @@ def list_skills(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the organisation's skills, newest first: whether each stands, who approved it, how often it helped."""
+    """Show the organisation's skills, newest first: state, who approved each, and how often it helped."""
     settings = settings_of(home)
     with ledger_of(settings) as ledger:
         found = ledger.skills.page(settings.company, state=state, limit=limit)
@@ -42,7 +42,7 @@ def show_skill(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one skill whole: what it says in its three tiers, where it comes from, what took its place."""
+    """Show one skill whole: its text in three tiers, its origin, and what replaced it."""
     settings = settings_of(home)
     with ledger_of(settings) as ledger:
         lines = ledger.shared_log.history(settings.company, skill_id)

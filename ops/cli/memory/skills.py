@@ -1,4 +1,4 @@
-"""``memtend skills``: what agents taught each other, and the evolver that looks for it."""
+"""``memtend skills``: skills learned from the agents' tasks, and the evolver that finds them."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ def evolve(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let the evolver look for skills now; what it proposes waits for a person: see `memtend approvals list`."""
+    """Run the skill evolver now; its proposals wait for a person: see `memtend approvals list`."""
     settings = settings_of(home)
     wait = not _is_held_up(settings) and wait
     with client_of(home) as client:
@@ -57,7 +57,7 @@ def cycles(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the evolver's cycles, newest first: when, over which window, what came of it, what a person must look at."""
+    """Show the evolver's cycles, newest first: time, window, results, and what a person must check."""
     settings = settings_of(home)
     with ledger_of(settings) as ledger:
         found = ledger.skill_cycles.page(settings.company, limit=limit)
@@ -69,7 +69,7 @@ def cycles(
 
 
 def skill_evolver(settings: Settings) -> Iterator[CheckResult]:
-    """Look when the evolver's last cycle was done; the doctor asks."""
+    """Check when the evolver's last cycle ended, for the doctor."""
     memory = policy_of(settings).memory
     with ledger_of(settings) as ledger:
         last = ledger.skill_cycles.last_finished(settings.company)

@@ -1,4 +1,4 @@
-"""``memtend why``: what a memory is now, what it was made of, what was made of it, and who asked for that."""
+"""``memtend why``: a memory's state, its originals and summaries, and who asked for each change."""
 
 from typing import Annotated
 
@@ -39,7 +39,7 @@ def why(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell why a memory is there or gone: what runs did to it, its originals or its summaries, through any depth."""
+    """Explain why a memory exists or is gone: what runs did to it, its originals and summaries, at any depth."""
     settings = settings_of(home)
     with ledger_of(settings) as ledger, backend_of(settings) as (backend, runner):
         memory_history = runner.run(
@@ -61,7 +61,7 @@ def why(
 
 
 def drawn(memory_history: MemoryHistory) -> Tree:
-    """Return the story as a tree: what runs did, then downwards to the originals and upwards to the summaries."""
+    """Return the history as a tree: what runs did, then downwards to the originals and upwards to the summaries."""
     tree = Tree(_label(memory_history.memory))
     tree.add(plain(f"of agent {memory_history.agent_id}"))
     if memory_history.memory.chapters:
@@ -84,7 +84,7 @@ def drawn(memory_history: MemoryHistory) -> Tree:
 
 
 def _grow(root: Tree, memory_history: MemoryHistory, edge: str) -> None:
-    # Without recursion, since lineage may be of any depth; what stands there already is not told twice.
+    # Without recursion, since lineage may be of any depth; a memory that is shown already is not repeated.
     reported = {memory_history.memory_id}
     waiting = [(root, memory_id) for memory_id in reversed(getattr(memory_history.memory, edge))]
     while waiting:

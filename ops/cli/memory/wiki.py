@@ -1,4 +1,4 @@
-"""``memtend wiki``: experience as Markdown files, written by hand."""
+"""``memtend wiki``: export experience as Markdown files."""
 
 from typing import Annotated
 
@@ -30,7 +30,7 @@ def export(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the experience of agents as Markdown files; each agent's folder changes at one stroke."""
+    """Write the experience of agents as Markdown files; each agent's folder is replaced atomically."""
     if bool(agent) == everyone:
         raise MemoryInputError("agent", "name agents with --agent, or take all of them with --all")
     settings = settings_of(home)
@@ -39,7 +39,7 @@ def export(
         exporter = WikiExporter(backend, ledger, config, home=settings.home, company=settings.company)
         agents = list(exporter.agents() if everyone else dict.fromkeys(agent or ()))
         for each in agents:
-            # An export of nobody would leave a folder for nobody.
+            # An export of an unknown agent would leave a folder.
             if ledger.agents.get(settings.company, each) is None:
                 raise MemoryNotFoundError(f"agent: {each!r} is not known; `memtend agents list` says who is")
         done: list[WikiExport] = []

@@ -1,4 +1,4 @@
-"""``memtend config``: what is in force, and where each value comes from."""
+"""``memtend config``: the policy in force, and where each value comes from."""
 
 import os
 from pathlib import Path
@@ -23,7 +23,7 @@ def show(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show every value of the memory policy and where it comes from; nothing has to run for this."""
+    """Show every value of the memory policy and where it comes from; needs no running stack."""
     named = os.environ.get("MEMTEND_POLICY_PATH")
     own = home_folder(os.environ, home) / "policy.yaml"
     loaded = effective_policy(policy or (Path(named) if named else own if own.exists() else None))

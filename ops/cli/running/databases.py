@@ -1,4 +1,4 @@
-"""``memtend migrate``: bring the databases to this release's form, before the workers of this release start."""
+"""``memtend migrate`` upgrades the databases before this release's workers start; ``memtend vectors`` repairs collections."""
 
 import os
 from pathlib import Path
@@ -29,7 +29,7 @@ def restore(
     backup: Annotated[Path, typer.Option("--from", help="The data folder of a backup: it has data/vectors.")],
     home: HomeOption = None,
 ) -> None:
-    """Take one collection from a backup; what was stored since is missing in it. Stop the stack first."""
+    """Restore one collection from a backup; what was stored since is missing. Stop the stack first."""
     from memcore.vectorstore import recovery  # noqa: PLC0415  # it loads the engine
 
     points = recovery.restore(_vectors(home_folder(os.environ, home)), collection, backup=_vectors(backup))
@@ -37,7 +37,7 @@ def restore(
 
 
 def accept(collection: Collection, home: HomeOption = None) -> None:
-    """Serve what is left of a refused collection; what was removed last may be back. Stop the stack first."""
+    """Accept what is left of a refused collection; memories removed last may be back. Stop the stack first."""
     from memcore.vectorstore import recovery  # noqa: PLC0415  # it loads the engine
 
     points, least = recovery.accept(_vectors(home_folder(os.environ, home)), collection)

@@ -1,4 +1,4 @@
-"""``memtend dead``: the jobs that were given up, kept whole until a person sends them again or drops them."""
+"""``memtend dead``: dead letters, the jobs that were given up, kept until a person replays or deletes them."""
 
 import json
 from datetime import timedelta
@@ -30,7 +30,7 @@ def list_letters(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the jobs that were given up, newest first, and why."""
+    """Show the dead letters, newest first, and why each job was given up."""
     settings = settings_of(home)
     with ledger_of(settings) as ledger:
         found = ledger.dead_letters.list(settings.company, limit=limit)
@@ -48,7 +48,7 @@ def show(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one letter: why it died, and whose memories it holds; their text only when asked for."""
+    """Show one dead letter: why the job was given up, and whose memories it holds; --content shows their text."""
     settings = settings_of(home)
     with ledger_of(settings) as ledger:
         letter = _found(ledger, settings.company, job_id)
@@ -65,7 +65,7 @@ def replay(
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send jobs again, under their ids, once the cause is gone; a letter goes when the broker holds its job.
+    """Send jobs again under their ids, once the cause is fixed; a letter is deleted when the broker has its job.
 
     A message that could not be read cannot be sent again; --all leaves it where it is.
     """
@@ -85,7 +85,7 @@ def replay(
         try:
             for job_id in wanted:
                 letter = ledger.dead_letters.get(job_id)
-                # Another person may have sent or dropped it just now.
+                # Another person may have replayed or deleted it just now.
                 if letter is not None and letter.job != UNREADABLE:
                     _send(sender, letter)
                     ledger.dead_letters.remove(letter)
@@ -99,11 +99,11 @@ def replay(
 def purge(
     job_ids: JobsArgument = None,
     older_than: Annotated[int | None, typer.Option(help="Those that died more than this many days ago.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Drop them; without it they are only counted.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete them; without this option they are only counted.")] = False,
     home: HomeOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Drop letters for good, with the memories in them."""
+    """Delete dead letters for good, with the memories in them."""
     settings = settings_of(home)
     if bool(job_ids) == (older_than is not None):
         raise MemoryInputError("job_ids", "name the jobs, or say --older-than DAYS")
@@ -133,7 +133,7 @@ def add_to(parent: typer.Typer) -> None:
 
 
 def facts_of(letter: DeadLetter) -> dict[str, Any]:
-    """Return what may be printed of a letter without being asked for: everything but the memories."""
+    """Return a dead letter's fields without its memories."""
     return {**letter.model_dump(exclude={"payload"}), "payload_bytes": len(letter.payload.encode())}
 
 

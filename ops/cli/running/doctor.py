@@ -1,4 +1,4 @@
-"""``memtend doctor``: one look at every part and every promise, and what to do about what is wrong."""
+"""``memtend doctor``: checks every part, and says what to do about what is wrong."""
 
 import os
 import shutil
@@ -39,16 +39,16 @@ _COLUMNS = 80
 #: Characters that are left of a line for what was seen of a well group.
 _SUMMARY = _COLUMNS - 20
 
-#: An agent this much later than its time, beyond some ticks, means that nobody schedules or nobody works.
+#: An agent overdue by more than this, beyond some ticks, means that scheduler or workers are down.
 _LATE = timedelta(minutes=5)
 
-#: Ticks that may be missed before it says something: one may have been waiting behind a long run.
+#: Ticks that may be missed before the doctor warns: one may have waited behind a long run.
 _MISSED_TICKS = 3
 
 #: How old the last tick may be at least, however short the interval: a stack that starts needs some of it.
 _NO_TICK = timedelta(minutes=1)
 
-#: How old the supervisor's last word may be while it lives.
+#: How old the supervisor's last state may be while it runs.
 _SILENT = timedelta(seconds=30)
 
 #: How long a run may wait for a language model before somebody should know; a busy model takes minutes.
@@ -62,7 +62,7 @@ _COUNTED = 100
 
 
 def doctor(home: HomeOption = None, as_json: AsJson = False) -> None:
-    """Check every part; exit 1 when something is wrong, each finding with what to do."""
+    """Check every part; exit 1 when something is wrong, and say what to do about it."""
     findings = take_all(CHECKS, settings_of(home))
     if as_json:
         # What is well needs no advice.
@@ -243,7 +243,7 @@ def _limits(_settings: Settings) -> Iterator[CheckResult]:
         )
 
 
-#: Every look, in the order of their findings.
+#: Every check, in the order of their findings.
 CHECKS = (
     HealthCheck(name="supervisor", group="parts", take=_supervisor),
     HealthCheck(name="data folder", group="files", take=_data_folder),

@@ -1,4 +1,4 @@
-"""What the doctor looks at around language models."""
+"""The doctor's checks: models, embedder, reindex and fine-tuning, broker, workers, stores, databases."""
 
 import asyncio
 import http.client
@@ -38,7 +38,7 @@ _NAMED = 5
 
 
 def language_model(settings: Settings) -> Iterator[CheckResult]:
-    """Look whether every step that asks a model names one, and whether its server answers; the question is free."""
+    """Check that every step that asks a model names one, and that its server answers; the request is free."""
     policy = policy_of(settings)
     steps = llm_consumers(policy.memory)
     provider = create_provider(settings, policy)
@@ -63,14 +63,14 @@ def language_model(settings: Settings) -> Iterator[CheckResult]:
     except (ProviderError, MemoryConnectionError) as error:
         yield CheckResult(check="language model", ok=False, seen=str(error), repair="until it answers, its steps wait")
         return
-    # Gateways answer under names that they do not list, so a name that is missing is told and is no defect.
+    # Gateways answer under names that they do not list, so a missing name is reported, but is no defect.
     missing = sorted({model for model in steps.values() if model is not None} - set(offered))
     seen = f"answers, {len(offered)} models" + (f"; not on its list: {', '.join(missing)}" if missing else "")
     yield CheckResult(check="language model", ok=True, seen=seen)
 
 
 def model_budget(settings: Settings) -> Iterator[CheckResult]:
-    """Look whose budget is spent today."""
+    """Check whose budget is spent today."""
     policy = policy_of(settings)
     if not llm_consumers(policy.memory):
         return
@@ -99,12 +99,12 @@ async def _offered(provider: OpenAICompatibleProvider) -> tuple[str, ...]:
         await provider.close()
 
 
-#: How long nobody may have had a run in hand that has not ended: a dead worker's lease, and the sweep's patience.
+#: How long an active run may have no worker: a dead worker's lease, and the sweep's delay.
 _STUCK_FINETUNE = timedelta(minutes=10)
 
 
 def finetune(settings: Settings) -> Iterator[CheckResult]:
-    """Say how far the active run is, and whether a worker has it in hand."""
+    """Report the active run's progress, and whether a worker holds it."""
     with ledger_of(settings) as ledger:
         run = ledger.finetune_runs.active(settings.company)
     if run is not None:
@@ -118,7 +118,7 @@ def finetune(settings: Settings) -> Iterator[CheckResult]:
 
 
 def stage_containers(settings: Settings) -> Iterator[CheckResult]:
-    """Say whether an engine answers, where the policy wants stages in containers."""
+    """Check that a container engine answers, if the policy runs stages in containers."""
     execution = execution_of(settings, policy_of(settings))
     if execution.backend == "docker":
         require_executor(execution)
@@ -128,12 +128,12 @@ def stage_containers(settings: Settings) -> Iterator[CheckResult]:
             )
 
 
-#: How long nobody may have had a reindex in hand that has not ended: a dead worker's lease and two sweeps.
+#: How long an active reindex may have no worker: a dead worker's lease and two sweeps.
 _STUCK_REINDEX = timedelta(minutes=3)
 
 
 def embedder(settings: Settings) -> Iterator[CheckResult]:
-    """Say which embedder is configured, and whether it is the one that serves; a deployed checkpoint always may."""
+    """Check that the configured embedder is the one that serves; a deployed checkpoint may always serve."""
     policy = policy_of(settings)
     with ledger_of(settings) as ledger:
         pointer = ledger.collection_pointers.get(settings.company)
@@ -159,7 +159,7 @@ def embedder(settings: Settings) -> Iterator[CheckResult]:
 
 
 def reindex(settings: Settings) -> Iterator[CheckResult]:
-    """Say how far a reindex has come, and whether it gets on."""
+    """Report a reindex's progress, and whether it advances."""
     with ledger_of(settings) as ledger:
         found, pointer = ledger.reindexes.get(settings.company), ledger.collection_pointers.get(settings.company)
     if found is not None and found.finished_at is None:
@@ -202,7 +202,7 @@ _LARGEST_ANSWER = 1_048_576
 
 
 def broker(settings: Settings) -> Iterator[CheckResult]:
-    """Look whether the broker answers, what waits on it, and what it holds that no worker can read."""
+    """Check that the broker answers; count waiting and unreadable messages."""
     try:
         health_check = read_queue_lengths(settings)
     except MemoryConnectionError as error:
@@ -243,7 +243,7 @@ def workers(settings: Settings) -> Iterator[CheckResult]:
 
 
 def store(settings: Settings) -> Iterator[CheckResult]:
-    """Look whether the vector store answers, and to our key; a policy that workers cannot share is told here too."""
+    """Check that the vector store answers and accepts our key, and that workers can share the policy's store."""
     policy = policy_of(settings)
     require_shared_backends(policy)
     if "mem0" not in policy.memory.backends.values():
@@ -264,7 +264,7 @@ def collections(settings: Settings) -> Iterator[CheckResult]:
         status, body = _asked_of_store(settings, "/issues")
         issues = json.loads(body)["result"]["issues"] if status == _OK else []
     except (MemoryConnectionError, ValueError, KeyError, TypeError):
-        return  # the look before this one says that nobody answers; and other stores have no such page
+        return  # the check before reports that nobody answers; and other stores have no such page
     for issue in issues:
         yield CheckResult(
             check=f"collection {issue.get('related_collection')}",
@@ -275,7 +275,7 @@ def collections(settings: Settings) -> Iterator[CheckResult]:
 
 
 def databases(settings: Settings) -> Iterator[CheckResult]:
-    """Look whether ledger, journal and history can be opened, read and written."""
+    """Check that ledger, journal and history can be opened, read and written."""
     urls = {"ledger": settings.database_url, "journal": settings.journal_url, "history": settings.history_url}
     for name, url in urls.items():
         yield _database(name, url)

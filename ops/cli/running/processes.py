@@ -1,4 +1,4 @@
-"""``memtend up``: start everything on this machine, watch it, stop it in order on Ctrl-C."""
+"""``memtend up`` runs the embedded stack on this machine; ``memtend worker`` and ``beat`` run one process."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ def up(
         list[str] | None, typer.Option("--with", help=f"Start this worker too: {', '.join(ON_DEMAND)}.")
     ] = None,
 ) -> None:
-    """Start the embedded stack (broker, store, workers, beat, Flower) and keep it alive until Ctrl-C."""
+    """Start the embedded stack (broker, store, workers, beat, Flower) and keep it running until Ctrl-C."""
     wrong = sorted(set(also or ()) - set(ON_DEMAND))
     if wrong:
         raise MemoryInputError("with", f"{wrong[0]!r} is not one of {', '.join(ON_DEMAND)}")
@@ -59,7 +59,7 @@ def _run(path: Path, also: Sequence[str]) -> None:
 
 
 def _say(sentence: str) -> None:
-    # Into a file on a full disk, say: nobody hears it, and the stack is watched and stopped all the same.
+    # For example into a file on a full disk: the message is lost, and the stack goes on.
     with suppress(OSError):
         say(sentence)
 

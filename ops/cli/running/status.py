@@ -1,4 +1,4 @@
-"""``memtend status``: which parts run, what waits, what the runs did."""
+"""``memtend status``: running parts, queue lengths, last runs."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""``memtend pause`` and ``memtend resume``: the kill switch of all maintenance."""
+"""``memtend pause`` and ``memtend resume``: stop and resume all maintenance."""
 
 from datetime import timedelta
 
@@ -11,12 +11,12 @@ from ops.cli.session import HomeOption, dispatch, ledger_of, settings_of
 #: Waiting runs that are dispatched at once; the sweep finds the others within minutes.
 RUNS_REDISPATCHED = 1_000
 
-#: The same of the skill evolver's cycles.
+#: The same for the skill evolver's cycles.
 CYCLES_REDISPATCHED = 3
 
 
 def pause(home: HomeOption = None) -> None:
-    """Stop all maintenance now: nothing more is removed until it is resumed. Storing and searching go on."""
+    """Stop all maintenance now: nothing more is removed until `memtend resume`. Storing and searching go on."""
     settings = settings_of(home)
     with ledger_of(settings) as ledger:
         ledger.switches.pause(settings.company)
@@ -24,7 +24,7 @@ def pause(home: HomeOption = None) -> None:
 
 
 def resume(home: HomeOption = None) -> None:
-    """Let maintenance go on."""
+    """Resume all maintenance."""
     settings = settings_of(home)
     with ledger_of(settings) as ledger:
         ledger.switches.resume(settings.company)

@@ -1,4 +1,4 @@
-"""``memtend usage``: what language models were asked, for whom and what for, and what it cost."""
+"""``memtend usage`` and ``memtend audit``: cost of language models, and decisions of people."""
 
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta

@@ -31,7 +31,7 @@ from memcore.ledger.migrate import migrate
 from memcore.skills.candidates import CycleStage
 from memcore.skills.evolver import CycleLease, CycleService, SkillEvolver
 from memcore.skills.report import EvolverReport
-from scheduler.sweep import REDISPATCH_AFTER_SECONDS, sweep
+from scheduler.sweep import REDISPATCH_AFTER, sweep
 from scheduler.tick import tick
 from tasks.learn import evolve
 
@@ -165,7 +165,7 @@ def test_while_somebody_works_on_a_cycle_nobody_is_dispatched_for_it(ledger: Led
         async def run(self, cycle: Cycle, *, on_progress: ProgressCallback) -> EvolverReport:
             on_progress(CycleStage.SEARCHING, None)
             for _ in range(3):
-                clock.advance(REDISPATCH_AFTER_SECONDS + timedelta(seconds=1))
+                clock.advance(REDISPATCH_AFTER + timedelta(seconds=1))
                 await asyncio.to_thread(wait_until, partial(has_more, signs()), what="signs of life")
                 sweep("{}", job_context)
                 dispatched.append(len(job_context.dispatcher.cycles))
@@ -261,7 +261,7 @@ def test_a_tick_that_dies_before_its_dispatcher_loses_no_cycle(ledger: Ledger, c
         tick("{}", job_context)
     job_context.dispatcher.error = None
     assert job_context.dispatcher.cycles == []
-    clock.advance(REDISPATCH_AFTER_SECONDS + timedelta(seconds=1))
+    clock.advance(REDISPATCH_AFTER + timedelta(seconds=1))
     sweep("{}", job_context)
     (cycle,) = job_context.dispatcher.cycles
     message = EvolvePayload(

@@ -11,7 +11,7 @@ from support.ledger_records import StoppedClock
 
 from memcore.config.policy import Policy
 from memcore.jobs.outcomes import Done, Skipped
-from scheduler.sweep import CYCLES_REDISPATCHED, KEPT_AT_LEAST, REDISPATCH_AFTER_SECONDS, sweep
+from scheduler.sweep import CYCLES_REDISPATCHED, KEPT_AT_LEAST, REDISPATCH_AFTER, sweep
 from scheduler.tick import tick
 
 INTERVALS = {"hourly": timedelta(hours=1), "daily": timedelta(days=1), "weekly": timedelta(weeks=1)}
@@ -100,12 +100,12 @@ def test_a_cycle_whose_message_was_lost_is_dispatched_for_until_it_is_finished(
     tick("{}", job_context)
     assert job_context.dispatcher.cycles == [], "its row is there, and the sweep has it"
     for dispatched in range(1, 3):
-        clock.advance(REDISPATCH_AFTER_SECONDS + timedelta(seconds=1))
+        clock.advance(REDISPATCH_AFTER + timedelta(seconds=1))
         assert sweep("{}", job_context) == Done(facts={"rung": 1, "expired": 0, "unarchived": 0})
         assert sweep("{}", job_context) == Done(facts={"rung": 0, "expired": 0, "unarchived": 0})
         assert len(job_context.dispatcher.cycles) == dispatched
     job_context.ledger.skill_cycles.finish("acme", job_context.dispatcher.cycles[0].cycle_id, {})
-    clock.advance(REDISPATCH_AFTER_SECONDS + timedelta(seconds=1))
+    clock.advance(REDISPATCH_AFTER + timedelta(seconds=1))
     assert sweep("{}", job_context) == Done(facts={"rung": 0, "expired": 0, "unarchived": 0})
 
 

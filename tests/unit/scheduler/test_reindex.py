@@ -8,7 +8,7 @@ from support.ledger_records import StoppedClock
 
 from memcore.ledger.embedders.reindexes import ReindexKind
 from memcore.reindex.service import LEASE
-from scheduler.sweep import REINDEX_DISPATCH_FAILED, sweep
+from scheduler.sweep import REINDEX_REDISPATCH_AFTER, sweep
 
 A_SECOND = timedelta(seconds=1)
 
@@ -24,13 +24,13 @@ def test_a_lost_message_is_sent_again_until_the_reindex_has_ended(
     )
     sweep("{}", job_context)
     assert job_context.dispatcher.reindexes == []
-    clock.advance(REINDEX_DISPATCH_FAILED + A_SECOND)
+    clock.advance(REINDEX_REDISPATCH_AFTER + A_SECOND)
     sweep("{}", job_context)
     sweep("{}", job_context)
     assert job_context.dispatcher.reindexes == ["acme"]
 
     assert reindexes.claim("acme", lease=LEASE) is not None
-    clock.advance(REINDEX_DISPATCH_FAILED + A_SECOND)
+    clock.advance(REINDEX_REDISPATCH_AFTER + A_SECOND)
     sweep("{}", job_context)
     assert job_context.dispatcher.reindexes == ["acme"], "a worker has it"
     clock.advance(LEASE)
@@ -38,6 +38,6 @@ def test_a_lost_message_is_sent_again_until_the_reindex_has_ended(
     assert job_context.dispatcher.reindexes == ["acme", "acme"], "its worker is dead"
 
     collection_pointers.cancel("acme", version=begun.version)
-    clock.advance(REINDEX_DISPATCH_FAILED + LEASE)
+    clock.advance(REINDEX_REDISPATCH_AFTER + LEASE)
     sweep("{}", job_context)
     assert job_context.dispatcher.reindexes == ["acme", "acme"]

@@ -12,7 +12,7 @@ from memcore.finetune.service import Step
 from memcore.jobs.outcomes import Dead, Deferred, Done, Skipped, Snooze
 from memcore.jobs.payloads import FineTunePayload
 from memcore.models.finetune import FineTunePlan, FineTuneStage
-from scheduler.sweep import FINETUNE_DISPATCH_FAILED, sweep
+from scheduler.sweep import FINETUNE_REDISPATCH_AFTER, sweep
 from tasks.embedder import finetune
 
 RUN_ID = ids.finetune_run_id(company=COMPANY, cause="ours")
@@ -99,7 +99,7 @@ def test_a_run_whose_message_is_lost_is_dispatched_for_by_the_sweep(
     run_id = job_context.ledger.finetune_runs.start(COMPANY, {}).run_id
     sweep("{}", job_context)
     assert job_context.dispatcher.finetunes == []
-    clock.advance(FINETUNE_DISPATCH_FAILED + timedelta(seconds=1))
+    clock.advance(FINETUNE_REDISPATCH_AFTER + timedelta(seconds=1))
     sweep("{}", job_context)
     sweep("{}", job_context)
     assert job_context.dispatcher.finetunes == [(COMPANY, run_id)]
