@@ -1,9 +1,9 @@
-# Everything a person or a machine does with this tree; each target sets up .venv first when it must.
+# Every task of this tree, for people and CI; each target creates .venv first if needed.
 
 # The interpreter that makes .venv: make PYTHON=python3.13 setup
 PYTHON ?= python3
 
-# What falls when in make chaos: make SEED=2 chaos
+# The order of kills in make chaos: make SEED=2 chaos
 SEED ?= 1
 
 # Whose vectors make bench-retrieval measures: static, minilm, ...
@@ -30,10 +30,10 @@ help:  ## Show this list.
 
 setup: $(VENV)/.core  ## Install memtend[worker] into .venv; then .venv/bin/memtend works.
 
-demo: $(VENV)/.core  ## Start everything in a fresh folder, keep a fleet's memories through a night, show it, stop.
+demo: $(VENV)/.core  ## Start everything in a fresh folder, run a fleet's first maintenance, show it, stop.
 	$(BIN)/python -P -m memcore.programs examples.demo
 
-demo-finetune: $(VENV)/.finetune  ## Train the fleet's embedder, let it serve and go back, with figures (installs torch; ten minutes).
+demo-finetune: $(VENV)/.finetune  ## Train the fleet's embedder, deploy it and roll back, with figures (installs torch; ten minutes).
 	$(BIN)/python -P -m memcore.programs examples.demo.finetuning
 
 up: $(VENV)/.core  ## Start the embedded stack in ~/.memtend and keep it alive until Ctrl-C.
@@ -55,12 +55,12 @@ test-thorough: $(VENV)/.dev  ## Run every test at full size, and search for exam
 test-fast: $(VENV)/.dev  ## Run the tests of plain functions and of every implementation: one minute.
 	$(BIN)/python -m pytest tests/unit tests/contract -n 2 --dist worksteal
 
-lint: $(VENV)/.dev types  ## Check style, types and the arrows between the rooms; change nothing.
+lint: $(VENV)/.dev types  ## Check style, types and the import rules; change nothing.
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/lint-imports
 
-format: $(VENV)/.dev  ## Put the code into its form.
+format: $(VENV)/.dev  ## Format the code.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -83,7 +83,7 @@ bench: $(VENV)/.dev  ## Measure stores, searches, queues and the scheduler besid
 bench-retrieval: $(VENV)/.dev  ## Measure what is found (LoCoMo from MEMTEND_LOCOMO_DIR) and how fast (EMBEDDER=minilm).
 	$(BIN)/python tests/benchmarks/retrieval/run.py --embedder $(EMBEDDER)
 
-bench-consolidation: $(VENV)/.dev  ## Measure what a night leaves of what agents need (LoCoMo from MEMTEND_LOCOMO_DIR).
+bench-consolidation: $(VENV)/.dev  ## Measure what a maintenance run leaves of what agents need (LoCoMo from MEMTEND_LOCOMO_DIR).
 	$(BIN)/python tests/benchmarks/consolidation/run.py
 
 bench-finetune: $(VENV)/.dev $(VENV)/.finetune  ## Measure what fine-tuning gains (LoCoMo from MEMTEND_LOCOMO_DIR; installs torch).
@@ -95,7 +95,7 @@ test-finetune: $(FINETUNE:%=test-finetune-%)  ## Run the tests that need torch, 
 $(FINETUNE:%=test-finetune-%): test-finetune-%: build/finetune-%/.installed
 	MEMTEND_TEST_TORCH=1 build/finetune-$*/bin/python -m pytest -v -o timeout=1800 $(TORCH_TESTS)
 
-measure: $(VENV)/.dev  ## Measure the house: files, cycles, words, and the files that one memory enters (two minutes).
+measure: $(VENV)/.dev  ## Measure the code: files, cycles, words, and the files that one memory passes through (two minutes).
 	$(BIN)/python tests/measure/tree.py
 	$(BIN)/python tests/measure/walks.py
 

@@ -9,7 +9,7 @@ WORKDIR /src
 COPY constraints.txt pyproject.toml README.md LICENSE ./
 RUN mkdir memcore ops scheduler tasks workers && grep -o "torch==[^\"]*" pyproject.toml > torch.txt
 
-# The same version of torch twice: the CPU's wheel stands in an index of its own, and of two the local version counts as later.
+# The same version of torch twice: the CPU's wheel is in an index of its own, and of two the local version counts as later.
 FROM wanted AS torch-cpu
 RUN /opt/memtend/bin/pip install -c constraints.txt --extra-index-url https://download.pytorch.org/whl/cpu -r torch.txt
 
@@ -39,7 +39,7 @@ COPY --from=build /opt/memtend /opt/memtend
 ENV PATH=/opt/memtend/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
-    # Models come from this image and its mounts alone; what libraries keep goes to tmpfs.
+    # Models come from this image and its mounts alone; what libraries cache goes to tmpfs.
     HF_HUB_OFFLINE=1 \
     TOKENIZERS_PARALLELISM=false \
     HOME=/tmp

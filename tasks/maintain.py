@@ -19,7 +19,8 @@ _log = logging.getLogger("memtend.jobs")
 def post_maintenance(agent_id: str, job_context: JobContext) -> None:
     """Compress experience, propagate lessons and export the wiki after a run, as the policy says.
 
-    A failure here does not make the run undone."""
+    A failure here does not make the run undone.
+    """
     _dispatch_compression(agent_id, job_context)
     try:
         job_context.propagate(agent_id)

@@ -130,7 +130,7 @@ class _Envelope(_Part):
 
 
 def refuse_compressed() -> None:
-    """Disable kombu's decompression in this process: we send no compressed messages, and one may expand to gigabytes."""
+    """Disable kombu's decompression in this process: ours are not compressed, and one may expand to gigabytes."""
     for content_type in compression.encoders():
         encode, _ = compression.get_encoder(content_type)
         compression.register(encode, _refuse, content_type)

@@ -1,1 +1,1 @@
-"""The demo: an invented company's agents, eight months of their memories, and their first run under memtend."""
+"""The demo: agents of an invented company, eight months of their memories, and their first maintenance run."""

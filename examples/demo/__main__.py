@@ -1,4 +1,4 @@
-"""The demo: ``examples.demo`` starts a stack in a fresh folder, brings the fleet in, and shows its first run."""
+"""The demo: ``examples.demo`` starts a stack in a fresh folder, imports the fleet, and shows its first run."""
 
 import argparse
 import json
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from examples.demo.fleet import agents, create_stress_test, fleet, searches
-from examples.demo.fleet_night import UNTIL_LATER, FleetRun, fleet_run
+from examples.demo.fleet import agents, experience, fleet, searches
+from examples.demo.fleet_night import UNTIL_LATER, FleetDemo, fleet_demo
 from examples.demo.learning import Learning
 from examples.demo.learning_report import show_learning
 from examples.demo.model import DemoModel, demo_model
@@ -53,35 +53,35 @@ def _demo(folder: Path, model: DemoModel) -> int:
     say(f"starting broker, store, workers, beat and Flower in {folder} ...")
     with (
         running(folder, {**os.environ, "MEMTEND_LLM_URL": model.address}) as stack,
-        fleet_run(stack.settings) as maintenance_run,
+        fleet_demo(stack.settings) as demo,
     ):
-        is_balanced = _show_history(maintenance_run, model, folder)
+        is_balanced = _show_history(demo, model, folder)
     _epilogue(stack, time.monotonic() - begun)
     return 0 if is_balanced else 1
 
 
-def _show_history(maintenance_run: FleetRun, model: DemoModel, home: Path) -> bool:
+def _show_history(demo: FleetDemo, model: DemoModel, home: Path) -> bool:
     now = datetime.now(UTC)
     team = agents()
-    maintenance_run.register(team, not_before=now + UNTIL_LATER)
+    demo.register(team, not_before=now + UNTIL_LATER)
     memories = list(fleet(now))
     since = time.monotonic()
-    stored = maintenance_run.bring_in(memories)
+    stored = demo.bring_in(memories)
     took = time.monotonic() - since
     say(f"\n{len(memories)} memories of {len(stored)} agents came in through the queue in {took:.1f} s")
-    scenario = create_stress_test()
-    maintenance_run.store_stress_test(scenario)
-    runs = maintenance_run.maintenance_run(stored, due=now)
-    say("\nThe first night, begun by beat: what each agent had, what was taken out and what was made")
-    show_run(runs, {agent_id: maintenance_run.balance(agent_id, ids) for agent_id, ids in stored.items()})
-    show_searches(maintenance_run, searches(now))
-    show_why(maintenance_run, runs[scenario.agent])
-    stored[scenario.agent] += show_lesson(maintenance_run, scenario.agent, model=model.about)
-    show_undo(maintenance_run, runs[_UNDONE], stored[_UNDONE])
-    for agent_id, ids in show_learning(Learning(maintenance_run=maintenance_run, home=home), now).items():
+    scenario = experience()
+    demo.store_experience(scenario)
+    runs = demo.run_maintenance(stored, due=now)
+    say("\nThe first maintenance run, started by beat: what each agent had, what was removed and what was created")
+    show_run(runs, {agent_id: demo.balance(agent_id, ids) for agent_id, ids in stored.items()})
+    show_searches(demo, searches(now))
+    show_why(demo, runs[scenario.agent])
+    stored[scenario.agent] += show_lesson(demo, scenario.agent, model=model.about)
+    show_undo(demo, runs[_UNDONE], stored[_UNDONE])
+    for agent_id, ids in show_learning(Learning(demo=demo, home=home), now).items():
         stored[agent_id] += ids
     say("\nThe accounts: every id that client, journal and store hold")
-    return show_balances({agent_id: maintenance_run.balance(agent_id, ids) for agent_id, ids in stored.items()})
+    return show_balances({agent_id: demo.balance(agent_id, ids) for agent_id, ids in stored.items()})
 
 
 def _epilogue(stack: Stack, seconds: float) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from examples.demo.balance import Balance, balance
-from examples.demo.fleet import FleetAgent, FleetMemory, FleetQuestion, StressTest
+from examples.demo.fleet import FleetAgent, FleetExperience, FleetMemory, FleetQuestion
 from memcore.backends.factory import WorkerBackend, create_worker_backend
 from memcore.client import MemoryClient
 from memcore.client.envelopes import ImportRecord
@@ -33,7 +33,7 @@ _ENDED = {RunState.DONE, RunState.HELD, RunState.SKIPPED, RunState.FAILED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FleetRun:
+class FleetDemo:
     """A running stack with the connections that the demo needs."""
 
     company: str
@@ -71,7 +71,7 @@ class FleetRun:
             ids[record.agent_id].append(memory_id)
         return dict(ids)
 
-    def maintenance_run(self, agent_ids: Iterable[str], *, due: datetime) -> dict[str, Run]:
+    def run_maintenance(self, agent_ids: Iterable[str], *, due: datetime) -> dict[str, Run]:
         """Set the agents due and wait until beat, the tick and the workers have brought each through its run.
 
         Their next runs are put off: the slot of an hourly agent may come at any minute, and the accounts of the demo
@@ -88,21 +88,21 @@ class FleetRun:
                     ended[run.agent_id] = run
             waiting -= ended.keys()
             if waiting and time.monotonic() > deadline:
-                msg = f"the night did not end for {', '.join(sorted(waiting))}"
+                msg = f"the maintenance run did not end for {', '.join(sorted(waiting))}"
                 raise MemoryStoreError(msg)
             time.sleep(_POLL_INTERVAL_SECONDS)
         for agent_id in ended:
             self.ledger.agents.set_due(self.company, agent_id, due + UNTIL_LATER)
         return ended
 
-    def store_stress_test(self, stress_test: StressTest) -> str:
+    def store_experience(self, experience: FleetExperience) -> str:
         """Send what an agent went through, wait until it is kept, and return its id."""
         receipt = self.client.record_experience(
-            stress_test.agent,
-            prompt=stress_test.prompt,
-            output=stress_test.output,
-            verification_feedback=stress_test.verification,
-            reasoning_trace=stress_test.steps,
+            experience.agent,
+            prompt=experience.prompt,
+            output=experience.output,
+            verification_feedback=experience.verification,
+            reasoning_trace=experience.steps,
         )
         for _ in self.client.wait([receipt.job_id], timeout_seconds=LIMIT_SECONDS):
             pass
@@ -158,7 +158,7 @@ class FleetRun:
 
 
 @contextmanager
-def fleet_run(settings: Settings) -> Iterator[FleetRun]:
+def fleet_demo(settings: Settings) -> Iterator[FleetDemo]:
     """Connect to a running stack, as an engine and an operator would."""
     policy = effective_policy(settings.policy_path)
     backend = create_worker_backend(settings, policy)
@@ -166,7 +166,7 @@ def fleet_run(settings: Settings) -> Iterator[FleetRun]:
     with MemoryClient.from_settings(settings) as client, asyncio.Runner() as runner:
         runner.run(backend.connect())
         try:
-            yield FleetRun(company=settings.company, client=client, ledger=ledger, backend=backend, runner=runner)
+            yield FleetDemo(company=settings.company, client=client, ledger=ledger, backend=backend, runner=runner)
         finally:
             runner.run(backend.disconnect())
             ledger.close()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from examples.demo.fleet_night import LIMIT_SECONDS, FleetRun
+from examples.demo.fleet_night import LIMIT_SECONDS, FleetDemo
 from memcore.backends.protocol import SharedKnowledgeStore
 from memcore.errors import MemoryCapabilityError, MemoryStoreError
 from memcore.ledger.learning.lessons import Lesson
@@ -49,7 +49,7 @@ class CommandRun:
 class Learning:
     """A running stack, and what is learned in it."""
 
-    maintenance_run: FleetRun
+    demo: FleetDemo
     home: Path
 
     def store_traces(self, traces: Iterable[tuple[str, ExecutionTrace]]) -> dict[str, list[str]]:
@@ -57,12 +57,12 @@ class Learning:
         stored_traces: dict[str, list[str]] = defaultdict(list)
         jobs: list[str] = []
         for agent_id, trace in traces:
-            receipt = self.maintenance_run.client.distill(agent_id, trace)
+            receipt = self.demo.client.distill(agent_id, trace)
             if receipt is None:
                 raise MemoryStoreError(f"the trace of {trace.task_id} could not be sent")
             stored_traces[agent_id].append(receipt.trace_id)
             jobs.append(receipt.job_id)
-        for status in self.maintenance_run.client.wait(jobs, timeout_seconds=LIMIT_SECONDS):
+        for status in self.demo.client.wait(jobs, timeout_seconds=LIMIT_SECONDS):
             if status.state != "done":
                 raise MemoryStoreError(f"a trace: job {status.job_id} ended as {status.state}: {status.reason}")
         return dict(stored_traces)
@@ -70,55 +70,46 @@ class Learning:
     def lessons(self, agents: Iterable[str]) -> tuple[Lesson, ...]:
         """Return every lesson of these agents, once a model was asked for all; for two minutes at most."""
         deadline = time.monotonic() + LIMIT_SECONDS
-        while (
-            None in self.maintenance_run.ledger.lessons.outcomes(self.maintenance_run.company)
-            and time.monotonic() < deadline
-        ):
+        while None in self.demo.ledger.lessons.outcomes(self.demo.company) and time.monotonic() < deadline:
             time.sleep(_POLL_INTERVAL_SECONDS)
         return tuple(
-            lesson
-            for agent_id in agents
-            for lesson in self.maintenance_run.ledger.lessons.page(self.maintenance_run.company, agent_id)
+            lesson for agent_id in agents for lesson in self.demo.ledger.lessons.page(self.demo.company, agent_id)
         )
 
     def evolve(self) -> EvolverReport:
         """Ask the evolver to look, wait for its cycle, and return its report."""
-        receipt = self.maintenance_run.client.evolve_now()
-        for _ in self.maintenance_run.client.wait([receipt.job_id], timeout_seconds=LIMIT_SECONDS):
+        receipt = self.demo.client.evolve_now()
+        for _ in self.demo.client.wait([receipt.job_id], timeout_seconds=LIMIT_SECONDS):
             pass
-        cycle = self.maintenance_run.ledger.skill_cycles.get(self.maintenance_run.company, receipt.job_id)
+        cycle = self.demo.ledger.skill_cycles.get(self.demo.company, receipt.job_id)
         if cycle is None or cycle.report is None:
             raise MemoryStoreError("the evolver's cycle did not end")
         return EvolverReport.model_validate(cycle.report)
 
     def proposals(self) -> tuple[Approval, ...]:
         """Return the skills that wait for a person, those of most agents first."""
-        waiting = self.maintenance_run.ledger.approvals.page(self.maintenance_run.company, state=ApprovalState.PENDING)
+        waiting = self.demo.ledger.approvals.page(self.demo.company, state=ApprovalState.PENDING)
         skills = [each for each in waiting if each.proposal.action == ORG_PROMOTION]
         return tuple(sorted(skills, key=lambda each: (-int(each.proposal.figures["agents"]), each.approval_id)))
 
     def failures(self, agent_id: str, category: str, *, since: datetime) -> int:
         """Return how often an agent has met a failure."""
-        stored_traces = self.maintenance_run.ledger.trajectories.stream(
-            self.maintenance_run.company, agent_id=agent_id, since=since
-        )
+        stored_traces = self.demo.ledger.trajectories.stream(self.demo.company, agent_id=agent_id, since=since)
         return sum(trajectory.error_category == category for trajectory in stored_traces)
 
     def search(self, agent_id: str, question: str, *, limit: int) -> tuple[MemoryEntry, ...]:
         """Ask, as an agent, what all have in common."""
-        store: object = self.maintenance_run.backend
+        store: object = self.demo.backend
         if not isinstance(store, SharedKnowledgeStore):
             raise MemoryCapabilityError("this backend keeps nothing that agents share")
         query = MemoryQuery(text=question, limit=limit)
-        return self.maintenance_run.runner.run(store.search_shared(query, exclude_agent=agent_id))
+        return self.demo.runner.run(store.search_shared(query, exclude_agent=agent_id))
 
     def apply(self, agent_id: str, skill_id: str, *, task_id: str) -> Applications:
         """Tell that a skill helped an agent with a task, wait until it is counted, and return the counts."""
-        self.maintenance_run.client.applied(agent_id, skill_id, "success", task_id=task_id)
+        self.demo.client.applied(agent_id, skill_id, "success", task_id=task_id)
         deadline = time.monotonic() + LIMIT_SECONDS
-        while not (
-            counted := self.maintenance_run.ledger.skills.applications(self.maintenance_run.company, [skill_id])
-        ):
+        while not (counted := self.demo.ledger.skills.applications(self.demo.company, [skill_id])):
             if time.monotonic() > deadline:
                 raise MemoryStoreError(f"nobody counted that {agent_id} applied {skill_id}")
             time.sleep(_POLL_INTERVAL_SECONDS)

@@ -47,16 +47,16 @@ def show_learning(learning: Learning, now: datetime) -> dict[str, list[str]]:
 
 
 def _show_kept(learning: Learning, kept: Mapping[str, Sequence[str]], lessons: Sequence[Lesson]) -> None:
-    maintenance_run = learning.maintenance_run
-    memories = sum(len(set(ids) & set(maintenance_run.live(agent_id))) for agent_id, ids in kept.items())
-    trajectories = maintenance_run.ledger.trajectories.count(maintenance_run.company)
+    demo = learning.demo
+    memories = sum(len(set(ids) & set(demo.live(agent_id))) for agent_id, ids in kept.items())
+    trajectories = demo.ledger.trajectories.count(demo.company)
     outcomes = Counter(lesson.outcome or "waiting" for lesson in lessons)
     stored_traces = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
     say(
         f"  they left {memories} memories, {trajectories} trajectories and {len(lessons)} lessons: "
         f"{stored_traces or 'none'}"
     )
-    show_usage(maintenance_run, "system:memory:propose:")
+    show_usage(demo, "system:memory:propose:")
 
 
 def _show_cycle(report: EvolverReport) -> None:

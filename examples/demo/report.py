@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from examples.demo.balance import Balance
 from examples.demo.fleet import FleetQuestion
-from examples.demo.fleet_night import FleetRun
+from examples.demo.fleet_night import FleetDemo
 from memcore.ledger.llm_usage import UsageBy
 from memcore.ledger.runs import Run
 from ops.cli.console import say, show_rows
@@ -42,33 +42,33 @@ def show_run(runs: Mapping[str, Run], balances: Mapping[str, Balance]) -> None:
             say(f"{agent_id}: {run.state}: {run.reason}")
 
 
-def show_searches(maintenance_run: FleetRun, questions: Iterable[FleetQuestion]) -> None:
+def show_searches(demo: FleetDemo, questions: Iterable[FleetQuestion]) -> None:
     """Print the best matches of each question, with their scores."""
     for question in questions:
         say(f"\n{question.agent_id} is asked: {question.text}")
-        for entry in maintenance_run.search(question, limit=_RESULTS):
+        for entry in demo.search(question, limit=_RESULTS):
             say(f"  {entry.relevance_score or 0.0:.3f}  {entry.created_at:%Y-%m-%d}  {shortened(entry.content)}")
 
 
-def show_undo(maintenance_run: FleetRun, run: Run, stored: Iterable[str]) -> None:
+def show_undo(demo: FleetDemo, run: Run, stored: Iterable[str]) -> None:
     """Take a run back and print what returned and what went."""
-    before = maintenance_run.balance(run.agent_id, stored).live.total()
-    undone = maintenance_run.undo(run)
-    after = maintenance_run.balance(run.agent_id, stored).live.total()
-    say(f"\nundo of {run.agent_id}'s night {run.run_id}:")
+    before = demo.balance(run.agent_id, stored).live.total()
+    undone = demo.undo(run)
+    after = demo.balance(run.agent_id, stored).live.total()
+    say(f"\nundo of {run.agent_id}'s maintenance run {run.run_id}:")
     say(
         f"  {undone.counts.get('restored', 0)} memories came back, {undone.counts.get('removed', 0)} summaries went, "
         f"{undone.counts.get('skipped', 0)} were skipped: {before} live before, {after} after"
     )
 
 
-def show_why(maintenance_run: FleetRun, run: Run) -> None:
+def show_why(demo: FleetDemo, run: Run) -> None:
     """Print where one of a run's summaries comes from, and where the full text of its originals is now."""
-    bookings = maintenance_run.ledger.journal.journal_entries(run.run_id)
-    summary = next((record for journal_entry in bookings for record in journal_entry.incoming), None)
+    entries = demo.ledger.journal.journal_entries(run.run_id)
+    summary = next((record for journal_entry in entries for record in journal_entry.incoming), None)
     if summary is None:
         return
-    memory_history = maintenance_run.why(summary.entry.id)
+    memory_history = demo.why(summary.entry.id)
     say(f"\nwhy does {run.agent_id} have {summary.entry.id}? It was made of:")
     for original in map(memory_history.find, memory_history.memory.made_of[:_RESULTS]):
         if original is not None:
@@ -78,30 +78,28 @@ def show_why(maintenance_run: FleetRun, run: Run) -> None:
         say(f"  and {more} more")
 
 
-def show_lesson(maintenance_run: FleetRun, agent_id: str, *, model: str) -> list[str]:
+def show_lesson(demo: FleetDemo, agent_id: str, *, model: str) -> list[str]:
     """Print what an agent learned from what it went through and what asking for it took; return the memory's id.
 
     Args:
-        maintenance_run: the running stack.
+        demo: the running stack.
         agent_id: who.
         model: who compressed it, for people.
     """
-    lesson = maintenance_run.lesson(agent_id)
+    lesson = demo.lesson(agent_id)
     say(f"\nwhat {agent_id} went through was compressed by a language model ({model}):")
     if lesson is None:
         say("  no lesson came of it; the experience stays as it was")
         return []
     say(f"  {shortened(' / '.join(json.loads(lesson.content)['strategic_decisions']))}")
-    show_usage(maintenance_run, "system:memory:compress:")
+    show_usage(demo, "system:memory:compress:")
     return [lesson.id]
 
 
-def show_usage(maintenance_run: FleetRun, purpose: str) -> None:
+def show_usage(demo: FleetDemo, purpose: str) -> None:
     """Print what questions took whose purpose begins with these words, as the account has it."""
     today = datetime.now(UTC).date()
-    asked = maintenance_run.ledger.usage.report(
-        maintenance_run.company, UsageBy.PURPOSE, since=today - timedelta(days=1), until=today
-    )
+    asked = demo.ledger.usage.report(demo.company, UsageBy.PURPOSE, since=today - timedelta(days=1), until=today)
     for row in asked:
         if row.key and row.key.startswith(purpose):
             reported = f"{row.prompt_tokens} tokens read, {row.completion_tokens} written"

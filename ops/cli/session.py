@@ -173,7 +173,7 @@ TYPED = "asked for by a command"
 
 
 def confirmation_phrase(by: str, reason: str) -> Confirmation:
-    """Return the word of the person who typed the command. Raises MemoryInputError."""
+    """Return the confirmation by the person who typed the command. Raises MemoryInputError."""
     return Confirmation(actor=by, confirm=True, reason=reason)
 
 

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
 
 
 def played(tmp_path: Path, environ: Mapping[str, str]) -> str:
-    """Run the demo, make sure that it ends well and leaves nothing behind, and return what it told."""
+    """Run the demo, make sure that it ends well and leaves nothing behind, and return what it printed."""
     output = tmp_path / "demo.out"
     temporary = tmp_path / "tmp"
     temporary.mkdir()
@@ -41,66 +41,66 @@ def played(tmp_path: Path, environ: Mapping[str, str]) -> str:
         left = [child for child in seen.values() if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
         for child in left:
             child.kill()
-    reported = output.read_text()
-    assert demo.returncode == 0, reported
+    printed = output.read_text()
+    assert demo.returncode == 0, printed
     assert len(seen) >= 7
     assert left == []
     assert list(temporary.iterdir()) == []
-    assert_balanced(reported)
-    return reported
+    assert_balanced(printed)
+    return printed
 
 
-def assert_balanced(reported: str) -> None:
+def assert_balanced(printed: str) -> None:
     for agent in agents():
-        account = next(line for line in reported.splitlines() if re.match(rf"\s+{agent.id}\s.*stored \+", line))
+        account = next(line for line in printed.splitlines() if re.match(rf"\s+{agent.id}\s.*stored \+", line))
         figures = list(map(int, re.findall(r"\d+", account)))
         assert " = " in account
         assert sum(figures[:3]) == sum(figures[3:])
-    assert "IS NOT" not in reported
+    assert "IS NOT" not in printed
 
 
-def line(reported: str, pattern: str) -> re.Match[str]:
-    found = re.search(pattern, reported, re.MULTILINE)
-    assert found, f"{pattern} is not in:\n{reported}"
+def line(printed: str, pattern: str) -> re.Match[str]:
+    found = re.search(pattern, printed, re.MULTILINE)
+    assert found, f"{pattern} is not in:\n{printed}"
     return found
 
 
 def test_the_demo_tells_its_history_balances_every_account_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    reported = played(tmp_path, {})
-    header = next(line for line in reported.splitlines() if line.startswith("agent"))
+    printed = played(tmp_path, {})
+    header = next(line for line in printed.splitlines() if line.startswith("agent"))
     assert header.split() == ["agent", "stored", "created", "expired", "consolidated", "enforced", "live", "run"]
-    assert len(re.findall(r"^\w+ is asked: ", reported, re.MULTILINE)) == 3
-    assert len(re.findall(r"^  0\.\d{3}  \d{4}-\d\d-\d\d  \S", reported, re.MULTILINE)) >= 3
-    line(reported, r"why does oncall have .*It was made of:\n  \S{36}  full text in: archive")
-    line(reported, r"system:memory:compress:\w+: [1-9] asked, [1-9]\d* tokens read, [1-9]\d* written")
-    line(reported, r"undo of support's night .*:\n  [1-9]\d* memories came back")
-    line(reported, r"peak resident memory of the whole stack: [1-9]\d* MiB")
-    assert_learned(reported)
+    assert len(re.findall(r"^\w+ is asked: ", printed, re.MULTILINE)) == 3
+    assert len(re.findall(r"^  0\.\d{3}  \d{4}-\d\d-\d\d  \S", printed, re.MULTILINE)) >= 3
+    line(printed, r"why does oncall have .*It was made of:\n  \S{36}  full text in: archive")
+    line(printed, r"system:memory:compress:\w+: [1-9] asked, [1-9]\d* tokens read, [1-9]\d* written")
+    line(printed, r"undo of support's maintenance run .*:\n  [1-9]\d* memories came back")
+    line(printed, r"peak resident memory of the whole stack: [1-9]\d* MiB")
+    assert_learned(printed)
 
 
-def assert_learned(reported: str) -> None:
+def assert_learned(printed: str) -> None:
     tasks = list(traces(datetime.now(UTC)))
-    assert f"what the fleet learns: {len(tasks)} tasks of {len(agents())} agents" in reported
-    kept = line(reported, r"they left (\d+) memories, (\d+) trajectories and (\d+) lessons: (.*)$")
+    assert f"what the fleet learns: {len(tasks)} tasks of {len(agents())} agents" in printed
+    kept = line(printed, r"they left (\d+) memories, (\d+) trajectories and (\d+) lessons: (.*)$")
     assert {int(kept[1]), int(kept[2])} == {len(tasks)}
     assert sum(map(int, re.findall(r"\d+", kept[4]))) == int(kept[3])
     assert "stored" in kept[4]
     assert "waiting" not in kept[4]
     for kind in ("failure", "success"):
-        line(reported, rf"system:memory:propose:{kind}: [1-9]\d* asked, [1-9]\d* tokens read, [1-9]\d* written")
-    cycle = line(reported, r"the evolver looked at (\d+) executions .* found (\d+) patterns:\n((?:  \d+ \w+\n)+)")
+        line(printed, rf"system:memory:propose:{kind}: [1-9]\d* asked, [1-9]\d* tokens read, [1-9]\d* written")
+    cycle = line(printed, r"the evolver looked at (\d+) executions .* found (\d+) patterns:\n((?:  \d+ \w+\n)+)")
     assert int(cycle[1]) == len(tasks)
     assert sum(map(int, re.findall(r"\d+", cycle[3]))) == int(cycle[2])
     shared = [agent_id for agent_id, trace in tasks if trace.failure == SHARED_FAILURE]
     line(
-        reported, rf"agents={len(set(shared))} occurrences={len(shared)} confidence=0\.\d+ precision=0\.\d+ recall=1\.0"
+        printed, rf"agents={len(set(shared))} occurrences={len(shared)} confidence=0\.\d+ precision=0\.\d+ recall=1\.0"
     )
-    line(reported, rf"^  \+.*{SHARED_FAILURE}")
-    published = line(
-        reported, r"^\$ memtend approvals approve \S+ --by Odile .*\n  approved by Odile: .* as (\S{36})$"
-    )[1]
-    line(reported, r"^\$ memtend approvals approve \S+ --by Rafael .*\n  refused, exit code 1: .* approved by Odile")
-    asked = reported[line(reported, rf"^{NEWCOMER}, who met {SHARED_FAILURE} 0 times, is asked: ").end() :]
+    line(printed, rf"^  \+.*{SHARED_FAILURE}")
+    published = line(printed, r"^\$ memtend approvals approve \S+ --by Odile .*\n  approved by Odile: .* as (\S{36})$")[
+        1
+    ]
+    line(printed, r"^\$ memtend approvals approve \S+ --by Rafael .*\n  refused, exit code 1: .* approved by Odile")
+    asked = printed[line(printed, rf"^{NEWCOMER}, who met {SHARED_FAILURE} 0 times, is asked: ").end() :]
     line(asked, rf"before the approval: 0 skills of others; after it:\n  \d\.\d{{3}}  {published}  \S.*\n +1\. \S")
     line(asked, r"it helped; applications: 1, successes: 1$")
     line(asked, rf"^\$ memtend skills list .*\n  state .*\n  active .* Odile .*{published}$")
@@ -110,8 +110,8 @@ def assert_learned(reported: str) -> None:
 def test_with_a_model_of_which_nothing_comes_it_says_so_and_ends_well(tmp_path: Path) -> None:
     with stub_llm() as model:
         model.order(Scripted(fault=Fault.OTHER_JSON, times=None))
-        reported = played(tmp_path, {"MEMTEND_LLM_URL": model.url})
+        printed = played(tmp_path, {"MEMTEND_LLM_URL": model.url})
         assert model.log()
-    line(reported, r"compressed by a language model \(stub-small at MEMTEND_LLM_URL\):\n  no lesson came of it")
-    line(reported, r"^  [1-9]\d* skipped_without_lesson\n  no proposal waits for a person")
-    assert "approvals approve" not in reported
+    line(printed, r"compressed by a language model \(stub-small at MEMTEND_LLM_URL\):\n  no lesson came of it")
+    line(printed, r"^  [1-9]\d* skipped_without_lesson\n  no proposal waits for a person")
+    assert "approvals approve" not in printed

@@ -18,8 +18,8 @@ pytestmark = [
 ]
 
 
-def row(reported: str, name: str) -> list[str]:
-    return [line.removeprefix(name).split() for line in reported.splitlines() if line.startswith(f"{name}  ")][-1]
+def row(printed: str, name: str) -> list[str]:
+    return [line.removeprefix(name).split() for line in printed.splitlines() if line.startswith(f"{name}  ")][-1]
 
 
 def test_the_demo_trains_deploys_and_goes_back_while_agents_go_on(tmp_path: Path) -> None:
@@ -28,23 +28,23 @@ def test_the_demo_trains_deploys_and_goes_back_while_agents_go_on(tmp_path: Path
         program_argv("examples.demo.finetuning"), env=environ, stdin=subprocess.DEVNULL, capture_output=True,
         text=True, check=False,
     )  # fmt: skip
-    reported = demo.stdout
-    assert demo.returncode == 0, reported + demo.stderr
+    printed = demo.stdout
+    assert demo.returncode == 0, printed + demo.stderr
     assert list(tmp_path.glob("memtend-*")) == []
-    assert f"{len(notes())} notes of 4 agents are stored" in reported
-    assert f"{len(questions())} questions" in reported
+    assert f"{len(notes())} notes of 4 agents are stored" in printed
+    assert f"{len(questions())} questions" in printed
     for stage in ("generating_data", "mining_negatives", "training", "evaluating", "deploying"):
         assert f"{stage}: 100%" in demo.stderr
-    assert re.search(r"^\S+ .* promoted ", reported, re.MULTILINE)
+    assert re.search(r"^\S+ .* promoted ", printed, re.MULTILINE)
     for change in ("deploy", "rollback"):
         seen = re.search(
-            rf"^during the {change}: (\d+) searches, 0 failed; (\d+) .* 0 failed, 0 lost$", reported, re.MULTILINE
+            rf"^during the {change}: (\d+) searches, 0 failed; (\d+) .* 0 failed, 0 lost$", printed, re.MULTILINE
         )
         assert seen
         assert int(seen[1]) > 0
         assert int(seen[2]) > 0
-    base, trained, back = row(reported, "MiniLM"), row(reported, "the checkpoint"), row(reported, "MiniLM again")
+    base, trained, back = row(printed, "MiniLM"), row(printed, "the checkpoint"), row(printed, "MiniLM again")
     assert back == base
     assert float(trained[0]) > float(base[0])
-    assert "torch in the process that searched: no" in reported
-    assert "every question finds its note where it did" in reported
+    assert "torch in the process that searched: no" in printed
+    assert "every question finds its note where it did" in printed

@@ -42,7 +42,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Generator[StackAddress]:
         yield address
 
 
-def reported(number: int) -> ExecutionTrace:
+def trace_of(number: int) -> ExecutionTrace:
     return trace(
         f"task-{number}",
         turns=(Turn(tokens=number, tools=("search_memory", "shell")),),
@@ -73,7 +73,7 @@ def test_a_worker_killed_in_the_middle_of_many_traces_loses_none_and_doubles_non
     ):
 
         def send(number: int) -> DistillReceipt | None:
-            return client.distill(f"agent-{number % AGENTS}", reported(number), track=False)
+            return client.distill(f"agent-{number % AGENTS}", trace_of(number), track=False)
 
         sent = [senders.submit(send, number) for number in range(TRACES // 2)]
         wait_until(lambda: ledger.trajectories.count(company) >= BEFORE, what="some traces to be captured")

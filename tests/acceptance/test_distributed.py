@@ -1,4 +1,4 @@
-"""The same code on servers of one's own: workers and beat as single processes, told by MEMTEND_* variables alone."""
+"""The same code on one's own servers: workers and beat as single processes, configured by MEMTEND_* variables alone."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What an agent went through, in a real stack: told over the queue, compressed after a run, found, and exported."""
+"""An agent's experience, in a real stack: sent over the queue, compressed after a run, found, and exported."""
 
 from collections.abc import Generator
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
 
 AGENT = "oncall"
 
-#: FleetFact so many times over, so that a lesson is shorter.
+#: Repeated so many times, so that a lesson is shorter.
 PROMPT = "The nightly import failed at row 4711 with ENOSPC on the machine called walrus. " * 20
 
 POLICY = """\

@@ -1,4 +1,4 @@
-"""Lessons in a real stack: tasks are told over the queue, and agents find what they teach; the worker dies meanwhile.
+"""Lessons in a real stack: tasks are sent over the queue, and agents find what they teach; the worker dies meanwhile.
 
 The model is the stub, which bills a question once by its key.
 """
@@ -62,7 +62,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, model: StubLLM) -> Generator
         yield address
 
 
-def reported(number: int) -> ExecutionTrace:
+def trace_of(number: int) -> ExecutionTrace:
     failed: dict[str, Any] = {
         "termination_reason": TerminationReason.ERROR,
         "error_category": f"walrus_{number}",
@@ -96,7 +96,7 @@ def test_a_worker_killed_while_it_asks_costs_no_lesson_doubles_none_and_pays_non
         with MemoryClient.from_settings(settings) as client:
             # Slow, so that the model can fall silent in the middle.
             model.order(seconds=0.3)
-            receipts = [client.distill(AGENTS[number % 3], reported(number)) for number in range(TASKS)]
+            receipts = [client.distill(AGENTS[number % 3], trace_of(number)) for number in range(TASKS)]
         wait_until(lambda: sum(map(bool, outcomes(ledger, company).values())) >= BEFORE, what="some lessons")
         model.order(seconds=3600.0)
         asked = len(model.log())

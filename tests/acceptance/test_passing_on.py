@@ -1,4 +1,4 @@
-"""Lessons in a real stack: the run passes them on to an agent's like, and forgets those that are too many."""
+"""Lessons in a real stack: the run copies them to an agent's peers, and removes those over the limit."""
 
 from collections.abc import Generator
 from datetime import UTC, datetime

@@ -113,12 +113,12 @@ def test_a_cycle_comes_by_itself_once_a_slot_and_people_see_it(
 
 
 @pytest.mark.usefixtures("first")
-@pytest.mark.parametrize("eviction_candidate", ["child", "worker"])
+@pytest.mark.parametrize("killed", ["child", "worker"])
 def test_a_worker_killed_in_the_middle_of_a_cycle_leaves_one_that_is_finished_once(
-    stack: StackAddress, ledger: Ledger, eviction_candidate: str
+    stack: StackAddress, ledger: Ledger, killed: str
 ) -> None:
     company = stack.settings.company
-    share_failures(ledger, company, at=datetime.now(UTC), failures=many_failures(eviction_candidate, PATTERNS))
+    share_failures(ledger, company, at=datetime.now(UTC), failures=many_failures(killed, PATTERNS))
     worker, restarts = stack.pid("worker-night"), stack.restarts("worker-night")
     assert worker is not None
     children = psutil.Process(worker).children()
@@ -129,13 +129,13 @@ def test_a_worker_killed_in_the_middle_of_a_cycle_leaves_one_that_is_finished_on
     while ledger.approvals.count(company) < before + 3:  # without a pause: the rest is filed within a second
         assert time.monotonic() < deadline
     # Killed before anything is asked: a process that is only stopped may hold the ledger's lock for ever.
-    for pid in [*([worker] if eviction_candidate == "worker" else []), *(child.pid for child in children)]:
+    for pid in [*([worker] if killed == "worker" else []), *(child.pid for child in children)]:
         os.kill(pid, signal.SIGKILL)
     cycle = ledger.skill_cycles.get(company, cycle_id)
     assert cycle is not None
     assert cycle.finished_at is None
     assert before + 3 <= ledger.approvals.count(company) < before + PATTERNS
-    if eviction_candidate == "worker":
+    if killed == "worker":
         wait_until(lambda: stack.restarts("worker-night") > restarts, seconds=120, what="the worker to be back")
         _let_time_pass(stack, cycle_id)
 

@@ -1,4 +1,4 @@
-"""Two beats and two run workers on one ledger: every due agent has one run for each planned time, whoever dies."""
+"""Two beats and two maintenance workers on a ledger: every due agent has one run per planned time, whoever dies."""
 
 import subprocess
 from collections.abc import Generator
@@ -64,7 +64,7 @@ def test_two_beats_and_two_schedulers_double_no_run(tmp_path: Path) -> None:
         for agent_id in AGENTS:
             spec = AgentSpec(company=settings.company, agent_id=agent_id, interval=ConsolidationInterval.WEEKLY)
             ledger.agents.put(spec)
-        maintenance_run = opened.enter_context(part(home, "workers.run", "--group", "night"))
+        worker = opened.enter_context(part(home, "workers.run", "--group", "night"))
         first = opened.enter_context(part(home, "workers.beat"))
         second = opened.enter_context(part(home, "workers.beat"))
         slots: set[datetime] = set()
@@ -83,7 +83,7 @@ def test_two_beats_and_two_schedulers_double_no_run(tmp_path: Path) -> None:
 
         wave()
         wait_until(lambda: tickers(settings) == 2, what="both night workers to tick")
-        assert (maintenance_run.poll(), first.poll(), second.poll()) == (None, None, None)
+        assert (worker.poll(), first.poll(), second.poll()) == (None, None, None)
         first.kill()
         wave()
         opened.enter_context(part(home, "workers.beat"))

@@ -1,1 +1,1 @@
-"""The embedded stack: every part of memtend on one machine, started, watched, restarted and stopped by one process."""
+"""The embedded stack: one process starts, watches, restarts and stops every part of memtend on one machine."""

@@ -1,4 +1,4 @@
-"""The data folder of a stack: where its data, its logs, its passwords and its policy lie."""
+"""The data folder of a stack: its subfolders, addresses with passwords, and the supervisor's state file."""
 
 import json
 import os
@@ -42,17 +42,17 @@ class Home:
 
     @property
     def data(self) -> Path:
-        """What must survive."""
+        """Data that must survive."""
         return self.path / "data"
 
     @property
     def logs(self) -> Path:
-        """One log a part."""
+        """One log per part."""
         return self.path / "logs"
 
     @property
     def run(self) -> Path:
-        """What is true only while the stack runs."""
+        """Files that are valid only while the stack runs."""
         return self.path / "run"
 
     @property
@@ -61,7 +61,7 @@ class Home:
         return self.path / "policy.yaml"
 
     def create_folders(self) -> None:
-        """Create what is missing; only the owner may look inside, also where a folder of before let others.
+        """Create missing folders; only the owner may read them, even if an existing one allowed others.
 
         Raises:
             MemoryConfigError: the folder belongs to another user.
@@ -111,7 +111,7 @@ class ListenAddresses(Frozen):
 
 
 def reserve_addresses(home: Home) -> ListenAddresses:
-    """Return the doors of the last start while their ports are free, else new ones; they are kept, owner-only."""
+    """Return the addresses of the last start if their ports are free, else new ones; the file is owner-only."""
     kept = home.run / "doors.json"
     try:
         with opened_regular(kept) as file:
@@ -119,7 +119,7 @@ def reserve_addresses(home: Home) -> ListenAddresses:
         if all(map(_is_free, (addresses.broker_port, addresses.store_port, addresses.flower_port))):
             return addresses
     except (OSError, ValueError, MemoryConfigError):
-        pass  # the first start, or a file from another version: new doors are as good
+        pass  # the first start, or a file from another version: new addresses are as good
     broker, store, flower = _free_ports(3)
     addresses = ListenAddresses(
         broker_port=broker,
@@ -163,7 +163,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 class ServiceState(Frozen):
-    """One part, as the supervisor last saw it."""
+    """State of one part, as the supervisor last saw it."""
 
     name: str
     pid: int | None
@@ -174,7 +174,7 @@ class ServiceState(Frozen):
 
 
 class StackState(Frozen):
-    """The whole stack, as its supervisor last wrote it."""
+    """State of the whole stack, as its supervisor last wrote it."""
 
     supervisor_pid: int
     supervisor_born: float

@@ -1,4 +1,4 @@
-"""A part of the stack: what is started, how it shows that it is ready, how it is told to stop."""
+"""The parts of the embedded stack: their commands, configuration, readiness checks and stop signals."""
 
 import http.client
 import platform
@@ -34,15 +34,15 @@ class ServiceSpec:
     """One process of the stack.
 
     Attributes:
-        name: what people call it; also the name of its log.
+        name: its name for people, and of its log.
         argv: the command, without a shell.
-        is_ready: looks whether it does its work; must not block for more than a second.
-        is_well: looks whether it still does, once it was ready; None for a part that has no heartbeat.
+        is_ready: checks whether it has started; must not block for more than a second.
+        is_well: checks whether it still works, once it was ready; None for a part that has no heartbeat.
         env: variables beside those of the stack.
-        is_beside: whether it may start while the part before it is not ready yet.
-        stop_signal: what asks it to finish and go.
+        is_beside: whether it may start before the part before it is ready.
+        stop_signal: asks it to finish and exit.
         start_limit: how long it may take to be ready.
-        stop_limit: how long it may take to go before it is killed.
+        stop_limit: how long it may take to exit before it is killed.
     """
 
     name: str
@@ -115,7 +115,7 @@ def _quoted(path: Path) -> str:
     return f'"{escaped}"'
 
 
-#: How long one look may take, in seconds.
+#: Timeout of one check, in seconds.
 _POLL_INTERVAL_SECONDS = 1.0
 
 #: Longest answer to both commands that is read, in bytes.
@@ -126,7 +126,7 @@ _OK = 200
 
 
 def broker_answers(port: int, password: str) -> Callable[[], bool]:
-    """Return a look that is True once the broker answers PING to its password."""
+    """Return a check that is True once the broker answers PING to its password."""
 
     def health_check() -> bool:
         question = f"AUTH {password}\r\nPING\r\n".encode()
@@ -137,7 +137,7 @@ def broker_answers(port: int, password: str) -> Callable[[], bool]:
                 while answer.count(b"\r\n") < 2:  # noqa: PLR2004  # one line for AUTH, one for PING
                     got = line.recv(256)
                     answer += got
-                    # Whatever else has the port may talk for ever.
+                    # Another program on this port may send for ever.
                     if not got or len(answer) > _LONGEST_ANSWER or time.monotonic() > ends:
                         return False
         except OSError:
@@ -148,7 +148,7 @@ def broker_answers(port: int, password: str) -> Callable[[], bool]:
 
 
 def http_answers(port: int, path: str) -> Callable[[], bool]:
-    """Return a look that is True once the path answers 200."""
+    """Return a check that is True once the path answers 200."""
 
     def health_check() -> bool:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_POLL_INTERVAL_SECONDS)
@@ -164,7 +164,7 @@ def http_answers(port: int, path: str) -> Callable[[], bool]:
 
 
 def file_appears(path: Path) -> Callable[[], bool]:
-    """Return a look that is True once the part has written this file; the supervisor removes it before each start."""
+    """Return a check that is True once the part has written this file; the supervisor removes it before each start."""
     return path.exists
 
 
@@ -201,8 +201,8 @@ def worker_parts(home: Home, *, also: Collection[str] = ()) -> tuple[ServiceSpec
             is_ready=file_appears(Heartbeat.of(home.path, f"worker-{name}").path),
             is_well=Heartbeat.of(home.path, f"worker-{name}").is_fresh,
             is_beside=name != STORE.name,
-            # For children SIGTERM then means: finish what runs, give back the rest. Threads cannot be ended: Celery
-            # slept its whole soft shutdown and then fell over the first of them, so they finish what they hold.
+            # For children SIGTERM then means: finish running jobs, requeue the rest. Threads cannot be killed: Celery
+            # slept its whole soft shutdown and then crashed on the first of them, so they finish what they hold.
             env={"REMAP_SIGTERM": "SIGQUIT"} if group.pool == "prefork" else {},
             # A worker ends by itself before.
             stop_limit=timedelta(seconds=STOP_SECONDS + 5),

@@ -1,4 +1,4 @@
-"""The embedded stack as one object: open it on a data folder, watch it until somebody asks it to stop."""
+"""The running embedded stack: start it on a data folder, watch it, stop it."""
 
 import os
 from collections.abc import Callable, Collection, Mapping
@@ -23,7 +23,7 @@ class Stack:
     lock: int
 
     def stop(self) -> None:
-        """Stop every part and give the data folder back."""
+        """Stop every part and release the data folder."""
         self.supervisor.stop()
         stack_path(self.settings.home).unlink(missing_ok=True)
         os.close(self.lock)
@@ -45,8 +45,8 @@ def start_stack(
         environ: what the parts inherit, without memtend's own variables: the folder's file tells them everything, and
             of those only the embedder's are written there.
         prepare: called with the supervisor before anything starts, to install signal handlers.
-        tick_seconds: pause between two looks for agents that are due.
-        sweep_seconds: pause between two looks for lost runs.
+        tick_seconds: pause between two ticks, which claim due agents.
+        sweep_seconds: pause between two sweeps, which find lost runs.
         also: names of worker groups that are started on demand, and wanted.
 
     Raises:

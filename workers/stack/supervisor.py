@@ -1,4 +1,4 @@
-"""The supervisor: starts the parts in order, starts again what dies, stops them in reverse.
+"""The supervisor: starts the parts in order, restarts those that die, stops them in reverse.
 
 A part that dies is started again after a wait that doubles with each death in a row and is forgotten once the part has
 been well for a while; one that cannot be started, because the disk is full, counts as dead. The state is for people:

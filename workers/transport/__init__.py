@@ -1,4 +1,4 @@
-"""A Redis transport for kombu that is at least once: no message is lost between the queue and ``unacked``.
+"""An at-least-once Redis transport for kombu: no message is lost between the queue and ``unacked``.
 
 Call ``register()`` once, then use ``reliable_url(url)`` as ``broker_url``. The result backend keeps ``redis://``.
 """

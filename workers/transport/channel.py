@@ -1,4 +1,4 @@
-"""The channel: takes messages in turn, waits while there are none, and closes whatever the broker does."""
+"""The channel: fetches messages from the queues in turn, waits while they are empty, and closes without raising."""
 
 import logging
 import os
@@ -23,23 +23,22 @@ from workers.transport.qos import ReliableQoS
 from workers.transport.scripts import SET_ASIDE, TURN, Script
 from workers.transport.unreadable import UnreadableMessages, broker_errors
 
-#: Seconds after which a channel stops handing over a batch and sends acknowledgements first. A solo worker runs jobs
-#: inside the hand-over: without this the first job of a batch would be acknowledged only after the last.
+#: Seconds after which a channel interrupts the delivery of a batch to send acknowledgements. A solo worker runs jobs
+#: inside the delivery: without this the first job of a batch would be acknowledged only after the last.
 SLICE_SECONDS = 0.02
 
 #: Seconds between turns while every waiter waits: waiters watch the ordinary lists only, this finds messages sent with
-#: a
-#: priority.
+#: a priority.
 POLL_SECONDS = 1.0
 
-#: Seconds that closing or cancelling waits for the answer to a turn under way; without it the visibility timeout
+#: Seconds that closing or cancelling waits for the answer to an open turn; without it the visibility timeout
 #: brings its messages back.
 SETTLE_SECONDS = 2.0
 
 #: Bytes (16 MiB) after which a turn takes no further message: 64 of the largest would fill a worker's memory.
 TURN_BYTES = 16_777_216
 
-#: What is consumed under an event loop: kombu's name for the socket of a channel that brings messages.
+#: kombu's name for the socket on which a channel receives messages.
 FETCH = "BRPOP"
 
 _logger = logging.getLogger(__name__)
@@ -62,7 +61,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
     #: Transport option: whether a living worker keeps its messages from being redelivered, however long its jobs take.
     renew_visibility = True
 
-    #: Transport option: the list to which messages go that cannot be read; kombu would lose them and restart.
+    #: Transport option: the list of unreadable messages; kombu would lose them and restart.
     unreadable_key = "unreadable"
 
     #: Transport option: the largest message to read, in bytes; a larger one goes to the same list, undecoded.
@@ -85,7 +84,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         self._owner_pid = os.getpid()
         self._waiters: dict[str, QueueWaiter] = {}
         self._inbox: deque[tuple[str, str, bytes]] = deque()
-        #: What could not be read, until somebody has kept it elsewhere.
+        #: Unreadable messages, until they are kept elsewhere.
         self.unreadable = UnreadableMessages(self)
         self._unregistered_queues: set[str] = set()
         self._qos: ReliableQoS | None = None
@@ -94,13 +93,13 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         self._is_script_known = False
         self._broker_errors = broker_errors(connection)
         super().__init__(connection, **kwargs)
-        # Built now: without its connection a channel can build no client, and late acknowledgements need one.
+        # Built now: a channel without its connection can build no client, and late acknowledgements need one.
         self._commands = self._create_client()
         self.handlers["LISTEN"] = partial(self._watch, self._receive)
 
     @property
     def qos(self) -> ReliableQoS:
-        """What was delivered and not acknowledged."""
+        """The delivered messages that are not acknowledged."""
         if self._qos is None:
             self._qos = ReliableQoS(self)
         return self._qos
@@ -116,11 +115,11 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         return self.in_event_loop and not self._closing and bool(self._queue_cycle.items)
 
     def conn_or_acquire(self, client: Any = None) -> Any:
-        """Lend the one client of this channel; kombu builds a new one for every call, a fifth of a worker's time."""
+        """Return the one client of this channel; kombu builds one per call, in a fifth of a worker's time."""
         return _borrowed(client or self._commands)
 
     def run(self, script: Script, keys: tuple[str, ...], args: tuple[Any, ...]) -> Any:
-        """Run a script and wait for its reply, apart from the turn that may be under way."""
+        """Run a script and wait for its reply, apart from a turn that may be open."""
         prefixed = [self.global_keyprefix + key for key in keys]
         # Past kombu's prefixing client, which would prefix none of EVAL's keys.
         execute: Any = Redis.execute_command
@@ -132,11 +131,11 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         return entry
 
     def lists_of(self, exchange: str, routing_key: str, priority: int) -> list[str]:
-        """Work out the lists of a message to be redelivered."""
+        """Return the lists of a message to be redelivered."""
         return [self._q_for_pri(queue, priority) for queue in self._lookup(exchange, routing_key)]
 
     def set_aside(self, tag: str, queue: str, raw: bytes) -> None:
-        """Move a message that cannot be read from ``unacked`` to the list of the unreadable."""
+        """Move an unreadable message from ``unacked`` to the list of unreadable messages."""
         keys = (self.unacked_key, self.unacked_index_key, self.unreadable_key)
         self.run(SET_ASIDE, keys, (tag, queue.encode() + b"\n" + raw))
         self.unreadable.note(1)
@@ -162,7 +161,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         return message
 
     def advance(self, poller: Any) -> None:
-        """Send the next turn if there is something to say or to ask for, else wait at the queues."""
+        """Send the next turn if there is anything to acknowledge or to fetch, else wait at the queues."""
         if self._in_poll:
             return
         queues = tuple(self._queue_cycle.consume(len(self._queue_cycle.items)))
@@ -188,10 +187,10 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
                 waiter.connection.disconnect()
 
     def close(self) -> None:
-        """Give back what was not acknowledged and close; never raises, so that a worker survives its broker.
+        """Requeue what was not acknowledged and close; never raises, so that a worker survives its broker.
 
-        After a lost connection nothing is given back: jobs still run and acknowledge by themselves, and the visibility
-        timeout brings back the rest. Giving back at once would run those jobs twice.
+        After a lost connection nothing is requeued: jobs still run and acknowledge by themselves, and the visibility
+        timeout redelivers the rest. Requeuing at once would run those jobs twice.
         """
         if self.closed:
             return
@@ -267,7 +266,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         connection.send_command(*command, len(keys), *keys, *arguments)
 
     def _brpop_read(self, **_: Any) -> Literal[True]:
-        """Read the answer to the turn and hand its messages over (kombu calls it by this name)."""
+        """Read the answer to the turn and deliver its messages (kombu calls it by this name)."""
         if self._in_poll:
             self._watch(self._read_round)
         if not self._inbox:
@@ -279,7 +278,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         try:
             unreadable, *taken = self.client.connection.read_response()
         except NoScriptError:
-            # Somebody flushed the server's scripts: nothing of the turn happened.
+            # The server's scripts were flushed: nothing of the turn happened.
             self._abandon_round()
             self._is_script_known = self._is_dry = False
             raise Empty from None
@@ -313,7 +312,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
                 if queue in self.queue_limits:
                     self.qos.limited[tag] = queue
             try:
-                # Decoded strictly: kombu's own way puts other characters where it cannot read.
+                # Decoded strictly: kombu would replace invalid characters.
                 self.connection._deliver(loads(raw.decode()), queue)  # noqa: SLF001  # the transport's way in, as kombu's own channel uses it
             except self._broker_errors:
                 raise
@@ -325,7 +324,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
                 break
 
     def _settle(self) -> None:
-        """Read the answer under way and put messages that nobody will handle back in their places, in order."""
+        """Read the open answer and put its undelivered messages back in their places, in order."""
         if self._in_poll:
             self._in_poll._sock.settimeout(SETTLE_SECONDS)  # noqa: SLF001  # as Celery bounds the same socket
             with suppress(Empty):
@@ -338,7 +337,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
                 self._commands.rpush(queue, raw)
 
     def _watch(self, step: Callable[..., Any], *args: Any) -> Any:
-        """Run one step that speaks to the broker; a lost connection is remembered, because closing then differs."""
+        """Run one step that uses the broker; remember a lost connection, because closing then differs."""
         try:
             return step(*args)
         except self.connection_errors:
@@ -363,7 +362,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         return True
 
     def _handle_message(self, client: Any, r: Any) -> Any:
-        """Read a broadcast; of one that is no JSON kombu would write the text into the log."""
+        """Read a broadcast; kombu would log the text of one that is not JSON."""
         broadcast = super()._handle_message(client, r)
         try:
             loads(bytes_to_str(broadcast["data"]))
@@ -372,7 +371,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         return broadcast
 
     def _deliver_fanout_message(self, message: Any, exchange: str) -> Any:
-        """Hand a broadcast over; one that cannot be read is dropped, as every broadcast is that nobody hears."""
+        """Deliver a broadcast; an unreadable one is dropped."""
         try:
             return super()._deliver_fanout_message(message, exchange)
         except self._broker_errors:
@@ -386,7 +385,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
 
     def _on_connection_disconnect(self, connection: Any) -> None:
         if os.getpid() != self._owner_pid:
-            # A forked child shares the parent's poller: taking a socket out here would deafen the parent.
+            # A forked child shares the parent's poller: removing a socket here would remove it for the parent.
             return
         for waiter in self._waiters.values():
             if waiter.connection is connection:

@@ -1,4 +1,4 @@
-"""Which sockets a transport watches, and whose turn it is when one has something to read."""
+"""The poller, which watches a transport's sockets, and the queue waiter, a blocking peek at one queue."""
 
 from queue import Empty
 from time import monotonic
@@ -7,13 +7,12 @@ from typing import Any
 from kombu.transport import redis
 from redis.exceptions import ConnectionError, ResponseError  # noqa: A004  # the client names it so
 
-#: Seconds one wait of a consumer without an event loop lasts at most; then it looks at overdue messages and at its
-#: clock.
+#: Longest wait of a consumer without an event loop, in seconds; between waits it checks overdue messages and its clock.
 LONGEST_WAIT_SECONDS = 1.0
 
 
 class Poller(redis.MultiChannelPoller):  # type: ignore[misc]  # kombu is untyped
-    """Drives the channels of one transport, under Celery's event loop and without one.
+    """Drives the channels of one transport, with or without Celery's event loop.
 
     A channel asks for no more messages than it may take, so unlike kombu's a socket is never paused: acknowledgements
     are answered even while the prefetch window is full.
@@ -38,33 +37,33 @@ class Poller(redis.MultiChannelPoller):  # type: ignore[misc]  # kombu is untype
 
     @property
     def fds(self) -> dict[int, Any]:
-        """The sockets that the event loop has not been told of: kombu's hook adds every one of these on every tick."""
+        """The sockets that the event loop does not know yet: kombu's hook adds all of these on every tick."""
         unseen, self._unseen = self._unseen, set()
         return {fileno: self._fd_to_chan[fileno] for fileno in unseen if fileno in self._fd_to_chan}
 
     def enter_event_loop(self) -> None:
-        """Tell the event loop every socket again: it polls with its own poller."""
+        """Register every socket again: the event loop polls with its own poller."""
         self._unseen.update(self._fd_to_chan)
 
     def on_readable(self, fileno: int) -> Any:
-        """Hand the socket to the channel that reads it; an unknown one belonged to a connection already dropped."""
+        """Let the socket's channel read it; an unknown socket belonged to a dropped connection."""
         channel, kind = self._fd_to_chan.get(fileno, (None, ""))
         if channel is None:
             raise Empty
         return channel.handlers[kind]()
 
     def get(self, callback: Any, timeout: float | None = None) -> Any:
-        """Wait for one event without an event loop, and look after overdue messages in between."""
+        """Wait for one event without an event loop; overdue messages are handled in between."""
         return super().get(callback, LONGEST_WAIT_SECONDS if timeout is None else min(timeout, LONGEST_WAIT_SECONDS))
 
     def maybe_check_brpop_health(self) -> None:
-        """Drop connections that owe an answer for too long: a half-open socket never becomes readable."""
+        """Drop connections whose answer is overdue: a half-open socket never becomes readable."""
         super().maybe_check_brpop_health()
         for channel in tuple(self._channels):
             channel.drop_stale_waiters()
 
     def renew(self) -> None:
-        """Renew the messages in hand of every channel; a broken connection is left to the event loop to notice."""
+        """Renew the leases of every channel's messages; the event loop notices a broken connection."""
         for channel in tuple(self._channels):
             try:
                 channel.qos.renew()
@@ -85,11 +84,11 @@ class Poller(redis.MultiChannelPoller):  # type: ignore[misc]  # kombu is untype
                 del self._fd_to_chan[fileno]
 
 
-#: Seconds one wait lasts at the server. Long enough to cost nothing while idle; closing never waits for it, because a
-#: queue holds no message.
+#: Seconds of one wait at the server: long enough to cost nothing while idle. Closing never waits for it: a waiter holds
+#: no message.
 WAIT_SECONDS = 5
 
-#: Bytes (64 KiB) of an answer that are read at most: it brings the whole message, which may be of any size.
+#: Most bytes (64 KiB) of an answer that are read: it has the whole message, which may be of any size.
 ANSWER_BYTES = 65_536
 
 #: What the server says when time ran out, in either version of its protocol.
@@ -97,9 +96,10 @@ _TIMES_UP = (b"$-1\r\n", b"*-1\r\n", b"_\r\n")
 
 
 class QueueWaiter:
-    """Answers when its queue holds a message: ``BLMOVE queue queue RIGHT RIGHT`` moves the next one onto its own place.
+    """Blocking peek: waits for a message without removing it. A Lua script cannot block, and BRPOP can lose messages.
 
-    Needs Redis 6.2 or any Valkey. The poller sees a waiter as a client: it reads ``connection`` and nothing else.
+    ``BLMOVE queue queue RIGHT RIGHT`` moves the next message onto its own place. Needs Redis 6.2 or any Valkey.
+    The poller sees a waiter as a client: it reads ``connection`` and nothing else.
     """
 
     def __init__(self, *, connection: Any, key: str) -> None:
@@ -133,7 +133,7 @@ class QueueWaiter:
         return True
 
     def is_overdue(self, *, grace_seconds: float) -> bool:
-        """Tell whether the server owes an answer for so long that the connection must be dead."""
+        """Tell whether the server's answer is so late that the connection must be dead."""
         return self.wait_started_at is not None and monotonic() - self.wait_started_at > WAIT_SECONDS + grace_seconds
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a channel was given and has not acknowledged: the client's half of at-least-once."""
+"""Delivered and unacknowledged messages of a channel: the client side of at-least-once delivery."""
 
 import logging
 import os
@@ -19,13 +19,13 @@ GROUP_SIZE = 500
 
 
 class Acks:
-    """The tags acknowledged by jobs and not yet told to the broker.
+    """The tags that jobs acknowledged and the broker does not know yet.
 
     Adding is safe from any thread. An acknowledgement sent twice does no harm: the second finds nothing to remove.
     """
 
     def __init__(self) -> None:
-        """Start with nothing to tell."""
+        """Start empty."""
         self._waiting: deque[str] = deque()
         self._sent: list[str] = []
 
@@ -33,20 +33,20 @@ class Acks:
         return len(self._waiting)
 
     def add(self, tag: str) -> None:
-        """Hold one tag until the next group is sent."""
+        """Keep one tag until the next group is sent."""
         self._waiting.append(tag)
 
     def send(self) -> list[str]:
-        """Take the next group; it stays remembered until ``confirm`` or ``recall``."""
+        """Return the next group; it is kept until ``confirm`` or ``recall``."""
         self._sent = [self._waiting.popleft() for _ in islice(self._waiting.copy(), GROUP_SIZE)]
         return self._sent
 
     def confirm(self) -> None:
-        """Forget the group on its way: the broker answered."""
+        """Forget the sent group: the broker answered."""
         self._sent = []
 
     def recall(self) -> None:
-        """Wait again with the group on its way: no answer came, so nobody knows whether the broker read it."""
+        """Put the sent group back: no answer came, so nobody knows whether the broker read it."""
         self._waiting.extendleft(reversed(self._sent))
         self._sent = []
 
@@ -62,14 +62,14 @@ SWEEP_SIZE = 256
 #: Bytes (16 MiB) after which a sweep lists no further message: the worker holds all of a sweep at once.
 SWEEP_BYTES = 16_777_216
 
-#: ``RESTORE``'s idle time for a message that its own holder gives back.
-PREEMPT_ANY_IDLE = -1
+#: ``RESTORE``'s idle time for a message that its own holder requeues.
+ANY_IDLE_SECONDS = -1
 
 _logger = logging.getLogger(__name__)
 
 
 class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
-    """Registers nothing itself (the pop did), groups acknowledgements, restores without a mutex and without failing."""
+    """QoS with grouped acknowledgements, restoring without a mutex; the pop has already registered the messages."""
 
     _delivered: Any
     _dirty: Any
@@ -80,7 +80,7 @@ class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
         self.acks = Acks()
         #: Tags that the pop registered and whose messages are not yet delivered.
         self.registered: set[str] = set()
-        #: The queues of messages in hand, by tag, where the channel limits their number.
+        #: The queues of held messages, by tag, where the channel limits their number.
         self.limited: dict[str, str] = {}
         self._owner_pid = os.getpid()
 
@@ -124,7 +124,7 @@ class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
         VirtualQoS.ack(self, delivery_tag)
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
-        """Give the message back to the queue's far end, or drop it."""
+        """Requeue the message at the queue's end, or drop it."""
         if requeue:
             self.restore_by_tag(delivery_tag, leftmost=True)
             self.limited.pop(delivery_tag, None)
@@ -133,7 +133,7 @@ class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
             self.ack(delivery_tag)
 
     def flush(self) -> None:
-        """Tell the broker every waiting acknowledgement now; on failure they keep waiting and the error is raised."""
+        """Send every waiting acknowledgement now; on failure they keep waiting and the error is raised."""
         while self.acks:
             tags = self.acks.send()
             try:
@@ -148,13 +148,13 @@ class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
             self.acks.confirm()
 
     def renew(self) -> None:
-        """Keep the messages in hand from being redelivered while this process lives."""
+        """Renew the held messages, so that they are not redelivered while this process lives."""
         tags = tuple(self._delivered)
         if tags:
             self.channel.run(RENEW, (self.unacked_index_key,), tags)
 
     def restore_visible(self, start: int = 0, num: int | None = None, interval: int = 1) -> None:  # noqa: ARG002  # kombu's signature
-        """Give back what some worker took and did not renew for the visibility timeout: that worker is dead."""
+        """Restore messages whose worker did not renew them for the visibility timeout: that worker is dead."""
         self._vrestore_count += 1
         if (self._vrestore_count - 1) % (interval or 1):
             return
@@ -164,19 +164,19 @@ class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
             self._restore(bytes_to_str(tag), entry, idle_seconds=self.visibility_timeout, leftmost=False)
 
     def restore_by_tag(self, tag: str, client: Any = None, leftmost: bool = False) -> None:  # noqa: ARG002  # kombu's signature
-        """Give one message back at once, unless it was acknowledged or restored meanwhile."""
+        """Restore one message at once, unless it was acknowledged or restored meanwhile."""
         entry = self.channel.fetch_unacked(tag)
         if entry is not None:
-            self._restore(tag, entry, idle_seconds=PREEMPT_ANY_IDLE, leftmost=leftmost)
+            self._restore(tag, entry, idle_seconds=ANY_IDLE_SECONDS, leftmost=leftmost)
 
     def restore_unacked(self, client: Any = None) -> None:  # noqa: ARG002  # kombu's signature
-        """Give back every unacknowledged message; the oldest will be the next one taken."""
+        """Restore every unacknowledged message; the oldest is taken next."""
         for tag in reversed(tuple(self._delivered)):
             self.restore_by_tag(tag)
         self._delivered.clear()
 
     def restore_unacked_once(self, stderr: Any = None) -> None:
-        """Give back what is left at close and at exit, and never raise: what fails here, the sweep redelivers."""
+        """Restore what is left at close and at exit, and never raise: what fails here, the sweep redelivers."""
         if os.getpid() != self._owner_pid:
             self._on_collect.cancel()
             return
@@ -195,7 +195,7 @@ class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
         self._delivered.restored = True
 
     def drop(self, tag: str) -> None:
-        """Forget a message that went elsewhere."""
+        """Forget a message that was moved elsewhere."""
         self.registered.discard(tag)
         self.limited.pop(tag, None)
         VirtualQoS.ack(self, tag)

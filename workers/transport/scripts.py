@@ -1,4 +1,4 @@
-"""The Lua scripts of the transport: every step that must happen whole or not at all is one of them."""
+"""The Lua scripts of the transport, one for each step that must be atomic."""
 
 from dataclasses import dataclass
 from hashlib import sha1
@@ -13,14 +13,14 @@ class Script:
 
     @classmethod
     def of(cls, text: str) -> "Script":
-        """Name the text the way the server does: by its SHA-1."""
+        """Build a script; the server names it by its SHA-1."""
         return cls(text=text, digest=sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
 #: One turn: forget the acknowledged messages, then move up to ARGV[1] messages from their lists into ``unacked`` and
 #: ``unacked_index``. A message is on a list or in ``unacked`` at every moment, so a connection cut after the reply
 #: costs a redelivery, never a message.
-#: A message above ARGV[4] bytes, or one that is no kombu message at all, goes to the list of the unreadable instead,
+#: A message above ARGV[4] bytes, or one that is no kombu message, goes to the list of unreadable messages instead,
 #: behind the name of its queue and a line feed.
 #: KEYS: unacked, unacked_index, unreadable, then the lists, all of priority step 0 first, then the next step.
 #: ARGV: messages wanted, lists per step, '1' to go round the lists or '0' to empty them in order, the largest message
@@ -109,7 +109,7 @@ end
 return reply
 """)
 
-#: Moves one message from ``unacked`` to the list of the unreadable: only the client could tell that it is.
+#: Moves one message from ``unacked`` to the list of unreadable messages: only the client could tell.
 #: KEYS: unacked, unacked_index, unreadable. ARGV: tag ('' if not registered), queue and message as TURN writes them.
 #: LPUSH comes first: where a full server refuses it, the message stays in ``unacked``.
 SET_ASIDE = Script.of("""

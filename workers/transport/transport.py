@@ -1,4 +1,4 @@
-"""The transport class that kombu makes for every connection to ``memtend-redis://`` and ``memtend-rediss://``."""
+"""The transport classes for ``memtend-redis://``, over TLS and behind sentinels, and their registration with kombu."""
 
 import ssl
 from typing import Any
@@ -21,7 +21,7 @@ RENEWALS_PER_TIMEOUT = 3
 
 
 class Transport(redis.Transport):  # type: ignore[misc]  # kombu is untyped
-    """Kombu's Redis transport with the losses taken out."""
+    """Kombu's Redis transport without its message losses."""
 
     Channel = Channel
 
@@ -36,7 +36,7 @@ class Transport(redis.Transport):  # type: ignore[misc]  # kombu is untyped
         self.is_lost = False
 
     def register_with_event_loop(self, connection: Any, loop: Any) -> None:
-        """Let the event loop read the sockets, sweep for overdue messages and renew those in hand."""
+        """Let the event loop read the sockets, sweep for overdue messages and renew held ones."""
         self.in_event_loop = True
         super().register_with_event_loop(connection, loop)
         self.cycle.enter_event_loop()
@@ -67,14 +67,14 @@ SENTINEL_SCHEME = "memtend-sentinel"
 
 
 def register() -> None:
-    """Make the schemes known; call it before the first connection. Calling it again changes nothing."""
+    """Register the schemes; call it before the first connection. Calling it again changes nothing."""
     TRANSPORT_ALIASES[SCHEME] = "workers.transport.transport:Transport"
     TRANSPORT_ALIASES[TLS_SCHEME] = "workers.transport.transport:TlsTransport"
     TRANSPORT_ALIASES[SENTINEL_SCHEME] = "workers.transport.transport:SentinelTransport"
 
 
 def reliable_url(url: str) -> str:
-    """Turn a URL of Redis, with TLS, over a socket or behind sentinels into ours; any other comes back as it is."""
+    """Return our form of a Redis URL, with TLS, over a socket or behind sentinels; any other URL is unchanged."""
     if url.startswith("sentinel://"):
         return ";".join(SENTINEL_SCHEME + one.removeprefix("sentinel") for one in url.split(";"))
     for stock, ours in (("redis", SCHEME), ("rediss", TLS_SCHEME)):

@@ -1,4 +1,4 @@
-"""The messages that could not be read: a list on the broker, emptied by whoever keeps them elsewhere."""
+"""The broker's list of unreadable messages; its reader keeps them elsewhere, then removes them."""
 
 import logging
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: the server copies all of it for each piece.
 PIECE_BYTES = 8_388_608
 
-#: Longest queue name in front of a message; what has none was put aside by an older release.
+#: Longest queue name in front of a message; an older release wrote none.
 _QUEUE_BYTES = 512
 
 _logger = logging.getLogger(__name__)
@@ -26,8 +26,8 @@ class UnreadableMessage:
     """The oldest message on the list, which stays there until ``remove``.
 
     Attributes:
-        queue: where it lay; empty if nobody knows.
-        size: its bytes.
+        queue: its queue; empty if unknown.
+        size: in bytes.
     """
 
     def __init__(self, channel: "Channel", first: bytes, size: int, digest: str) -> None:
@@ -67,11 +67,11 @@ class UnreadableMessages:
 
     def __init__(self, channel: "Channel") -> None:
         self._channel = channel
-        #: Whether there may be some: at first because of what earlier workers left.
+        #: Whether there may be messages: at first because earlier workers may have left some.
         self.may_wait = True
 
     def note(self, count: int) -> None:
-        """Remember that messages were put aside."""
+        """Remember that messages were set aside."""
         self.may_wait = True
         _logger.error("transport.message.unreadable count=%d list=%s", count, self._channel.unreadable_key)
 
@@ -86,5 +86,5 @@ class UnreadableMessages:
 
 
 def broker_errors(transport: Any) -> tuple[type[Exception], ...]:
-    """Return what says that the broker is at fault, and no message: kombu counts KeyError among a connection's."""
+    """Return the errors of the broker, not of a message: kombu counts KeyError among a connection's."""
     return tuple(each for each in (*transport.connection_errors, *transport.channel_errors) if each is not KeyError)

@@ -14,9 +14,9 @@ from pathlib import Path
 from examples.demo.finetuning.commands import Commands
 from examples.demo.finetuning.corpus import notes
 from examples.demo.finetuning.report import show_end
-from examples.demo.finetuning.story import DemoScript
+from examples.demo.finetuning.story import FineTuneScript
 from examples.demo.fleet import agents
-from examples.demo.fleet_night import UNTIL_LATER, fleet_run
+from examples.demo.fleet_night import UNTIL_LATER, fleet_demo
 from examples.demo.running import running
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from ops.cli.console import say
@@ -43,14 +43,14 @@ def _demo(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(Path(__file__).with_name("policy.yaml"), folder / "policy.yaml")
     say(f"starting broker, store, workers, beat and Flower in {folder}, with a worker for fine-tuning ...")
-    with running(folder, os.environ, also=("finetune",)) as stack, fleet_run(stack.settings) as maintenance_run:
+    with running(folder, os.environ, also=("finetune",)) as stack, fleet_demo(stack.settings) as demo:
         now = datetime.now(UTC)
-        maintenance_run.register(agents(), not_before=now + UNTIL_LATER)
+        demo.register(agents(), not_before=now + UNTIL_LATER)
         noted = notes()
-        stored = maintenance_run.bring_in(note.memory(now) for note in noted)
+        stored = demo.bring_in(note.memory(now) for note in noted)
         say(f"{len(noted)} notes of {len(stored)} agents are stored")
         keys = {memory_id: note.key for note, memory_id in zip(noted, chain(*stored.values()), strict=True)}
-        is_well = DemoScript(stack.settings, maintenance_run.ledger, Commands(folder)).run_script(keys)
+        is_well = FineTuneScript(stack.settings, demo.ledger, Commands(folder)).run_script(keys)
     show_end(time.monotonic() - begun, stack.supervisor.peak_resident_bytes)
     return 0 if is_well else 1
 

@@ -1,4 +1,4 @@
-"""What the demo of fine-tuning does with a stack: measure, train, let the checkpoint serve, measure, go back."""
+"""The steps of the fine-tuning demo: measure, train, deploy the checkpoint, measure, roll back."""
 
 import sys
 from collections.abc import Mapping
@@ -14,16 +14,16 @@ from memcore.ledger.embedders.collections import Checkpoint, Verdict
 from memcore.ledger.ledger import Ledger
 from ops.cli.console import say
 
-#: What differs from the plan's defaults, for some hundred short passages in a few minutes: a event as a whole would
-#: teach little about any of its words, and the default batch would make a dozen steps of all.
+#: What differs from the plan's defaults, for some hundred short passages in a few minutes: a whole chapter as one
+#: passage would teach little about any of its words, and the default batch would make a dozen steps of all.
 _RECIPE = ("--chunk-words", "48", "--top-k", "1", "--batch-size", "32", "--epochs", "2", "--learning-rate", "2e-5")
 
-#: Whose word a deploy and a rollback are, for the audit.
+#: Who deploys and rolls back, for the audit.
 _BY = ("--by", "Priya")
 
 
-class DemoScript:
-    """Tell it on one stack.
+class FineTuneScript:
+    """Runs the demo on one stack.
 
     Args:
         settings: of the stack.
@@ -38,7 +38,7 @@ class DemoScript:
         self._questions = questions()
 
     def run_script(self, keys: Mapping[str, str]) -> bool:
-        """Carry it all out; True when the checkpoint served, nothing failed meanwhile, and the way back led back.
+        """Run all steps; True when the checkpoint served, nothing failed meanwhile, and the rollback worked.
 
         Args:
             keys: the key of each note, by its memory's id.

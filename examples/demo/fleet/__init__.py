@@ -3,7 +3,7 @@
 from examples.demo.fleet.agents import FleetAgent, agents
 from examples.demo.fleet.generator import fleet
 from examples.demo.fleet.memory import FleetMemory
-from examples.demo.fleet.ordeal import StressTest, create_stress_test
+from examples.demo.fleet.ordeal import FleetExperience, experience
 from examples.demo.fleet.questions import FleetQuestion, evaluation, searches
 from examples.demo.fleet.traces import ITS_QUESTION, NEWCOMER, SHARED_FAILURE, traces
 
@@ -12,12 +12,12 @@ __all__ = [
     "NEWCOMER",
     "SHARED_FAILURE",
     "FleetAgent",
+    "FleetExperience",
     "FleetMemory",
     "FleetQuestion",
-    "StressTest",
     "agents",
-    "create_stress_test",
     "evaluation",
+    "experience",
     "fleet",
     "searches",
     "traces",

@@ -1,4 +1,4 @@
-"""What one agent of the fleet went through."""
+"""One agent's experience, from which the demo compresses a lesson."""
 
 from pathlib import Path
 from typing import Any
@@ -9,15 +9,15 @@ from pydantic import Field
 from memcore.models.base import Frozen, NotBlankText
 
 
-class StressTest(Frozen):
+class FleetExperience(Frozen):
     """One experience, as an engine would send it.
 
     Attributes:
-        agent: who went through it.
+        agent: whose experience it is.
         prompt: what the agent was asked.
         output: what it answered.
         verification: what a check said.
-        steps: between the two, in order.
+        steps: the steps between the two, in order.
     """
 
     agent: str
@@ -27,7 +27,7 @@ class StressTest(Frozen):
     steps: tuple[NotBlankText, ...] = Field(min_length=1)
 
 
-def create_stress_test() -> StressTest:
-    """Read it."""
+def experience() -> FleetExperience:
+    """Return the experience."""
     found: Any = yaml.safe_load(Path(__file__).with_name("ordeal.yaml").read_text(encoding="utf-8"))
-    return StressTest.model_validate(found)
+    return FleetExperience.model_validate(found)

@@ -12,7 +12,7 @@ from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryStoreRequest
 
 
-class FleetFact(Frozen):
+class HandwrittenMemory(Frozen):
     """One handwritten memory.
 
     Attributes:
@@ -31,13 +31,13 @@ class FleetFact(Frozen):
     again_after_days: float | None = None
 
 
-def reported(agent_id: str, today: datetime) -> Iterator[FleetMemory]:
+def handwritten(agent_id: str, today: datetime) -> Iterator[FleetMemory]:
     """Yield what a person wrote for the agent, exact duplicates included."""
     phrases = Phrases({}, Random(agent_id), today)  # noqa: S311 - handwritten texts hold dates only, nothing is drawn
     for group, rows in page(f"told/{agent_id}.yaml").items():
         category, namespace = group.split("/")
         for row in rows:
-            item = FleetFact.model_validate(row)
+            item = HandwrittenMemory.model_validate(row)
             created_at = moment(today, item.days_ago)
             request = MemoryStoreRequest(
                 category=MemoryCategory(category),

@@ -79,9 +79,7 @@ def _named(collection: ServedCollection) -> dict[str, Any]:
 
 def reindex(  # a command's options
     *,
-    status: Annotated[
-        bool, typer.Option("--status", help="Only show the progress, and which collection serves.")
-    ] = False,
+    status: Annotated[bool, typer.Option("--status", help="Only show progress, and what serves.")] = False,
     cancel: Annotated[bool, typer.Option("--cancel", help="End it before the switch; what serves goes on.")] = False,
     rollback: Annotated[
         bool, typer.Option("--rollback", help="Bring the old collection up to date and let it serve again.")

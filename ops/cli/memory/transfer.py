@@ -1,4 +1,4 @@
-"""``memtend import`` and ``memtend export``: memories as JSON lines, imported through the queue, exported from the store."""
+"""``memtend import`` and ``memtend export``: memories as JSON lines, in through the queue, out from the store."""
 
 import json
 import sys

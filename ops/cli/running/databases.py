@@ -1,4 +1,4 @@
-"""``memtend migrate`` upgrades the databases before this release's workers start; ``memtend vectors`` repairs collections."""
+"""``memtend migrate``: upgrade the databases before the workers start; ``memtend vectors``: repair a collection."""
 
 import os
 from pathlib import Path

@@ -70,7 +70,7 @@ def _catch_signals(supervisor: Supervisor) -> None:
 
 
 def worker(
-    group: Annotated[str, typer.Option(help=f"Which group of queues: {', '.join(GROUPS)}.")],
+    group: Annotated[str, typer.Option(help=f"The worker group: {', '.join(f'`{name}`' for name in GROUPS)}.")],
 ) -> None:
     """Run one worker with the settings of the environment, until it is told to stop."""
     if group in GROUPS and GROUPS[group].pool == "prefork":

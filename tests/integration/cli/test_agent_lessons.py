@@ -32,7 +32,7 @@ def environ(sqlite_ledger: LedgerUrls, tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture(autouse=True)
-def reported(sqlite_ledger: LedgerUrls) -> Iterator[None]:
+def tasks(sqlite_ledger: LedgerUrls) -> Iterator[None]:
     """Three tasks of ada, and one agent that has done nothing yet."""
     ledger = Ledger.open(sqlite_ledger)
     ledger.agents.put(AgentSpec(company="default", agent_id="idle"))
@@ -64,8 +64,8 @@ def rows(environ: dict[str, str], *words: str) -> list[dict[str, Any]]:
 
 def test_an_agents_lessons_are_shown_with_their_tasks_and_without_their_words(environ: dict[str, str]) -> None:
     found = {each["lesson_id"]: each for each in rows(environ, "ada")}
-    reported = {name: (each["task_id"], each["outcome"], each["memory_id"]) for name, each in found.items()}
-    assert reported == {
+    shown = {name: (each["task_id"], each["outcome"], each["memory_id"]) for name, each in found.items()}
+    assert shown == {
         "l-0": ("ticket-0", "stored", "m-0"),
         "l-1": ("ticket-1", "malformed", None),
         "l-2": ("ticket-2", "waiting", None),

@@ -65,13 +65,13 @@ def test_the_webhook_hears_that_a_proposal_waits_and_none_of_its_text(
     with listening() as listener:
         monkeypatch.setenv("MEMTEND_APPROVALS_WEBHOOK", listener.url)
         approval_id = proposed(memtend, "The ferry is late", "--title", "Ferries", "--risk", "high")
-    reported = {"id": approval_id, "action": "shared:publish", "title": "Ferries", "risk": "high"}
-    assert listener.heard == [reported]
+    notice = {"id": approval_id, "action": "shared:publish", "title": "Ferries", "risk": "high"}
+    assert listener.heard == [notice]
     # Nobody listens there any more.
     proposed(memtend, "The ferry is early")
 
 
-def test_two_people_approve_at_the_same_moment_and_one_of_them_published(
+def test_two_people_approve_at_the_same_moment_and_one_of_them_decides(
     memtend: CommandLine, stack: StackAddress
 ) -> None:
     approval_id = proposed(memtend, "The submarine is yellow")

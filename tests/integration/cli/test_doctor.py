@@ -56,7 +56,7 @@ def checks(findings: list[CheckResult]) -> dict[str, CheckResult]:
     return {each.check: each for each in findings}
 
 
-def reported(answer: Answer) -> list[str]:
+def lines_of(answer: Answer) -> list[str]:
     """The lines that a person reads, none of them too long and none of a traceback."""
     assert answer.err == ""
     lines = answer.out.splitlines()
@@ -72,7 +72,7 @@ def test_with_everything_down_each_part_is_one_finding_and_what_follows_from_it_
     answer = memtend("doctor")
     assert time.monotonic() - began < SOON
     assert answer.code == 1
-    lines = reported(answer)
+    lines = lines_of(answer)
     assert any(line.startswith("broker       WRONG") for line in lines)
     assert any(line.startswith("store        WRONG") for line in lines)
     assert any(line.startswith("ledger       ok") for line in lines)
@@ -122,14 +122,14 @@ def test_a_look_that_hangs_is_given_up_and_one_that_falls_over_is_one_line(setti
     def outages(_: Settings) -> list[CheckResult]:
         raise KeyError("first line\nsecond line")
 
-    def is_published(_: Settings) -> list[CheckResult]:
+    def is_well(_: Settings) -> list[CheckResult]:
         return [CheckResult(check="third", ok=True, seen="well")]
 
     health_checks = [
         HealthCheck(name="hung", group="store", take=hangs),
         HealthCheck(name="fallen", group="store", take=outages),
-        HealthCheck(name="third", group="models", take=is_published),
-        HealthCheck(name="after", group="models", take=is_published, needs=("fallen",)),
+        HealthCheck(name="third", group="models", take=is_well),
+        HealthCheck(name="after", group="models", take=is_well, needs=("fallen",)),
     ]
     try:
         found = take_all(health_checks, settings, limit_seconds=0.5)
@@ -240,7 +240,7 @@ def test_of_a_well_stack_each_group_is_one_line_and_nothing_says_what_to_do(stac
         return {each["check"] for each in memtend("doctor", "--json").value if not each["ok"]} - {"held runs"}
 
     wait_until(lambda: wrong() == set(), what="a well stack")
-    lines = reported(memtend("doctor"))
+    lines = lines_of(memtend("doctor"))
     groups = ["parts", "files", "broker", "queues", "workers", "store", "ledger", "models", "limits"]
     assert [line.split()[0] for line in lines if " ok " in line and not line.startswith("maintenance")] == groups
     assert "->" not in "".join(line for line in lines if not line.startswith(" "))

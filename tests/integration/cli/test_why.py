@@ -67,9 +67,9 @@ def test_an_undo_is_told(memtend: CommandLine, maintenance_run: tuple[str, str])
     _, run_id = maintenance_run
     ((summary_id, originals),) = memtend.ok("runs", "show", run_id, "--json").value["summaries"].items()
     undo = memtend.ok("runs", "undo", run_id, "--json").value
-    reported = memtend.ok("why", originals[0]).out
-    assert f"live: brought back by run {undo['run_id']} at" in reported
-    assert f"restored by run {undo['run_id']} (undo, manual, of run {run_id})" in reported
+    shown = memtend.ok("why", originals[0]).out
+    assert f"live: brought back by run {undo['run_id']} at" in shown
+    assert f"restored by run {undo['run_id']} (undo, manual, of run {run_id})" in shown
     assert "a run was taken back" in memtend.ok("why", summary_id).out
     memtend.ok("runs", "undo", undo["run_id"])
     assert memtend.ok("why", originals[0], "--json").value["memories"][0]["state"] == "replaced"

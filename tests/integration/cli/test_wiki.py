@@ -67,9 +67,9 @@ def test_all_agents_are_exported_together(memtend: CommandLine, stack: StackAddr
 
 
 def test_switched_off_it_says_so_and_counts_nothing(memtend: CommandLine, stack: StackAddress) -> None:
-    (reported,) = memtend.ok("wiki", "export", "--agent", notifier(memtend, stack), "--json").value
-    assert (reported["raw_count"], reported["compressed_count"], reported["is_published"]) == (0, 0, False)
-    assert reported["reason"] == "memory.consolidation.wiki_export.enabled is false"
+    (found,) = memtend.ok("wiki", "export", "--agent", notifier(memtend, stack), "--json").value
+    assert (found["raw_count"], found["compressed_count"], found["is_published"]) == (0, 0, False)
+    assert found["reason"] == "memory.consolidation.wiki_export.enabled is false"
 
 
 def test_whom_to_export_must_be_said_once_and_be_known(memtend: CommandLine) -> None:

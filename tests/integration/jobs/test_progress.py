@@ -42,8 +42,8 @@ def test_a_client_sees_how_far_a_long_job_is_and_then_its_end(
     seen: list[JobStatus] = []
     opened_context: dict[str, Any] = {}
 
-    def open_context(*_: object, **reported: Any) -> ScriptedContext:
-        opened_context.update(reported)
+    def open_context(*_: object, **options: Any) -> ScriptedContext:
+        opened_context.update(options)
         return job_context
 
     monkeypatch.setattr(assembling, "WorkerContext", open_context)

@@ -151,15 +151,15 @@ def test_what_another_worker_files_meanwhile_is_this_cycles_own(ledger: Ledger, 
     check(ledger, cycle_id)
 
 
-def test_while_somebody_works_on_a_cycle_nobody_is_dispatched_for_it(ledger: Ledger, clock: StoppedClock) -> None:
+def test_while_somebody_works_on_a_cycle_it_is_not_dispatched_again(ledger: Ledger, clock: StoppedClock) -> None:
     cycle_id, faults, dispatched = planned(ledger, clock), Faults(), list[int]()
     job_context = ScriptedContext(ledger=ledger, clock=clock)
 
     def signs() -> int:
         return faults.calls.count("skill_cycles.rung")
 
-    def has_more(reported: int) -> bool:
-        return signs() >= reported + 2
+    def has_more(before: int) -> bool:
+        return signs() >= before + 2
 
     class Slow:
         async def run(self, cycle: Cycle, *, on_progress: ProgressCallback) -> EvolverReport:
@@ -251,7 +251,7 @@ def test_a_second_worker_anywhere_in_the_middle_changes_nothing(
     assert points > 10
 
 
-def test_a_tick_that_dies_before_its_dispatcher_loses_no_cycle(ledger: Ledger, clock: StoppedClock) -> None:
+def test_a_tick_that_dies_before_it_dispatches_loses_no_cycle(ledger: Ledger, clock: StoppedClock) -> None:
     job_context = ScriptedContext(ledger=ledger, clock=clock)
     job_context.policy = Policy.model_validate({"memory": {"procedural": {"evolver": {"enabled": True}}}})
     job_context.evolving = lambda cycle_id: asyncio.run(service(ledger, clock).run(cycle_id))

@@ -1,4 +1,4 @@
-"""How messages are read and acknowledgements told: in groups, fairly, and without waste."""
+"""How messages are read and acknowledgements sent: in groups, fairly, and without waste."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -57,8 +57,8 @@ def holds(heard: list[Any], number: int) -> bool:
 
 
 def are_waiters_started(connection: Any) -> bool:
-    dispatchers = connection.default_channel._dispatchers
-    return bool(dispatchers) and all(dispatcher.wait_started_at is not None for dispatcher in dispatchers.values())
+    waiters = connection.default_channel._waiters
+    return bool(waiters) and all(waiter.wait_started_at is not None for waiter in waiters.values())
 
 
 def calls(store: Redis, command: str) -> int:

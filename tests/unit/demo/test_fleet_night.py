@@ -8,7 +8,7 @@ import pytest
 from support.ledger_records import copied_urls
 
 from examples.demo.fleet import agents
-from examples.demo.fleet_night import UNTIL_LATER, FleetRun
+from examples.demo.fleet_night import UNTIL_LATER, FleetDemo
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import NewRun
 
@@ -25,11 +25,11 @@ def ledger(ledger_template: Path, tmp_path: Path) -> Iterator[Ledger]:
 def test_no_second_run_begins_while_the_demo_still_counts(ledger: Ledger) -> None:
     none = cast("Any", None)
     with asyncio.Runner() as runner:
-        maintenance_run = FleetRun(company="acme", client=none, ledger=ledger, backend=none, runner=runner)
-        maintenance_run.register(agents(), not_before=NOW)
+        demo = FleetDemo(company="acme", client=none, ledger=ledger, backend=none, runner=runner)
+        demo.register(agents(), not_before=NOW)
         for agent in agents():
             ledger.runs.note_done(NewRun(company="acme", agent_id=agent.id, planned_at=NOW))
-        ended = maintenance_run.maintenance_run([agent.id for agent in agents()], due=NOW)
+        ended = demo.run_maintenance([agent.id for agent in agents()], due=NOW)
     assert len(ended) == len(agents())
     due = {each.agent_id: each.next_due_at for each in ledger.agents.list("acme")}
     assert set(due.values()) == {NOW + UNTIL_LATER}

@@ -182,9 +182,9 @@ def test_the_fine_tune_image_is_the_runner_with_its_health_check(variant: str) -
 
 
 @pytest.mark.parametrize("name", ["worker-store", "fine-tune"])
-def test_the_image_copies_every_capacity(name: str) -> None:
+def test_the_image_copies_every_package(name: str) -> None:
     dockerfile = dockerfile_of(name)
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8")
-    for capacity in ("memcore", "ops", "scheduler", "tasks", "workers"):
-        assert f"COPY {capacity} {capacity}" in dockerfile
-        assert f"!{capacity}\n" in ignored
+    for package in ("memcore", "ops", "scheduler", "tasks", "workers"):
+        assert f"COPY {package} {package}" in dockerfile
+        assert f"!{package}\n" in ignored

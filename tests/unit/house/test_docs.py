@@ -195,14 +195,14 @@ def test_the_readme_shows_the_example_that_runs() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=named)
 def test_every_example_says_what_it_shows(path: Path) -> None:
-    reported = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    assert reported.split("\n\n")[0].endswith(".")
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    assert docstring.split("\n\n")[0].endswith(".")
 
 
 def test_the_pages_name_every_example() -> None:
-    reported = "".join(text_of(page) for page in pages())
+    text = "".join(text_of(page) for page in pages())
     assert EXAMPLES, "there is none"
-    assert [path.name for path in EXAMPLES if path.name not in reported] == []
+    assert [path.name for path in EXAMPLES if path.name not in text] == []
 
 
 def missing_parts(readme: str) -> dict[str, list[str]]:

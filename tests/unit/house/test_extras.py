@@ -62,7 +62,7 @@ def providers() -> Mapping[str, list[str]]:
 def test_an_engine_that_only_stores_installs_little() -> None:
     libraries = closure()
     files = [Path(str(each.locate_file(path))) for each in libraries.values() for path in each.files or ()]
-    files += [path for capacity in PRODUCT_FOLDERS for path in (ROOT / capacity).rglob("*")]
+    files += [path for folder in PRODUCT_FOLDERS for path in (ROOT / folder).rglob("*")]
     size = sum(path.stat().st_size for path in files if path.is_file()) / 1e6
     assert len(libraries) + 1 <= STORE_ONLY_PACKAGES, sorted(libraries)
     assert size < STORE_ONLY_MB
@@ -148,7 +148,7 @@ def test_an_extra_is_known_by_the_modules_that_it_installs(extra: str, providers
 def test_a_module_of_no_extra_stays_what_it_is() -> None:
     with pytest.raises(ModuleNotFoundError, match="no_such_module"), naming_extras():
         __import__("no_such_module")
-    with pytest.raises(MissingExtraError) as reported, naming_extras():
+    with pytest.raises(MissingExtraError) as raised, naming_extras():
         raise ModuleNotFoundError(name="sqlalchemy.orm")
-    assert (reported.value.extra, reported.value.module) == ("engine", "sqlalchemy")
+    assert (raised.value.extra, raised.value.module) == ("engine", "sqlalchemy")
     require_extra("worker")

@@ -78,6 +78,6 @@ def test_importing_every_module_starts_no_thread_and_reads_no_memtend_variable()
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("capacity", PRODUCT_FOLDERS)
-def test_the_capacities_have_common_names_and_resolve_inside_this_repository(capacity: str) -> None:
-    assert import_module(capacity).__file__ == str(ROOT / capacity / "__init__.py")
+@pytest.mark.parametrize("package", PRODUCT_FOLDERS)
+def test_the_packages_have_common_names_and_resolve_inside_this_repository(package: str) -> None:
+    assert import_module(package).__file__ == str(ROOT / package / "__init__.py")

@@ -40,7 +40,7 @@ def test_a_lost_message_is_sent_again_until_the_lesson_is_drawn(
     assert dispatched(job_context) == ["l-1"]
 
 
-def test_a_long_queue_is_dispatched_for_in_parts(
+def test_a_long_queue_is_dispatched_in_parts(
     job_context: ScriptedContext, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sweeping_services, "LESSONS_REDISPATCHED", 2)
@@ -53,7 +53,7 @@ def test_a_long_queue_is_dispatched_for_in_parts(
 
 
 @pytest.mark.parametrize("why", ["no model", "switched off", "paused"])
-def test_nobody_is_dispatched_for_who_could_not_be_drawn(
+def test_no_lesson_is_dispatched_that_could_not_be_drawn(
     job_context: ScriptedContext, clock: StoppedClock, why: str
 ) -> None:
     job_context.ledger.lessons.open("acme", "ada", "l-1")
@@ -71,7 +71,7 @@ def test_nobody_is_dispatched_for_who_could_not_be_drawn(
 def test_what_is_older_than_the_policy_keeps_goes(job_context: ScriptedContext, clock: StoppedClock) -> None:
     job_context.policy = Policy.model_validate({"memory": {"procedural": {"evolver": {"keep_days": 40}}}})
 
-    def reported(name: str) -> None:
+    def learned(name: str) -> None:
         made = Trajectory.of(trace(ended_at=clock()), trace_id=name, agent_id="ada")
         job_context.ledger.trajectories.append("acme", made, lesson_at=clock())
         applied = AppliedPayload(
@@ -79,9 +79,9 @@ def test_what_is_older_than_the_policy_keeps_goes(job_context: ScriptedContext, 
         )
         assert job_context.ledger.skills.apply(applied, skill_id="s")
 
-    reported("old")
+    learned("old")
     clock.advance(timedelta(days=1))
-    reported("new")
+    learned("new")
     clock.advance(timedelta(days=39, seconds=1))
     sweep_lessons(job_context)
     assert job_context.ledger.trajectories.get("acme", "old") is None

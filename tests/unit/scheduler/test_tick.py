@@ -30,7 +30,7 @@ def due(job_context: ScriptedContext, count: int) -> list[str]:
     return names
 
 
-def test_a_tick_dispatches_for_every_due_agent_oldest_first_and_once(job_context: ScriptedContext) -> None:
+def test_a_tick_dispatches_every_due_agent_oldest_first_and_once(job_context: ScriptedContext) -> None:
     names = due(job_context, 5)
     assert tick("{}", job_context) == Done(facts={"sent": 5})
     assert [run.agent_id for run in job_context.dispatcher.dispatched] == names
@@ -88,7 +88,7 @@ def test_a_dispatcher_that_breaks_loses_no_run(job_context: ScriptedContext, clo
     assert sweep("{}", job_context) == Done(facts={"rung": 0, "expired": 0, "unarchived": 0})
 
 
-def test_a_sweep_dispatches_for_a_run_whose_worker_died(job_context: ScriptedContext, clock: StoppedClock) -> None:
+def test_a_sweep_dispatches_a_run_whose_worker_died(job_context: ScriptedContext, clock: StoppedClock) -> None:
     due(job_context, 1)
     tick("{}", job_context)
     (run,) = job_context.dispatcher.dispatched

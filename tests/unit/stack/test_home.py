@@ -90,9 +90,9 @@ def test_no_command_line_of_a_part_shows_a_password(home: Home) -> None:
     assert [part.name for part in worker_parts(home, also=["finetune"])][-2] == "worker-finetune"
     parts = (*infrastructure(home, addresses), *worker_parts(home), flower(addresses))
     assert [part.name for part in parts][:3] == ["broker", "store-server", "worker-store"]
-    reported = json.dumps([[*part.argv, *part.env.values()] for part in parts])
+    visible = json.dumps([[*part.argv, *part.env.values()] for part in parts])
     for secret in (addresses.broker_password, addresses.store_key, addresses.flower_password):
-        assert secret not in reported
+        assert secret not in visible
     assert mode(home.run / "store.key") == 0o600
 
 

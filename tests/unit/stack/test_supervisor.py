@@ -175,7 +175,7 @@ def test_a_mistake_in_the_configuration_is_not_tried_again_soon(
     assert (home / "wrong.runs").read_text() == "x\n"
 
 
-def _no_capacity(*_: object, **__: object) -> NoReturn:
+def _disk_full(*_: object, **__: object) -> NoReturn:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
@@ -190,7 +190,7 @@ def test_a_state_that_cannot_be_written_is_said_once_and_stops_nothing(
 
     def write(*given: object) -> None:
         health_checks.append(given)
-        _no_capacity()
+        _disk_full()
 
     with monkeypatch.context() as full:
         full.setattr(supervising, "STATE_SECONDS", 0.0)
@@ -213,7 +213,7 @@ def test_a_part_that_cannot_be_started_is_tried_again_until_it_can(
     made = watched(make_part("one"), make_part("two"))
     member = made._members[0]
     with monkeypatch.context() as full:
-        full.setattr(subprocess, "Popen", _no_capacity)
+        full.setattr(subprocess, "Popen", _disk_full)
         first = member.pid
         assert first is not None
         os.kill(first, signal.SIGKILL)
@@ -223,12 +223,12 @@ def test_a_part_that_cannot_be_started_is_tried_again_until_it_can(
     assert member.pid not in {None, first}
 
 
-def test_a_part_for_which_there_is_no_capacity_at_the_start_is_named(
+def test_a_part_that_a_full_disk_keeps_from_starting_is_named(
     make_part: MakePart, supervise: MakeSupervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = supervise(make_part("one"))
     with monkeypatch.context() as full:
-        full.setattr(subprocess, "Popen", _no_capacity)
+        full.setattr(subprocess, "Popen", _disk_full)
         with pytest.raises(MemoryConnectionError, match=r"one could not be started \(No space left on device\)"):
             made.start()
 

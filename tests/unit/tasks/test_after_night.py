@@ -1,4 +1,4 @@
-"""What a run that is done sets off: the compression of experience, lessons passed on, and the wiki."""
+"""What a run that is done sets off: the compression of experience, propagated lessons, and the wiki."""
 
 import pytest
 from support.experiences import experience
@@ -24,7 +24,7 @@ def job_context(job_context: ScriptedContext) -> ScriptedContext:
     return job_context
 
 
-def maintenance_run(
+def run_maintenance(
     job_context: ScriptedContext, *, kind: RunKind = "maintenance", undo_of: str | None = None
 ) -> Outcome:
     payload = MaintenancePayload(
@@ -33,50 +33,50 @@ def maintenance_run(
     return maintain(payload.model_dump_json(), job_context)
 
 
-def test_a_run_that_is_done_dispatches_for_raw_experience_and_exports_the_wiki(job_context: ScriptedContext) -> None:
-    assert isinstance(maintenance_run(job_context), Done)
+def test_a_run_that_is_done_dispatches_raw_experience_and_exports_the_wiki(job_context: ScriptedContext) -> None:
+    assert isinstance(run_maintenance(job_context), Done)
     assert job_context.dispatcher.experience == [("acme", "ada")]
     assert job_context.exported == ["ada"]
 
 
-def test_with_nothing_raw_nobody_is_dispatched_for(job_context: ScriptedContext) -> None:
+def test_with_nothing_raw_nothing_is_dispatched(job_context: ScriptedContext) -> None:
     job_context.ledger.experiences.mark("acme", "ada", "e", reason="too weak")
-    maintenance_run(job_context)
+    run_maintenance(job_context)
     assert (job_context.dispatcher.experience, job_context.exported) == ([], ["ada"])
 
 
-def test_where_experience_is_not_compressed_nobody_is_dispatched_for(job_context: ScriptedContext) -> None:
+def test_where_experience_is_not_compressed_nothing_is_dispatched(job_context: ScriptedContext) -> None:
     job_context.policy = Policy()
-    maintenance_run(job_context)
+    run_maintenance(job_context)
     assert job_context.dispatcher.experience == []
 
 
 def test_a_run_that_is_not_done_and_an_undo_set_nothing_off(job_context: ScriptedContext) -> None:
-    maintenance_run(job_context, kind="undo", undo_of="other")
+    run_maintenance(job_context, kind="undo", undo_of="other")
     for outcome in (Skipped(reason="held"), Snooze(reason="paused", delay=job_context.clock() - job_context.clock())):
         job_context.maintenance_run = lambda _run_id, outcome=outcome: outcome  # type: ignore[misc]  # one outcome at a time
-        maintenance_run(job_context)
+        run_maintenance(job_context)
     assert (job_context.dispatcher.experience, job_context.exported) == ([], [])
 
 
 def test_a_broker_that_is_away_makes_no_run_undone(job_context: ScriptedContext) -> None:
     job_context.dispatcher.error = MemoryConnectionError("gone")
-    assert isinstance(maintenance_run(job_context), Done)
+    assert isinstance(run_maintenance(job_context), Done)
     assert job_context.exported == ["ada"]
 
 
-def test_a_run_that_is_done_passes_lessons_on_and_no_other_run_does(job_context: ScriptedContext) -> None:
-    reported: list[str] = []
+def test_a_run_that_is_done_propagates_lessons_and_no_other_run_does(job_context: ScriptedContext) -> None:
+    propagated: list[str] = []
 
     def propagate(agent_id: str) -> int:
-        reported.append(agent_id)
-        return len(reported)
+        propagated.append(agent_id)
+        return len(propagated)
 
     job_context.passing_on = propagate
-    maintenance_run(job_context, kind="undo", undo_of="other")
-    assert reported == []
-    maintenance_run(job_context)
-    assert reported == ["ada"]
+    run_maintenance(job_context, kind="undo", undo_of="other")
+    assert propagated == []
+    run_maintenance(job_context)
+    assert propagated == ["ada"]
 
 
 def test_lessons_that_cannot_be_passed_on_make_no_run_undone(
@@ -86,7 +86,7 @@ def test_lessons_that_cannot_be_passed_on_make_no_run_undone(
         raise MemoryRetrievalError("the store is away")
 
     job_context.passing_on = refuse
-    assert isinstance(maintenance_run(job_context), Done)
+    assert isinstance(run_maintenance(job_context), Done)
     assert "night.lessons_wait" in caplog.messages
     assert job_context.exported == ["ada"]
 

@@ -25,12 +25,12 @@ def _persistent(job_context: ScriptedContext) -> None:
     job_context.policy = Policy(memory=CompanyMemoryConfig(level=MemoryLevel.PERSISTENT))
 
 
-def payload(number: int = 1, *, reported: dict[str, Any] | None = None, **changed: Any) -> str:
+def payload(number: int = 1, *, trace_fields: dict[str, Any] | None = None, **changed: Any) -> str:
     made = DistillPayload(
         company="acme",
         agent_id="ada",
         trace_id=f"trace-{number}",
-        trace=trace(f"t-{number}", **(reported or {})),
+        trace=trace(f"t-{number}", **(trace_fields or {})),
         sent_at=NOW,
         session_id="s",
     )
@@ -47,7 +47,7 @@ def left(job_context: ScriptedContext) -> tuple[int, int, int]:
 def test_a_task_leaves_three_things_of_one_id_however_it_ended(
     job_context: ScriptedContext, reason: TerminationReason
 ) -> None:
-    outcome = distill(payload(reported={"termination_reason": reason}), job_context)
+    outcome = distill(payload(trace_fields={"termination_reason": reason}), job_context)
     assert outcome == Done(facts={"experiences": 1, "memories": 1, "trajectories": 1})
     ((memory,),) = job_context.batch_writer.taken
     experience = job_context.ledger.experiences.get("acme", "ada", "trace-1")

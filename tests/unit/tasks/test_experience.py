@@ -27,7 +27,7 @@ def payload(**changed: Any) -> str:
     return json.dumps({**fields, **changed})
 
 
-def reported(**changed: Any) -> str:
+def experience_payload(**changed: Any) -> str:
     made = ExperiencePayload(company="acme", experience=experience("e")).model_dump(mode="json")["experience"]
     return payload(experience={**made, **changed})
 
@@ -64,7 +64,7 @@ def test_the_agent_is_known_so_that_a_run_comes(job_context: ScriptedContext) ->
 def test_what_breaks_a_limit_is_dead_and_named(
     job_context: ScriptedContext, changed: dict[str, Any], reason: str
 ) -> None:
-    outcome = record(reported(**changed), job_context)
+    outcome = record(experience_payload(**changed), job_context)
     assert isinstance(outcome, Dead)
     assert reason in outcome.reason
     assert job_context.ledger.experiences.page("acme", "ada") == ()

@@ -93,7 +93,7 @@ def test_a_newer_payload_waits(job_context: ScriptedContext) -> None:
     assert isinstance(finetune(payload(version=99), job_context), Snooze)
 
 
-def test_a_run_whose_message_is_lost_is_dispatched_for_by_the_sweep(
+def test_a_run_whose_message_is_lost_is_dispatched_by_the_sweep(
     job_context: ScriptedContext, clock: StoppedClock
 ) -> None:
     run_id = job_context.ledger.finetune_runs.start(COMPANY, {}).run_id

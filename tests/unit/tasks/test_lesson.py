@@ -1,4 +1,4 @@
-"""The lesson job, and the dispatcher that a finished task dispatches it."""
+"""The lesson job, and how a finished task dispatches it."""
 
 import json
 from typing import Any
@@ -27,7 +27,7 @@ def payload(**changed: object) -> str:
     return json.dumps({**made.model_dump(mode="json"), **changed})
 
 
-def reported(**more: Any) -> str:
+def trace_payload(**more: Any) -> str:
     return DistillPayload(
         company="acme",
         agent_id="ada",
@@ -92,18 +92,18 @@ def test_trouble_is_tried_again_or_given_up(
         ("success", RECOVERED, False),
     ],
 )
-def test_a_task_that_teaches_dispatches_for_its_lesson(
+def test_a_task_that_teaches_dispatches_its_lesson(
     job_context: ScriptedContext, kind: str, more: dict[str, object], *, teaches: bool
 ) -> None:
     learning(job_context, capture={"type": kind})
-    outcome = distill(reported(**more), job_context)
+    outcome = distill(trace_payload(**more), job_context)
     assert isinstance(outcome, Done)
     assert outcome.facts.get("lessons") == (1 if teaches else None)
     expected = [LessonPayload(company="acme", agent_id="ada", lesson_id="trace-1")] if teaches else []
     assert job_context.dispatcher.lessons == expected
     assert (job_context.ledger.lessons.get("acme", "trace-1") is not None) == teaches
-    # FleetFact again it dispatches no more: the row is there, and the sweep looks after it.
-    assert distill(reported(**more), job_context) == Done(facts={"known": 1})
+    # Sent again, it dispatches nothing: the row is there, and the sweep takes care of it.
+    assert distill(trace_payload(**more), job_context) == Done(facts={"known": 1})
     assert job_context.dispatcher.lessons == expected
 
 
@@ -112,17 +112,17 @@ def test_what_would_outlive_a_session_or_a_project_teaches_nothing(
     job_context: ScriptedContext, level: MemoryLevel
 ) -> None:
     learning(job_context, level=level.value)
-    distill(reported(**FAILED), job_context)
+    distill(trace_payload(**FAILED), job_context)
     assert job_context.dispatcher.lessons == []
     assert job_context.ledger.lessons.outcomes("acme") == {}
 
 
 def test_where_no_lesson_could_be_drawn_none_waits(job_context: ScriptedContext) -> None:
     learning(job_context, enabled=False)
-    distill(reported(**FAILED), job_context)
+    distill(trace_payload(**FAILED), job_context)
     learning(job_context)
     job_context.model = None
-    distill(reported(**FAILED, task_id="another"), job_context)
+    distill(trace_payload(**FAILED, task_id="another"), job_context)
     assert job_context.ledger.lessons.outcomes("acme") == {}
 
 
@@ -131,7 +131,7 @@ def test_a_broker_that_is_away_costs_no_task_and_no_lesson(
 ) -> None:
     learning(job_context)
     job_context.dispatcher.error = MemoryConnectionError("gone")
-    outcome = distill(reported(), job_context)
+    outcome = distill(trace_payload(), job_context)
     assert isinstance(outcome, Done)
     assert job_context.ledger.lessons.outcomes("acme") == {None: 1}
     assert "distill.lesson_waits" in caplog.messages

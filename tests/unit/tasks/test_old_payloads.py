@@ -177,11 +177,11 @@ def test_an_evolve_job_of_version_1_plans_its_cycle(job_context: ScriptedContext
 
 
 def test_a_finetune_job_of_version_3_starts_its_run_to_the_last_field_of_its_plan(job_context: ScriptedContext) -> None:
-    reported = json.loads(payload("finetune-3"))
+    sent = json.loads(payload("finetune-3"))
     assert isinstance(finetune(payload("finetune-3"), job_context), Done)
-    run = job_context.ledger.finetune_runs.get("acme", reported["run_id"])
+    run = job_context.ledger.finetune_runs.get("acme", sent["run_id"])
     assert run is not None
-    assert run.plan.items() >= reported["plan"].items()
+    assert run.plan.items() >= sent["plan"].items()
 
 
 def test_an_experience_job_of_version_1_is_kept_to_its_last_field(job_context: ScriptedContext) -> None:

@@ -1,4 +1,4 @@
-"""The job that asks a model, and the run that sends for it."""
+"""The job that asks a model, and the run that dispatches it."""
 
 import json
 from datetime import timedelta
@@ -35,7 +35,7 @@ def maintenance_run(job_context: ScriptedContext) -> Outcome:
 
 
 def snoozing(job_context: ScriptedContext, clock: StoppedClock) -> None:
-    """A run that writes two parts down and gives itself back."""
+    """A run that records two parts and snoozes."""
 
     def rest(run_id: str) -> Outcome:
         run = job_context.ledger.runs.claim(run_id, lease=timedelta(seconds=45))
@@ -88,7 +88,7 @@ def test_answers_that_came_before_the_run_was_back_in_the_queue_wake_it(
     assert [run.run_id for run in job_context.dispatcher.dispatched] == ["run-1"]
 
 
-def test_a_dispatcher_that_fails_leaves_the_parts_to_be_dispatched_for_again(
+def test_a_dispatcher_that_fails_leaves_the_parts_to_be_dispatched_again(
     job_context: ScriptedContext, clock: StoppedClock
 ) -> None:
     queued(job_context)

@@ -49,6 +49,6 @@ def test_a_traceback_is_a_field_of_the_json_object() -> None:
         raise ValueError("odd")  # noqa: TRY301  # the test needs a real traceback
     except ValueError:
         made = record("job.failed", exc_info=sys.exc_info())
-    reported = json.loads(FieldsFormatter(as_json=True).format(made))
-    assert reported["trace"].endswith("ValueError: odd")
+    line = json.loads(FieldsFormatter(as_json=True).format(made))
+    assert line["trace"].endswith("ValueError: odd")
     assert FieldsFormatter(as_json=False).format(made).endswith("ValueError: odd")

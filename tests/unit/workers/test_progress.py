@@ -1,4 +1,4 @@
-"""What a long job tells on its way: seldom, and never at the job's cost."""
+"""Progress of long jobs: written seldom, and never at the job's cost."""
 
 import logging
 from pathlib import Path
@@ -21,14 +21,14 @@ class Results:
         self.kept: list[tuple[Any, ...]] = []
         self.error: Exception | None = None
 
-    def store_result(self, *reported: object) -> None:
+    def store_result(self, *written: object) -> None:
         if self.error is not None:
             raise self.error
-        self.kept.append(reported)
+        self.kept.append(written)
 
 
 class ProgressJob:
-    """A job that tells how far it is, at times that the test sets."""
+    """A job that reports its progress, at times that the test sets."""
 
     def __init__(self, home: Path, results: Results | None = None, *, ignore_result: bool = False) -> None:
         request = SimpleNamespace(id="job-1", ignore_result=ignore_result)

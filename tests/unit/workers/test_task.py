@@ -136,8 +136,8 @@ def test_a_deferred_job_is_acknowledged_without_a_final_result(job_context: Scri
     task = a_task()
     with pytest.raises(Ignore):
         settled(task, Deferred(reason="paused"), job_context)
-    (job_id, reported, state), _ = task.backend.store_result.call_args
-    assert (job_id, reported, state) == ("job-1", {"reason": "paused"}, SNOOZED)
+    (job_id, result, state), _ = task.backend.store_result.call_args
+    assert (job_id, result, state) == ("job-1", {"reason": "paused"}, SNOOZED)
     task.signature_from_request.assert_not_called()
 
 
@@ -269,8 +269,8 @@ def test_a_count_that_cannot_be_dropped_does_not_hide_what_became_of_the_job(
         raise MemoryConnectionError("the ledger is away")
 
     monkeypatch.setattr(job_context.ledger.attempts, "end", away)
-    reported = run_guarded(returned(), JOB, RedeliveryGuard(), payload=TEXT, job_context=job_context)
-    assert reported == {"outcome": "done", "facts": {}}
+    result = run_guarded(returned(), JOB, RedeliveryGuard(), payload=TEXT, job_context=job_context)
+    assert result == {"outcome": "done", "facts": {}}
 
 
 def deliver_again(app: Celery, job: Job, job_id: str) -> threading.Thread:
