@@ -14,7 +14,7 @@ from memcore.ledger.embedders.collections import Checkpoint, Verdict
 from memcore.ledger.ledger import Ledger
 from ops.cli.console import say
 
-#: What differs from the plan's defaults, for some hundred short passages in a few minutes: a whole chapter as one
+#: What differs from the plan's defaults, for some hundred short passages in a few minutes: a whole page as one
 #: passage would teach little about any of its words, and the default batch would make a dozen steps of all.
 _RECIPE = ("--chunk-words", "48", "--top-k", "1", "--batch-size", "32", "--epochs", "2", "--learning-rate", "2e-5")
 

@@ -65,8 +65,8 @@ def test_a_checkpoint_that_serves_needs_no_configuration_and_must_be_what_it_was
     loaded = create_embedder(choice)
     first = served("old")
     identity = first.identity.model_copy(update={"name": loaded.name, "dims": loaded.dims})
-    other = {"choice": choice, "identity": identity, "checkpoint_id": checkpoint.checkpoint_id}
-    ledger.collection_pointers.adopt("default", first.model_copy(update=other))
+    changes = {"choice": choice, "identity": identity, "checkpoint_id": checkpoint.checkpoint_id}
+    ledger.collection_pointers.adopt("default", first.model_copy(update=changes))
     (whole,) = embedder(settings)
     assert whole.ok
     assert f"checkpoint {checkpoint.checkpoint_id} serves, {loaded.name}" in whole.seen
