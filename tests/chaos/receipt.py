@@ -40,7 +40,7 @@ class Receipt:
 
 @dataclass(slots=True, kw_only=True)
 class Acknowledged:
-    """All receipts of a storm.
+    """All receipts of a chaos run.
 
     Attributes:
         ids: of each agent.

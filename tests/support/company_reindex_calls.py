@@ -1,4 +1,4 @@
-"""What a company does with the collection that serves it, and sees of that; see test_companies."""
+"""What a company does with its active collection, and sees of it; see test_companies."""
 
 from collections.abc import Callable
 from datetime import timedelta

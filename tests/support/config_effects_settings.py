@@ -109,8 +109,8 @@ def store(folder: Path, environ: Mapping[str, str]) -> object:
             await backend.disconnect()
             return "connected"
 
-        reported = asyncio.run(connect())
-        return reported, sorted({(each.path, each.headers.get("api-key")) for each in server.requests})
+        result = asyncio.run(connect())
+        return result, sorted({(each.path, each.headers.get("api-key")) for each in server.requests})
 
 
 def embedder(_folder: Path, environ: Mapping[str, str]) -> object:

@@ -59,12 +59,12 @@ class StubContainer:
     def on_this_machine(self) -> str:
         """The configuration that is mounted, with the paths behind the mounts."""
         mounts = {mount["Target"]: mount["Source"] for mount in self.body["HostConfig"]["Mounts"]}
-        reported = json.loads(Path(mounts["/etc/fine-tune/config.json"]).read_text("utf-8"))
-        for name, value in reported.items():
+        config = json.loads(Path(mounts["/etc/fine-tune/config.json"]).read_text("utf-8"))
+        for name, value in config.items():
             for target, source in mounts.items():
                 if isinstance(value, str) and (value == target or value.startswith(f"{target}/")):
-                    reported[name] = source + value.removeprefix(target)
-        return json.dumps(reported)
+                    config[name] = source + value.removeprefix(target)
+        return json.dumps(config)
 
     def kill(self, number: signal.Signals) -> None:
         """Signal the first process; when it ends, all others of the container do."""

@@ -1,4 +1,4 @@
-"""A fine-tune run in a test: stages that leave real files and take no time, and workers that carry them out."""
+"""A fine-tune run in a test: stages that leave real files at once, and workers that carry them out."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

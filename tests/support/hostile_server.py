@@ -61,7 +61,7 @@ def gzip_bomb(peer: socket.socket, over: Event) -> None:
     peer.sendall(packer.flush())
 
 
-def small_gzip(peer: socket.socket, _ended_scopes: Event) -> None:
+def small_gzip(peer: socket.socket, _over: Event) -> None:
     """Send a small answer as gzip, which nobody asked for."""
     body = gzip.compress(b"{}")
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"

@@ -135,7 +135,7 @@ def stub_place(folder: Path) -> Iterator[InStubEngine]:
 
 
 def is_gone(pid: int) -> bool:
-    """Whether a process has ended, or waits to be tombstoned by a parent that is not ours."""
+    """Whether a process has ended, or is a zombie of a parent that is not ours."""
     for _ in range(200):
         try:
             state = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]

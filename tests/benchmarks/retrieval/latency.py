@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from benchmarks.figure import Figure, Target
-from benchmarks.house import Repository
+from benchmarks.stack import BenchStack
 from benchmarks.texts import Texts, questions
 from qdrant_client.models import FieldCondition, Filter, MatchValue
 
@@ -48,16 +48,16 @@ _MEM0 = "mem0.search on the same data"
 
 
 def latency(
-    repository_tree: Repository, embedder: Embedder, *, memories: int, agents: int, rounds: int
+    stack: BenchStack, embedder: Embedder, *, memories: int, agents: int, rounds: int
 ) -> tuple[list[Figure], list[Target]]:
     """Fill a collection with the demo fleet's texts; ask every contender every question, each of a chance agent."""
-    place = mem0_config_of(repository_tree.settings.model_copy(update={"company": _COMPANY}))
+    place = mem0_config_of(stack.settings.model_copy(update={"company": _COMPANY}))
     dice = random.Random(4)  # agents to ask, no secrets
     walls: dict[str, list[float]] = {_OURS: [], _BARE: [], _MEM0: []}
     cpu = dict.fromkeys(walls, 0.0)
     with (
-        repository_tree.backend(_COMPANY) as (backend, runner),
-        closing(repository_tree.qdrant()) as qdrant,
+        stack.backend(_COMPANY) as (backend, runner),
+        closing(stack.qdrant()) as qdrant,
         tempfile.TemporaryDirectory(prefix="memtend-bench-mem0-") as folder,
     ):
         runner.run(_fill(backend, memories, agents))
