@@ -1,4 +1,4 @@
-"""How long one agent's memory waits while another loads in bulk: ``python tests/benchmarks/crowding.py [memories]``.
+"""The delay of one agent's store beside another agent's bulk load: ``python tests/benchmarks/crowding.py [memories]``.
 
 A single store at a time, each for an agent of its own, from the client's call until the store server finds the memory:
 first alone, then beside each way of loading twenty thousand.

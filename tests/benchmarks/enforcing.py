@@ -1,4 +1,4 @@
-"""What is still found of an agent's memories when half of them must go: ``python tests/benchmarks/enforcing.py``.
+"""The quality of search after enforcement removed half of the memories: ``python tests/benchmarks/enforcing.py``.
 
 LoCoMo (MEMTEND_LOCOMO_DIR): every conversation is an agent. Every other question is asked before, and what it is shown
 is recorded as used, as an engine does; then a run removes half of the memories, by the shipped rule, by age alone or

@@ -1,4 +1,4 @@
-"""What ``import memcore.client`` costs an engine: milliseconds and modules, in a fresh process."""
+"""The cost of ``import memcore.client``: milliseconds and modules, in a fresh process."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What a run costs an agent with many memories: ``python tests/benchmarks/maintaining.py [memories] [turns]``.
+"""The cost of a maintenance run over many memories: ``python tests/benchmarks/maintaining.py [memories] [turns]``.
 
 A real store server, the mem0 backend and a ledger on SQLite; the run's own service runs in this process. One agent
 has nothing due, of others one and ten in a hundred memories have expired, and of the last all may be merged.
@@ -71,7 +71,7 @@ _IDLE, _IDLE_SESSIONS = "nothing due", "nothing due, level session"
 
 @dataclass(kw_only=True)
 class RunSamples:
-    """What the runs of one kind took."""
+    """Time, CPU and calls of the runs of one kind."""
 
     seconds: list[float] = field(default_factory=list)
     here: float = 0.0

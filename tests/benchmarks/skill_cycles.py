@@ -1,4 +1,4 @@
-"""What a cycle of the evolver costs: ``python tests/benchmarks/skill_cycles.py [executions] [turns]``.
+"""The cost of a skill evolver cycle: ``python tests/benchmarks/skill_cycles.py [executions] [turns]``.
 
 A ledger on SQLite with executions of 200 agents, a lesson for each, and 500 active skills; the cycle runs in a
 fresh process. Memory is held against a tenth of the executions, and proposals against those of the same executions in

@@ -1,4 +1,4 @@
-"""The memories that every contender stores: the demo fleet's texts, told apart by a number."""
+"""The memories that every contender stores: the demo fleet's texts with a number in each."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The queue alone: what a no-op job costs a worker over memtend's transport, kombu's, dramatiq and taskiq streams.
+"""The cost of a no-op job over memtend's transport, kombu's, dramatiq and taskiq.
 
 ``python tests/benchmarks/transport.py [jobs] [turns]`` prints jobs per second and CPU per job. All workers run beside
 each other on one broker, each on a database of its own, and are idle but for the one whose turn it is.
@@ -57,8 +57,8 @@ def transports(jobs: int, turns: int) -> tuple[list[Figure], list[Target]]:
 def _started(jobs: int) -> Iterator[tuple[BrokerAddress, list[BenchmarkRound]]]:
     with ExitStack() as opened:
         folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="memtend-bench-"))
-        # Once a second, valkey's own default: were every command synced, the disk alone would decide, and whoever sends
-        # most commands would look slowest.
+        # Once a second, valkey's own default: were every command synced, the disk alone would decide, and the
+        # contender with most commands would look slowest.
         broker = opened.enter_context(valkey_server(Path(folder), appendfsync="everysec"))
         benchmark_rounds: list[BenchmarkRound] = []
         fillings: dict[object, list[Command]] = {}

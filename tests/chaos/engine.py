@@ -1,4 +1,4 @@
-"""One agent engine: ``python tests/chaos/engine.py``, a process that sends and never gives up.
+"""One agent engine: ``python tests/chaos/engine.py``, a process that repeats each call until it succeeds.
 
 It sends at a steady pace, catches up after an outage, sends again what the broker did not take, and writes down each
 receipt before it goes on.

@@ -1,6 +1,6 @@
 """Every call of a backend, made by an outsider for the memories of another; none may reach them.
 
-A new call of a protocol needs an entry here: a test compares the entries with the protocols themselves.
+A new call of a protocol needs an entry here; a test compares the entries with the protocols.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -42,8 +42,8 @@ class AccessViolation:
         target_memories: the owner's memories, at least one.
         token: a claim mark that memories of the owner carry.
         cursor: one that a page of the owner's gave.
-        published: id of what the owner published.
-        fact: the version of a fact that the owner's company shows, and what it says: the words of the owner.
+        published: id of a memory that the owner published.
+        fact: the shown version of a fact of the owner's company, with the owner's words.
         is_colleague: whether both are of one company, so that the outsider may read what the owner published.
     """
 

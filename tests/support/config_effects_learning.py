@@ -1,4 +1,4 @@
-"""What the keys of lessons, of the evolver, of language models and of fine-tuning change in the work of a context."""
+"""The effects of the keys of lessons, skill evolver, language models, embedders and fine-tuning."""
 
 import asyncio
 from collections.abc import Sequence

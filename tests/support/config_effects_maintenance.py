@@ -1,4 +1,4 @@
-"""What the keys of maintenance change in a run, in what follows it, and in what is forgotten later."""
+"""The effects of the maintenance keys on a run, its hooks and later sweeps."""
 
 import asyncio
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ class Asked(FakeSummarizer):
 
 
 class Silent(Asked):
-    """A model that is away."""
+    """A model that does not answer."""
 
     async def ask(self, *_args: object, **_given: object) -> "object":  # type: ignore[override]  # it never answers
         raise RetryExhaustedError("no")
@@ -145,7 +145,7 @@ def maintenance_run(place: Place, policy: Policy) -> object:
 
 
 def run_without_answers(place: Place, policy: Policy) -> object:
-    """What a run leaves whose model is away."""
+    """What a run leaves without an answer of its model."""
     with context_fixture(place, policy, model=Silent()) as made:
         asyncio.run(made.keep(*month()))
         _, outcome = _run(made)

@@ -1,4 +1,4 @@
-"""What the keys of retrieval, of the stores and of the organisation change in a prompt, or in what a backend is."""
+"""The effects of the keys of retrieval, stores and organisation on prompts and backends."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -67,13 +67,8 @@ class Facts:
         return {key: (1, OrgFact(id=key, content=key, **common)) for key in fact_ids}
 
 
-<<<<<<< HEAD
-class SharedBackend(HybridBackend):
-    """Answers with what is above, in the order of its lists."""
-=======
 class ScriptedBackend(HybridBackend):
     """Answers with the entries above, as ranked lists."""
->>>>>>> dbdea51 (tests: plain words in support, benchmarks, chaos and reference)
 
     def __init__(self, dense_weight: float) -> None:
         shared = (*SHARED, *map(_shown, range(9)))
@@ -98,11 +93,7 @@ def prompt(place: Place, policy: Policy) -> object:
         policy.memory, company="acme", embedder=HashingEmbedder(), place=mem0_config_of(place.settings())
     )
     assert isinstance(built, Mem0Backend)
-<<<<<<< HEAD
-    backend = SharedBackend(built.dense_weight)
-=======
     backend = ScriptedBackend(built.dense_weight)
->>>>>>> dbdea51 (tests: plain words in support, benchmarks, chaos and reference)
     strategy = ContextInjectionStrategy.from_policy(policy, backend=backend, clock=lambda: NOW)
     messages = asyncio.run(strategy.prepare_messages("ada", "what is out of order?", 4_000))
     return [(str(each.role), each.content) for each in messages]

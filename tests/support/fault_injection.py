@@ -1,4 +1,4 @@
-"""Crashes and stalls at any call that a run makes, to see what is left behind."""
+"""Injects crashes and stalls at any call that a run makes."""
 
 import asyncio
 import inspect

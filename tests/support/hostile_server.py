@@ -1,4 +1,4 @@
-"""A server on loopback that never ends its answer, as a test says: without end, a byte at a time, or compressed."""
+"""A server on loopback whose answers are endless, slow or compressed."""
 
 import gzip
 import socket
@@ -80,7 +80,7 @@ def hostile_server(answer: Answer) -> Iterator[str]:
     over = Event()
 
     def serve(peer: socket.socket) -> None:
-        # Whoever is cut off in the middle has what the test wanted.
+        # A connection that is cut in the middle is what the test wants.
         with peer, suppress(OSError):
             peer.recv(65_536)
             answer(peer, over)

@@ -51,11 +51,7 @@ def lesson(**changed: Any) -> LessonText:
 
 
 class TombstoneRecorder(dict[str, datetime]):
-<<<<<<< HEAD
     """Which memories were removed, and when (see memcore.ingest.Tombstones)."""
-=======
-    """Which memories were removed, and when (see memcore.ingest)."""
->>>>>>> dbdea51 (tests: plain words in support, benchmarks, chaos and reference)
 
     def tombstoned(self, sent: Mapping[str, datetime]) -> frozenset[str]:
         return frozenset(each for each, at in sent.items() if each in self and self[each] >= at)

@@ -1,4 +1,4 @@
-"""Skills of an organisation for tests: proposed, approved, and everything that can be seen of them at once."""
+"""Skills of an organisation: proposed, approved, and checked in search, rows and folders."""
 
 from pathlib import Path
 from typing import Any

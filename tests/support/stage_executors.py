@@ -1,4 +1,4 @@
-"""The places in which a stage can run, for tests that hold in all of them, with runners that misbehave."""
+"""The executors of stages, for tests of all of them with faulty runners."""
 
 import os
 import time
@@ -24,7 +24,7 @@ REAL = "memtend-finetune:real"
 
 
 class Place(Protocol):
-    """Where a runner of a name runs."""
+    """Where stages run."""
 
     @property
     def environment(self) -> Mapping[str, str]:

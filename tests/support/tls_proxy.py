@@ -1,4 +1,4 @@
-"""TLS in front of any server of a test: a certificate of one's own, and a proxy that speaks it."""
+"""A TLS proxy before any server of a test, with its own certificate."""
 
 import asyncio
 import ssl

@@ -1,4 +1,4 @@
-"""What an undo must have done, computed from the store before and after each run and not from the undo's own code."""
+"""Checks an undo against snapshots of the store, without the undo's own code."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class RecordedRun:
 
 
 async def run_and_record(world: MaintenanceFixture, steps: Sequence[Step]) -> list[RecordedRun]:
-    """Let it all happen, and remember the store before and after each run."""
+    """Carry out the steps, with a snapshot before and after each run."""
     recorded: list[RecordedRun] = []
     for number, step in enumerate(steps):
         before = await world.snapshot()

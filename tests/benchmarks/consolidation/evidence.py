@@ -1,4 +1,4 @@
-"""Which words of a question's evidence tell it from the rest, and how many of them a text holds."""
+"""Key terms of a question's evidence, and the share of them that a text holds."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""The tables of the bench, and what must be reached."""
+"""The tables of the bench and its targets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""``make bench-consolidation``: what a run leaves of what agents need; see docs/benchmarks/."""
+"""``make bench-consolidation``: how much of the needed evidence a run keeps; see docs/benchmarks/."""
 
 import argparse
 import os
@@ -105,7 +105,7 @@ def _measure(
                 result.tokens += held.tokens
                 result.memories += len(held.terms)
                 runner.run(score(backend, policy, agent_id, asked[each.agent_id], held, result.scores))
-            # It takes minutes: whoever waits sees how far it is.
+            # It takes minutes: the progress is printed.
             console.print(f"{way.key}: {result.figure:.4f}, {result.seconds:.0f} s of runs")
     return results
 

@@ -1,4 +1,4 @@
-"""``make bench-finetune``: what fine-tuning on unlabelled texts gains on LoCoMo; see docs/benchmarks/.
+"""``make bench-finetune``: the gain of fine-tuning on unlabelled texts of LoCoMo; see docs/benchmarks/.
 
 Training sees the turns of conversations 1 to 5 with questions made of their own words; the share of meaning in the
 fused search is chosen there too, for the trained model on questions whose answers were not trained on. What is shown

@@ -1,4 +1,4 @@
-"""What a hybrid search takes with 50,000 memories in 50 agents, beside its bare minimum and beside mem0.search."""
+"""The latency of a hybrid search over 50,000 memories of 50 agents, beside one dense query and mem0.search."""
 
 import random
 import tempfile
@@ -34,7 +34,7 @@ _PARTS = 5
 #: Most that a hybrid search may take at its 95 % quantile, in bare searches.
 _MOST = 2.0
 
-#: The quantile beside which the CPU time is told.
+#: The quantile beside which the CPU time is shown.
 _MEDIAN = 50
 
 _COMPANY = "bench-latency"

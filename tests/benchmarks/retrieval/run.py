@@ -1,4 +1,4 @@
-"""``make bench-retrieval``: what is found, and how fast; see docs/benchmarks/."""
+"""``make bench-retrieval``: quality and latency of search; see docs/benchmarks/."""
 
 import argparse
 import os
