@@ -1,4 +1,4 @@
-"""A contender of the queue bench: a worker with a database of the broker to itself, given the same jobs every turn."""
+"""A contender of the queue bench: workers on their own broker database, with the same jobs each turn."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ from redis import Redis
 #: A command of the broker and its arguments.
 Command = tuple[bytes, ...]
 
-#: The variable that tells a peer's worker where the broker is: its own command line makes it.
+#: The variable that names the broker for a peer's worker, which its own command line starts.
 BROKER = "MEMTEND_BENCH_BROKER"
 
 #: Seconds that a worker may take for anything; a machine that is busy with others starts ten of them slowly.
@@ -29,7 +29,7 @@ _TESTS = Path(__file__).parents[1]
 
 @dataclass(frozen=True, kw_only=True)
 class Contender:
-    """Who takes part.
+    """One contender.
 
     Attributes:
         name: in the report.

@@ -1,4 +1,4 @@
-"""How long one agent's memory waits while another loads in bulk: ``python tests/benchmarks/crowding.py [memories]``.
+"""The delay of one agent's store beside another agent's bulk load: ``python tests/benchmarks/crowding.py [memories]``.
 
 A single store at a time, each for an agent of its own, from the client's call until the store server finds the memory:
 first alone, then beside each way of loading twenty thousand.
@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find the tree first
-from benchmarks.house import Repository, open_home  # noqa: E402
 from benchmarks.report import show  # noqa: E402
+from benchmarks.stack import BenchStack, open_home  # noqa: E402
 from benchmarks.texts import Texts  # noqa: E402
 
 from memcore.client import MemoryClient  # noqa: E402
@@ -43,8 +43,8 @@ _LOOP_SHARE = 0.1
 class Crowding:
     """Single stores beside a running stack's bulk loads."""
 
-    def __init__(self, repository_tree: Repository, client: MemoryClient, qdrant: QdrantClient, texts: Texts) -> None:
-        self._repository = repository_tree
+    def __init__(self, stack: BenchStack, client: MemoryClient, qdrant: QdrantClient, texts: Texts) -> None:
+        self._stack = stack
         self._client = client
         self._qdrant = qdrant
         self._texts = texts
@@ -87,7 +87,7 @@ class Crowding:
         (request,) = self._texts.requests(1, mark=f"single {self._singles}")
         begun = time.perf_counter()
         (memory_id,) = self._client.store(f"single-{self._singles}", request, track=False).memory_ids
-        while not self._qdrant.retrieve(self._repository.collection, [memory_id], with_payload=False):
+        while not self._qdrant.retrieve(self._stack.collection, [memory_id], with_payload=False):
             if time.perf_counter() - begun > _LIMIT_SECONDS:
                 msg = f"a single store was not found after {_LIMIT_SECONDS:g} s"
                 raise TimeoutError(msg)
@@ -95,18 +95,18 @@ class Crowding:
         return (time.perf_counter() - begun) * 1e3
 
     def _count(self) -> int:
-        return int(self._qdrant.count(self._repository.collection, exact=True).count)
+        return int(self._qdrant.count(self._stack.collection, exact=True).count)
 
     def _imported(self, requests: Sequence[MemoryStoreRequest]) -> None:
-        with MemoryClient.from_settings(self._repository.settings) as client:
+        with MemoryClient.from_settings(self._stack.settings) as client:
             client.import_many((ImportRecord(agent_id="loader", **dict(each)) for each in requests), track=False)
 
     def _stored(self, requests: Sequence[MemoryStoreRequest]) -> None:
-        with MemoryClient.from_settings(self._repository.settings) as client:
+        with MemoryClient.from_settings(self._stack.settings) as client:
             client.store_many("loader", requests, track=False)
 
     def _looped(self, requests: Sequence[MemoryStoreRequest]) -> None:
-        with MemoryClient.from_settings(self._repository.settings) as client:
+        with MemoryClient.from_settings(self._stack.settings) as client:
 
             def work(share: Sequence[MemoryStoreRequest]) -> None:
                 for each in share:
@@ -134,13 +134,13 @@ def main(argv: Sequence[str]) -> int:
     """Measure on a stack of its own, and print."""
     count = int(argv[0]) if argv else 20_000
     with (
-        open_home() as repository_tree,
-        closing(repository_tree.qdrant()) as qdrant,
-        MemoryClient.from_settings(repository_tree.settings) as client,
+        open_home() as stack,
+        closing(stack.qdrant()) as qdrant,
+        MemoryClient.from_settings(stack.settings) as client,
     ):
         client.wait(client.store("first", Texts().requests(1, mark="first")[0]).job_ids, timeout_seconds=60)
-        repository_tree.await_count(qdrant, 1)
-        show(*Crowding(repository_tree, client, qdrant, Texts()).run(count), {"bulk load": count})
+        stack.await_count(qdrant, 1)
+        show(*Crowding(stack, client, qdrant, Texts()).run(count), {"bulk load": count})
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What is still found of an agent's memories when half of them must go: ``python tests/benchmarks/enforcing.py``.
+"""The quality of search after enforcement removed half of the memories: ``python tests/benchmarks/enforcing.py``.
 
 LoCoMo (MEMTEND_LOCOMO_DIR): every conversation is an agent. Every other question is asked before, and what it is shown
 is recorded as used, as an engine does; then a run removes half of the memories, by the shipped rule, by age alone or
@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find the tree first
 from benchmarks.report import show  # noqa: E402
 from benchmarks.retrieval.conversations import FOLDER, Conversation, conversations  # noqa: E402
-from benchmarks.retrieval.quality import DEPTH, improvement, ndcg  # noqa: E402
+from benchmarks.retrieval.quality import DEPTH, compare, ndcg  # noqa: E402
 from support.ledger_records import sqlite_urls  # noqa: E402
 from support.store_servers import store_server  # noqa: E402
 
@@ -93,19 +93,19 @@ class Fleet:
         self._ledger = ledger
         self._runner = runner
 
-    def measure(self, reported: Conversation, rule: str, value: MemoryValue | None) -> list[float]:
+    def measure(self, conversation: Conversation, rule: str, value: MemoryValue | None) -> list[float]:
         """Return NDCG@10 of every other question, after the others have been asked and a run has passed."""
-        agent_id = f"{reported.agent_id}-{zlib.crc32(rule.encode())}"
-        now = max(turn.at for turn in reported.turns) + _LATER
-        self._fill(agent_id, reported)
-        earlier, later = reported.questions[::2], reported.questions[1::2]
+        agent_id = f"{conversation.agent_id}-{zlib.crc32(rule.encode())}"
+        now = max(turn.at for turn in conversation.turns) + _LATER
+        self._fill(agent_id, conversation)
+        earlier, later = conversation.questions[::2], conversation.questions[1::2]
         shown: Counter[str] = Counter()
         for question in earlier:
             shown.update(entry.id for entry in self._asked(agent_id, question.text))
         uses = [Use(agent_id=agent_id, memory_id=key, uses=count, last_used_at=now) for key, count in shown.items()]
         self._ledger.uses.count(_COMPANY, ids.new_id(), uses)
         if value is not None:
-            self._maintenance_run(agent_id, value, now, most=len(reported.turns) // 2)
+            self._maintenance_run(agent_id, value, now, most=len(conversation.turns) // 2)
         scores = []
         for question in later:
             ranked = [str(entry.metadata.source) for entry in self._asked(agent_id, question.text)]
@@ -134,32 +134,32 @@ class Fleet:
         assert isinstance(outcome, Done), outcome
         assert self._runner.run(self._backend.count(agent_id)) == most
 
-    def _fill(self, agent_id: str, reported: Conversation) -> None:
+    def _fill(self, agent_id: str, conversation: Conversation) -> None:
         records = [
             fresh_record(
                 agent_id,
                 MemoryStoreRequest(
                     category=MemoryCategory.EPISODIC,
-                    content=turn.reported,
+                    content=turn.stored_text,
                     metadata=MemoryMetadata(source=turn.name),
                 ),
                 company=_COMPANY,
                 now=turn.at,
             )
-            for turn in reported.turns
+            for turn in conversation.turns
         ]
         self._runner.run(self._backend.store_many(records))
 
 
 def enforcing(rules: dict[str, MemoryValue | None]) -> tuple[list[Figure], list[Target]]:
     """Measure every rule on every conversation of the folder."""
-    reported = conversations()
+    corpus = conversations()
     scores: dict[str, list[float]] = {name: [] for name in rules}
     with _opened() as fleet:
-        for each in reported:
+        for each in corpus:
             for name, value in rules.items():
                 scores[name] += fleet.measure(each, name, value)
-    is_new = np.array([asked for each in reported for asked in _asks_for_new(each)])
+    is_new = np.array([asked for each in corpus for asked in _asks_for_new(each)])
     kinds = {"all": np.full(len(is_new), fill_value=True), "about what nobody asked for before": is_new}
     figures: list[Figure] = []
     for kind, chosen in kinds.items():
@@ -168,7 +168,7 @@ def enforcing(rules: dict[str, MemoryValue | None]) -> tuple[list[Figure], list[
         for name, found in scores.items():
             mean, apart = (
                 float(np.mean(np.asarray(found)[chosen])),
-                improvement(ours.tolist(), np.asarray(found)[chosen].tolist()),
+                compare(ours.tolist(), np.asarray(found)[chosen].tolist()),
             )
             note = f"{mean / whole:.1%} of {_WHOLE}; shipped rule ahead by {apart.mean:+.4f}"
             note += f" ({apart.low:+.4f} to {apart.high:+.4f})"
@@ -177,7 +177,7 @@ def enforcing(rules: dict[str, MemoryValue | None]) -> tuple[list[Figure], list[
     targets = [
         Target(
             name=f"{_OURS} ahead of {name}, low end of 95 %",
-            values=[improvement(scores[_OURS], scores[name]).low],
+            values=[compare(scores[_OURS], scores[name]).low],
             wanted=0.0,
         )
         for name in ("oldest first", "by lot")
@@ -185,10 +185,10 @@ def enforcing(rules: dict[str, MemoryValue | None]) -> tuple[list[Figure], list[
     return figures, targets
 
 
-def _asks_for_new(reported: Conversation) -> list[bool]:
+def _asks_for_new(conversation: Conversation) -> list[bool]:
     """Tell of each question that is measured whether no earlier one had evidence in common with it."""
-    known = frozenset[str]().union(*(question.evidence for question in reported.questions[::2]))
-    return [known.isdisjoint(question.evidence) for question in reported.questions[1::2]]
+    known = frozenset[str]().union(*(question.evidence for question in conversation.questions[::2]))
+    return [known.isdisjoint(question.evidence) for question in conversation.questions[1::2]]
 
 
 @contextmanager

@@ -77,7 +77,7 @@ def _run_job(number: int) -> OutgoingJob:
         {"company": "acme", "agent_id": agent_id, "run_id": run_id, "planned_at": "2026-03-01T00:00:00Z"}
     )
     return OutgoingJob(
-        job_id=run_id, queue=str(Queue.MAINTENANCE), payload=payload.model_dump_json(), summary=f"night of {agent_id}"
+        job_id=run_id, queue=str(Queue.MAINTENANCE), payload=payload.model_dump_json(), summary=f"run of {agent_id}"
     )
 
 

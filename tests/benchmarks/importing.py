@@ -1,4 +1,4 @@
-"""What ``import memcore.client`` costs an engine: milliseconds and modules, in a fresh process."""
+"""The cost of ``import memcore.client``: milliseconds and modules, in a fresh process."""
 
 import json
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 from benchmarks.figure import Figure
 
-_POLL_INTERVAL = """
+_PROGRAM = """
 import sys, time
 before, cpu, wall = set(sys.modules), time.process_time(), time.perf_counter()
 import memcore.client
@@ -18,7 +18,7 @@ print(json.dumps([wall * 1e3, cpu * 1e3, len(set(sys.modules) - before)]))
 
 def imports(repeats: int) -> list[Figure]:
     """Import it in that many processes, one after the other, after one that fills the caches."""
-    seen = [json.loads(subprocess.check_output([sys.executable, "-c", _POLL_INTERVAL])) for _ in range(repeats + 1)][1:]
+    seen = [json.loads(subprocess.check_output([sys.executable, "-c", _PROGRAM])) for _ in range(repeats + 1)][1:]
     walls, cpus, modules = (list(column) for column in zip(*seen, strict=True))
     cpu = sorted(cpus)[len(cpus) // 2]
     return [

@@ -17,7 +17,7 @@ class Measurement:
         wall: seconds on the clock.
         cpu: seconds of CPU of all watched processes together.
         parts: the same for each of them by name.
-        foreign: share of the machine's CPU, 0 to 1, that went to anybody else while we measured.
+        foreign: share of the machine's CPU, 0 to 1, that other processes used meanwhile.
     """
 
     wall: float = 0.0

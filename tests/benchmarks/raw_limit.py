@@ -2,8 +2,8 @@
 
 from uuid import uuid4
 
-from benchmarks.house import Repository
 from benchmarks.meter import Measurement, measured
+from benchmarks.stack import BenchStack
 from benchmarks.texts import Texts, by_agent
 from qdrant_client import QdrantClient
 from qdrant_client.models import Distance, Modifier, PointStruct, SparseVector, SparseVectorParams, VectorParams
@@ -19,9 +19,9 @@ class RawLimit:
     """Dense and sparse vectors and a small payload, written with qdrant-client as its manual shows it."""
 
     def __init__(
-        self, repository_tree: Repository, qdrant: QdrantClient, embedder: Embedder, encoder: Bm25Encoder, texts: Texts
+        self, stack: BenchStack, qdrant: QdrantClient, embedder: Embedder, encoder: Bm25Encoder, texts: Texts
     ) -> None:
-        self._repository = repository_tree
+        self._stack = stack
         self._qdrant = qdrant
         self._embedder = embedder
         self._encoder = encoder
@@ -43,7 +43,7 @@ class RawLimit:
             for request in dealt
         ]
         before = self._qdrant.count(self.collection, exact=True).count
-        with measured(self._repository.pids) as measurement:
+        with measured(self._stack.pids) as measurement:
             for start in range(0, count, BATCH):
                 batch = memories[start : start + BATCH]
                 texts = [request.content for _, request in batch]

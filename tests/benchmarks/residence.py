@@ -2,14 +2,14 @@
 
 import psutil
 from benchmarks.figure import Figure
-from benchmarks.house import Repository
 from benchmarks.meter import family
+from benchmarks.stack import BenchStack
 
 
-def residence(repository_tree: Repository) -> list[Figure]:
+def residence(stack: BenchStack) -> list[Figure]:
     """Return the memory of every part and its children now, and of all together."""
     figures, total_rss, total_pss = [], 0.0, 0.0
-    for name, pid in repository_tree.pids().items():
+    for name, pid in stack.pids().items():
         seen = [_sizes(member) for member in family(pid)]
         rss, pss = sum(size[0] for size in seen), sum(size[1] for size in seen)
         total_rss, total_pss = total_rss + rss, total_pss + pss

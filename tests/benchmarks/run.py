@@ -24,10 +24,9 @@ from benchmarks.crowding import Crowding  # noqa: E402  # a script must find the
 from benchmarks.enforcing import RULES, enforcing  # noqa: E402
 from benchmarks.enqueueing import OURS, RAW, enqueues  # noqa: E402  # a script must find the tree first
 from benchmarks.figure import Figure, Target  # noqa: E402
-from benchmarks.house import Repository, open_home  # noqa: E402
 from benchmarks.importing import imports  # noqa: E402
+from benchmarks.maintaining import maintenance_runs  # noqa: E402
 from benchmarks.meter import Measurement  # noqa: E402
-from benchmarks.nights import maintenance_runs  # noqa: E402
 from benchmarks.raw_limit import RawLimit  # noqa: E402
 from benchmarks.report import save, show  # noqa: E402
 from benchmarks.residence import residence  # noqa: E402
@@ -35,6 +34,7 @@ from benchmarks.retrieval.conversations import conversations  # noqa: E402
 from benchmarks.scheduling import scheduling  # noqa: E402
 from benchmarks.searching import Searching  # noqa: E402
 from benchmarks.skill_cycles import skill_cycles  # noqa: E402
+from benchmarks.stack import BenchStack, open_home  # noqa: E402
 from benchmarks.stock_mem0 import stock_mem0  # noqa: E402
 from benchmarks.storing import Storing  # noqa: E402
 from benchmarks.texts import Texts  # noqa: E402
@@ -65,19 +65,19 @@ def main(argv: Sequence[str]) -> int:
     figures += queued
     noise.append(_spin())
     texts = Texts()
-    with open_home() as repository_tree:
-        figures += _stores(repository_tree, texts, options, foreign)
+    with open_home() as stack:
+        figures += _stores(stack, texts, options, foreign)
         noise.append(_spin())
-        with closing(repository_tree.qdrant()) as qdrant:
-            searching = Searching(repository_tree, qdrant, create_embedder("static"), Bm25Encoder(), texts)
+        with closing(stack.qdrant()) as qdrant:
+            searching = Searching(stack, qdrant, create_embedder("static"), Bm25Encoder(), texts)
             figures += searching.run(options.search, rounds=options.rounds)
-        figures += residence(repository_tree)
+        figures += residence(stack)
         noise.append(_spin())
         with (
-            closing(repository_tree.qdrant()) as qdrant,
-            MemoryClient.from_settings(repository_tree.settings) as client,
+            closing(stack.qdrant()) as qdrant,
+            MemoryClient.from_settings(stack.settings) as client,
         ):
-            crowd, crowd_targets = Crowding(repository_tree, client, qdrant, texts).run(options.crowd)
+            crowd, crowd_targets = Crowding(stack, client, qdrant, texts).run(options.crowd)
     agenda, agenda_targets = scheduling(known=options.agents, due=options.due)
     noise.append(_spin())
     kept, run_targets = maintenance_runs(size=options.maintenance_run, turns=options.turns)
@@ -103,7 +103,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="also write every sample to this file")
     parser.add_argument("--repeats", type=int, default=5, help="measurements of each figure (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=2_000, help="no-op jobs that each queue does in one turn")
-    parser.add_argument("--turns", type=int, default=3, help="turns of each queue and night (default: %(default)s)")
+    parser.add_argument("--turns", type=int, default=3, help="turns of each queue and run (default: %(default)s)")
     parser.add_argument("--bulk", type=int, default=4_096, help="memories in one bulk measurement")
     parser.add_argument("--single", type=int, default=600, help="memories stored one at a time")
     parser.add_argument("--mem0", type=int, default=60, help="memories that stock mem0 adds in one measurement")
@@ -111,23 +111,23 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=4, help="times that every question is asked")
     parser.add_argument("--crowd", type=int, default=20_000, help="memories of the load that one store waits beside")
     parser.add_argument("--agents", type=int, default=100_000, help="agents known to the scheduler")
-    parser.add_argument("--night", type=int, default=10_000, help="memories of the agent whose nights are measured")
+    parser.add_argument(
+        "--maintenance-run", type=int, default=10_000, help="memories of the agent whose runs are measured"
+    )
     parser.add_argument("--executions", type=int, default=50_000, help="executions that the evolver looks at")
     parser.add_argument("--due", type=int, default=10_000, help="agents due at once, about")
     return parser.parse_args(argv)
 
 
-def _stores(
-    repository_tree: Repository, texts: Texts, options: argparse.Namespace, foreign: list[float]
-) -> list[Figure]:
+def _stores(stack: BenchStack, texts: Texts, options: argparse.Namespace, foreign: list[float]) -> list[Figure]:
     embedder, encoder = create_embedder("static"), Bm25Encoder()
     with (
-        closing(repository_tree.qdrant()) as qdrant,
-        MemoryClient.from_settings(repository_tree.settings) as client,
+        closing(stack.qdrant()) as qdrant,
+        MemoryClient.from_settings(stack.settings) as client,
         stock_mem0(embedder, texts) as mem0,
     ):
-        storing = Storing(repository_tree, client, qdrant, texts)
-        raw = RawLimit(repository_tree, qdrant, embedder, encoder, texts)
+        storing = Storing(stack, client, qdrant, texts)
+        raw = RawLimit(stack, qdrant, embedder, encoder, texts)
         contenders: dict[str, tuple[int, Callable[[int], Measurement]]] = {
             "one at a time, 1 thread": (options.single, lambda n: storing.one_at_a_time(n, threads=1)),
             "one at a time, 4 threads": (options.single, lambda n: storing.one_at_a_time(n, threads=4)),

@@ -1,4 +1,4 @@
-"""What a tick costs beside a hundred thousand agents: ``python tests/benchmarks/scheduling.py [known] [due]``.
+"""The cost of a tick with a hundred thousand agents: ``python tests/benchmarks/scheduling.py [known] [due]``.
 
 A real ledger (SQLite, and PostgreSQL where its wheel is installed), a real broker, the scheduler's own tick; the clock
 alone is moved, so that agents come due. Memory is the peak of a fresh process that does nothing but tick.

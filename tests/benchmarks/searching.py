@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from benchmarks.figure import Figure
-from benchmarks.house import Repository
+from benchmarks.stack import BenchStack
 from benchmarks.texts import Texts, questions
 from qdrant_client import QdrantClient
 from qdrant_client.models import FieldCondition, Filter, MatchValue, QueryRequest, SparseVector
@@ -33,9 +33,9 @@ class Searching:
     """One agent with a given number of memories, asked by everybody in turn."""
 
     def __init__(
-        self, repository_tree: Repository, qdrant: QdrantClient, embedder: Embedder, encoder: Bm25Encoder, texts: Texts
+        self, stack: BenchStack, qdrant: QdrantClient, embedder: Embedder, encoder: Bm25Encoder, texts: Texts
     ) -> None:
-        self._repository = repository_tree
+        self._stack = stack
         self._qdrant = qdrant
         self._embedder = embedder
         self._encoder = encoder
@@ -47,7 +47,7 @@ class Searching:
         """Fill to each size in turn and ask every question that many times."""
         figures: list[Figure] = []
         filled = 0
-        with self._repository.backend("bench-search") as (backend, runner):
+        with self._stack.backend("bench-search") as (backend, runner):
             memories = self._texts.requests(max(sizes), mark="search")
             for size in sizes:
                 for start in range(filled, size, _FILL):

@@ -1,8 +1,8 @@
-"""What a cycle of the evolver costs: ``python tests/benchmarks/skill_cycles.py [executions] [turns]``.
+"""The cost of a skill evolver cycle: ``python tests/benchmarks/skill_cycles.py [executions] [turns]``.
 
-A ledger on SQLite with executions of 200 agents, a lesson for each, and 500 skills that stand; the cycle runs in a
-fresh process. Memory is held against a tenth of the executions, and proposals against those of the same executions told
-in another order.
+A ledger on SQLite with executions of 200 agents, a lesson for each, and 500 active skills; the cycle runs in a
+fresh process. Memory is held against a tenth of the executions, and proposals against those of the same executions in
+another order.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from memcore.ledger.tables import lessons, skills, trajectories  # noqa: E402
 #: Of the fleet.
 AGENTS = 200
 
-#: Skills that stand, of which none says what the fleet has learned.
+#: Active skills, of which none says what the fleet has learned.
 SKILLS = 500
 
 #: Kinds of tasks; each has failures of a category of its own, more of them the higher its number.
@@ -68,7 +68,7 @@ _TALK = [
 
 
 def skill_cycles(*, size: int, turns: int) -> tuple[list[Figure], list[Target]]:
-    """Measure cycles over so many executions, a tenth of them, and the same ones told in another order."""
+    """Measure cycles over so many executions, a tenth of them, and the same ones in another order."""
     with tempfile.TemporaryDirectory(prefix="memtend-bench-") as folder:
         few = [_cycle(Path(folder), f"few-{turn}", size // 10, seed=0) for turn in range(turns)]
         many = [_cycle(Path(folder), f"many-{turn}", size, seed=0) for turn in range(turns)]

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from benchmarks.house import Repository
 from benchmarks.meter import Measurement, measured
+from benchmarks.stack import BenchStack
 from benchmarks.texts import Texts, by_agent
 from qdrant_client import QdrantClient
 
@@ -16,8 +16,8 @@ from memcore.models.memory import MemoryStoreRequest
 class Storing:
     """Stores through a running stack; each call is one measurement over fresh memories."""
 
-    def __init__(self, repository_tree: Repository, client: MemoryClient, qdrant: QdrantClient, texts: Texts) -> None:
-        self._repository = repository_tree
+    def __init__(self, stack: BenchStack, client: MemoryClient, qdrant: QdrantClient, texts: Texts) -> None:
+        self._stack = stack
         self._client = client
         self._qdrant = qdrant
         self._texts = texts
@@ -60,9 +60,9 @@ class Storing:
 
     def _until_found(self, send: Callable[[], object], count: int) -> Measurement:
         self._stored += count
-        with measured(self._repository.pids) as measurement:
+        with measured(self._stack.pids) as measurement:
             send()
-            self._repository.await_count(self._qdrant, self._stored)
+            self._stack.await_count(self._qdrant, self._stored)
         return measurement
 
     def _fresh(self, count: int) -> list[MemoryStoreRequest]:

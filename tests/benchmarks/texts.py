@@ -1,4 +1,4 @@
-"""The memories that every contender stores: the demo fleet's texts, told apart by a number."""
+"""The memories that every contender stores: the demo fleet's texts with a number in each."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -11,14 +11,14 @@ AGENTS = 8
 
 
 class Texts:
-    """The fleet's memories, told once."""
+    """The demo fleet's memories, and variants of them."""
 
     def __init__(self) -> None:
-        self._reported = [memory.request for memory in fleet(datetime.now(UTC))]
+        self._fleet = [memory.request for memory in fleet(datetime.now(UTC))]
 
     def requests(self, count: int, *, mark: str) -> list[MemoryStoreRequest]:
         """Return that many memories of about 170 characters; another mark gives other memories."""
-        chosen = (self._reported[n % len(self._reported)] for n in range(count))
+        chosen = (self._fleet[n % len(self._fleet)] for n in range(count))
         return [
             MemoryStoreRequest(
                 category=request.category, content=f"{request.content} ({mark} {n})", metadata=request.metadata

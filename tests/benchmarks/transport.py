@@ -1,4 +1,4 @@
-"""The queue alone: what a no-op job costs a worker over memtend's transport, kombu's, dramatiq and taskiq streams.
+"""The cost of a no-op job over memtend's transport, kombu's, dramatiq and taskiq.
 
 ``python tests/benchmarks/transport.py [jobs] [turns]`` prints jobs per second and CPU per job. All workers run beside
 each other on one broker, each on a database of its own, and are idle but for the one whose turn it is.
@@ -34,8 +34,8 @@ _BESIDE_TASKIQ = {"memtend, solo": 1, "memtend, threads": 1, _TWICE: 2, "memtend
 
 
 @dataclass(kw_only=True)
-class SerialGate:
-    """What the turns of one contender gave: per second, CPU ms per job, the broker's CPU ms and commands per job."""
+class TurnSamples:
+    """The samples of one contender: jobs per second, CPU ms per job, the broker's CPU ms and commands per job."""
 
     rates: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
@@ -46,7 +46,7 @@ class SerialGate:
 def transports(jobs: int, turns: int) -> tuple[list[Figure], list[Target]]:
     """Let the contenders take turns."""
     with _started(jobs) as (broker, benchmark_rounds):
-        seen = {benchmark_round.name: SerialGate() for benchmark_round in benchmark_rounds}
+        seen = {benchmark_round.name: TurnSamples() for benchmark_round in benchmark_rounds}
         for _ in range(turns):
             for benchmark_round in benchmark_rounds:
                 _take_turn(benchmark_round, broker, jobs, seen[benchmark_round.name])
@@ -57,8 +57,8 @@ def transports(jobs: int, turns: int) -> tuple[list[Figure], list[Target]]:
 def _started(jobs: int) -> Iterator[tuple[BrokerAddress, list[BenchmarkRound]]]:
     with ExitStack() as opened:
         folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="memtend-bench-"))
-        # Once a second, valkey's own default: were every command synced, the disk alone would decide, and whoever sends
-        # most commands would look slowest.
+        # Once a second, valkey's own default: were every command synced, the disk alone would decide, and the
+        # contender with most commands would look slowest.
         broker = opened.enter_context(valkey_server(Path(folder), appendfsync="everysec"))
         benchmark_rounds: list[BenchmarkRound] = []
         fillings: dict[object, list[Command]] = {}
@@ -98,7 +98,7 @@ def _celery(name: str, url: str, pool: str, *, copies: int = 1) -> Contender:
     )
 
 
-def _take_turn(benchmark_round: BenchmarkRound, broker: BrokerAddress, jobs: int, seen: SerialGate) -> None:
+def _take_turn(benchmark_round: BenchmarkRound, broker: BrokerAddress, jobs: int, seen: TurnSamples) -> None:
     assert broker.process is not None
     server = broker.process.pid
     with broker.client() as client, measured(lambda: {**benchmark_round.pids, "broker": server}) as measurement:
@@ -119,7 +119,7 @@ def _commands(client: Redis) -> int:
     return int(client.info("stats")["total_commands_processed"])
 
 
-def _figure(name: str, seen: SerialGate) -> Figure:
+def _figure(name: str, seen: TurnSamples) -> Figure:
     broker_cpu, commands = sum(seen.broker_cpu) / len(seen.broker_cpu), sum(seen.commands) / len(seen.commands)
     return Figure(
         group="no-op jobs of a full queue, acknowledged late",
@@ -131,7 +131,7 @@ def _figure(name: str, seen: SerialGate) -> Figure:
     )
 
 
-def _targets(seen: dict[str, SerialGate]) -> Iterator[Target]:
+def _targets(seen: dict[str, TurnSamples]) -> Iterator[Target]:
     for pool in celery_queue.POOLS:
         ours, stock = seen[_ours(pool)], seen[_stock(pool)]
         yield Target(

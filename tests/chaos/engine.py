@@ -1,4 +1,4 @@
-"""One agent engine: ``python tests/chaos/engine.py``, a process that sends and never gives up.
+"""One agent engine: ``python tests/chaos/engine.py``, a process that repeats each call until it succeeds.
 
 It sends at a steady pace, catches up after an outage, sends again what the broker did not take, and writes down each
 receipt before it goes on.
@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from chaos.errand import ChaosTask, chaos_tasks  # noqa: E402  # a script must find the tree first
+from chaos.engine_call import EngineCall, engine_calls  # noqa: E402  # a script must find the tree first
 from chaos.receipt import Receipt  # noqa: E402
 
 from memcore.client import MemoryClient  # noqa: E402
@@ -28,29 +28,29 @@ def main(argv: Sequence[str]) -> int:
     """Send everything, then end."""
     options = _options(argv)
     settings = Settings.load({}, options.home)
-    work = chaos_tasks(options.seed, engine=options.engine, count=options.count, agents=options.agents.split(","))
+    work = engine_calls(options.seed, engine=options.engine, count=options.count, agents=options.agents.split(","))
     rate_limiter = options.seconds / options.count
     begun = time.monotonic()
     with MemoryClient.from_settings(settings) as client, options.receipts.open("a", encoding="utf-8") as file:
-        for number, chaos_task in enumerate(work):
+        for number, engine_call in enumerate(work):
             time.sleep(max(0.0, begun + number * rate_limiter - time.monotonic()))
-            file.write(f"{_send(client, chaos_task).line()}\n")
+            file.write(f"{_send(client, engine_call).line()}\n")
             file.flush()
     return 0
 
 
-def _send(client: MemoryClient, chaos_task: ChaosTask) -> Receipt:
+def _send(client: MemoryClient, engine_call: EngineCall) -> Receipt:
     sends = 1
     while True:
         try:
-            acknowledged = chaos_task.run(client)
+            acknowledged = engine_call.run(client)
         except MemoryConnectionError:
             sends += 1
             time.sleep(_AGAIN_SECONDS)
             continue
-        owners = [agent_id for agent_id, _, _ in chaos_task.memories]
+        owners = [agent_id for agent_id, _, _ in engine_call.memories]
         return Receipt(
-            call=chaos_task.call,
+            call=engine_call.call,
             jobs=len(acknowledged.job_ids),
             sends=sends,
             at=time.time(),

@@ -1,4 +1,4 @@
-"""The evidence: what store, history, ledger, journal and broker hold when all is quiet, read past memtend's workers."""
+"""Reads what store, history, ledger, journal and broker hold once all is idle, without memtend's workers."""
 
 import json
 from collections import Counter
@@ -20,11 +20,11 @@ from memcore.maintenance.events import run_counts
 #: Rows of one page of the store.
 _PAGE = 1_000
 
-#: More runs and letters than a storm can leave.
+#: More runs and dead letters than a chaos run leaves.
 _ALL = 100_000
 
 #: Ids of the history's rows that have a text.
-_REPORTED = "SELECT DISTINCT memory_id FROM history WHERE old_memory IS NOT NULL OR new_memory IS NOT NULL"
+_WITH_TEXT = "SELECT DISTINCT memory_id FROM history WHERE old_memory IS NOT NULL OR new_memory IS NOT NULL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,19 +34,19 @@ class Evidence:
     Attributes:
         live: agent and text of each id in the store.
         history: rows by id and event.
-        reported: ids whose text stands in the history.
+        history_texts: ids whose text stands in the history.
         tallies: what entries did, by agent.
         runs: every run's row.
         counted: what the journal says each finished run did.
         open_entries: decided and not carried out.
-        tombstoned: ids that stand in the list of the removed.
+        tombstoned: ids with a tombstone.
         dead: job ids of the dead letters.
-        unreadable: the messages that are letters of their own, as they were.
+        unreadable: the messages that became dead letters, as they were.
     """
 
     live: Mapping[str, tuple[str, str]]
     history: Counter[tuple[str, str]]
-    reported: frozenset[str]
+    history_texts: frozenset[str]
     tallies: Mapping[str, Counts]
     runs: Sequence[Run]
     counted: Mapping[str, Mapping[str, int]]
@@ -66,7 +66,7 @@ def gather(stack: StackAddress, ledger: Ledger) -> Evidence:
     return Evidence(
         live=live,
         history=history_events(settings),
-        reported=frozenset(_column(settings.history_url, _REPORTED)),
+        history_texts=frozenset(_column(settings.history_url, _WITH_TEXT)),
         tallies={agent_id: ledger.journal.tally(settings.company, agent_id) for agent_id in agents},
         runs=runs,
         counted={run.run_id: run_counts(ledger.journal, run) for run in runs},

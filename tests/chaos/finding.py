@@ -1,4 +1,4 @@
-"""A finding: something that the reconciliation says is not as it should be."""
+"""A finding: a deviation that the reconciliation found."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ class Finding:
         return f"{self.verdict}: {self.count} {self.what}, such as {', '.join(self.examples)}"
 
 
-def finding(verdict: Verdict, what: str, culprits: Collection[object]) -> list[Finding]:
-    """Return a finding if there are culprits."""
-    if not culprits:
+def finding(verdict: Verdict, what: str, cases: Collection[object]) -> list[Finding]:
+    """Return a finding if there are cases."""
+    if not cases:
         return []
-    examples = tuple(map(str, list(culprits)[:_EXAMPLES]))
-    return [Finding(verdict=verdict, what=what, count=len(culprits), examples=examples)]
+    examples = tuple(map(str, list(cases)[:_EXAMPLES]))
+    return [Finding(verdict=verdict, what=what, count=len(cases), examples=examples)]

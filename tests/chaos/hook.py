@@ -1,7 +1,7 @@
-"""What a storm's stack does differently, without a switch in production code: a file that Python imports before anything else.
+"""What a chaos run's stack does differently, without a switch in the product: a file that Python imports before anything else.
 
 It adds a job that kills the process that runs it, as no job of memtend can; it puts the stack's tables into PostgreSQL
-where the storm has one; and for comparison it takes the one function out that turns the broker's URL into ours, so that
+where the chaos run has one; and for comparison it takes the one function out that turns the broker's URL into ours, so that
 kombu's own transport is used.
 """  # noqa: E501  # one sentence
 

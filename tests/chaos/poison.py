@@ -1,4 +1,4 @@
-"""Poison: jobs that no worker can do, and messages that are no jobs; each must be kept aside once, and hurt nobody."""
+"""Poison: jobs that no worker can do, and messages that are no jobs; each must become one dead letter."""
 
 import json
 import random
@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import cast
 
+from chaos.fault_thread import FaultThread
 from chaos.hook import KILLER
-from chaos.post import FaultThread
 from redis import Redis
 from redis.exceptions import RedisError
 
@@ -17,7 +17,7 @@ from memcore.errors import MemoryConnectionError
 from memcore.ids import new_id
 from memcore.jobs.queues import Queue, TaskName
 
-#: Mean pause between two doses, in seconds.
+#: Mean pause between two bad jobs, in seconds.
 _PAUSE_SECONDS = 8.0
 
 #: Seconds before a job that the broker did not take is sent again.
@@ -32,7 +32,7 @@ _PAYLOADS = (
 
 
 class PoisonSender(FaultThread):
-    """Pending write a bad job among the good ones now and then.
+    """Sends a bad job among the good ones now and then.
 
     Attributes:
         job_ids: jobs that can never be done and must become dead letters.
@@ -41,7 +41,7 @@ class PoisonSender(FaultThread):
     """
 
     def __init__(
-        self, settings: Settings, *, queues: Sequence[Queue], dice: random.Random, scrawls: bool, killers: int
+        self, settings: Settings, *, queues: Sequence[Queue], dice: random.Random, sends_garbage: bool, killers: int
     ) -> None:
         super().__init__()
         self.job_ids: set[str] = set()
@@ -50,21 +50,21 @@ class PoisonSender(FaultThread):
         self._settings = settings
         self._queues = queues
         self._dice = dice
-        self._scrawls = scrawls
+        self._sends_garbage = sends_garbage
         self._killers = killers
 
     def work(self) -> None:
-        """Send bad jobs until the storm is over."""
+        """Send bad jobs until the chaos run is over."""
         sender = JobResults(self._settings.broker_url, None)
         try:
             for _ in range(self._killers):
                 self.killer_ids.add(self._send(sender, KILLER, "{}", queue=self._dice.choice(self._queues)))
             while not self.is_over.wait(self._dice.uniform(0.0, 2 * _PAUSE_SECONDS)):
                 queue = self._dice.choice(self._queues)
-                if self._dice.randrange(3) or not self._scrawls:
+                if self._dice.randrange(3) or not self._sends_garbage:
                     self.job_ids.add(self._send(sender, TaskName.STORE, self._dice.choice(_PAYLOADS), queue=queue))
                 else:
-                    self._scribble(queue)
+                    self._send_garbage(queue)
         finally:
             sender.close()
 
@@ -79,11 +79,11 @@ class PoisonSender(FaultThread):
             else:
                 return job_id
 
-    def _scribble(self, queue: Queue) -> None:
-        scrawl = f"scrawl {new_id()}".encode()
+    def _send_garbage(self, queue: Queue) -> None:
+        garbage = f"garbage {new_id()}".encode()
         try:
             with Redis.from_url(self._settings.broker_url) as broker:
-                broker.lpush(str(queue), scrawl)
+                broker.lpush(str(queue), garbage)
         except RedisError:
             return  # not counted: nothing depends on it
-        self.unreadable.add(scrawl)
+        self.unreadable.add(garbage)

@@ -1,9 +1,9 @@
-"""Probes: one memory every half second, followed until durable: how long does the storm keep an engine waiting?"""
+"""Probes: one memory every half second, followed until durable: they show how long an engine waits."""
 
 import time
 from dataclasses import dataclass
 
-from chaos.post import FaultThread
+from chaos.fault_thread import FaultThread
 from chaos.receipt import Receipt
 
 from memcore.client import MemoryClient
@@ -18,7 +18,7 @@ _PAUSE_SECONDS = 0.5
 #: Seconds between two looks at the probes under way.
 _POLL_INTERVAL_SECONDS = 0.1
 
-#: Seconds after the storm in which the last probes must come home.
+#: Seconds after the chaos run in which the last probes must be done.
 _HOME_SECONDS = 180.0
 
 
@@ -48,16 +48,16 @@ class Prober(FaultThread):
 
     @property
     def moments(self) -> list[tuple[float, float]]:
-        """Begin and end of each probe that came home."""
+        """Begin and end of each probe that was done."""
         return [(probe.begun, probe.ended) for probe in self.probes if probe.ended is not None]
 
     @property
     def lost(self) -> int:
-        """Probes of which nobody heard that they were done."""
+        """Probes that were never seen done."""
         return sum(probe.ended is None for probe in self.probes)
 
     def work(self) -> None:
-        """Send and look until the storm is over, then wait for those under way."""
+        """Send and look until the chaos run is over, then wait for those under way."""
         with MemoryClient.from_settings(self._settings) as client:
             due = time.monotonic()
             while not self.is_over.wait(_POLL_INTERVAL_SECONDS):

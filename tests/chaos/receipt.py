@@ -1,4 +1,4 @@
-"""What an engine was promised: one line a call, in a file that outlives the engine."""
+"""The receipts of an engine: one line for each call, in a file that survives the engine."""
 
 import json
 from collections import Counter, defaultdict
@@ -14,7 +14,7 @@ class Receipt:
 
     Attributes:
         call: store, store_many or import.
-        jobs: how many jobs it became.
+        jobs: number of jobs.
         sends: how often it was made until the broker took it; more than once when the broker was down.
         at: when it came back, in seconds of the wall clock.
         memories: agent and id of each memory.
@@ -40,7 +40,7 @@ class Receipt:
 
 @dataclass(slots=True, kw_only=True)
 class Acknowledged:
-    """All receipts of a storm.
+    """All receipts of a chaos run.
 
     Attributes:
         ids: of each agent.

@@ -1,4 +1,4 @@
-"""The reconciliation: every promise has its effect, once, and there is no effect that nobody asked for."""
+"""Checks that every promise has its effect once, and that there is no other effect."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -57,7 +57,7 @@ class Reconciliation:
         return len(self._agents)
 
     def findings(self) -> list[Finding]:
-        """Return all that is wrong; nothing is what a storm should leave."""
+        """Return all that is wrong; nothing is what a chaos run should leave."""
         return [*self._memories(), *self._history(), *self._journal(), *self._runs(), *self._aside()]
 
     @property
@@ -125,7 +125,7 @@ class Reconciliation:
         yield from finding("duplicated", "DELETE rows too many", [key for key, more in deleted.items() if more > 0])
         yield from finding("lost", "DELETE rows missing", [key for key, more in deleted.items() if more < 0])
         yield from finding(
-            "unsettled", "texts of removed memories in the history", self._evidence.reported - live.keys()
+            "unsettled", "texts of removed memories in the history", self._evidence.history_texts - live.keys()
         )
 
     def _journal(self) -> Iterator[Finding]:
@@ -148,7 +148,7 @@ class Reconciliation:
     def _runs(self) -> Iterator[Finding]:
         planned = Counter(self._planned)
         rows = Counter((run.agent_id, run.planned_at) for run in self._evidence.runs)
-        yield from finding("lost", "nights without a run", list((planned - rows).elements()))
+        yield from finding("lost", "planned runs without a row", list((planned - rows).elements()))
         yield from finding("duplicated", "runs without a plan", list((rows - planned).elements()))
         unfinished = [
             f"{run.run_id} {run.state} {run.reason}" for run in self._evidence.runs if run.state not in _ENDED

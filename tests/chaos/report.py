@@ -1,14 +1,14 @@
-"""The report of a storm, for people: what was sent, what fell and how long, and what does not add up."""
+"""The report of a chaos run, for people: what was sent, what was killed and for how long, and what does not add up."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from chaos.cutter import Cut, CutKind
-from chaos.fall import by_target, longest_down, longest_until
+from chaos.chaos_run import ChaosResult, ChaosSettings
+from chaos.connection_cutter import Cut, CutKind
 from chaos.finding import Finding
+from chaos.kill import Target
+from chaos.outage import by_target, longest_down, longest_until
 from chaos.reconciliation import Reconciliation
-from chaos.storm import ChaosResult, ChaosSettings
-from chaos.strike import Target
 
 from tasks.store import STORE as STORE_JOB
 
@@ -45,7 +45,7 @@ def lines(
     yield f"locked: {holds or 'nothing'}"
     yield from _cuts(after.cuts)
     yield from _maintenance_runs(after)
-    yield f"quiet: {after.quiet.seconds:.0f} s after the storm" + "".join(
+    yield f"quiet: {after.quiet.seconds:.0f} s after the chaos run" + "".join(
         f"; left: {number} {what}" for what, number in after.quiet.left.items()
     )
     yield ""
@@ -101,8 +101,8 @@ def _maintenance_runs(after: ChaosResult) -> Iterator[str]:
     moved: Counter[str] = Counter()
     for counts in after.evidence.counted.values():
         moved.update(counts)
-    reported = ", ".join(f"{number} {state}" for state, number in states.items())
-    yield f"nights: {len(after.maintenance_runs.planned)} planned; {reported}"
+    states_text = ", ".join(f"{number} {state}" for state, number in states.items())
+    yield f"runs: {len(after.maintenance_runs.planned)} planned; {states_text}"
     most = max((run.attempt for run in runs), default=0)
-    yield f"        {sum(run.attempt > 1 for run in runs)} were taken over, one was begun {most} times; {dict(moved)}"
-    yield f"        {after.quiet.redelivered} messages of dead workers delivered again when their runs had ended"
+    yield f"      {sum(run.attempt > 1 for run in runs)} were taken over, one was begun {most} times; {dict(moved)}"
+    yield f"      {after.quiet.redelivered} messages of dead workers delivered again when their runs had ended"

@@ -1,4 +1,4 @@
-"""``python tests/chaos/run.py``: let everything die under load, again and again, and account for every job.
+"""``python tests/chaos/run.py``: kill every part under load, again and again, and account for every job.
 
 Exit code 0: nothing lost, nothing doubled, nothing left over. 1: something is; the data folder stays for examination.
 """
@@ -15,24 +15,24 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
+from chaos.chaos_run import POLICY, ChaosRun, ChaosSettings  # noqa: E402
 from chaos.finding import finding  # noqa: E402  # a script must find the tree first
 from chaos.hook import hooked_environ  # noqa: E402
 from chaos.reconciliation import Reconciliation  # noqa: E402
 from chaos.report import lines  # noqa: E402
-from chaos.storm import POLICY, ChaosRun, ChaosSettings  # noqa: E402
 from support.ledger_records import postgres_database  # noqa: E402
 from support.postgres_server import POSTGRES, postgres_server  # noqa: E402
 from support.running_stack import running_stack  # noqa: E402
 
-#: Seconds of storm for each kill, when nobody says otherwise: with less, parts would be killed before they stand.
+#: Seconds for each kill by default: with less, parts would be killed before they are ready.
 _SECONDS_PER_KILL = 4.0
 
-#: Kills from which a storm lasts long enough for a zombie to be overtaken and to wake up.
+#: Kills from which a run lasts long enough for a paused worker to lose its lease and resume.
 _LONG_KILLS = 20
 
 
 def main(argv: Sequence[str]) -> int:
-    """Storm once, report, and say whether all is well."""
+    """Run once, print the report, and return 1 if anything is wrong."""
     options = _options(argv)
     chaos_settings = ChaosSettings(
         seed=options.seed,
@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
         kills=options.kills,
         seconds=options.seconds or options.kills * _SECONDS_PER_KILL,
         is_long=options.kills >= _LONG_KILLS,
-        scrawls=options.transport == "ours",
+        sends_garbage=options.transport == "ours",
         killers=options.killers,
         may_crash=POSTGRES not in os.environ,
     )
@@ -90,7 +90,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=10_000, help="calls that engines make (default: %(default)s)")
     parser.add_argument("--kills", type=int, default=50, help="kill -9 (default: %(default)s)")
     parser.add_argument("--killers", type=int, default=1, help="jobs that kill their worker (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, help="length of the storm (default: 4 a kill)")
+    parser.add_argument("--seconds", type=float, help="length of the chaos run (default: 4 a kill)")
     parser.add_argument("--transport", choices=("ours", "stock"), default="ours", help="or kombu's own, to compare")
     parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite", help="what the ledger is in")
     parser.add_argument("--folder", type=Path, help="work here, and keep it; else in a temporary folder")

@@ -1,4 +1,4 @@
-"""Which functions of the product one piece of work enters, by ``sys.setprofile``; the standard library alone.
+"""Records which functions of the product a piece of work enters, with ``sys.setprofile``.
 
 ``WALK_ROOT`` and ``WALK_FOLDER`` say which tree is traced and where records go. With both set, a process that imports
 this module as its ``sitecustomize`` records each Celery task that it runs and each HTTP request that it answers.

@@ -7,7 +7,7 @@ from typing import Any
 import memcore
 from reference.page import Page
 
-#: Events in order, each with the packages of memcore whose names it holds; the last one takes the rest.
+#: Sections in order, each with the packages of memcore whose names it holds; the last one takes the rest.
 SECTIONS = (
     ("Memory", ("memory",)),
     ("The client of the queue", ("client",)),
@@ -24,7 +24,7 @@ SECTIONS = (
 
 
 def reference() -> str:
-    """Return a event for each group of names, with one directive a name."""
+    """Return a section for each group of names, with one directive a name."""
     # A class, then its alias for event loops.
     order = sorted(memcore.__all__, key=lambda name: (name.removeprefix("Async"), name.startswith("Async")))
     named = sorted(((_place(name), name) for name in order), key=lambda each: each[0])
@@ -35,7 +35,7 @@ def reference() -> str:
 
 
 def _place(name: str) -> int:
-    """Return the number of the event of a name, by the package that defines it."""
+    """Return the number of the section of a name, by the package that defines it."""
     if isinstance(_found(name), type) and issubclass(_found(name), BaseException):
         return 2
     package = str(getattr(_found(name), "__module__", "memcore")).split(".")[1:2]

@@ -48,7 +48,7 @@ def reference() -> str:
 
 
 def _keys_of(section: Section) -> str:
-    reported, types = field_sentences(section.model), field_types(section.model)
+    sentences, types = field_sentences(section.model), field_types(section.model)
     rows = []
     for name, field in section.model.model_fields.items():
         if _section_of(field) is not None and field.default is not None:
@@ -56,7 +56,7 @@ def _keys_of(section: Section) -> str:
         kind, limits = types[name]
         if _section_of(field) is not None:
             kind = "section or null"
-        text = reported[name] + ("" if reported[name].endswith(".") else ".")
+        text = sentences[name] + ("" if sentences[name].endswith(".") else ".")
         rows.append((f"`{section.name}.{name}`", kind, shown(field.default), limits, text))
     head = f"### `{section.name}`\n\n{summary(section.model)}"
     return f"{head}\n\n{table(('key', 'type', 'default', 'limits', 'what it does'), rows)}" if rows else head
@@ -79,7 +79,7 @@ def _added_rows() -> Iterator[tuple[str, str]]:
 
 
 def _variables() -> str:
-    reported, types = field_sentences(Settings), field_types(Settings)
+    sentences, types = field_sentences(Settings), field_types(Settings)
     variables = {name: f"`{PREFIX}{name.upper()}`" for name in Settings.model_fields}
     rows = []
     for name, field in Settings.model_fields.items():
@@ -91,7 +91,7 @@ def _variables() -> str:
             default = "`~/.memtend`"
         else:
             default = "required" if field.is_required() else shown(field.default)
-        text = reported[name] + ("" if reported[name].endswith(".") else ".")
+        text = sentences[name] + ("" if sentences[name].endswith(".") else ".")
         rows.append((variables[name], kind.removesuffix(" or null"), default, limits, text))
     return table(("variable", "type", "default", "limits", "what it says"), rows)
 

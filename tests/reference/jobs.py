@@ -61,9 +61,9 @@ def reference() -> str:
 
 
 def _queues() -> str:
-    reported = member_sentences(Queue)
+    sentences = member_sentences(Queue)
     takers = {queue: group.name for group in GROUPS.values() for queue in group.queues}
-    rows = [(f"`{queue}`", takers[queue], reported[queue.name]) for queue in Queue]
+    rows = [(f"`{queue}`", f"`{takers[queue]}`", sentences[queue.name]) for queue in Queue]
     return table(("queue", "worker", "what waits there"), rows)
 
 
@@ -93,9 +93,9 @@ def _sizes() -> str:
 
 
 def _fields(model: type[Frozen]) -> str:
-    reported, types = field_sentences(model), field_types(model)
+    sentences, types = field_sentences(model), field_types(model)
     rows = [
-        (f"`{name}`", *types[name], "yes" if field.is_required() else "", reported.get(name, ""))
+        (f"`{name}`", *types[name], "yes" if field.is_required() else "", sentences.get(name, ""))
         for name, field in model.model_fields.items()
         if name != "company"
     ]

@@ -1,4 +1,4 @@
-"""What people read: the pages of the repository, taken apart for the tests that keep them true."""
+"""The pages of the repository, parsed for the tests that check them."""
 
 import re
 import unicodedata

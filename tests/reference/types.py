@@ -1,4 +1,4 @@
-"""What a value may be, in words, read from a model's JSON schema."""
+"""The types and limits of fields in words, read from a model's JSON schema."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

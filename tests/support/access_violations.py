@@ -1,6 +1,6 @@
-"""Every call of a backend, made by an outsider who aims at memories that are not his; all of them must miss.
+"""Every call of a backend, made by an outsider for the memories of another; none may reach them.
 
-A new call of a protocol needs an entry here: a test compares the entries with the protocols themselves.
+A new call of a protocol needs an entry here; a test compares the entries with the protocols.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ PROTOCOLS: tuple[type, ...] = (MemoryBackend, BatchBackend, HybridBackend, Share
 LIFECYCLE = frozenset({"connect", "disconnect", "health_check"})
 
 #: What an outsider would write over an owner's metadata.
-DEFACED = MemoryMetadata(source="stranger", confidence=0.0, tags=("defaced",))
+DEFACED = MemoryMetadata(source="outsider", confidence=0.0, tags=("defaced",))
 
 #: More than anybody has in these tests: a limit that hides nothing.
 PLENTY = 50
@@ -33,7 +33,7 @@ PLENTY = 50
 
 @dataclass(frozen=True, kw_only=True)
 class AccessViolation:
-    """Who calls, what he has, and what he is after.
+    """An outsider, what it has, and what it tries to reach.
 
     Attributes:
         backend: the outsider's: the owner's own, or another company's.
@@ -42,8 +42,8 @@ class AccessViolation:
         target_memories: the owner's memories, at least one.
         token: a claim mark that memories of the owner carry.
         cursor: one that a page of the owner's gave.
-        published: id of what the owner published.
-        fact: the version of a fact that the owner's company shows, and what it says: the words of the owner.
+        published: id of a memory that the owner published.
+        fact: the shown version of a fact of the owner's company, with the owner's words.
         is_colleague: whether both are of one company, so that the outsider may read what the owner published.
     """
 
@@ -88,7 +88,7 @@ class AccessViolation:
 
 
 async def _stored(t: AccessViolation) -> bool:
-    # The owner's words in the outsider's mouth are a memory of the outsider's.
+    # A memory with the owner's text is the outsider's own.
     entry = t.target_memories[0].entry
     request = MemoryStoreRequest(category=entry.category, namespace=entry.namespace, content=entry.content)
     memory_id = await t.backend.store(t.me, request)
@@ -107,11 +107,11 @@ async def _rankings(t: AccessViolation) -> object:
     if not isinstance(t.backend, HybridBackend):
         return ()
     rankings = await t.backend.retrieve_rankings(t.me, t.by_words, include_shared=True)
-    assert _is_reported(t, entries_in((rankings.shared_dense, rankings.shared_sparse)))
+    assert _shows_no_secret(t, entries_in((rankings.shared_dense, rankings.shared_sparse)))
     return rankings.dense, rankings.sparse
 
 
-def _is_reported(t: AccessViolation, entries: Sequence[MemoryEntry]) -> bool:
+def _shows_no_secret(t: AccessViolation, entries: Sequence[MemoryEntry]) -> bool:
     # What was published is for colleagues; nothing private is ever among it.
     ids = {entry.id for entry in entries}
     return ids.isdisjoint(t.ids) and (t.is_colleague or t.published not in ids)
@@ -119,11 +119,11 @@ def _is_reported(t: AccessViolation, entries: Sequence[MemoryEntry]) -> bool:
 
 async def _searched(t: AccessViolation) -> bool:
     queries = (MemoryQuery(limit=PLENTY), t.by_words)
-    return all([_is_reported(t, await t.shared.search_shared(query)) for query in queries])
+    return all([_shows_no_secret(t, await t.shared.search_shared(query)) for query in queries])
 
 
 async def _searched_by_words(t: AccessViolation) -> bool:
-    return _is_reported(t, await t.shared.search_shared_sparse(t.by_words))
+    return _shows_no_secret(t, await t.shared.search_shared_sparse(t.by_words))
 
 
 async def _published(t: AccessViolation) -> bool:

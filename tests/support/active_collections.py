@@ -1,4 +1,4 @@
-"""A collection that serves, as the ledger describes it."""
+"""An active collection as the ledger describes it."""
 
 from memcore.embedding.protocol import EmbedderIdentity, EmbedderKind
 from memcore.embedding.selection import EmbedderChoice

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from memcore.models.archival import ArchivalEntry, ArchivalMode
 from memcore.models.memory import MemoryCategory, MemoryMetadata
 
-#: When the first of a test's memories was made; the n-th is n days younger.
+#: Creation time of a test's first memory; the n-th is n days younger.
 DAWN = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
 
 

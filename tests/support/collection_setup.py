@@ -1,4 +1,4 @@
-"""A mem0 backend with something else on its active collection than it was opened with."""
+"""Replaces parts of the active collection of an open mem0 backend."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,13 +8,13 @@ from memcore.backends.mem0.backend import Mem0Backend
 
 
 def active_collection_of(backend: Mem0Backend) -> ActiveCollection:
-    """What it reads and writes now."""
+    """Return the active collection of the backend."""
     assert backend._opened is not None
     return backend._opened.collection_cache.last().active_collection
 
 
 def switch_collection(backend: Mem0Backend, **things: Any) -> None:
-    """Let it read and write with these things instead."""
+    """Replace these parts of it."""
     assert backend._opened is not None
     collection_cache = backend._opened.collection_cache
     collection_cache._seen = replace(

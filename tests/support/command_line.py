@@ -1,4 +1,4 @@
-"""Commands as a person types them, in this process: what they print, and the exit code."""
+"""Runs `memtend` commands in this process and returns output and exit code."""
 
 import io
 import json
@@ -15,7 +15,7 @@ from ops.cli.main import run
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a command said."""
+    """Output and exit code of a command."""
 
     code: int
     out: str
@@ -23,7 +23,7 @@ class Answer:
 
     @property
     def value(self) -> Any:
-        """What it said in JSON."""
+        """The output as JSON."""
         return json.loads(self.out)
 
 
@@ -34,7 +34,7 @@ class CommandLine:
     home: Path
 
     def __call__(self, *words: str, stdin: bytes = b"") -> Answer:
-        """Type the words; the data folder is said for those that take it."""
+        """Run the command; `--home` is added where the command takes it."""
         out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
             for name in ("MEMTEND_HOME", "MEMTEND_BROKER_URL"):
@@ -54,7 +54,7 @@ class CommandLine:
         return Answer(code=code, out=said.getvalue().decode(), err=err.getvalue())
 
     def ok(self, *words: str, stdin: bytes = b"") -> Answer:
-        """Type the words and insist that all went well."""
+        """Run the command and require exit code 0."""
         answer = self(*words, stdin=stdin)
         assert answer.code == 0, answer
         return answer

@@ -1,4 +1,4 @@
-"""What a company does with its fine-tune runs, and sees of them; see test_companies."""
+"""Calls and views of a company's fine-tune runs; see test_companies."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -24,7 +24,7 @@ Call = Callable[[Ledger, StoppedClock, str], object]
 
 
 def _theirs(ledger: Ledger) -> FineTuneRun:
-    """The first company's run: its id, and the token of its worker, are what the other one aims with."""
+    """Return the first company's run, whose id and token the other company tries to use."""
     runs, _ = ledger.finetune_runs.page(COMPANY)
     return runs[0]
 
@@ -53,7 +53,7 @@ def _removed(ledger: Ledger, company: str) -> object:
         return str(refused)
 
 
-#: What it does.
+#: Calls that write.
 WRITES: dict[str, Call] = {
     "finetune_runs.start": lambda ledger, _, c: _started(ledger, c),
     "finetune_runs.claim": lambda ledger, _, c: ledger.finetune_runs.claim(c, _theirs(ledger).run_id, lease=DAY),
@@ -94,7 +94,7 @@ WRITES: dict[str, Call] = {
     "finetune_runs.waiting": lambda ledger, _, c: ledger.finetune_runs.waiting(c, dispatched_before=-DAY),
 }
 
-#: What it sees.
+#: Calls that read.
 VIEWS: dict[str, Call] = {
     "finetune_runs.get": lambda ledger, _, c: ledger.finetune_runs.get(c, _theirs(ledger).run_id),
     "finetune_runs.active": lambda ledger, _, c: ledger.finetune_runs.active(c),

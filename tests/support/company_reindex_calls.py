@@ -1,4 +1,4 @@
-"""What a company does with the collection that serves it, and sees of that; see test_companies."""
+"""Calls and views of a company's active collection; see test_companies."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -36,7 +36,7 @@ def _begun(ledger: Ledger, company: str) -> object:
         return str(refused)
 
 
-#: What it does.
+#: Calls that write.
 WRITES: dict[str, Call] = {
     "servings.adopt": lambda ledger, _, c: ledger.collection_pointers.adopt(c, served(f"memories of {c}")),
     "servings.begin": lambda ledger, _, c: _begun(ledger, c),
@@ -64,7 +64,7 @@ WRITES: dict[str, Call] = {
     "reindex_marks.compared": lambda ledger, _, c: ledger.reindex_marks.compared(c, "token", [AGENT]),
 }
 
-#: What it sees.
+#: Calls that read.
 VIEWS: dict[str, Call] = {
     "servings.get": lambda ledger, _, c: ledger.collection_pointers.get(c),
     "reindexes.get": lambda ledger, _, c: ledger.reindexes.get(c),

@@ -1,8 +1,8 @@
-"""What a key of the configuration changes: the same scene seen under two policies that differ in that key alone.
+"""The effect of each policy key: one scene under two policies that differ in that key alone.
 
 A new key needs one line in the table of its scene: ``"memory.x.y": Effect(scene, value)``. A scene is a function from a
-place and a policy to something that compares, made by the code that workers and engines run; it must say the same
-twice.
+place and a policy to something that compares, made by the code that workers and engines run; it must give the same
+result twice.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +31,7 @@ AGENT = "ada"
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A folder that no other look uses, and a migrated, empty ledger in it."""
+    """An unused folder with a migrated, empty ledger."""
 
     folder: Path
     template: Path
@@ -49,16 +49,16 @@ class Place:
         return Settings.model_validate({**given, **more})
 
 
-#: Looks at what happens under a policy.
+#: Returns what happens under a policy.
 Scene = Callable[[Place, Policy], object]
 
 
 @dataclass(frozen=True)
 class Effect:
-    """How a key shows.
+    """How the effect of a key is observed.
 
     Attributes:
-        see: what is looked at.
+        see: the scene.
         value: what the key is changed to.
         given: other keys that both policies have, by their dotted names.
         also: keys that a valid policy must change together with this one.

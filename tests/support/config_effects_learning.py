@@ -1,4 +1,4 @@
-"""What the keys of lessons, of the evolver, of language models and of fine-tuning change in the work of a context."""
+"""The effects of the keys of lessons, skill evolver, language models, embedders and fine-tuning."""
 
 import asyncio
 from collections.abc import Sequence
@@ -54,14 +54,14 @@ def lessons_drawn(place: Place, policy: Policy) -> object:
     """What becomes of the lessons of a failure and of two successes, what was asked, and which files were written."""
     model = Teacher(always=answer(confidence=0.85))
     with context_fixture(place, policy, model=model) as made:
-        reported: list[tuple[str, dict[str, Any]]] = [
+        tasks: list[tuple[str, dict[str, Any]]] = [
             ("failure", FAILED),
             ("better", {"quality": 9.0}),
             ("worse", {"quality": 8.6}),
         ]
-        for name, more in reported:
+        for name, more in tasks:
             made.ledger.trajectories.append(COMPANY, trajectory(name, **more), lesson_at=made.clock())
-        outcomes = [str(made.job_context.extract_lesson(name)) for name, _ in reported]
+        outcomes = [str(made.job_context.extract_lesson(name)) for name, _ in tasks]
         files = sorted(str(path.relative_to(place.folder).parent) for path in place.folder.rglob("SKILL.md"))
         asked = [(str(each.model), each.temperature, each.max_tokens) for each in model.asked]
         return outcomes, _memories(made), files, asked
@@ -85,8 +85,8 @@ def evolution(place: Place, policy: Policy) -> object:
         fleet = Fleet(made.ledger, made.clock)  # type: ignore[arg-type]  # another clock of the tests
         for agents, word, ago in (("abcd", "alpha", 1), ("abcd", "beta", 1), ("ab", "gamma", 1), ("abcd", "delta", 45)):
             text = lesson(condition=f"{word}{word} happens", action=f"{word} {word}s")
-            reported = {"task_title": f"{word}{word} happens", "task_description": word, "ago": timedelta(days=ago)}
-            fleet.fail(agents, word, text=text, **reported)
+            task = {"task_title": f"{word}{word} happens", "task_description": word, "ago": timedelta(days=ago)}
+            fleet.fail(agents, word, text=text, **task)
         # It makes one of them less sure; and what is said of disks fits many an execution that went well.
         fleet.succeed("abc", "well-beta", task_type="beta")
         fleet.fail("abcd")
@@ -119,15 +119,15 @@ def skills_approved(place: Place, policy: Policy) -> object:
             words = {"discovery": f"Number {number}.", "condition": f"Case {number} of {category}."}
             fleet.fail("abcd", category, text=lesson(**words))
         asyncio.run(fleet.run())
-        reported = []
+        results = []
         for each in fleet.proposed():
             try:
                 asyncio.run(service.approve(each.approval_id, ADA))
-                reported.append("approved")
+                results.append("approved")
             except MemoryError as error:
-                reported.append(type(error).__name__)
+                results.append(type(error).__name__)
         lasts = {(each.expires_at - each.created_at) for each in fleet.proposed()}
-        return reported, lasts
+        return results, lasts
 
 
 def questions(place: Place, policy: Policy) -> object:
@@ -153,16 +153,16 @@ def _questions(place: Place, policy: Policy, server: Recorder, *, keys: Sequence
     ledger = Ledger.open(settings.ledger_urls)
 
     async def ask() -> list[str]:
-        model, reported = create_model(settings, policy, ledger), list[str]()
+        model, results = create_model(settings, policy, ledger), list[str]()
         assert model is not None
         for key in keys:
             try:
                 completion = await model.ask(ASKED, by=BY, key=key)
-                reported.append(f"{completion.text} {completion.cost}")
+                results.append(f"{completion.text} {completion.cost}")
             except MemoryError as error:
-                reported.append(type(error).__name__)
+                results.append(type(error).__name__)
         await model.close()
-        return reported
+        return results
 
     try:
         return asyncio.run(ask()), [each.body.get("model") for each in server.requests]

@@ -1,4 +1,4 @@
-"""What the keys of maintenance change in a run, in what follows it, and in what is forgotten later."""
+"""The effects of the maintenance keys on a run, its hooks and later sweeps."""
 
 import asyncio
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ class Asked(FakeSummarizer):
     async def close(self) -> None:
         pass
 
-    def reported(self) -> object:
+    def questions(self) -> object:
         """Every question, as it was put."""
         return sorted(
             (str(each.model), each.temperature, each.max_tokens, str([one.content for one in each.messages]))
@@ -53,7 +53,7 @@ class Asked(FakeSummarizer):
 
 
 class Silent(Asked):
-    """A model that is away."""
+    """A model that does not answer."""
 
     async def ask(self, *_args: object, **_given: object) -> "object":  # type: ignore[override]  # it never answers
         raise RetryExhaustedError("no")
@@ -123,7 +123,7 @@ def _ask(made: ContextFixture, run_id: str) -> int:
     )
 
 
-def _reported(made: ContextFixture, outcome: Outcome) -> object:
+def _left(made: ContextFixture, outcome: Outcome) -> object:
     live = asyncio.run(made.backend.scan(Where(agent_id=AGENT), limit=256)).records
     archived = made.ledger.archive.search(COMPANY, AGENT, MemoryQuery(limit=1000))
     return (
@@ -141,15 +141,15 @@ def maintenance_run(place: Place, policy: Policy) -> object:
     with context_fixture(place, policy, model=model) as made:
         asyncio.run(made.keep(*month()))
         _, outcome = _run(made)
-        return _reported(made, outcome), model.reported()
+        return _left(made, outcome), model.questions()
 
 
 def run_without_answers(place: Place, policy: Policy) -> object:
-    """What a run leaves whose model is away."""
+    """What a run leaves without an answer of its model."""
     with context_fixture(place, policy, model=Silent()) as made:
         asyncio.run(made.keep(*month()))
         _, outcome = _run(made)
-        return _reported(made, outcome)
+        return _left(made, outcome)
 
 
 def run_after_an_undo(place: Place, policy: Policy) -> object:
@@ -160,7 +160,7 @@ def run_after_an_undo(place: Place, policy: Policy) -> object:
         _run(made, kind="undo", undo_of=run_id)
         made.clock.turn(timedelta(hours=1))
         _, outcome = _run(made)
-        return _reported(made, outcome)
+        return _left(made, outcome)
 
 
 def first_memory(place: Place, policy: Policy) -> object:
@@ -175,7 +175,7 @@ def first_memory(place: Place, policy: Policy) -> object:
 
 
 def later(place: Place, policy: Policy) -> object:
-    """What a sweep lets go of after some weeks: what runs removed, and what the archive holds."""
+    """What a sweep drops after some weeks: what runs removed, and what the archive holds."""
     with context_fixture(place, policy, model=Asked()) as made:
         asyncio.run(made.keep(*month()))
         _run(made)
@@ -191,7 +191,7 @@ def compression(place: Place, policy: Policy) -> object:
         made.ledger.experiences.append(COMPANY, experience("e", output="The disk was full. " * 40))
         outcome = made.job_context.compress(AGENT)
         asked = [(str(each.model), each.temperature, each.max_tokens) for each in model.asked]
-        return _reported(made, outcome), asked
+        return _left(made, outcome), asked
 
 
 def wiki(place: Place, policy: Policy) -> object:

@@ -1,4 +1,4 @@
-"""What the keys of retrieval, of the stores and of the organisation change in a prompt, or in what a backend is."""
+"""The effects of the keys of retrieval, stores and organisation on prompts and backends."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -54,7 +54,7 @@ def _shown(number: int) -> MemoryEntry:
 
 
 class Facts:
-    """Nine facts that stand."""
+    """Nine published facts."""
 
     dense_weight = 0.4
 
@@ -63,12 +63,12 @@ class Facts:
         return ()
 
     async def standing(self, fact_ids: Collection[str]) -> dict[str, tuple[int, OrgFact]]:
-        reported = {"category": OrgFactCategory.ADR, "author": agent(), "created_at": NOW}
-        return {key: (1, OrgFact(id=key, content=key, **reported)) for key in fact_ids}
+        common = {"category": OrgFactCategory.ADR, "author": agent(), "created_at": NOW}
+        return {key: (1, OrgFact(id=key, content=key, **common)) for key in fact_ids}
 
 
-class SharedBackend(HybridBackend):
-    """Answers with what is above, in the order of its lists."""
+class ScriptedBackend(HybridBackend):
+    """Answers with the entries above, as ranked lists."""
 
     def __init__(self, dense_weight: float) -> None:
         shared = (*SHARED, *map(_shown, range(9)))
@@ -93,7 +93,7 @@ def prompt(place: Place, policy: Policy) -> object:
         policy.memory, company="acme", embedder=HashingEmbedder(), place=mem0_config_of(place.settings())
     )
     assert isinstance(built, Mem0Backend)
-    backend = SharedBackend(built.dense_weight)
+    backend = ScriptedBackend(built.dense_weight)
     strategy = ContextInjectionStrategy.from_policy(policy, backend=backend, clock=lambda: NOW)
     messages = asyncio.run(strategy.prepare_messages("ada", "what is out of order?", 4_000))
     return [(str(each.role), each.content) for each in messages]
@@ -122,7 +122,7 @@ def workers_backend(place: Place, policy: Policy) -> object:
 
 def stores_outside(place: Place, policy: Policy) -> object:
     """What `memtend up` asks for where the policy puts a store outside the stack, and what an engine says of it."""
-    settings, reported = place.settings(), list[str]()
+    settings, errors = place.settings(), list[str]()
     for step in (
         partial(with_external_stores, settings, policy.memory.storage, {}),
         partial(create_engine_backend, settings, policy, embedder=HashingEmbedder()),
@@ -130,8 +130,8 @@ def stores_outside(place: Place, policy: Policy) -> object:
         try:
             step()
         except MemoryConfigError as error:
-            reported.append(str(error))
-    return reported
+            errors.append(str(error))
+    return errors
 
 
 def writing_facts(place: Place, policy: Policy) -> object:

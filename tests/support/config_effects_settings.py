@@ -1,4 +1,4 @@
-"""What each variable changes: where a process looks, what it asks for there, and what it says.
+"""The effect of each environment variable on a process.
 
 A new variable needs one line in the table: ``"field": Change(scene, value)``; see tests/support/config_effects.py.
 """
@@ -29,16 +29,16 @@ from support.proposals import proposal
 from support.recording_server import chat, recorder
 from workers.app import create_app
 
-#: Looks at what happens with an environment of the process, in a folder whose ledger is migrated and empty.
+#: Returns what happens under an environment, in a folder whose ledger is migrated and empty.
 Scene = Callable[[Path, Mapping[str, str]], object]
 
 
 @dataclass(frozen=True)
 class Change:
-    """How a variable shows.
+    """How the effect of a variable is observed.
 
     Attributes:
-        see: what is looked at.
+        see: the scene.
         value: what the variable is set to; ``{folder}`` stands for the folder.
         given: other variables that both environments have.
     """
@@ -109,8 +109,8 @@ def store(folder: Path, environ: Mapping[str, str]) -> object:
             await backend.disconnect()
             return "connected"
 
-        reported = asyncio.run(connect())
-        return reported, sorted({(each.path, each.headers.get("api-key")) for each in server.requests})
+        result = asyncio.run(connect())
+        return result, sorted({(each.path, each.headers.get("api-key")) for each in server.requests})
 
 
 def embedder(_folder: Path, environ: Mapping[str, str]) -> object:
@@ -145,7 +145,7 @@ def model(_folder: Path, environ: Mapping[str, str]) -> object:
 
 
 def webhook(_folder: Path, environ: Mapping[str, str]) -> object:
-    """Who is told of a proposal."""
+    """The webhook calls for a proposal."""
     with recorder(lambda _request: (200, {})) as server:
         settings = Settings.load({name: value.replace("{server}", server.url) for name, value in environ.items()})
         opened = Ledger.open(settings.ledger_urls)

@@ -1,4 +1,4 @@
-"""A TCP proxy that cuts its connections at the worst moment: the server has answered, the client has not heard it."""
+"""A TCP proxy that cuts its connections after the server has answered and before the client reads it."""
 
 import socket
 import threading

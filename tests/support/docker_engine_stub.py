@@ -1,6 +1,6 @@
-"""A Docker engine for tests: the calls of its API that stages need, on a Unix socket, with processes as containers.
+"""A stub of the Docker engine on a Unix socket; containers are processes.
 
-It understands mounts, memory and the rest as far as it keeps what was asked, for a test to read. A container's process
+It answers the calls that stages need and keeps each request for a test to read. A container's process
 gets the paths of this machine in the place of the container's, so that a real stage finds its files.
 """
 
@@ -33,7 +33,7 @@ RUNNER = [*program_argv("memcore.finetune.runner")]
 
 @dataclass
 class StubContainer:
-    """A container: what was asked for, and the process that it is."""
+    """A container: its request and its process."""
 
     body: dict[str, Any]
     command: list[str]
@@ -59,12 +59,12 @@ class StubContainer:
     def on_this_machine(self) -> str:
         """The configuration that is mounted, with the paths behind the mounts."""
         mounts = {mount["Target"]: mount["Source"] for mount in self.body["HostConfig"]["Mounts"]}
-        reported = json.loads(Path(mounts["/etc/fine-tune/config.json"]).read_text("utf-8"))
-        for name, value in reported.items():
+        config = json.loads(Path(mounts["/etc/fine-tune/config.json"]).read_text("utf-8"))
+        for name, value in config.items():
             for target, source in mounts.items():
                 if isinstance(value, str) and (value == target or value.startswith(f"{target}/")):
-                    reported[name] = source + value.removeprefix(target)
-        return json.dumps(reported)
+                    config[name] = source + value.removeprefix(target)
+        return json.dumps(config)
 
     def kill(self, number: signal.Signals) -> None:
         """Signal the first process; when it ends, all others of the container do."""

@@ -1,4 +1,4 @@
-"""A server that speaks OpenAI's embedding API, on loopback, and misbehaves as a script says."""
+"""A server of OpenAI's embedding API on loopback; a script tells how it fails."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ def body(made: Any) -> Answer:
 
 @dataclass
 class EmbeddingServer:
-    """What the server was asked, and what it will answer next; without a script it answers well."""
+    """The requests so far, and the answers to come; without a script it answers correctly."""
 
     url: str = ""
     script: list[Answer] = field(default_factory=list)

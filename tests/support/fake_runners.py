@@ -1,4 +1,4 @@
-"""Stage runners that misbehave: Python files that stand in the place of the stage runner."""
+"""Faulty stage runners: Python files in the place of the real one."""
 
 import os
 import stat

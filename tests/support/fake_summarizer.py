@@ -1,4 +1,4 @@
-"""A language model for tests of the run: says what it was shown, fails as told, and sends its bill once a key."""
+"""A fake language model for runs: repeats its input, fails on request, and bills each key once."""
 
 import asyncio
 from collections import Counter
@@ -40,7 +40,7 @@ class FakeSummarizer:
 
 @dataclass
 class SlowFakeSummarizer(FakeSummarizer):
-    """Thinks until it is told to answer."""
+    """Waits until a test lets it answer."""
 
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     may_answer: asyncio.Event = field(default_factory=asyncio.Event)

@@ -1,4 +1,4 @@
-"""A language model that teaches: answers in the form of a lesson, fails as told, and sends its bill once a key."""
+"""A fake language model for lessons: answers with a lesson, fails on request, and bills each key once."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from memcore.llm.protocol import Attribution, Completion, CompletionRequest
 from support.fake_summarizer import said
 
-#: What it teaches unless told otherwise.
+#: The lesson that it answers by default.
 LESSON = {
     "strategic_decisions": ["Look at the disk first.", "Move old exports away."],
     "applicable_contexts": ["An import fails at night."],

@@ -1,4 +1,4 @@
-"""Crashes and stalls at any call that a run makes, to see what is left behind."""
+"""Injects crashes and stalls at any call that a run makes."""
 
 import asyncio
 import inspect
@@ -48,7 +48,7 @@ class Faults:
     ) -> None:
         self.calls: list[str] = []
         self._at = at
-        self._kill_one = strike or _crash
+        self._strike = strike or _crash
         self._is_after = is_after
 
     def backend(self, backend: WorkerBackend) -> WorkerBackend:
@@ -66,30 +66,30 @@ class Faults:
         return len(self.calls) - 1 == self._at
 
     async def acall(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        kills_planned = self.counted(name)
-        if kills_planned and not self._is_after:
+        is_due = self.counted(name)
+        if is_due and not self._is_after:
             await self._happen()
         result = await function(*args, **kwargs)
-        if kills_planned and self._is_after:
+        if is_due and self._is_after:
             await self._happen()
         return result
 
     def call(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        kills_planned = self.counted(name)
-        if kills_planned and not self._is_after:
+        is_due = self.counted(name)
+        if is_due and not self._is_after:
             self._happen_now()
         result = function(*args, **kwargs)
-        if kills_planned and self._is_after:
+        if is_due and self._is_after:
             self._happen_now()
         return result
 
     async def _happen(self) -> None:
-        done = self._kill_one()
+        done = self._strike()
         if inspect.isawaitable(done):
             await done
 
     def _happen_now(self) -> None:
-        done = self._kill_one()
+        done = self._strike()
         if inspect.iscoroutine(done):
             # The ledger is called from inside a running loop: what happens meanwhile happens in a thread of its own.
             failures: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""A fine-tune run in a test: stages that leave real files and take no time, and workers that carry them out."""
+"""A fine-tune run: stages that write real files at once, and the workers that run them."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -51,7 +51,7 @@ class Stages:
 
     Attributes:
         performed: the stages that were begun, in order.
-        within: called within each stage, when it is born and has told its progress.
+        within: called within each stage, when its process has started and reported progress.
         ends: how a stage ends, where not well.
     """
 

@@ -1,4 +1,4 @@
-"""Comparing with a snapshot in fixtures/frozen of what must not change."""
+"""Compares the product with snapshots in fixtures/frozen of what must not change."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""An embedder for tests: no model, no files, and vectors that anyone can foretell."""
+"""An embedder without model or files, with predictable vectors."""
 
 from collections.abc import Sequence
 

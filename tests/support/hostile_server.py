@@ -1,4 +1,4 @@
-"""A server on loopback that never ends its answer, as a test says: without end, a byte at a time, or compressed."""
+"""A server on loopback whose answers are endless, slow or compressed."""
 
 import gzip
 import socket
@@ -61,7 +61,7 @@ def gzip_bomb(peer: socket.socket, over: Event) -> None:
     peer.sendall(packer.flush())
 
 
-def small_gzip(peer: socket.socket, _ended_scopes: Event) -> None:
+def small_gzip(peer: socket.socket, _over: Event) -> None:
     """Send a small answer as gzip, which nobody asked for."""
     body = gzip.compress(b"{}")
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -80,7 +80,7 @@ def hostile_server(answer: Answer) -> Iterator[str]:
     over = Event()
 
     def serve(peer: socket.socket) -> None:
-        # Whoever is cut off in the middle has what the test wanted.
+        # A connection that is cut in the middle is what the test wants.
         with peer, suppress(OSError):
             peer.recv(65_536)
             answer(peer, over)

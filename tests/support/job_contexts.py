@@ -21,7 +21,7 @@ from memcore.reindex.service import Slice
 
 @dataclass
 class ScriptedBatchWriter:
-    """Answers as the test says: how many were stored, all that became of them, an error, or never (None)."""
+    """Answers as the test says: how many were stored, the whole result, an error, or never (None)."""
 
     answer: int | WriteResult | Exception | None = 1
     taken: list[tuple[StoreItem, ...]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Tasks from which agents learn: told to the ledger, and what is drawn from them looked at."""
+"""Tasks from which agents learn, and the lessons that are drawn from them."""
 
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ class LearningFixture:
         self.clock = library.clock
 
     def reported(self, lesson_id: str = "l-1", *, agent_id: str = "ada", **more: Any) -> None:
-        """Tell of a task whose lesson is to be drawn."""
+        """Record a task whose lesson is to be drawn."""
         made = trajectory(lesson_id, agent_id=agent_id, **more)
         assert self.ledger.trajectories.append(COMPANY, made, lesson_at=self.clock())
 

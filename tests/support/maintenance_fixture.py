@@ -94,7 +94,7 @@ def memory(
 
 
 class MaintenanceFixture:
-    """Everything a run needs, and the questions that tests ask afterwards."""
+    """Everything that a run needs, and checks of what it left."""
 
     def __init__(self, urls: LedgerUrls, policy: ConsolidationConfig | None = None) -> None:
         self.clock = TurnedClock()
@@ -110,7 +110,7 @@ class MaintenanceFixture:
         self.originals: dict[str, MemoryRecord] = {}
 
     def keep(self) -> Callable[[], None]:
-        """Write down all that is so now; the function that comes back makes it so again, faster than a new world.
+        """Save the state; the returned function restores it, faster than a new fixture.
 
         A ledger on PostgreSQL is emptied instead: call this before any run is planned.
         """
@@ -209,7 +209,7 @@ class MaintenanceFixture:
         raise AssertionError("the run goes in circles")
 
     async def ask_model(self, run_id: str) -> list[Outcome]:
-        """Do what the jobs do that a snoozed run sends for."""
+        """Do the jobs that a snoozed run dispatched."""
         self.ledger.syntheses.revive(COMPANY)
         waiting = [part for part in self.ledger.syntheses.of_run(run_id) if part.state is SynthesisState.WANTED]
         if waiting and all(part.ring_at and part.reason is None for part in waiting):
@@ -301,5 +301,5 @@ def comparable(record: MemoryRecord) -> object:
     )
 
 
-#: Makes worlds that the test need not close.
+#: Makes fixtures that are closed after the test.
 MakeMaintenanceFixture = Callable[..., MaintenanceFixture]

@@ -1,4 +1,4 @@
-"""Messages that nobody should have sent: valid store jobs of the client's, broken at random, the same for one seed."""
+"""Malformed messages: valid store jobs of the client, broken at random by a seed."""
 
 import base64
 import json

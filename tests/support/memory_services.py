@@ -18,7 +18,7 @@ WORD = Confirmation(actor="grace", confirm=True, reason="it finds the wrong hall
 
 
 class TestResources:
-    """Hands out what the test has opened; whatever it has not is unsupported."""
+    """Gives the resources that the test has opened; others are unsupported."""
 
     __test__ = False
 

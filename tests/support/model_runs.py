@@ -1,4 +1,4 @@
-"""Runs that ask a model: their policies, and a world whose model is a stand-in."""
+"""Runs that ask a model: their policies, and a fixture whose model is a fake."""
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig
 from memcore.jobs.outcomes import Done

@@ -1,4 +1,4 @@
-"""Facts of an organisation, and those who write them."""
+"""Facts of an organisation, and their authors."""
 
 from memcore.models.organization import OrgFactAuthor, OrgFactCategory, OrgFactWriteRequest, SeniorityLevel
 

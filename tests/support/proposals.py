@@ -21,7 +21,7 @@ def proposal(content: str = "The lift is out of order.", **more: Any) -> Proposa
 
 @dataclass
 class RecordingEffects:
-    """Effects of the action ``test:note``: what stands, by approval, and every call; once undone nothing returns."""
+    """Effects of the action ``test:note``: published contents by approval, and every call; what was undone stays so."""
 
     action: str = "test:note"
     is_published: dict[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What agents publish in tests, and where."""
+"""Memories that agents publish in tests, and backends that take them."""
 
 from memcore.backends.composite import CompositeBackend
 from memcore.backends.inmemory import InMemoryBackend
@@ -10,5 +10,5 @@ Sharing = InMemoryBackend | CompositeBackend | Mem0Backend
 
 
 def reported(content: str = "the canteen closes at two", **more: object) -> MemoryStoreRequest:
-    """Return what is to be published; nothing must be said about it."""
+    """Return a request to publish; every field has a default."""
     return MemoryStoreRequest.model_validate({"category": MemoryCategory.SEMANTIC, "content": content, **more})

@@ -1,4 +1,4 @@
-"""Random stores and random later days: what agents store and change, and what runs, undos and ends do to it."""
+"""Random stores and random later days: changes by agents, runs, undos and ends."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -105,7 +105,7 @@ _ACTS: tuple[Act, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Something that happens.
+    """One step of a history.
 
     Attributes:
         act: what.
@@ -125,7 +125,7 @@ HISTORIES = st.lists(STEPS, min_size=1, max_size=8)
 
 
 async def replay_history(world: MaintenanceFixture, steps: Sequence[Step], *, first: int = 0) -> list[Run]:
-    """Let it all happen, and return the runs, oldest first; ``first`` numbers the first step among all there are."""
+    """Carry out the steps and return the runs, oldest first; ``first`` numbers the first step among all there are."""
     runs: list[Run] = []
     for number, step in enumerate(steps, start=first):
         world.clock.turn(timedelta(days=step.days))

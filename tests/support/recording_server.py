@@ -1,4 +1,4 @@
-"""A server on loopback that writes down every request, and answers it as a test says."""
+"""A server on loopback that records every request; a test gives the answers."""
 
 import json
 import time
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What somebody sent.
+    """A recorded request.
 
     Attributes:
         headers: by their names in lower case.
@@ -49,7 +49,7 @@ def chat(*, seconds: float) -> Answer:
 
 @dataclass
 class Recorder:
-    """Where it listens, and what it was sent."""
+    """The address of the server and its requests."""
 
     url: str = ""
     requests: list[Request] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Aliases: a store server and qdrant-client's own local mode, told the same random things and asked the same."""
+"""The store server beside qdrant-client's local mode: the same random writes and queries go to both."""
 
 import random
 import uuid

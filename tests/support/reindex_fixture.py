@@ -1,4 +1,4 @@
-"""A store whose embedder changes: two embedders of one length whose vectors share no place, and processes that die."""
+"""A reindex in a test: two embedders whose vectors are told apart, and processes that crash."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -41,7 +41,7 @@ ONE_PAGE = timedelta(milliseconds=150)
 
 
 class SidedEmbedder:
-    """Count words at even places or at odd ones, so that any vector tells who made it."""
+    """Count words at even places or at odd ones, so that a vector shows its embedder."""
 
     def __init__(self, side: str) -> None:
         self._side = side
@@ -71,7 +71,7 @@ class SidedEmbedder:
 
 
 def side_of(vector: Any) -> str:
-    """Whose vector it is."""
+    """Return which embedder made a vector."""
     values = np.asarray(vector)
     even, odd = bool(np.any(values[0::2])), bool(np.any(values[1::2]))
     assert even != odd, "a vector of both embedders, or of none"
@@ -94,11 +94,11 @@ class TickingClock:
 
 
 class KilledError(BaseException):
-    """The process is no more."""
+    """The process was killed."""
 
 
 class CrashingProxy:
-    """Stands before an object and dies at the n-th call that passes it, before it or behind it."""
+    """Wraps an object and crashes before or after its n-th call."""
 
     def __init__(self, inner: object, crash_point: "CrashPoint") -> None:
         self._inner = inner

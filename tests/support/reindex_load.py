@@ -1,4 +1,4 @@
-"""Agents that read and write all the while that a reindex goes on, and what became of it."""
+"""A load of reads and writes during a reindex, and its result."""
 
 import asyncio
 import threading
@@ -27,7 +27,7 @@ FOUND = 5
 
 @dataclass
 class Load:
-    """What agents did, and what became of it.
+    """The calls of the agents and their results.
 
     Attributes:
         stored: ids by agent, of every store that was accepted.

@@ -29,7 +29,7 @@ DOWN_SECONDS = 150.0
 
 @dataclass(frozen=True, kw_only=True)
 class StackAddress:
-    """A running stack, and the power to end it."""
+    """A running stack."""
 
     home: Path
     settings: Settings

@@ -1,4 +1,4 @@
-"""Backends for the tests of retrieval that answer what a test says, or raise it."""
+"""Backends whose answers or errors a test gives."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Failures that many agents share, with the lesson that each of them drew: what the evolver proposes a skill from."""
+"""Failures that many agents share, with their lessons: the skill evolver proposes skills from them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

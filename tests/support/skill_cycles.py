@@ -20,7 +20,7 @@ from support.ledger_records import COMPANY, StoppedClock
 from support.lessons import lesson
 from support.proposals import service_of
 
-#: What happened to everybody whose disk was full, in words that their lessons have too.
+#: The task title of agents whose disk was full, in the words of their lessons.
 DISK = "The nightly import stops: no space left on device"
 
 #: What a chain is made of.
@@ -81,7 +81,7 @@ class Fleet:
             self.execute(f"{name}-{agent}-{number}", agent, text=text, turns=turns, **{"task_title": "Talk", **more})
 
     def stand(self, text: LessonText, *, pattern_id: str = "other", skill_id: str = "skill") -> str:
-        """Let a skill stand that somebody approved once."""
+        """Add an active skill that was approved."""
         now = self.clock()
         self.ledger.skills.put(
             COMPANY,

@@ -1,4 +1,4 @@
-"""The places in which a stage can run, for tests that hold in all of them, with runners that misbehave."""
+"""The executors of stages, for tests of all of them with faulty runners."""
 
 import os
 import time
@@ -24,7 +24,7 @@ REAL = "memtend-finetune:real"
 
 
 class Place(Protocol):
-    """Where a runner of a name runs."""
+    """Where stages run."""
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -135,7 +135,7 @@ def stub_place(folder: Path) -> Iterator[InStubEngine]:
 
 
 def is_gone(pid: int) -> bool:
-    """Whether a process has ended, or waits to be tombstoned by a parent that is not ours."""
+    """Whether a process has ended, or is a zombie of a parent that is not ours."""
     for _ in range(200):
         try:
             state = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]

@@ -1,4 +1,4 @@
-"""Store items as a client seals them."""
+"""Store items as a client builds them."""
 
 from datetime import datetime, timedelta
 
@@ -18,7 +18,7 @@ def item(
     tags: tuple[str, ...] = (),
     expires_in: timedelta | None = None,
 ) -> StoreItem:
-    """Return a sealed memory."""
+    """Return the item of one memory."""
     request = MemoryStoreRequest(
         category=MemoryCategory.SEMANTIC,
         content=content,

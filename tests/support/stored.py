@@ -1,4 +1,4 @@
-"""What an installation holds, read past memtend: points of the store, rows of the history, jobs on the broker."""
+"""Reads an installation without memtend: points of the store, rows of the history, jobs on the broker."""
 
 import warnings
 from collections import Counter

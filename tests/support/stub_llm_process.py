@@ -1,4 +1,4 @@
-"""The stub of a language model as a process of its own, and what tests tell it and ask it."""
+"""The stub language model as a process, and its control from tests."""
 
 import subprocess
 from collections.abc import Iterator

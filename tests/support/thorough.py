@@ -1,4 +1,4 @@
-"""How much a test tries: enough to see its guarantee break in `make test`, and far more in `make test-thorough`."""
+"""How many examples a test tries: few in `make test`, many in `make test-thorough`."""
 
 import os
 

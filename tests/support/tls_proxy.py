@@ -1,4 +1,4 @@
-"""TLS in front of any server of a test: a certificate of one's own, and a gate that speaks it."""
+"""A TLS proxy before any server of a test, with its own certificate."""
 
 import asyncio
 import ssl
@@ -36,13 +36,13 @@ def tls_proxy(target_port: int, path: Path) -> Iterator[TlsProxy]:
         try:
             await asyncio.gather(_pass(reader, inner_writer), _pass(inner_reader, writer))
         finally:
-            # Also when the gate closes in the middle: a socket left open would be told of in some later test.
+            # Also when the proxy closes in the middle: some later test would warn of a socket left open.
             for each in (writer, inner_writer):
                 each.transport.abort()
 
     loop = asyncio.new_event_loop()
     server = loop.run_until_complete(asyncio.start_server(serve, "127.0.0.1", 0, ssl=context))
-    thread = threading.Thread(target=loop.run_forever, name="tls-gate", daemon=True)
+    thread = threading.Thread(target=loop.run_forever, name="tls-proxy", daemon=True)
     thread.start()
     try:
         yield TlsProxy(port=server.sockets[0].getsockname()[1], ca_file=ca_file)

@@ -1,4 +1,4 @@
-"""What an undo must have done, reckoned from the store before and after each run and not from the undo's own code."""
+"""Checks an undo against snapshots of the store, without the undo's own code."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ class RecordedRun:
 
 
 async def run_and_record(world: MaintenanceFixture, steps: Sequence[Step]) -> list[RecordedRun]:
-    """Let it all happen, and remember the store before and after each run."""
-    recorded_run: list[RecordedRun] = []
+    """Carry out the steps, with a snapshot before and after each run."""
+    recorded: list[RecordedRun] = []
     for number, step in enumerate(steps):
         before = await world.snapshot()
         runs = await replay_history(world, [step], first=number)
         after = await world.snapshot()
-        recorded_run.extend(RecordedRun(run=run, before=before, after=after) for run in runs)
-    return recorded_run
+        recorded.extend(RecordedRun(run=run, before=before, after=after) for run in runs)
+    return recorded
 
 
 async def undo_and_check(world: MaintenanceFixture, recorded_run: RecordedRun) -> None:
@@ -52,7 +52,7 @@ async def undo_and_check(world: MaintenanceFixture, recorded_run: RecordedRun) -
     restored = {each for each in plan.restored if each in after}
     maintenance_run = await world.maintenance_run()
     touched = {each for exchange in world.ledger.lineage.of_run(maintenance_run.run_id) for each in exchange.outgoing}
-    assert not restored & touched, "what came back is held from the next night"
+    assert not restored & touched, "what came back is held from the next run"
 
 
 def _moved(world: MaintenanceFixture, run: Run) -> tuple[set[str], set[str]]:

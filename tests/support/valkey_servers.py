@@ -33,7 +33,7 @@ def free_port() -> int:
 
 
 class BrokerAddress:
-    """Where the server listens, and the power over its life."""
+    """A Valkey server that a test starts and kills."""
 
     def __init__(self, *, path: Path, port: int, password: str, options: dict[str, str]) -> None:
         self.path = path

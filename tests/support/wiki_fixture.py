@@ -1,4 +1,4 @@
-"""A small company whose agents have experience in both tiers, and its wiki."""
+"""A company with experience in both tiers, and its wiki."""
 
 from collections.abc import Iterable
 from datetime import timedelta

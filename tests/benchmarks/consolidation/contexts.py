@@ -1,4 +1,4 @@
-"""What an agent is shown for each question, and how much of what it needs stands in it."""
+"""Prepares a context for each question and scores how much of the needed evidence it holds."""
 
 import asyncio
 import re
@@ -19,13 +19,13 @@ BUDGET = 1_500
 #: Questions in flight: the store answers one while the context of another is put together.
 _AT_ONCE = 8
 
-#: What stands around a memory in a message: a score is no word of anybody's.
+#: What stands around a memory in a message: a score is not part of its text.
 _FRAME = re.compile(r"^<(?:/memory-entry|memory-entry [^>]*)>$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """An agent's memories as they lie in the store.
+    """An agent's memories in the store.
 
     Attributes:
         tokens: of all texts together, estimated.
@@ -81,8 +81,8 @@ async def score(
             messages = await strategy.prepare_messages(agent_id, question.text, BUDGET)
         return messages[-1].content if messages else "", shown.ids
 
-    for question, (reported, ids) in zip(asked, await asyncio.gather(*map(prepared, asked)), strict=True):
-        there = terms_of(_FRAME.sub("", reported))
+    for question, (message, ids) in zip(asked, await asyncio.gather(*map(prepared, asked)), strict=True):
+        there = terms_of(_FRAME.sub("", message))
         scores.keys.append(share({key for keys in question.keys.values() for key in keys}, there))
         pairs = [
             (home := held.home.get(name)) in ids and home is not None and key in held.terms[home]
@@ -93,4 +93,4 @@ async def score(
         if question.answer:
             scores.answers.append(share(question.answer, there))
         scores.memories.append(len(ids))
-        scores.tokens.append(DefaultTokenEstimator().estimate_tokens(reported))
+        scores.tokens.append(DefaultTokenEstimator().estimate_tokens(message))

@@ -1,4 +1,4 @@
-"""Which words of a question's evidence tell it from the rest, and how many of them a text holds."""
+"""Key terms of a question's evidence, and the share of them that a text holds."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -36,13 +36,13 @@ def terms_of(text: str) -> Terms:
     return frozenset(_tokenizer.terms(text))
 
 
-def asked_of(reported: Conversation) -> list[Asked]:
+def asked_of(conversation: Conversation) -> list[Asked]:
     """Return the questions whose evidence has key terms, in order."""
-    said = {turn.name: terms_of(turn.reported) for turn in reported.turns}
+    said = {turn.name: terms_of(turn.stored_text) for turn in conversation.turns}
     spread = Counter(term for terms in said.values() for term in terms)
     most = RARE_SHARE * len(said)
     found = []
-    for question in reported.questions:
+    for question in conversation.questions:
         keys = {name: frozenset(term for term in said[name] if spread[term] <= most) for name in question.evidence}
         if any(keys.values()):
             answer = terms_of(question.answer) - terms_of(question.text)

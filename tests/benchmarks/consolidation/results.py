@@ -1,4 +1,4 @@
-"""The tables of the bench, and what must be reached."""
+"""The tables of the bench and its targets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.consolidation.contexts import Scores
 from benchmarks.consolidation.ways import Variant
 from benchmarks.figure import Target
-from benchmarks.retrieval.quality import Lead, improvement
+from benchmarks.retrieval.quality import Improvement, compare
 from rich.table import Table
 
 #: Share of the unshrunk figure that the default must keep at half the tokens.
@@ -48,7 +48,7 @@ def table(share: float, ways: Sequence[Variant], unshrunk: Result, results: Mapp
 
 
 def _row(name: str, result: Result, unshrunk: Result, before: int) -> list[str]:
-    apart = improvement(result.scores.keys, unshrunk.scores.keys)
+    apart = compare(result.scores.keys, unshrunk.scores.keys)
     return [
         name,
         f"{result.tokens / unshrunk.tokens:.3f}",
@@ -87,7 +87,7 @@ def halves(sizes: Mapping[str, int], unshrunk: Result, results: Mapping[str, Res
 def targets(unshrunk: Result, results: Mapping[str, Result]) -> list[Target]:
     """Return what the default must reach at half the tokens."""
     ours = results["condense-50"]
-    ahead = {key: improvement(ours.scores.keys, results[key].scores.keys) for key in ("oldest-50", "simple-50")}
+    ahead = {key: compare(ours.scores.keys, results[key].scores.keys) for key in ("oldest-50", "simple-50")}
     return [
         Target(
             name="tokens kept of those that were there, at most",
@@ -109,5 +109,5 @@ def targets(unshrunk: Result, results: Mapping[str, Result]) -> list[Target]:
     ]
 
 
-def _span(found: Lead) -> str:
+def _span(found: Improvement) -> str:
     return f"{found.mean:+.4f} ({found.low:+.4f} to {found.high:+.4f})"

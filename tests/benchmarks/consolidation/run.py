@@ -1,4 +1,4 @@
-"""``make bench-consolidation``: what a run leaves of what agents need; see docs/benchmarks/."""
+"""``make bench-consolidation``: how much of the needed evidence a run keeps; see docs/benchmarks/."""
 
 import argparse
 import os
@@ -16,13 +16,13 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks.consolidation.contexts import BUDGET, Scores, score  # noqa: E402  # a script must find the tree first
 from benchmarks.consolidation.evidence import Asked, asked_of  # noqa: E402
-from benchmarks.consolidation.nights import MaintenanceRuns  # noqa: E402
 from benchmarks.consolidation.results import Result, halves, table, targets  # noqa: E402
+from benchmarks.consolidation.shrinking import MaintenanceRuns  # noqa: E402
 from benchmarks.consolidation.ways import Variant, modelled, own_ways  # noqa: E402
-from benchmarks.house import Repository, open_home, policy_of  # noqa: E402
 from benchmarks.report import show  # noqa: E402
 from benchmarks.retrieval.conversations import FOLDER, Conversation, conversations  # noqa: E402
 from benchmarks.retrieval.product import load  # noqa: E402
+from benchmarks.stack import BenchStack, open_home, policy_of  # noqa: E402
 from rich.console import Console  # noqa: E402
 from support.ledger_records import sqlite_urls  # noqa: E402
 
@@ -40,23 +40,23 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="leave out the runs for each day")
     parser.add_argument("--model", default="default", help="of the server that MEMTEND_LLM_URL names")
     options = parser.parse_args(argv)
-    console, reported = Console(highlight=False, width=170), conversations()
-    if not reported:
+    console, corpus = Console(highlight=False, width=170), conversations()
+    if not corpus:
         console.print(f"quality of consolidation: skipped: no data (set {FOLDER} to a folder of conversation_*.json)")
         return 0
     has_model = bool(os.environ.get("MEMTEND_LLM_URL"))
     ways = [way for way in own_ways() if not (options.quick and way.by_run)]
     ways += modelled(options.model) if has_model else []
-    asked = {each.agent_id: asked_of(each) for each in reported}
+    asked = {each.agent_id: asked_of(each) for each in corpus}
     with (
-        open_home(policy=f"memory:\n  level: persistent\n  llm:\n    model: {options.model}\n") as repository_tree,
+        open_home(policy=f"memory:\n  level: persistent\n  llm:\n    model: {options.model}\n") as stack,
         tempfile.TemporaryDirectory(prefix="memtend-bench-") as folder,
     ):
         urls = sqlite_urls(Path(folder))
         migrate(urls)
         ledger = Ledger.open(urls)
         try:
-            results = _measure(repository_tree, ledger, reported, asked, ways, console)
+            results = _measure(stack, ledger, corpus, asked, ways, console)
         finally:
             ledger.close()
     unshrunk = results[_UNSHRUNK.key]
@@ -72,30 +72,30 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _measure(
-    repository_tree: Repository,
+    stack: BenchStack,
     ledger: Ledger,
-    reported: Sequence[Conversation],
+    corpus: Sequence[Conversation],
     asked: dict[str, list[Asked]],
     ways: Sequence[Variant],
     console: Console,
 ) -> dict[str, Result]:
     all_ways = [_UNSHRUNK, *ways]
-    agents = [replace(each, agent_id=_agent(each, way)) for way in all_ways for each in reported]
-    seconds = load(repository_tree, agents)
+    agents = [replace(each, agent_id=_agent(each, way)) for way in all_ways for each in corpus]
+    seconds = load(stack, agents)
     stored, questions = sum(len(each.turns) for each in agents), sum(map(len, asked.values()))
     console.print(
         f"{stored:,} memories of {len(agents)} agents by client, queue and worker in {seconds:.0f} s; "
         f"{questions:,} questions, {BUDGET:,} tokens of context for each"
     )
-    company, policy = repository_tree.settings.company, policy_of(repository_tree.settings)
+    company, policy = stack.settings.company, policy_of(stack.settings)
     results: dict[str, Result] = {}
-    with repository_tree.backend(company) as (backend, runner):
+    with stack.backend(company) as (backend, runner):
         maintenance_runs = MaintenanceRuns(
-            backend, ledger, company=company, model=create_model(repository_tree.settings, policy, ledger)
+            backend, ledger, company=company, model=create_model(stack.settings, policy, ledger)
         )
         for way in all_ways:
             result = results[way.key] = Result(scores=Scores())
-            for each in reported:
+            for each in corpus:
                 agent_id = _agent(each, way)
                 before = runner.run(maintenance_runs.records(agent_id))
                 names = {record.entry.id: str(record.entry.metadata.source) for record in before}
@@ -105,13 +105,13 @@ def _measure(
                 result.tokens += held.tokens
                 result.memories += len(held.terms)
                 runner.run(score(backend, policy, agent_id, asked[each.agent_id], held, result.scores))
-            # It takes minutes: whoever waits sees how far it is.
-            console.print(f"{way.key}: {result.figure:.4f}, {result.seconds:.0f} s of nights")
+            # It takes minutes: the progress is printed.
+            console.print(f"{way.key}: {result.figure:.4f}, {result.seconds:.0f} s of runs")
     return results
 
 
-def _agent(reported: Conversation, way: Variant) -> str:
-    return f"{reported.agent_id}-{way.key}"
+def _agent(conversation: Conversation, way: Variant) -> str:
+    return f"{conversation.agent_id}-{way.key}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How well a model finds the turns that answer LoCoMo's questions: by meaning alone, and fused with the words."""
+"""NDCG@10 of a model on LoCoMo's questions: by vectors alone, and fused with keywords."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,11 +34,11 @@ class Judged:
 
     Args:
         encoder: the model.
-        reported: the conversations.
+        corpus: the conversations.
     """
 
-    def __init__(self, encoder: Encoder, reported: Sequence[Conversation]) -> None:
-        self._scored = [_scored(encoder, each) for each in reported]
+    def __init__(self, encoder: Encoder, corpus: Sequence[Conversation]) -> None:
+        self._scored = [_scored(encoder, each) for each in corpus]
 
     def dense(self) -> "NDArray[np.float64]":
         """Return the NDCG@10 of each question by meaning alone."""
@@ -54,14 +54,14 @@ class Judged:
         return max(WEIGHTS, key=lambda weight: (float(self.fused(weight).mean()), -weight))
 
 
-def _scored(encoder: Encoder, reported: Conversation) -> _Scored:
-    texts = [turn.reported for turn in reported.turns]
-    place = {turn.name: number for number, turn in enumerate(reported.turns)}
-    asked = [question.text for question in reported.questions]
+def _scored(encoder: Encoder, conversation: Conversation) -> _Scored:
+    texts = [turn.stored_text for turn in conversation.turns]
+    place = {turn.name: number for number, turn in enumerate(conversation.turns)}
+    asked = [question.text for question in conversation.questions]
     return _Scored(
         near=encoder.queries(asked) @ encoder.passages(texts).T,
         said=WordScores(texts).scores(asked),
-        gold=[sorted(place[name] for name in question.evidence) for question in reported.questions],
+        gold=[sorted(place[name] for name in question.evidence) for question in conversation.questions],
     )
 
 

@@ -1,4 +1,4 @@
-"""``make bench-finetune``: what fine-tuning on unlabelled texts gains on LoCoMo; see docs/benchmarks/.
+"""``make bench-finetune``: the gain of fine-tuning on unlabelled texts of LoCoMo; see docs/benchmarks/.
 
 Training sees the turns of conversations 1 to 5 with questions made of their own words; the share of meaning in the
 fused search is chosen there too, for the trained model on questions whose answers were not trained on. What is shown
@@ -56,8 +56,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--learning-rate", type=float)
     parser.add_argument("--twice", action="store_true", help="train the first seed twice, and compare the checkpoints")
     options = parser.parse_args(argv)
-    console, reported = Console(highlight=False, width=170), conversations()
-    if not reported:
+    console, corpus = Console(highlight=False, width=170), conversations()
+    if not corpus:
         console.print(f"fine-tuning: skipped: no data (set {FOLDER} to a folder of conversation_*.json)")
         return 0
     try:
@@ -67,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
         console.print(f"fine-tuning: skipped: {error}")
         return 0
     os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-    return _measure(options, reported[:5], reported[5:7], console)
+    return _measure(options, corpus[:5], corpus[5:7], console)
 
 
 def _measure(
@@ -94,8 +94,8 @@ def _measure(
             gain = now.mean() / dense.mean() - 1.0
             improvement = compare(both, fused, seed=0)
             console.print(
-                f"seed {seed}: dense {now.mean():.3f} ({gain:+.1%}, {_reported(compare(now, dense, seed=0))}), "
-                f"fused {both.mean():.3f} at {new_weight} ({_reported(improvement)}), "
+                f"seed {seed}: dense {now.mean():.3f} ({gain:+.1%}, {_improvement_text(compare(now, dense, seed=0))}), "
+                f"fused {both.mean():.3f} at {new_weight} ({_improvement_text(improvement)}), "
                 f"at the base's weight {judged.fused(weight).mean():.3f}; {seconds:.0f} s, "
                 f"{read_manifest(checkpoint).sha256[:12]}"
             )
@@ -113,7 +113,7 @@ def _measure(
 
 
 def _trained(options: argparse.Namespace, seen: list[Conversation], seed: int, folder: Path) -> Path:
-    passages = [each for reported in seen for each in _passages(reported)]
+    passages = [each for conversation in seen for each in _passages(conversation)]
     asked = GeneratingConfig(
         stage=FineTuneStage.GENERATING_DATA,
         output_dir=str(folder),
@@ -141,20 +141,23 @@ def _trained(options: argparse.Namespace, seen: list[Conversation], seed: int, f
 def _unseen(seen: list[Conversation], folder: Path) -> list[Conversation]:
     """Return the conversations with the questions whose answers were not trained on: those would praise the model."""
     trained = {triple.positive for triple in read_lines(folder / TRIPLES_FILE, Triple)}
-    return [_without(reported, {turn.name for turn in reported.turns if turn.reported in trained}) for reported in seen]
+    return [
+        _without(conversation, {turn.name for turn in conversation.turns if turn.stored_text in trained})
+        for conversation in seen
+    ]
 
 
-def _without(reported: Conversation, names: set[str]) -> Conversation:
-    return replace(reported, questions=tuple(each for each in reported.questions if not each.evidence & names))
+def _without(conversation: Conversation, names: set[str]) -> Conversation:
+    return replace(conversation, questions=tuple(each for each in conversation.questions if not each.evidence & names))
 
 
-def _passages(reported: Conversation) -> Iterator[Passage]:
+def _passages(conversation: Conversation) -> Iterator[Passage]:
     """Yield what is said with what the remark before it asked, as the product gathers what agents remember."""
     earlier: Turn | None = None
-    for turn in reported.turns:
+    for turn in conversation.turns:
         is_same_talk = earlier is not None and earlier.day == turn.day
-        asked = questions_before(turn.reported, earlier.reported) if earlier is not None and is_same_talk else ()
-        yield Passage(text=turn.reported, source="memory", questions=asked)
+        asked = questions_before(turn.stored_text, earlier.stored_text) if earlier is not None and is_same_talk else ()
+        yield Passage(text=turn.stored_text, source="memory", questions=asked)
         earlier = turn
 
 
@@ -166,7 +169,7 @@ def _encoder(kind: str, model: Any) -> Encoder:
     return Encoder(model, prepared=fold) if kind == STATIC else Encoder(model)
 
 
-def _reported(improvement: Improvement) -> str:
+def _improvement_text(improvement: Improvement) -> str:
     return f"{improvement.mean:+.3f} [{improvement.low:+.3f}, {improvement.high:+.3f}]"
 
 

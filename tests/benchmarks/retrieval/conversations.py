@@ -39,8 +39,8 @@ class Turn:
     at: datetime
 
     @property
-    def reported(self) -> str:
-        """The turn as an engine stores it that puts day and speaker into the text."""
+    def stored_text(self) -> str:
+        """The text that an engine stores, with day and speaker in it."""
         return f"[{self.day}] {self.speaker}: {self.text}"
 
 
@@ -71,8 +71,8 @@ def conversations() -> list[Conversation]:
 
 
 def _conversation(path: Path) -> Conversation:
-    reported: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    turns = tuple(_turns(reported))
+    raw: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    turns = tuple(_turns(raw))
     names = {turn.name for turn in turns}
     asked = [
         Question(
@@ -81,18 +81,18 @@ def _conversation(path: Path) -> Conversation:
             category=CATEGORIES[each["category"]],
             answer=str(each.get("answer", "")),
         )
-        for each in reported["qa"]
+        for each in raw["qa"]
         if (evidence := _evidence(each.get("evidence") or ()) & names)
     ]
     return Conversation(agent_id=path.stem, turns=turns, questions=tuple(asked))
 
 
-def _turns(reported: dict[str, Any]) -> Iterator[Turn]:
+def _turns(raw: dict[str, Any]) -> Iterator[Turn]:
     number = 1
-    while (date := reported.get(f"session_{number}_date_time")) is not None:
+    while (date := raw.get(f"session_{number}_date_time")) is not None:
         day = date.split(" on ")[-1]
         at = datetime.strptime(day, "%d %B, %Y").replace(tzinfo=UTC)
-        for place, turn in enumerate(reported.get(f"session_{number}") or ()):
+        for place, turn in enumerate(raw.get(f"session_{number}") or ()):
             picture = f" [shares {turn['blip_caption']}]" if turn.get("blip_caption") else ""
             yield Turn(
                 name=turn["dia_id"],

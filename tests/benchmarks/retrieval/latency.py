@@ -1,4 +1,4 @@
-"""What a hybrid search takes with 50,000 memories in 50 agents, beside its bare minimum and beside mem0.search."""
+"""The latency of a hybrid search over 50,000 memories of 50 agents, beside one dense query and mem0.search."""
 
 import random
 import tempfile
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from benchmarks.figure import Figure, Target
-from benchmarks.house import Repository
+from benchmarks.stack import BenchStack
 from benchmarks.texts import Texts, questions
 from qdrant_client.models import FieldCondition, Filter, MatchValue
 
@@ -34,7 +34,7 @@ _PARTS = 5
 #: Most that a hybrid search may take at its 95 % quantile, in bare searches.
 _MOST = 2.0
 
-#: The quantile beside which the CPU time is told.
+#: The quantile beside which the CPU time is shown.
 _MEDIAN = 50
 
 _COMPANY = "bench-latency"
@@ -48,16 +48,16 @@ _MEM0 = "mem0.search on the same data"
 
 
 def latency(
-    repository_tree: Repository, embedder: Embedder, *, memories: int, agents: int, rounds: int
+    stack: BenchStack, embedder: Embedder, *, memories: int, agents: int, rounds: int
 ) -> tuple[list[Figure], list[Target]]:
     """Fill a collection with the demo fleet's texts; ask every contender every question, each of a chance agent."""
-    place = mem0_config_of(repository_tree.settings.model_copy(update={"company": _COMPANY}))
+    place = mem0_config_of(stack.settings.model_copy(update={"company": _COMPANY}))
     dice = random.Random(4)  # agents to ask, no secrets
     walls: dict[str, list[float]] = {_OURS: [], _BARE: [], _MEM0: []}
     cpu = dict.fromkeys(walls, 0.0)
     with (
-        repository_tree.backend(_COMPANY) as (backend, runner),
-        closing(repository_tree.qdrant()) as qdrant,
+        stack.backend(_COMPANY) as (backend, runner),
+        closing(stack.qdrant()) as qdrant,
         tempfile.TemporaryDirectory(prefix="memtend-bench-mem0-") as folder,
     ):
         runner.run(_fill(backend, memories, agents))

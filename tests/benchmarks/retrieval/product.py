@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psutil
-from benchmarks.house import Repository
 from benchmarks.retrieval.conversations import Conversation
 from benchmarks.retrieval.quality import DEPTH
+from benchmarks.stack import BenchStack
 
 from memcore.backends.factory import create_worker_backend
 from memcore.backends.inmemory import fresh_record
@@ -46,30 +46,30 @@ class Answers:
     cpu_ms: float = 0.0
 
 
-def load(repository_tree: Repository, reported: Sequence[Conversation]) -> float:
+def load(stack: BenchStack, corpus: Sequence[Conversation]) -> float:
     """Import every turn by the client and wait until all can be found; return the seconds."""
-    begun, count = time.perf_counter(), sum(len(each.turns) for each in reported)
-    with MemoryClient.from_settings(repository_tree.settings) as client, closing(repository_tree.qdrant()) as qdrant:
+    begun, count = time.perf_counter(), sum(len(each.turns) for each in corpus)
+    with MemoryClient.from_settings(stack.settings) as client, closing(stack.qdrant()) as qdrant:
         client.import_many(
             ImportRecord(
                 agent_id=each.agent_id,
                 category=MemoryCategory.EPISODIC,
-                content=turn.reported,
+                content=turn.stored_text,
                 metadata=MemoryMetadata(source=turn.name),
                 created_at=turn.at,
             )
-            for each in reported
+            for each in corpus
             for turn in each.turns
         )
-        repository_tree.await_count(qdrant, count)
+        stack.await_count(qdrant, count)
     return time.perf_counter() - begun
 
 
 def load_directly(
-    repository_tree: Repository, policy: Policy, company: str, reported: Sequence[Conversation], embedder: Embedder
+    stack: BenchStack, policy: Policy, company: str, corpus: Sequence[Conversation], embedder: Embedder
 ) -> None:
     """Write every turn by the backend, day and speaker apart from the text, for a policy other than the stack's."""
-    settings = repository_tree.settings.model_copy(update={"company": company})
+    settings = stack.settings.model_copy(update={"company": company})
     backend = create_worker_backend(settings, policy, embedder=embedder)
     records = [
         fresh_record(
@@ -82,7 +82,7 @@ def load_directly(
             company=company,
             now=turn.at,
         )
-        for each in reported
+        for each in corpus
         for turn in each.turns
     ]
     with asyncio.Runner() as runner:
@@ -93,24 +93,24 @@ def load_directly(
 
 
 def ask_all(
-    repository_tree: Repository, policy: Policy, company: str, reported: Sequence[Conversation], embedder: Embedder
+    stack: BenchStack, policy: Policy, company: str, corpus: Sequence[Conversation], embedder: Embedder
 ) -> dict[str, Answers]:
     """Ask every question of its agent by every method, in turn; the methods are named as in ``ByHand.rankings``."""
-    settings = repository_tree.settings.model_copy(update={"company": company})
+    settings = stack.settings.model_copy(update={"company": company})
     weighted, linear = (
         create_worker_backend(settings, with_memory(policy, retrieval={"fusion_strategy": strategy}), embedder=embedder)
         for strategy in (FusionStrategy.WEIGHTED, FusionStrategy.LINEAR)
     )
     if not isinstance(weighted, Mem0Backend):
         raise TypeError("the backend of the stack is not mem0")
-    store = psutil.Process(repository_tree.pids()["store-server"])
+    store = psutil.Process(stack.pids()["store-server"])
     methods = _methods(weighted, linear)
     answers = {name: Answers() for name in methods}
     with asyncio.Runner() as runner:
         for backend in (weighted, linear):
             runner.run(backend.connect())
         try:
-            for each in reported:
+            for each in corpus:
                 for question in each.questions:
                     query = MemoryQuery(text=question.text, limit=DEPTH)
                     for name, ask in methods.items():
@@ -137,7 +137,7 @@ def with_memory(policy: Policy, **sections: dict[str, object]) -> Policy:
 def _methods(weighted: Mem0Backend, linear: MemoryBackend) -> dict[str, Method]:
     async def ranks(agent_id: str, query: MemoryQuery) -> Sequence[MemoryEntry]:
         rankings = await weighted.retrieve_rankings(agent_id, query)
-        lists = [[hit.entry for hit in leg] for leg in (rankings.dense, rankings.sparse)]
+        lists = [[hit.entry for hit in ranking] for ranking in (rankings.dense, rankings.sparse)]
         return [scored.entry for scored in fuse_ranked_lists(lists, max_results=DEPTH)]
 
     return {"bm25": weighted.retrieve_sparse, "dense": linear.retrieve, "rrf": ranks, "weighted": weighted.retrieve}

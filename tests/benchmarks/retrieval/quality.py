@@ -1,4 +1,4 @@
-"""How good a ranking is, and whether one way to rank is better than another or only luckier."""
+"""NDCG@10 and recall of a ranking, and a paired bootstrap of the difference of two."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -28,12 +28,12 @@ def recall(ranked: Sequence[str], evidence: Collection[str]) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lead:
-    """By how much one ranking leads another, over the questions.
+class Improvement:
+    """The difference of two rankings over the questions.
 
     Attributes:
         mean: of the differences.
-        low: the 2.5 % quantile of the resampled means; the lead is no luck when it is above 0.
+        low: the 2.5 % quantile of the resampled means; above 0 the difference is significant.
         high: the 97.5 % quantile.
     """
 
@@ -42,7 +42,7 @@ class Lead:
     high: float
 
 
-def improvement(scores: Sequence[float], others: Sequence[float]) -> Lead:
+def compare(scores: Sequence[float], others: Sequence[float]) -> Improvement:
     """Return the paired bootstrap of the difference: the same questions are drawn for both."""
     differences = np.asarray(scores) - np.asarray(others)
     dice = np.random.default_rng(_SEED)
@@ -53,4 +53,4 @@ def improvement(scores: Sequence[float], others: Sequence[float]) -> Lead:
         ]
     )
     low, high = np.quantile(means, (0.025, 0.975))
-    return Lead(mean=float(differences.mean()), low=float(low), high=float(high))
+    return Improvement(mean=float(differences.mean()), low=float(low), high=float(high))

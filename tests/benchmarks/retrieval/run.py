@@ -1,4 +1,4 @@
-"""``make bench-retrieval``: what is found, and how fast; see docs/benchmarks/."""
+"""``make bench-retrieval``: quality and latency of search; see docs/benchmarks/."""
 
 import argparse
 import os
@@ -14,13 +14,13 @@ ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find the tree first
-from benchmarks.house import Repository, open_home, policy_of  # noqa: E402
 from benchmarks.report import show  # noqa: E402
 from benchmarks.retrieval.by_hand import ByHand, Words  # noqa: E402
 from benchmarks.retrieval.conversations import CATEGORIES, FOLDER, Conversation, conversations  # noqa: E402
 from benchmarks.retrieval.latency import latency  # noqa: E402
 from benchmarks.retrieval.product import Answers, ask_all, load, load_directly, with_memory  # noqa: E402
-from benchmarks.retrieval.quality import improvement, ndcg, recall  # noqa: E402
+from benchmarks.retrieval.quality import compare, ndcg, recall  # noqa: E402
+from benchmarks.stack import BenchStack, open_home, policy_of  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
@@ -59,21 +59,19 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--agents", type=int, default=50, help="among whom they are dealt out")
     options = parser.parse_args(argv)
     console = Console(highlight=False, width=150)
-    embedder, reported = create_embedder(options.embedder), conversations()
+    embedder, corpus = create_embedder(options.embedder), conversations()
     quality: list[Target] = []
-    with open_home(
-        policy=f"memory:\n  level: persistent\n  embedder:\n    provider: {options.embedder}\n"
-    ) as repository_tree:
-        if reported:
-            quality = _quality(repository_tree, reported, embedder, console)
+    with open_home(policy=f"memory:\n  level: persistent\n  embedder:\n    provider: {options.embedder}\n") as stack:
+        if corpus:
+            quality = _quality(stack, corpus, embedder, console)
             if not options.quick:
-                _variants(repository_tree, reported, embedder, console)
+                _variants(stack, corpus, embedder, console)
         else:
             console.print(f"quality: skipped: no data (set {FOLDER} to a folder of conversation_*.json)")
         figures, times = list[Figure](), list[Target]()
         if options.rounds:
             size = {"memories": options.memories, "agents": options.agents}
-            figures, times = latency(repository_tree, embedder, rounds=options.rounds, **size)
+            figures, times = latency(stack, embedder, rounds=options.rounds, **size)
     machine = {
         "cores": psutil.cpu_count(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -84,33 +82,29 @@ def main(argv: Sequence[str]) -> int:
     return 0 if all(target.is_met for target in quality) else 1
 
 
-def _quality(
-    repository_tree: Repository, reported: Sequence[Conversation], embedder: Embedder, console: Console
-) -> list[Target]:
-    seconds = load(repository_tree, reported)
-    count, asked = sum(len(each.turns) for each in reported), sum(len(each.questions) for each in reported)
+def _quality(stack: BenchStack, corpus: Sequence[Conversation], embedder: Embedder, console: Console) -> list[Target]:
+    seconds = load(stack, corpus)
+    count, asked = sum(len(each.turns) for each in corpus), sum(len(each.questions) for each in corpus)
     console.print(
-        f"{embedder.name}: {count:,} turns of {len(reported)} agents by client, queue and worker in {seconds:.1f} s"
+        f"{embedder.name}: {count:,} turns of {len(corpus)} agents by client, queue and worker in {seconds:.1f} s"
     )
-    answers = ask_all(
-        repository_tree, policy_of(repository_tree.settings), repository_tree.settings.company, reported, embedder
-    )
+    answers = ask_all(stack, policy_of(stack.settings), stack.settings.company, corpus, embedder)
     product = {name: answer.rankings for name, answer in answers.items()}
-    own, shared = _by_hand(reported, embedder)
-    console.print(_by_category(f"NDCG@10, {asked:,} questions", reported, product, ndcg))
-    console.print(_by_category("Recall@10", reported, product, recall))
-    console.print(_by_category("by hand, NDCG@10", reported, own, ndcg))
-    console.print(_by_category("by hand, NDCG@10, word rarity over all agents", reported, shared, ndcg))
+    own, shared = _by_hand(corpus, embedder)
+    console.print(_by_category(f"NDCG@10, {asked:,} questions", corpus, product, ndcg))
+    console.print(_by_category("Recall@10", corpus, product, recall))
+    console.print(_by_category("by hand, NDCG@10", corpus, own, ndcg))
+    console.print(_by_category("by hand, NDCG@10, word rarity over all agents", corpus, shared, ndcg))
     console.print(_costs(answers))
-    scores = {name: _scores(reported, rankings, ndcg) for name, rankings in product.items()}
+    scores = {name: _scores(corpus, rankings, ndcg) for name, rankings in product.items()}
     means = {name: float(np.mean(each)) for name, each in scores.items()}
     better = max(("bm25", "dense"), key=means.__getitem__)
-    ahead = improvement(scores["weighted"], scores[better])
+    ahead = compare(scores["weighted"], scores[better])
     console.print(
         f"weighted leads {better} by {ahead.mean:+.4f}, 95 % of 10,000 paired resamples within "
         f"{ahead.low:+.4f} to {ahead.high:+.4f}\n"
     )
-    apart = [abs(means[name] - float(np.mean(_scores(reported, own[name], ndcg)))) for name in means]
+    apart = [abs(means[name] - float(np.mean(_scores(corpus, own[name], ndcg)))) for name in means]
     least = _LEAST_STATIC if embedder.kind is EmbedderKind.STATIC else _LEAST_TRANSFORMER
     return [
         Target(name="weighted, NDCG@10", values=[means["weighted"]], wanted=least),
@@ -119,9 +113,7 @@ def _quality(
     ]
 
 
-def _variants(
-    repository_tree: Repository, reported: Sequence[Conversation], embedder: Embedder, console: Console
-) -> None:
+def _variants(stack: BenchStack, corpus: Sequence[Conversation], embedder: Embedder, console: Console) -> None:
     table = Table("what is indexed, and how", "bm25", "dense", "rrf", "weighted", title="NDCG@10")
     variants: dict[str, dict[str, dict[str, object]]] = {
         name: {"storage": {"text_template": template}} for name, template in _TEMPLATES.items()
@@ -131,21 +123,21 @@ def _variants(
         "retrieval": {"sparse_term_weight": "raw"},
     }
     for number, (name, sections) in enumerate(variants.items()):
-        policy, company = with_memory(policy_of(repository_tree.settings), **sections), f"variant-{number}"
-        load_directly(repository_tree, policy, company, reported, embedder)
-        answers = ask_all(repository_tree, policy, company, reported, embedder)
-        means = {method: np.mean(_scores(reported, answer.rankings, ndcg)) for method, answer in answers.items()}
+        policy, company = with_memory(policy_of(stack.settings), **sections), f"variant-{number}"
+        load_directly(stack, policy, company, corpus, embedder)
+        answers = ask_all(stack, policy, company, corpus, embedder)
+        means = {method: np.mean(_scores(corpus, answer.rankings, ndcg)) for method, answer in answers.items()}
         table.add_row(name, *(f"{means[method]:.4f}" for method in ("bm25", "dense", "rrf", "weighted")))
     console.print(table)
 
 
-def _by_hand(reported: Sequence[Conversation], embedder: Embedder) -> tuple[_Rankings, _Rankings]:
+def _by_hand(corpus: Sequence[Conversation], embedder: Embedder) -> tuple[_Rankings, _Rankings]:
     """Return the rankings with a word's rarity counted over its agent's texts, and over all agents' texts."""
     both: tuple[_Rankings, _Rankings] = {}, {}
-    all_words = Words.of([turn.reported for each in reported for turn in each.turns])
+    all_words = Words.of([turn.stored_text for each in corpus for turn in each.turns])
     weight, has_all_words = default_dense_weight(embedder.kind), embedder.kind is not EmbedderKind.STATIC
-    for each in reported:
-        ranker = ByHand([turn.reported for turn in each.turns], embedder)
+    for each in corpus:
+        ranker = ByHand([turn.stored_text for turn in each.turns], embedder)
         for question in each.questions:
             vector = embedder.embed_query(question.text)
             for rankings, everybody in zip(both, (None, all_words), strict=True):
@@ -157,16 +149,16 @@ def _by_hand(reported: Sequence[Conversation], embedder: Embedder) -> tuple[_Ran
     return both
 
 
-def _scores(reported: Sequence[Conversation], rankings: Sequence[Sequence[str]], judge: Judge) -> list[float]:
-    asked = [question for each in reported for question in each.questions]
+def _scores(corpus: Sequence[Conversation], rankings: Sequence[Sequence[str]], judge: Judge) -> list[float]:
+    asked = [question for each in corpus for question in each.questions]
     return [judge(ranked, question.evidence) for ranked, question in zip(rankings, asked, strict=True)]
 
 
-def _by_category(title: str, reported: Sequence[Conversation], product: _Rankings, judge: Judge) -> Table:
-    categories = [question.category for each in reported for question in each.questions]
+def _by_category(title: str, corpus: Sequence[Conversation], product: _Rankings, judge: Judge) -> Table:
+    categories = [question.category for each in corpus for question in each.questions]
     table = Table("", "all", *(f"{name} ({categories.count(name)})" for name in CATEGORIES.values()), title=title)
     for method, rankings in product.items():
-        scores = _scores(reported, rankings, judge)
+        scores = _scores(corpus, rankings, judge)
         parts = [
             np.mean([score for score, of in zip(scores, categories, strict=True) if of == name])
             for name in CATEGORIES.values()

@@ -1,4 +1,4 @@
-"""The runs: agents that the ledger says are due, again and again; beat, tick and workers do the rest."""
+"""Makes agents due again and again; beat, tick and workers do the rest."""
 
 import random
 import time
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count, islice
 
-from chaos.post import FaultThread
+from chaos.fault_thread import FaultThread
 
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.agents import AgentSpec, first_due
@@ -20,10 +20,10 @@ _AT_ONCE, _PAUSE_SECONDS = 5, 6.0
 #: Seconds before the ledger is told again of what it did not answer.
 _AGAIN_SECONDS = 0.5
 
-#: The interval that every agent has: its own slots come so seldom that the storm's are the only ones.
+#: The interval that every agent has: its own slots come so seldom that the chaos run's are the only ones.
 _INTERVAL = ConsolidationInterval.WEEKLY
 
-#: Time in which no agent may have a slot of its own: far longer than a storm.
+#: Time in which no agent may have a slot of its own: far longer than a chaos run.
 _FREE = timedelta(hours=3)
 
 #: Every third agent may have no more memories than this, so that enforcement has something to do.
@@ -41,17 +41,17 @@ def agents_of(company: str, number: int, *, now: datetime) -> list[str]:
 
 
 def register(ledger: Ledger, company: str, agents: Sequence[str]) -> None:
-    """Make the agents known before the storm."""
+    """Make the agents known before the chaos run."""
     for place, agent_id in enumerate(agents):
         limit = None if place % _LIMITED_EVERY else _LIMIT
         ledger.agents.put(AgentSpec(company=company, agent_id=agent_id, interval=_INTERVAL, max_memories=limit))
 
 
-class RunWatch(FaultThread):
+class RunPlanner(FaultThread):
     """Make idle agents due at a time that is written down; each time must become one run that ends.
 
     Attributes:
-        planned: agent and time, for each run that the ledger was told of.
+        planned: agent and time, for each run that the ledger was told.
     """
 
     def __init__(self, ledger: Ledger, company: str, agents: Sequence[str], *, dice: random.Random) -> None:
@@ -74,7 +74,7 @@ class RunWatch(FaultThread):
                 continue  # the ledger was away for longer than anybody waits; the next look comes soon
 
     def is_busy(self) -> bool:
-        """Whether a run is in a worker's hands now."""
+        """Whether a run is running now."""
         try:
             return bool(self._ledger.runs.list(self._company, state=RunState.RUNNING, limit=1))
         except MemoryConnectionError:

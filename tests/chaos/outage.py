@@ -1,4 +1,4 @@
-"""A fall: something that the storm brought down, and when it stood again."""
+"""An outage: a part that was killed, and when it was ready again."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ class Outage:
     """One kill and its end.
 
     Attributes:
-        target: what fell.
+        target: what was killed.
         at: when, in seconds of the wall clock, which all processes share.
         restarts: how often its part had been started again before.
-        children: pids of the maintenance worker's children before, when one of them fell.
+        children: pids of the maintenance worker's children before, when one of them was killed.
         up_at: when it was seen ready again; None so far.
     """
 
@@ -30,7 +30,7 @@ class Outage:
 
 
 def by_target(outages: Sequence[Outage]) -> Counter[str]:
-    """Count the falls of each target."""
+    """Count the outages of each target."""
     return Counter(outage.target for outage in outages)
 
 

@@ -1,4 +1,4 @@
-"""The sleeper: stops processes for longer than others wait for them, and lets them go on as if nothing had happened."""
+"""Stops processes for longer than others wait for them, then resumes them."""
 
 import random
 import signal
@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import psutil
-from chaos.post import FaultThread
-from chaos.reaper import run_children
-from chaos.strike import Target
+from chaos.fault_thread import FaultThread
+from chaos.kill import Target
+from chaos.process_killer import run_children
 from support.running_stack import StackAddress
 
 from memcore.maintenance.lease import LEASE_LENGTH
@@ -18,7 +18,7 @@ from workers.groups import STORE
 #: Seconds beyond the time after which others take the work of a silent process: enough that they have begun.
 _BEYOND_SECONDS = 12.0
 
-#: Seconds between two looks for somebody to put to sleep.
+#: Seconds between two looks for a process to pause.
 _POLL_INTERVAL_SECONDS = 0.2
 
 
@@ -41,7 +41,7 @@ class ProcessPauser(FaultThread):
 
     Attributes:
         asleep: pids that sleep now.
-        spared: targets that must not be struck meanwhile: killed, a sleeper would never come back as a zombie.
+        spared: targets that must not be killed meanwhile: killed, they would never resume after their lease.
     """  # noqa: E501  # one sentence
 
     def __init__(self, stack: StackAddress, *, dice: random.Random, is_busy: Callable[[], bool]) -> None:
@@ -63,9 +63,9 @@ class ProcessPauser(FaultThread):
         for target, seconds, spared in plan:
             self.is_over.wait(self._dice.uniform(1.0, _BEYOND_SECONDS))
             self.spared = frozenset({spared})
-            eviction_candidate = self._find(target)
-            if eviction_candidate is not None:
-                self._put_to_sleep(target, eviction_candidate, seconds + _BEYOND_SECONDS)
+            process = self._find(target)
+            if process is not None:
+                self._put_to_sleep(target, process, seconds + _BEYOND_SECONDS)
             self.spared = frozenset()
 
     def _find(self, target: Target) -> psutil.Process | None:
@@ -78,17 +78,17 @@ class ProcessPauser(FaultThread):
                 return psutil.Process(pid)
         return None
 
-    def _put_to_sleep(self, target: Target, eviction_candidate: psutil.Process, seconds: float) -> None:
+    def _put_to_sleep(self, target: Target, process: psutil.Process, seconds: float) -> None:
         begun = time.monotonic()
-        self.asleep = frozenset({eviction_candidate.pid})
-        eviction_candidate.send_signal(signal.SIGSTOP)
+        self.asleep = frozenset({process.pid})
+        process.send_signal(signal.SIGSTOP)
         try:
-            # To the end, even when the storm is over: a short sleep would prove nothing.
+            # To the end, even when the chaos run is over: a short sleep would prove nothing.
             time.sleep(seconds)
         finally:
             # psutil compares the time of creation first: never another process that has got this pid.
-            was_killed = not eviction_candidate.is_running()
+            was_killed = not process.is_running()
             if not was_killed:
-                eviction_candidate.send_signal(signal.SIGCONT)
+                process.send_signal(signal.SIGCONT)
             self.asleep = frozenset()
         self.sleeps.append(Sleep(target=str(target), seconds=time.monotonic() - begun, was_killed=was_killed))

@@ -1,4 +1,4 @@
-"""The reaper: kills what the strikes name, one after the other, and watches it come back."""
+"""Kills the planned targets one after the other and records when each is ready again."""
 
 import random
 import time
@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import psutil
-from chaos.fall import Outage
-from chaos.post import FaultThread
-from chaos.strike import Kill, Target
+from chaos.fault_thread import FaultThread
+from chaos.kill import Kill, Target
+from chaos.outage import Outage
 from support.running_stack import StackAddress
 
 from workers.stack.home import same_process
 
 if TYPE_CHECKING:
-    from chaos.sleeper import ProcessPauser
+    from chaos.process_pauser import ProcessPauser
 
-#: Seconds until a part that fell must be ready again: twice the supervisor's longest wait, and a slow start.
+#: Seconds until a killed part must be ready again: twice the supervisor's longest wait, and a slow start.
 _UP_SECONDS = 90.0
 
-#: A storm whose parts hang is over after this many times the time that its pauses take, whatever is left to kill.
+#: A run whose parts hang is over after this many times the time that its pauses take, whatever is left to kill.
 _LONGEST_TIMES = 6.0
 
 #: Seconds between two looks at the stack.
@@ -27,17 +27,17 @@ _POLL_INTERVAL_SECONDS = 0.05
 
 
 class ProcessKiller(FaultThread):
-    """Carry out the strikes.
+    """Carry out the planned kills.
 
     Args:
-        stack: whose parts fall.
+        stack: whose parts are killed.
         kills_planned: in order.
         process_pauser: says which processes it keeps stopped; they are left to wake up, or nothing would be learnt of
         them.
         dice: choose among children.
 
     Attributes:
-        hung: parts that stood and were not ready for so long that the reaper ended them, as a person would.
+        hung: parts that stood and were not ready for so long that they were ended, as a person would.
     """
 
     def __init__(
@@ -57,33 +57,33 @@ class ProcessKiller(FaultThread):
         self._dice = dice
 
     def work(self) -> None:
-        """Strike until none is left."""
-        until = time.monotonic() + _LONGEST_TIMES * 2 * sum(strike.pause_seconds for strike in self._kills)
+        """Kill until none is left."""
+        until = time.monotonic() + _LONGEST_TIMES * 2 * sum(kill.pause_seconds for kill in self._kills)
         while self._kills and not self.is_over.is_set() and time.monotonic() < until:
             self._pause(self._kills[0].pause_seconds)
-            # A part that sleeps now is struck later: the first strike that may be carried out comes before it.
-            may = [strike for strike in self._kills if strike.target not in self._process_pauser.spared]
-            if may:
-                outage = self._kill_one(may[0].target)
+            # A paused part is killed later: the first kill that is allowed comes before it.
+            allowed = [kill for kill in self._kills if kill.target not in self._process_pauser.spared]
+            if allowed:
+                outage = self._kill_one(allowed[0].target)
                 if outage is not None:
-                    self._kills.remove(may[0])
+                    self._kills.remove(allowed[0])
                     self.outages.append(outage)
         self._await_all()
 
     def _kill_one(self, target: Target) -> Outage | None:
-        """Kill once the target stands; None when it was put to sleep before that."""
+        """Kill once the target is ready; None when it was paused before that."""
         until = time.monotonic() + _UP_SECONDS
         while target not in self._process_pauser.spared:
             self._check_once()
-            eviction_candidate = self._child() if target is Target.CHILD else self._part(target)
-            if eviction_candidate is not None:
+            process = self._child() if target is Target.CHILD else self._part(target)
+            if process is not None:
                 outage = Outage(
                     target=str(target),
                     at=time.time(),
                     restarts=self._stack.restarts(_part_of(target)),
                     children=frozenset(child.pid for child in run_children(self._stack)),
                 )
-                eviction_candidate.kill()
+                process.kill()
                 return outage
             if time.monotonic() > until:
                 self._end_hung(target)
@@ -121,7 +121,7 @@ class ProcessKiller(FaultThread):
             self._pause(_POLL_INTERVAL_SECONDS)
 
     def _check_once(self) -> None:
-        """Note which of the fallen stand again."""
+        """Record which killed parts are ready again."""
         for outage in self.outages:
             if outage.up_at is None and self._is_up(outage):
                 outage.up_at = time.time()

@@ -1,4 +1,4 @@
-"""A strike: what is killed next, and how long after the one before; a seed says it all beforehand."""
+"""The plan of kills: targets and pauses, all decided by a seed."""
 
 import random
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ from itertools import cycle, islice
 
 
 class Target(StrEnum):
-    """What a strike kills: one child of the maintenance worker, or a part of the stack by its own name."""
+    """What is killed: one child of the maintenance worker, or a part of the stack by its own name."""
 
-    CHILD = "night child"
+    CHILD = "run child"
     STORE_WORKER = "worker-store"
     MAINTENANCE_WORKER = "worker-night"
     LLM_WORKER = "worker-llm"
@@ -19,8 +19,8 @@ class Target(StrEnum):
     STORE_SERVER = "store-server"
 
 
-#: Shares of fifty strikes. What holds work in its hands falls most often; the llm worker has no jobs yet.
-_DECK: dict[Target, int] = {
+#: Shares of fifty kills. Parts that hold work are killed most often; the llm worker has no jobs yet.
+_SHARES: dict[Target, int] = {
     Target.CHILD: 14,
     Target.STORE_WORKER: 9,
     Target.MAINTENANCE_WORKER: 8,
@@ -30,7 +30,7 @@ _DECK: dict[Target, int] = {
     Target.LLM_WORKER: 1,
 }
 
-#: Shortest pause after a strike as a share of the mean pause; the longest is as far above the mean.
+#: Shortest pause after a kill as a share of the mean pause; the longest is as far above the mean.
 _LEAST_PAUSE_SHARE = 0.2
 
 
@@ -39,7 +39,7 @@ class Kill:
     """One kill -9 to come.
 
     Attributes:
-        pause_seconds: since the strike before, or since the storm began.
+        pause_seconds: since the last kill, or since the start.
     """
 
     target: Target
@@ -47,11 +47,11 @@ class Kill:
 
 
 def plan_kills(seed: int, *, kills: int, mean_pause_seconds: float) -> Sequence[Kill]:
-    """Return the strikes of a storm: the same for the same seed, and each target at least once if there are enough."""
+    """Return the kills of a run: the same for the same seed, and each target at least once if there are enough."""
     dice = random.Random(f"strikes {seed}")
-    rest = [target for target, share in _DECK.items() for _ in range(share - 1)]
+    rest = [target for target, share in _SHARES.items() for _ in range(share - 1)]
     dice.shuffle(rest)
-    chosen = list(islice(cycle([*_DECK, *rest]), kills))
+    chosen = list(islice(cycle([*_SHARES, *rest]), kills))
     dice.shuffle(chosen)
     least = mean_pause_seconds * _LEAST_PAUSE_SHARE
     return [Kill(target=target, pause_seconds=dice.uniform(least, 2 * mean_pause_seconds - least)) for target in chosen]

@@ -1,4 +1,4 @@
-"""An engine call: one call that an engine makes; seed and number say what is in it."""
+"""One call that an engine makes; its content follows from seed and number."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ _SHARES = {"store": 0.6, "store_many": 0.3, "import": 0.1}
 #: Most memories in one call of store_many, and in one import.
 _MANY, _IMPORTED = 6, 16
 
-#: Days that an imported memory is old: with the policy of the storm some are past their retention, some are old
+#: Days that an imported memory is old: with the policy of the chaos run some are past their retention, some are old
 #: enough to be merged, some are left alone.
 _AGES_DAYS = (0, 2, 20, 40, 200)
 
@@ -25,7 +25,7 @@ _EVENTS = ("was delayed by a day", "needs a second look", "went better than plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChaosTask:
+class EngineCall:
     """One call of the client, ready to be made as often as it takes.
 
     Attributes:
@@ -36,7 +36,7 @@ class ChaosTask:
     memories: Sequence[tuple[str, MemoryStoreRequest, int]]
 
     def run(self, client: MemoryClient) -> StoreReceipt:
-        """Make the call; the same engine call has the same ids each time."""
+        """Make the call; a repeated call has the same ids."""
         requests = [request for _, request, _ in self.memories]
         agent_id = self.memories[0][0]
         match self.call:
@@ -63,14 +63,14 @@ class ChaosTask:
             )
 
 
-def chaos_tasks(seed: int, *, engine: int, count: int, agents: Sequence[str]) -> Iterator[ChaosTask]:
-    """Yield what one engine has to do; no two memories of a storm have the same text."""
+def engine_calls(seed: int, *, engine: int, count: int, agents: Sequence[str]) -> Iterator[EngineCall]:
+    """Yield what one engine has to do; no two memories of a chaos run have the same text."""
     dice = random.Random(f"errands {seed} {engine}")
     for number in range(count):
         (call,) = dice.choices(list(_SHARES), list(_SHARES.values()))
         size = {"store": 1, "store_many": dice.randint(2, _MANY), "import": dice.randint(2, _IMPORTED)}[call]
         owner = dice.choice(agents)
-        yield ChaosTask(
+        yield EngineCall(
             call=call,
             memories=[
                 (

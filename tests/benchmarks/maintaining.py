@@ -1,4 +1,4 @@
-"""What a run costs an agent with many memories: ``python tests/benchmarks/nights.py [memories] [turns]``.
+"""The cost of a maintenance run over many memories: ``python tests/benchmarks/maintaining.py [memories] [turns]``.
 
 A real store server, the mem0 backend and a ledger on SQLite; the run's own service runs in this process. One agent
 has nothing due, of others one and ten in a hundred memories have expired, and of the last all may be merged.
@@ -47,7 +47,7 @@ from memcore.models.memory import MemoryEntry, MemoryLevel  # noqa: E402
 from memcore.records import Lineage, MemoryRecord, Page  # noqa: E402
 
 #: Whose runs these are.
-_COMPANY = "bench-nights"
+_COMPANY = "bench-runs"
 
 #: Memories written in one call while an agent is filled.
 _FILL = 1_024
@@ -70,8 +70,8 @@ _IDLE, _IDLE_SESSIONS = "nothing due", "nothing due, level session"
 
 
 @dataclass(kw_only=True)
-class PageSeen:
-    """What the runs of one kind took."""
+class RunSamples:
+    """Time, CPU and calls of the runs of one kind."""
 
     seconds: list[float] = field(default_factory=list)
     here: float = 0.0
@@ -117,17 +117,17 @@ class MaintenanceRuns:
         self._texts = texts
         self._filled = 0
 
-    def idle(self, size: int, *, turns: int, level: MemoryLevel = MemoryLevel.PERSISTENT) -> PageSeen:
+    def idle(self, size: int, *, turns: int, level: MemoryLevel = MemoryLevel.PERSISTENT) -> RunSamples:
         """Maintain an agent of whose memories none is due, again and again."""
-        agent_id, seen = f"idle-{level}", PageSeen()
+        agent_id, seen = f"idle-{level}", RunSamples()
         self._fill(agent_id, size, days_old=1)
         for _ in range(turns):
             self._maintenance_run(agent_id, seen, level=level)
         return seen
 
-    def expiring(self, size: int, due: int, *, turns: int) -> PageSeen:
+    def expiring(self, size: int, due: int, *, turns: int) -> RunSamples:
         """Maintain an agent of whose memories so many have expired, again before each turn."""
-        agent_id, seen = f"expiring-{due}-of-{size}", PageSeen()
+        agent_id, seen = f"expiring-{due}-of-{size}", RunSamples()
         self._fill(agent_id, size - due, days_old=1)
         for _ in range(turns):
             self._fill(agent_id, due, days_old=2, is_expired=True)
@@ -135,16 +135,16 @@ class MaintenanceRuns:
             assert done.facts["expired"] == due
         return seen
 
-    def merging(self, size: int, *, turns: int) -> PageSeen:
+    def merging(self, size: int, *, turns: int) -> RunSamples:
         """Maintain an agent whose memories may all be merged; each turn another agent."""
-        seen = PageSeen()
+        seen = RunSamples()
         for turn in range(turns):
             self._fill(f"merging-{turn}", size, days_old=30)
             done = self._maintenance_run(f"merging-{turn}", seen)
             assert done.facts["consolidated"] > 0.9 * size
         return seen
 
-    def _maintenance_run(self, agent_id: str, seen: PageSeen, *, level: MemoryLevel = MemoryLevel.PERSISTENT) -> Done:
+    def _maintenance_run(self, agent_id: str, seen: RunSamples, *, level: MemoryLevel = MemoryLevel.PERSISTENT) -> Done:
         counting = _Counting(self._backend)
         service = MaintenanceService(
             cast("WorkerBackend", counting),
@@ -184,7 +184,7 @@ class MaintenanceRuns:
                 ),
                 lineage=Lineage(session_id=f"session-{number % _SESSIONS}"),
             )
-            for number, request in enumerate(self._texts.requests(size, mark=f"night {self._filled}"))
+            for number, request in enumerate(self._texts.requests(size, mark=f"run {self._filled}"))
         ]
         for start in range(0, size, _FILL):
             _RUNNER.run(self._backend.store_many(records[start : start + _FILL]))
@@ -202,7 +202,7 @@ def maintenance_runs(*, size: int, turns: int) -> tuple[list[Figure], list[Targe
             "all merged, simple": world.merging(size, turns=max(1, turns // 2)),
         }
     figures = [
-        Figure(group=f"a night over {size:,} memories", name=name, unit="s", samples=one.seconds, note=one.note)
+        Figure(group=f"a run over {size:,} memories", name=name, unit="s", samples=one.seconds, note=one.note)
         for name, one in seen.items()
     ]
     idle = [seconds * 1e3 for name in (_IDLE, _IDLE_SESSIONS) for seconds in seen[name].seconds]
@@ -214,7 +214,7 @@ def maintenance_runs(*, size: int, turns: int) -> tuple[list[Figure], list[Targe
     shown = [seen[f"{due:,} expired"].scanned / len(cost[due]) / due for due in (few, many)]
     merged = seen["all merged, simple"].seconds
     return figures, [
-        Target(name=f"a night, nothing of {size:,} due, ms", values=idle, wanted=100, at_most=True),
+        Target(name=f"a run, nothing of {size:,} due, ms", values=idle, wanted=100, at_most=True),
         Target(name="the same, scans", values=scans, wanted=0, at_most=True),
         Target(name="time for one expired, 1% to 10%", values=ratios, wanted=3, at_most=True),
         Target(name="memories scanned for one expired", values=shown, wanted=3, at_most=True),

@@ -1,11 +1,11 @@
-"""A post: a thread that works until the storm is over and hands on its own failure instead of dying in silence."""
+"""A thread that works until the chaos run is over and reports its own failure."""
 
 import threading
 from abc import ABC, abstractmethod
 
 
 class FaultThread(ABC):
-    """Something that goes on beside the storm; ``work`` returns soon after ``is_over`` is set."""
+    """A thread beside the chaos run; ``work`` returns soon after ``is_over`` is set."""
 
     def __init__(self) -> None:
         self.is_over = threading.Event()
@@ -29,7 +29,7 @@ class FaultThread(ABC):
 
     @abstractmethod
     def work(self) -> None:
-        """Do what this post is for."""
+        """Do the work."""
 
     def _guarded(self) -> None:
         try:

@@ -1,4 +1,4 @@
-"""The storm: engines send, runs come due, poison is slipped in, and everything that can fall falls."""
+"""The chaos run: engines send, runs come due, bad jobs are mixed in, and every part is killed."""
 
 import random
 import subprocess
@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from chaos.cutter import ConnectionCutter, Cut
+from chaos.connection_cutter import ConnectionCutter, Cut
+from chaos.database_locker import DatabaseLocker, Hold
 from chaos.evidence import Evidence, gather
-from chaos.fall import Outage
-from chaos.lock import DatabaseLocker, Hold
-from chaos.night import RunWatch, agents_of, register
+from chaos.idle_state import IdleState, await_idle
+from chaos.kill import plan_kills
+from chaos.outage import Outage
 from chaos.poison import PoisonSender
 from chaos.probe import Prober
-from chaos.quiet import IdleState, await_idle
-from chaos.reaper import ProcessKiller
+from chaos.process_killer import ProcessKiller
+from chaos.process_pauser import ProcessPauser, Sleep
 from chaos.receipt import Acknowledged, read_receipts
-from chaos.sleeper import ProcessPauser, Sleep
-from chaos.strike import plan_kills
+from chaos.run_planner import RunPlanner, agents_of, register
 from support.running_stack import StackAddress
 
 from memcore.ledger.ledger import Ledger
@@ -29,16 +29,16 @@ from workers.groups import STORE
 #: Engines beside the prober, each a process of its own.
 _ENGINES = 3
 
-#: Agents whose memories the storm stores.
+#: Agents whose memories are stored.
 _AGENTS = 40
 
-#: Share of the time between two kills that is a pause; in the rest, what is to fall next has to stand again.
+#: Share of the time between two kills that is a pause; in the rest, the next target has to become ready.
 _PAUSE_SHARE = 0.5
 
 #: Seconds that the engines may take beyond the time that they were given: outages push them back.
 _LATE_SECONDS = 240.0
 
-#: What the memories of the storm have to fear in a maintenance run.
+#: The policy: its runs remove and merge some of the memories.
 POLICY = """\
 memory:
   level: persistent
@@ -57,14 +57,14 @@ memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChaosSettings:
-    """How hard it storms.
+    """The size of a chaos run.
 
     Attributes:
         jobs: calls that the engines make together; a call is at least one job.
         seconds: over which jobs and kills are spread.
-        is_long: whether there is time to put workers to sleep for longer than their leases.
-        scrawls: whether bytes that are no message are laid on queues; kombu's own transport dies of them.
-        killers: jobs that kill one worker after the other until they are given up.
+        is_long: whether there is time to pause workers for longer than their leases.
+        sends_garbage: whether bytes that are no message are put on queues; kombu's own transport dies of them.
+        killers: jobs that kill one worker after the other until they become dead letters.
         may_crash: whether the database server may be crashed.
     """
 
@@ -73,7 +73,7 @@ class ChaosSettings:
     kills: int
     seconds: float
     is_long: bool
-    scrawls: bool
+    sends_garbage: bool
     killers: int
     may_crash: bool
 
@@ -83,7 +83,7 @@ class ChaosResult:
     """What happened, and what is left."""
 
     promises: Acknowledged
-    maintenance_runs: RunWatch
+    maintenance_runs: RunPlanner
     poison: PoisonSender
     outages: list[Outage]
     hung: list[str]
@@ -99,7 +99,7 @@ class ChaosResult:
 
 @dataclass(slots=True, kw_only=True)
 class ChaosRun:
-    """One storm over one stack."""
+    """One chaos run over one stack."""
 
     stack: StackAddress
     chaos_settings: ChaosSettings
@@ -107,20 +107,20 @@ class ChaosRun:
     _engines: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
     def run(self) -> ChaosResult:
-        """Let it storm, wait for quiet, and read what is left."""
+        """Send, kill, wait until all is idle, and read what is left."""
         settings, chaos_settings = self.stack.settings, self.chaos_settings
         agents = agents_of(settings.company, _AGENTS + 1, now=datetime.now(UTC))
         ledger = Ledger.open(settings.ledger_urls)
         try:
             register(ledger, settings.company, agents)
-            maintenance_runs = RunWatch(ledger, settings.company, agents, dice=self._dice("nights"))
+            maintenance_runs = RunPlanner(ledger, settings.company, agents, dice=self._dice("nights"))
             prober = Prober(settings, agent_id=agents[-1])
             queues = STORE.queues
             poison = PoisonSender(
                 settings,
                 queues=queues,
                 dice=self._dice("poison"),
-                scrawls=chaos_settings.scrawls,
+                sends_garbage=chaos_settings.sends_garbage,
                 killers=chaos_settings.killers,
             )
             locks = DatabaseLocker(settings, dice=self._dice("locks"))
@@ -139,7 +139,7 @@ class ChaosRun:
             begun = time.monotonic()
             self._send(agents[:-1])
             cutters = () if settings.database_url.startswith("sqlite") else (cutter,)
-            posts = (
+            threads = (
                 maintenance_runs,
                 prober,
                 poison,
@@ -148,16 +148,16 @@ class ChaosRun:
                 *((process_pauser,) if chaos_settings.is_long else ()),
                 process_killer,
             )
-            for post in posts:
-                post.start()
+            for thread in threads:
+                thread.start()
             process_killer.wait()
             receipts = self._await_engines()
-            for post in (maintenance_runs, poison, locks, *cutters):
-                post.stop()
+            for thread in (maintenance_runs, poison, locks, *cutters):
+                thread.stop()
             if chaos_settings.is_long:
                 process_pauser.wait()
             prober.stop()
-            was_chaos_run = time.monotonic() - begun
+            chaos_seconds = time.monotonic() - begun
             quiet = await_idle(settings, ledger, maintenance_runs)
             promises = Acknowledged()
             promises.add(read_receipts(receipts))
@@ -175,7 +175,7 @@ class ChaosRun:
                 quiet=quiet,
                 evidence=gather(self.stack, ledger),
                 restarts={part.name: part.restarts for part in self.stack.state.parts},
-                chaos_seconds=was_chaos_run,
+                chaos_seconds=chaos_seconds,
             )
         finally:
             for engine in self._engines:

@@ -127,7 +127,7 @@ class MaintenanceRuns:
                 break
             outcome = await service.run(run.run_id)
         if not isinstance(outcome, Done):
-            raise TypeError(f"the night of {agent_id} ended with {outcome}")
+            raise TypeError(f"the run of {agent_id} ended with {outcome}")
 
     async def _asked(self, run_id: str, policy: ConsolidationConfig) -> bool:
         """Ask the model what a run waits for, as the jobs beside it do; return whether there was anything."""

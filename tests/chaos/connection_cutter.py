@@ -1,4 +1,4 @@
-"""The cutter: ends PostgreSQL's connections, all at once, with a word from the server or as its crash does."""
+"""Ends all PostgreSQL connections at once: by the server, or by a crash of it."""
 
 import os
 import random
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import psycopg
-from chaos.post import FaultThread
+from chaos.fault_thread import FaultThread
 from sqlalchemy.engine import make_url
 
 #: Mean pause between two cuts, in seconds.
@@ -34,7 +34,7 @@ class CutKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """One moment at which every connection went.
+    """One cut of every connection.
 
     Attributes:
         connections: how many there were.
@@ -47,11 +47,11 @@ class Cut:
 
 
 class ConnectionCutter(FaultThread):
-    """Cut until the storm is over.
+    """Cut until the chaos run is over.
 
     Args:
         url: the database.
-        may_crash: whether the server may be crashed: it is the storm's own, and on this machine.
+        may_crash: whether the server may be crashed: it is the chaos run's own, and on this machine.
         dice: choose pause and way.
     """
 

@@ -1,4 +1,4 @@
-"""The embedded stack under measurement, and the connections to it."""
+"""The embedded stack that is measured, and the connections to it."""
 
 import asyncio
 import os
@@ -36,8 +36,8 @@ _NOBODY = str(UUID(int=0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repository:
-    """A running stack."""
+class BenchStack:
+    """A running embedded stack."""
 
     settings: Settings
     home: Path
@@ -94,7 +94,7 @@ def policy_of(settings: Settings) -> Policy:
 
 
 @contextmanager
-def open_home(*, policy: str | None = None) -> Iterator[Repository]:
+def open_home(*, policy: str | None = None) -> Iterator[BenchStack]:
     """Run a stack in a temporary folder for as long as the context is open, with the starter policy or this one."""
     home = Path(tempfile.mkdtemp(prefix="memtend-bench-"))
     if policy is not None:
@@ -103,7 +103,7 @@ def open_home(*, policy: str | None = None) -> Iterator[Repository]:
     watcher = threading.Thread(target=stack.supervisor.watch, name="watch")
     watcher.start()
     try:
-        yield Repository(settings=stack.settings, home=home)
+        yield BenchStack(settings=stack.settings, home=home)
     finally:
         stack.supervisor.ask_to_stop()
         watcher.join()

@@ -1,4 +1,4 @@
-"""The locksmith: keeps everybody out of one database after the other, as a backup or a slow disk would."""
+"""Locks one database after the other, as a backup or a slow disk would."""
 
 import random
 import sqlite3
@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 import psycopg
-from chaos.post import FaultThread
+from chaos.fault_thread import FaultThread
 from psycopg.sql import SQL, Identifier
 from sqlalchemy.engine import URL, make_url
 
@@ -24,7 +24,7 @@ _BEYOND_SECONDS = 2.0
 #: Mean pause between two holds, in seconds.
 _PAUSE_SECONDS = 12.0
 
-#: The table of each database that PostgreSQL, which has no lock on a whole one, is asked to keep to the locksmith.
+#: The table of each database that PostgreSQL, which has no lock on a whole one, is asked to lock.
 _TABLES = {"ledger": "runs", "journal": "bookings", "history": "history"}
 
 
@@ -58,7 +58,7 @@ class DatabaseLocker(FaultThread):
     def work(self) -> None:
         """Hold, let go, pause."""
         while not self.is_over.wait(self._dice.uniform(0.0, 2 * _PAUSE_SECONDS)):
-            # The second is the long one: a storm that is long enough for two has it.
+            # The second is the long one: a chaos run that is long enough for two has it.
             is_long = len(self.holds) == 1
             seconds = BUSY_TIMEOUT.total_seconds() + _BEYOND_SECONDS if is_long else self._dice.uniform(*_HOLD_SECONDS)
             self._hold(self._dice.choice(list(self._urls)), seconds)

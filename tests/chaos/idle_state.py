@@ -1,11 +1,11 @@
-"""Quiet: nothing waits, nothing is in hand, every run that was planned has ended."""
+"""Waits until nothing is queued or in hand and every planned run has ended."""
 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chaos.night import ACTIVE, RunWatch
+from chaos.run_planner import ACTIVE, RunPlanner
 from redis import Redis
 from support.stored import jobs_in_hand, jobs_waiting
 
@@ -21,13 +21,13 @@ _LIMIT_SECONDS = 240.0
 #: Seconds between two looks.
 _POLL_INTERVAL_SECONDS = 0.25
 
-#: More runs than a storm can plan.
+#: More runs than a chaos run can plan.
 _ALL = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdleState:
-    """How the storm's work came to its end.
+    """What was left after the last kill, and for how long.
 
     Attributes:
         seconds: from the last kill until nothing was left.
@@ -40,7 +40,7 @@ class IdleState:
     redelivered: int
 
 
-def await_idle(settings: Settings, ledger: Ledger, maintenance_runs: RunWatch) -> IdleState:
+def await_idle(settings: Settings, ledger: Ledger, maintenance_runs: RunPlanner) -> IdleState:
     """Wait until all work is done, then let the messages of dead run workers be delivered again, all at once.
 
     By themselves they would come back after more than an hour, long after their runs were done by others: each of them
@@ -57,12 +57,12 @@ def await_idle(settings: Settings, ledger: Ledger, maintenance_runs: RunWatch) -
         return {
             "jobs in the queues": jobs_waiting(settings),
             "store jobs in hand": jobs_in_hand(settings, STORE.name),
-            "nights not begun": sum(run_id not in rows for run_id in planned),
+            "runs not begun": sum(run_id not in rows for run_id in planned),
             "runs under way": sum(run.state in ACTIVE for run in rows.values()),
         }
 
     def late() -> dict[str, int]:
-        return {**work(), "night jobs in hand": jobs_in_hand(settings, MAINTENANCE_RUN.name)}
+        return {**work(), "run jobs in hand": jobs_in_hand(settings, MAINTENANCE_RUN.name)}
 
     left = _await(work)
     redelivered = 0 if left else _age(settings)
