@@ -36,10 +36,8 @@ class SkillWorld:
         """A process's effect; with faults, every call to store and rows is counted."""
         watched = (lambda thing, _: thing) if faults is None else faults.watched
         rows: Any = watched(self.ledger.skills, "skills")
-        active_collection = SkillStore(watched(SkillFolders(self.root), "folders"), rows, company=COMPANY)
-        notes = SkillRows(
-            rows, self.log, company=COMPANY, limit=limit, clock=self.clock, active_collection=active_collection
-        )
+        skill_store = SkillStore(watched(SkillFolders(self.root), "folders"), rows, company=COMPANY)
+        notes = SkillRows(rows, self.log, company=COMPANY, limit=limit, clock=self.clock, skill_store=skill_store)
         return SharedPublication(
             watched(self.store, "store"),
             watched(self.log, "log"),
