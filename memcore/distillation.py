@@ -1,4 +1,4 @@
-"""The capture of a trace: three writes in a fixed order, each of them once, however often the message comes."""
+"""Captures a trace in three idempotent writes: the raw experience, a memory, then the trajectory."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -65,7 +65,7 @@ class DistillationRequest(Frozen):
 
     @classmethod
     def of(cls, trace: ExecutionTrace, *, agent_id: str) -> Self:
-        """Return what is told of a trace."""
+        """Return the request that a trace makes."""
         known = frozenset(MemoryToolName)
         return cls(
             agent_id=agent_id,
@@ -127,7 +127,7 @@ def _one_line(text: str) -> str:
 
 
 def experience_of(trace: ExecutionTrace, *, trace_id: str, agent_id: str) -> DetailedExperience:
-    """Return the experience; what the engine left out is told by the task itself and by how it ended."""
+    """Return the experience; the task and its end fill in what the engine left out."""
     asked = trace.prompt or "\n\n".join(filter(None, (trace.task_title, trace.task_description)))
     return DetailedExperience(
         id=trace_id,
@@ -143,15 +143,13 @@ def experience_of(trace: ExecutionTrace, *, trace_id: str, agent_id: str) -> Det
 
 
 class Capture:
-    """Write what a trace leaves behind: the raw experience, then the memory, then the trajectory.
+    """Writes the raw experience, then the memory, then the trajectory.
 
-    The trajectory comes last and says that all is there: a message that comes again finds it and writes nothing. After
-    a crash before it, the next attempt finds what there is by its id and writes the rest.
+    The trajectory comes last and marks the capture as complete: a redelivered message finds it and writes nothing.
+    After a crash before it, the next attempt finds the earlier writes by id and adds the rest. The row of a lesson is
+    part of the trajectory's transaction, so that none is lost; another job draws the lesson.
 
-    A task that teaches has the row of its lesson in the trajectory's own transaction, so that none is forgotten; the
-    lesson itself is drawn by another job.
-
-    What is learned from a task outlives its session and its project. So agents of the levels session and project get
+    Lessons outlive their session and their project. So agents of the levels session and project get
     the memory alone, which ends with them like any other; agents of level none get nothing.
 
     Args:

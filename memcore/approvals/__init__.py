@@ -1,1 +1,1 @@
-"""Approvals: what a person decides on, and how the decision takes effect once."""
+"""Approvals: a person decides, and the decision takes effect once."""

@@ -1,4 +1,4 @@
-"""What approving does: one effect for each action, each carried out as often as one likes with one result."""
+"""Effects of approvals, one for each action and each idempotent: their contract, shared publication, and the diff."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,10 +18,10 @@ from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, M
 
 @runtime_checkable
 class ApprovalEffects(Protocol):
-    """Carry out the approvals of one action, and take them back.
+    """Carries out the approvals of one action, and takes them back.
 
-    A process may die between any two steps, and a slow one may go on after another has finished its work: both calls
-    may come again, at the same moment, and ``publish`` even after ``take_back``. Each counts once by the approval's id.
+    A process may die between any two steps, and a slow one may go on after another has finished: both calls may
+    be repeated, at the same moment, and ``publish`` even after ``take_back``. Each counts once by the approval's id.
     """
 
     @property
@@ -30,7 +30,7 @@ class ApprovalEffects(Protocol):
         ...
 
     def room(self, approval: Approval) -> CapacityLimit | None:
-        """Return the bound that is looked at as a person's word is written down; None for none.
+        """Return the capacity that is checked while the decision is stored; None for no limit.
 
         Raises MemoryInputError when it could never be carried out; nothing is decided then.
         """
@@ -85,7 +85,7 @@ def text_of(approval: Approval) -> MemoryStoreRequest:
 
 
 def approval_id_of(entry: MemoryEntry) -> str | None:
-    """Return whose text shared knowledge is, or None when no approval published it."""
+    """Return the id of the approval that published an entry, or None."""
     source = entry.metadata.source or ""
     if entry.agent_id != PUBLISHER or not source.startswith(_SOURCE):
         return None
@@ -93,7 +93,7 @@ def approval_id_of(entry: MemoryEntry) -> str | None:
 
 
 def request_of(proposal: Proposal, *, source: str, by: str | None) -> MemoryStoreRequest:
-    """Return what is published of a proposal: the text, its source the approval, the approver among its tags.
+    """Return the publication of a proposal: its text, its source the approval, the approver among its tags.
 
     Raises MemoryInputError when it cannot be published.
     """
@@ -113,58 +113,58 @@ def request_of(proposal: Proposal, *, source: str, by: str | None) -> MemoryStor
 
 
 class AuditNotes(Protocol):
-    """Follow an approval's publication; every call may come again, at any time, and then changes nothing.
+    """Records an approval's publication; every call may be repeated at any time, and then changes nothing.
 
     ``fact_id`` is the id under which the approval's text was published first.
     """
 
     def room(self, approval: Approval) -> CapacityLimit | None:
-        """Return how many may stand; see ApprovalEffects.room."""
+        """Return the capacity; see ApprovalEffects.room."""
         ...
 
     async def published(self, approval: Approval, fact_id: str) -> None:
-        """Note that the text can be found; not when it was taken back since."""
+        """Record that the text can be found, unless it was taken back since."""
         ...
 
     async def superseded(self, fact_id: str, old: Superseded) -> None:
-        """Note that what is superseded was retracted, if it was, while the text still stands."""
+        """Record that the superseded one was retracted, if it was, while the text is still published."""
         ...
 
     async def withdrawn(self, fact_id: str) -> None:
-        """Note that the text is being taken back, before anything else is done about it."""
+        """Record that the text is being taken back, before anything else is done about it."""
         ...
 
     def ended(self, fact_id: str, old: Superseded) -> bool | None:
-        """Tell whether this text ended that one; None where nothing is noted about it, and the log decides."""
+        """Whether this text ended that one; None where nothing is recorded, and the log decides."""
         ...
 
     async def returned(self, fact_id: str, old: Superseded) -> None:
-        """Note that what this text had ended stands again, if it does."""
+        """Record that the one that this text had ended is published again, if it is."""
         ...
 
 
 class NoAuditNotes:
-    """Write nothing down."""
+    """Records nothing."""
 
     def room(self, approval: Approval) -> CapacityLimit | None:  # noqa: ARG002  # the protocol's
         """Return no bound."""
         return None
 
     async def published(self, approval: Approval, fact_id: str) -> None:
-        """Note nothing."""
+        """Record nothing."""
 
     async def superseded(self, fact_id: str, old: Superseded) -> None:
-        """Note nothing."""
+        """Record nothing."""
 
     async def withdrawn(self, fact_id: str) -> None:
-        """Note nothing."""
+        """Record nothing."""
 
     def ended(self, fact_id: str, old: Superseded) -> bool | None:  # noqa: ARG002  # the protocol's
         """Leave it to the log."""
         return None
 
     async def returned(self, fact_id: str, old: Superseded) -> None:
-        """Note nothing."""
+        """Record nothing."""
 
 
 #: The action's name.
@@ -181,7 +181,7 @@ class PublicationLog(Protocol):
 
 @runtime_checkable
 class SharedLogProvider(Protocol):
-    """A store whose log of shared knowledge is its own, and not the ledger's."""
+    """A store with a log of shared knowledge of its own, instead of the ledger's."""
 
     @property
     def shared_log(self) -> PublicationLog:
@@ -190,10 +190,10 @@ class SharedLogProvider(Protocol):
 
 
 class SharedPublication:
-    """Publish what was approved, under the approval's id, and retract what it supersedes.
+    """Publishes approved texts under the approval's id, and retracts what they supersede.
 
     The log of shared knowledge is the truth: a text is published at most once for each approval, also by a process that
-    slept through its undo, and what was superseded comes back only where this approval had ended it.
+    slept through its undo. A superseded text comes back only where this approval had ended it.
 
     Args:
         store: where shared knowledge is kept.
@@ -201,8 +201,8 @@ class SharedPublication:
         approvals: the decisions.
         company: whose.
         clock: the time.
-        action: the action that this carries out.
-        notes: what is written down beside; None writes nothing.
+        action: the action.
+        notes: records each step; None records nothing.
     """
 
     def __init__(
@@ -230,7 +230,7 @@ class SharedPublication:
         return self._action
 
     def room(self, approval: Approval) -> CapacityLimit | None:
-        """Return how many such texts may stand; raises MemoryInputError when this one could not be published."""
+        """Return the capacity; raises MemoryInputError when this text could not be published."""
         text_of(approval)
         return self._notes.room(approval)
 
@@ -238,11 +238,11 @@ class SharedPublication:
         """Publish the text, then retract what it supersedes; return the id under which it is found."""
         memory_id = await self._store.publish(PUBLISHER, text_of(approval), once=True)
         lines = self._log.history(self._company, memory_id)
-        # A store that keeps its log to itself: what it says is all that is known.
+        # The store keeps its log to itself: its entry is all that is known.
         fact_id = lines[0].memory_id if lines else memory_id
         await self._notes.published(approval, fact_id)
         for each in approval.proposal.supersedes:
-            # The very publication that the person saw: one that came back since is not this approval's to end.
+            # The very publication that the person saw: a later one is not this approval's to end.
             await self._store.retract(each.owner or PUBLISHER, each.id)
             await self._notes.superseded(fact_id, each)
         return memory_id
@@ -263,11 +263,11 @@ class SharedPublication:
             if ended is not None:
                 await self._store.publish(ended.agent_id, _again(ended))
             await self._notes.returned(fact_id, each)
-        # By its last id: it may have been superseded itself, and have come back.
+        # By its last id: it may have been superseded and published again.
         await self._store.retract(own[-1].agent_id, own[-1].memory_id)
 
     def _ended(self, superseded: Superseded, own: Sequence[SharedEntry]) -> MemoryEntry | None:
-        """Return what this approval retracted, unless others did, or it is there, or should not be."""
+        """Return what this approval retracted, unless others did, or it is published, or should not be."""
         lines = self._log.history(self._company, superseded.id)
         if not lines or lines[-1].kind != "retract" or lines[-1].memory_id != superseded.id:
             return None
@@ -328,7 +328,7 @@ def superseded_by_id(log: PublicationLog, company: str, memory_id: str) -> Super
 
 
 def _is_between(retraction: SharedEntry, own: Sequence[SharedEntry]) -> bool:
-    """Tell whether it was retracted while a text was there, and so by its approval."""
+    """Whether it was retracted while a text of this approval was published, and so by the approval."""
     since = own[0].version
     until = own[-1].version if own[-1].kind == "retract" else None
     return since <= retraction.version and (until is None or retraction.version <= until)
@@ -357,8 +357,8 @@ _SENTENCE_END = re.compile(r"(?<=[.!?。])(?<!^\d\.)(?<!^\d\d\.)\s+")
 def diff_of(approval: Approval) -> tuple[str, ...]:
     """Return the proposed text against each text that it supersedes, or against nothing, whole.
 
-    The lines are those of a unified diff, one for each sentence. What a terminal would obey or hide (control
-    characters, marks that turn the direction of writing) is written as its escape.
+    The lines are those of a unified diff, one for each sentence. Control characters, and marks that turn the direction
+    of writing, are written as their escapes.
     """
     return tuple(_lines(approval))
 

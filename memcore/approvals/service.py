@@ -1,4 +1,4 @@
-"""Approvals from the proposal to its effect: decided once, carried out once, whenever a process dies."""
+"""Files proposals, stores a person's decision once, and carries it out once, whenever a process dies."""
 
 import logging
 from datetime import timedelta
@@ -27,9 +27,9 @@ class ApprovalEvent(StrEnum):
     EXPIRED = "approval.expired"
     #: What was decided is carried out, or taken back.
     SETTLED = "approval.settled"
-    #: It could not be; the sweep, or the next approve, tries again.
+    #: An effect failed; the sweep, or the next approve, tries again.
     UNSETTLED = "approval.unsettled"
-    #: The webhook was not told; nothing else depends on it.
+    #: The webhook was not reached; nothing else depends on it.
     WEBHOOK_FAILED = "approval.webhook.failed"
 
 
@@ -43,22 +43,22 @@ class ApprovalNotifier(Protocol):
     """Tells somebody that a proposal waits."""
 
     async def notify(self, approval: Approval) -> None:
-        """Say so; raises nothing."""
+        """Send the notice; raises nothing."""
         ...
 
 
 class ApprovalService:
-    """File proposals, and let a person's word take effect.
+    """Files proposals, and carries out a person's decisions.
 
-    A decision is one committed row that says what it still needs; then the effect runs; then the row says that it is
-    settled. Whoever dies in between leaves a row that :meth:`finish`, or the next :meth:`approve`, carries on with.
+    A decision is one committed row that says what remains to be done; then the effect runs; then the row is settled. A
+    process that dies in between leaves a row that :meth:`finish`, or the next :meth:`approve`, carries on with.
 
     Args:
         approvals: the ledger's table.
         effects: what the actions do.
         company: whose.
         lasts: how long a proposal waits for a person.
-        notice: who is told of a new one; None tells nobody but the log.
+        notice: is notified of a new one; None notifies nobody but the log.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ApprovalService:
         self._notifier = notice
 
     async def propose(self, approval_id: str, proposal: Proposal) -> Approval:
-        """File a proposal and return it; under an id that is there already, what was filed first and became of it.
+        """File a proposal and return it; for an existing id, return what was filed first and its state.
 
         Raises MemoryInputError when a value breaks its limit.
         """
@@ -90,7 +90,7 @@ class ApprovalService:
         return approval
 
     async def approve(self, approval_id: str, word: Decision) -> Approval:
-        """Approve a proposal and carry it out; what it left is the answer's ``effect``.
+        """Approve a proposal and carry it out; the answer's ``effect`` is the id of the result.
 
         Raises:
             ApprovalClosedError: somebody decided before, or it has expired; an approval that is not carried out yet is
@@ -129,14 +129,14 @@ class ApprovalService:
             MemoryError: taking back failed; the undo stands, and it is tried again later.
         """
         self._effects.of(self._found(approval_id).proposal.action)
-        # What is not carried out yet could otherwise be carried out after it was undone.
+        # Otherwise a pending effect could still be carried out after it was undone.
         await self._continue(approval_id)
         approval = self._approvals.undo(self._company, approval_id, word)
         _logged(ApprovalEvent.UNDONE, approval)
         return await self._settled(approval)
 
     async def finish(self, *, limit: int = AT_A_TIME) -> int:
-        """Carry on with what dead processes left open and return how many are settled now; failures are logged."""
+        """Carry on with what dead processes left open and return how many were settled; failures are logged."""
         settled = 0
         for approval in self._approvals.unsettled(self._company, limit=limit):
             try:

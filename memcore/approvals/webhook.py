@@ -1,4 +1,4 @@
-"""The webhook: somebody's own address is told that a proposal waits, and nothing of what it says."""
+"""The webhook: notifies an operator's address that a proposal waits, without its content."""
 
 import logging
 from datetime import timedelta
@@ -7,14 +7,14 @@ from http import HTTPStatus
 from memcore.approvals.service import ApprovalEvent
 from memcore.models.approval import Approval
 
-#: How long the other side may take: whoever files a proposal waits for it.
+#: How long the other side may take: the caller that files a proposal waits for it.
 TIMEOUT = timedelta(seconds=5)
 
 _log = logging.getLogger(__name__)
 
 
 class Webhook:
-    """POST id, action, title and risk of a proposal as JSON; a failure is logged, and never anybody's error.
+    """Posts id, action, title and risk of a proposal as JSON; a failure is logged and never raised.
 
     Args:
         url: where to; it may hold a secret, so it is in no log. A redirect is not followed.
@@ -49,7 +49,7 @@ class Webhook:
         except AnswerTooSlowError as error:
             problem = str(error)
         except Exception as error:  # noqa: BLE001  # whatever an address or its server does, the proposal is filed
-            # Its class alone: the text of some names the address.
+            # Its class alone: some messages name the address.
             problem = type(error).__name__
         if problem:
             _log.warning(ApprovalEvent.WEBHOOK_FAILED, extra={"approval_id": approval.approval_id, "problem": problem})

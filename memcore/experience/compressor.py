@@ -1,4 +1,4 @@
-"""What makes a lesson of an experience."""
+"""Compresses an experience to a lesson: protocol, prompt, answer form, the model's compressor, the memory record."""
 
 import json
 from collections.abc import Iterator
@@ -20,22 +20,22 @@ from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
 
 
 class ExperienceCompressor(Protocol):
-    """Compress one experience at a time.
+    """Compresses one experience at a time.
 
     Attributes:
-        version: which compressor it is; another version has another answer.
+        version: names the compressor; another version gives another answer.
     """
 
     @property
     def version(self) -> str:
-        """Return the name that stands in what it makes."""
+        """Return the name that its results carry."""
         ...
 
     async def compress(self, experience: DetailedExperience) -> CompressedExperience:
         """Return the lesson; its id follows from the experience and the version.
 
         Raises:
-            MalformedAnswerError: nothing usable came, and nothing better is to be hoped for.
+            MalformedAnswerError: no usable answer came, and asking again would not help.
             ProviderError: the model did not answer.
             BudgetExceededError: the agent has nothing left today.
             AnswerMissingError: another worker asks about this experience now.
@@ -53,7 +53,7 @@ TRACE_CHARS = 8_000
 OUTPUT_CHARS = 6_000
 VERIFICATION_CHARS = 2_000
 
-#: Share of a part that is too long which its beginning gets.
+#: The beginning's share of a part that is too long.
 _HEAD = 2 / 3
 
 _INSTRUCTIONS = f"""\
@@ -84,7 +84,7 @@ def raw_chars(experience: DetailedExperience) -> int:
 
 
 def clipped(text: str, most: int) -> str:
-    """Return the text, or its beginning and its end with a word on what is left out; the word comes on top."""
+    """Return the text, or its beginning and its end with a note on what is left out; the note comes on top."""
     if len(text) <= most:
         return text
     head = int(most * _HEAD)
@@ -124,7 +124,7 @@ class ExperienceLesson(Frozen):
         return sum(map(len, (*self.strategic_decisions, *self.applicable_contexts)))
 
 
-#: What is paid for.
+#: The purpose that the account names.
 PURPOSE = "system:memory:compress:episodic"
 
 #: The least and the largest ratio; nothing is compressed to nothing, and what grew counts as not compressed.
@@ -133,12 +133,12 @@ _LARGEST_RATIO = 1.0
 
 
 class LLMExperienceCompressor:
-    """Ask a model what an experience teaches (see memcore.experience.compressor.ExperienceCompressor).
+    """Compresses experiences with a language model.
 
     The model reads the experience as data and writes two lists of sentences; ids, tags, owner and times are made here.
 
     Args:
-        model: who is asked; give one that keeps its answers, so that a crash pays for none twice.
+        model: answers; give a caching one, so that a crash pays for no answer twice.
         config: which model, how warm, how long.
         company: whose agents.
         clock: the time.
@@ -194,8 +194,8 @@ class LLMExperienceCompressor:
         )
 
 
-#: What stands in the text; the rest stands in the entry's own fields.
-_REPORTED = (
+#: Fields in the memory's text; the entry's own fields hold the rest.
+_CONTENT_FIELDS = (
     "strategic_decisions",
     "applicable_contexts",
     "source_artifact_ids",
@@ -205,18 +205,18 @@ _REPORTED = (
 
 
 def record_of(experience: CompressedExperience, *, task_id: str | None = None) -> MemoryRecord:
-    """Return the memory that agents find.
+    """Return the memory of a lesson.
 
     Args:
         experience: what was learned.
         task_id: the task that it comes from, if any.
     """
-    reported = experience.model_dump(mode="json", include=set(_REPORTED))
+    fields = experience.model_dump(mode="json", include=set(_CONTENT_FIELDS))
     entry = MemoryEntry(
         id=experience.id,
         agent_id=experience.agent_id,
         category=MemoryCategory.EPISODIC,
-        content=json.dumps({key: reported[key] for key in _REPORTED}, ensure_ascii=False),
+        content=json.dumps({key: fields[key] for key in _CONTENT_FIELDS}, ensure_ascii=False),
         metadata=experience.metadata,
         created_at=experience.created_at,
     )
@@ -228,10 +228,10 @@ def experience_of(entry: MemoryEntry) -> CompressedExperience | None:
     if COMPRESSED_TAG not in entry.metadata.tags:
         return None
     try:
-        reported = json.loads(entry.content)
+        fields = json.loads(entry.content)
         return CompressedExperience.model_validate(
             {
-                **{key: reported[key] for key in _REPORTED},
+                **{key: fields[key] for key in _CONTENT_FIELDS},
                 "id": entry.id,
                 "agent_id": entry.agent_id,
                 "metadata": entry.metadata,

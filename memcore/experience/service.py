@@ -1,4 +1,4 @@
-"""The compression of an agent's raw experience: each one once, kept before it is marked, and paid for once."""
+"""Compresses an agent's raw experience: each is paid for once, and stored before it is marked."""
 
 import asyncio
 import logging
@@ -58,11 +58,11 @@ _log = logging.getLogger(__name__)
 
 
 class CompressionService:
-    """Compress the raw experience of one company's agents.
+    """Compresses the raw experience of one company's agents.
 
-    An experience is looked at by a model once: it is marked in the ledger also when what came of it is too weak or
-    malformed. What a model did not answer stays raw for the next run. The newest come first, so that one which no
-    model can answer holds up none that come after it.
+    A model looks at an experience once: the ledger marks it also when the lesson is too weak or malformed. What a model
+    did not answer stays raw for the next run. The newest come first, so that one which no model can answer does not
+    block the others.
 
     Args:
         backend: where compressed experiences are kept, as memories.
@@ -70,7 +70,7 @@ class CompressionService:
         policy: the company's decisions.
         company: whose agents.
         level: the level of agents that have none of their own.
-        model: who is asked; None when none is connected.
+        model: answers; None when none is connected.
         clock: the time.
         monotonic: seconds on a clock that never goes back, for the slices.
     """
@@ -146,7 +146,7 @@ class CompressionService:
         return Done(facts=dict(counts))
 
     async def _compress(self, page: Sequence[DetailedExperience], compressor: ExperienceCompressor) -> list[str]:
-        """Return what became of each; an error of one waits for the others to be done."""
+        """Return the outcome of each; an error of one waits for the others to end."""
         ids_of = {each.id: self._memory_id(each, compressor) for each in page}
         agent_id = page[0].agent_id
         # A crash between keeping and marking leaves a memory that is there, or was there and has been removed since.
@@ -162,7 +162,7 @@ class CompressionService:
         return [each for each in became if isinstance(each, str)]
 
     async def _one(self, experience: DetailedExperience, compressor: ExperienceCompressor, *, is_kept: bool) -> str:
-        """Compress one, and return a word on what became of it."""
+        """Compress one, and return its outcome as a word."""
         if is_kept:
             self._mark(experience, compressed_as=self._memory_id(experience, compressor))
             return "compressed"
@@ -183,7 +183,7 @@ class CompressionService:
         return self._log_line(ExperienceEvent.COMPRESSED, experience, "compressed")
 
     async def _keep(self, experience: DetailedExperience, lesson: CompressedExperience) -> None:
-        # First the memory, then the mark: a crash between the two leaves one more look, and nothing is lost.
+        # Memory first, then the mark: a crash between the two costs one more look, and loses nothing.
         await self._backend.store_many([record_of(lesson, task_id=experience.source_task_id)])
         if self._mark(experience, compressed_as=lesson.id):
             return
@@ -227,7 +227,7 @@ def _about(experience: DetailedExperience) -> dict[str, str]:
 
 
 def wants_compression(ledger: Ledger, config: ExperienceCompressorConfig, *, company: str, agent_id: str) -> bool:
-    """Tell whether to dispatch the compression of this agent's experience; one look at an index.
+    """Whether to dispatch the compression of this agent's experience; reads one index.
 
     Raises MemoryRetrievalError, MemoryConnectionError.
     """

@@ -1,1 +1,1 @@
-"""Fine-tuning: the fleet's own texts train its embedder, stage by stage, each a function from files to files."""
+"""Fine-tuning: trains the fleet's embedder on its own texts, stage by stage; each stage maps files to files."""

@@ -1,4 +1,4 @@
-"""A checkpoint: a folder that appears whole, with all that an embedder without torch needs, and what it was made of."""
+"""Checkpoints: load and save models, the manifest, the ONNX export, and the check, choice and deletion of a folder."""
 
 import hashlib
 import os
@@ -54,13 +54,13 @@ def static_of(table: "NDArray[np.float32]", tokenizer: Tokenizer) -> Any:
     )
 
 
-#: The folder's name in the output of its stage.
+#: The folder's name in the stage's output.
 CHECKPOINT = "checkpoint"
 
-#: What says what it is; written last, so that a folder with it is whole.
+#: The manifest's file; written last, so that a folder with it is whole.
 MANIFEST_FILE = "memtend.json"
 
-#: What is trained when nothing is named.
+#: The base model by default.
 DEFAULT_MODELS = {"transformer": DEFAULT_TRANSFORMER, STATIC: DEFAULT_STATIC}
 
 #: Most that a value of the exported model may differ from torch's.
@@ -70,7 +70,7 @@ _PROBES = ("What did they decide?", "The pump failed at night, and nobody saw it
 
 
 class Manifest(Frozen):
-    """What a checkpoint is.
+    """The manifest of a checkpoint.
 
     Attributes:
         kind: ``transformer`` or ``static``.
@@ -86,7 +86,7 @@ class Manifest(Frozen):
 
 
 def save_checkpoint(model: Any, output: Path, *, kind: str, base_model: str | None) -> Path:
-    """Write the checkpoint and return its folder; what stood there before is replaced.
+    """Write the checkpoint and return its folder, in place of an earlier one.
 
     A transformer is exported to ONNX, and its answers are compared with torch's.
 
@@ -110,7 +110,7 @@ def save_checkpoint(model: Any, output: Path, *, kind: str, base_model: str | No
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Return what a checkpoint is; MemoryInputError when the folder holds none, or its files are not those written."""
+    """Return a checkpoint's manifest; MemoryInputError when the folder holds none, or its files have changed."""
     try:
         manifest = Manifest.model_validate_json((folder / MANIFEST_FILE).read_bytes())
     except (OSError, ValidationError):
@@ -164,8 +164,8 @@ def _save_transformer(model: Any, folder: Path) -> int:
 def _export(model: Any, target: Path) -> None:
     torch = needed("torch")
     encoder = model[0].auto_model.eval().cpu()
-    reported = model.tokenizer(list(_PROBES), padding=True, return_tensors="pt")
-    names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in reported]
+    tokenized = model.tokenizer(list(_PROBES), padding=True, return_tensors="pt")
+    names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in tokenized]
 
     class Tokens(torch.nn.Module):  # type: ignore[misc, name-defined]  # known when the library is there
         """The model from named inputs, in order, to its tokens' vectors."""
@@ -181,7 +181,7 @@ def _export(model: Any, target: Path) -> None:
     free = {0: "batch", 1: "tokens"}
     torch.onnx.export(
         Tokens(),
-        tuple(reported[name] for name in names),
+        tuple(tokenized[name] for name in names),
         str(target),
         input_names=names,
         output_names=["last_hidden_state"],
@@ -202,7 +202,7 @@ def _compare(model: Any, folder: Path) -> None:
 
 
 def require_whole(checkpoint: Checkpoint) -> None:
-    """Make sure that the folder is what was registered. Raises CheckpointCorruptError."""
+    """Raise CheckpointCorruptError unless the folder is what was registered."""
     place = f"checkpoint {checkpoint.checkpoint_id} at {checkpoint.model_path}"
     try:
         manifest = read_manifest(Path(checkpoint.model_path))
@@ -221,10 +221,10 @@ def choice_of(checkpoint: Checkpoint) -> EmbedderChoice:
 
 
 def fusion_weight_of(checkpoint: Checkpoint, *, at_least: float) -> float:
-    """Return the share of meaning that its evaluation found best, and no less than an embedder has without one.
+    """Return the fusion weight that its evaluation found best, but no less than an embedder without one has.
 
-    Most questions of an evaluation repeat words of their passage, which people do less: what it finds best is too small
-    rather than too large, and a model that leads its base by meaning deserves no smaller share.
+    Most questions of an evaluation repeat words of their passage, more than people do: its best weight is rather too
+    small, and a model that leads its base by meaning deserves no smaller share.
 
     Raises CheckpointCorruptError.
     """
@@ -237,7 +237,7 @@ def fusion_weight_of(checkpoint: Checkpoint, *, at_least: float) -> float:
 def delete_files(checkpoint: Checkpoint) -> bool:
     """Delete the folder as far as it can be; False when something of it is left."""
     folder = Path(checkpoint.model_path)
-    # A row that names any other place, whoever wrote it, deletes nothing there.
+    # A row that names any other place deletes nothing there.
     if (folder.name, folder.parent.parent.name) != (CHECKPOINT, checkpoint.run_id):
         return not folder.exists()
     shutil.rmtree(folder, ignore_errors=True)

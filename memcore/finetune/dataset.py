@@ -1,6 +1,6 @@
-"""The fleet's own texts as passages: what its agents remember, with the tasks' titles as what asks for it.
+"""Gathers passages of the fleet's memories, with task titles and earlier questions as what asks for them.
 
-Nothing is read that the store does not embed already. What a language model asks for a passage comes on top.
+It reads only what the store embeds already. A language model's questions come on top.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import FineTunePlan
 from memcore.records import LESSON_KEY, MemoryRecord, Where
 
-# They are asked in words of their own, where questions made of a passage repeat its words; a model that is trained on
+# These questions have words of their own, where questions made of a passage repeat its words; a model trained on
 # both finds what the words alone do not.
 
 #: Shortest question, in words: shorter ones ("And you?") ask for nothing in particular.
@@ -31,7 +31,7 @@ MAX_CHARS = 200
 #: Shortest answer, in characters: "Yes, thanks!" tells nothing that somebody would look for.
 MIN_ANSWER_CHARS = 40
 
-#: Most questions of one remark, the last ones, which are what is answered.
+#: Most questions of one remark: the last ones, which the answer is for.
 MOST = 2
 
 _SPEAKER = re.compile(r"(?:\[[^\]\n]{0,80}\]\s*)?(?P<name>[^\W\d_][\w'-]{0,40}):\s+(?P<said>\S.*)", re.DOTALL)
@@ -60,7 +60,7 @@ _REPORTED = tuple(
 
 
 def questions_before(text: str, earlier: str) -> tuple[str, ...]:
-    """Return what the text right before asked that this one may answer, the last questions, in their order.
+    """Return the last questions of the text right before, which this text may answer, in their order.
 
     Where both are told as ``Name: what was said``, with or without a date in brackets, one speaker's next remark is no
     answer to the same one's, and "you" becomes the name of who answers: "What does Ada paint?".
@@ -87,7 +87,7 @@ def _question_text(question: str, *, asking: str, asked: str) -> str:
 
 
 def chosen(memories: Iterable[Owned], documents: Iterable[Owned], *, most: int, seed: int) -> list[Owned]:
-    """Return at most so many passages, each text once, documents and memories by turns, and of these agents by turns.
+    """Return at most so many passages, each text once, alternating between documents and memories, and between agents.
 
     The same passages, in whatever order, and the same seed give the same ones.
 
@@ -165,7 +165,7 @@ async def gather(
 
 
 class Gathering:
-    """Read the memories of a company's agents.
+    """Reads the memories of a company's agents.
 
     Args:
         backend: the store.

@@ -1,7 +1,7 @@
-"""Deploy a checkpoint, go back from it, delete it: a person's word, carried out by the worker that reindexes.
+"""Deploys a checkpoint, rolls it back, deletes it: a person decides, and the reindexing worker carries it out.
 
-The one row ``pointer`` says what is active. A deploy begins a reindex whose target names the checkpoint; its switch
-changes collection, embedder and fusion weight together. Whoever calls dispatches the reindex; the sweep does otherwise.
+The one row ``pointer`` names the active collection. A deploy begins a reindex whose target names the checkpoint; its
+switch changes collection, embedder and fusion weight together. The caller dispatches the reindex, or else the sweep.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class ActiveEmbedderSnapshot(Frozen):
 
     @classmethod
     def of(cls, served: ServedCollection) -> Self:
-        """Take it from what serves."""
+        """Return the snapshot of what serves."""
         return cls(
             provider=served.choice.provider,
             model=served.choice.model or served.identity.name,
@@ -73,7 +73,7 @@ class ActiveEmbedderSnapshot(Frozen):
 
 
 def active_embedder(ledger: Ledger, company: str) -> ActiveEmbedderSnapshot:
-    """Return what serves a company. Raises MemoryNotFoundError before anybody has connected to the store."""
+    """Return the embedder that serves a company. Raises MemoryNotFoundError before anybody has connected."""
     pointer = ledger.collection_pointers.get(company)
     if pointer is None:
         raise MemoryNotFoundError("no embedder serves yet: nobody has connected to the store")
@@ -82,7 +82,7 @@ def active_embedder(ledger: Ledger, company: str) -> ActiveEmbedderSnapshot:
 
 _log = logging.getLogger(__name__)
 
-#: Why what is used so is not deployed.
+#: Why a checkpoint in such use is not deployed.
 _IN_USE = {
     CollectionUse.SERVES: "it serves already",
     CollectionUse.FILLING: "it is being deployed: see `memtend reindex --status`",
@@ -91,11 +91,11 @@ _IN_USE = {
 
 
 class CheckpointDeployment:
-    """Say which checkpoint serves a company.
+    """Deploys, rolls back and deletes a company's checkpoints.
 
     Args:
         reindex_target: the store (memcore.reindex.planning.create_reindex_target).
-        ledger: the row that serves, the checkpoints, and the audit.
+        ledger: the pointer, the checkpoints, and the audit.
         company: whose.
         load: loads an embedder.
         dense_weight: share of the vectors that the policy says; None leaves it to the kind of the embedder.
@@ -119,12 +119,12 @@ class CheckpointDeployment:
     async def deploy(
         self, checkpoint_id: str, confirmation: Confirmation, *, is_forced: bool = False
     ) -> CollectionPointer:
-        """Begin to fill a collection with the checkpoint; dispatch the reindex then.
+        """Begin to fill a collection with the checkpoint; the caller then dispatches the reindex.
 
         Args:
             checkpoint_id: which one.
             confirmation: who wants it, and why.
-            is_forced: whether the gate's word does not count.
+            is_forced: whether to ignore the gate's verdict.
 
         Raises:
             CheckpointNotFoundError: the id names none.
@@ -159,10 +159,10 @@ class CheckpointDeployment:
                 )
 
     async def rollback(self, checkpoint_id: str | None, confirmation: Confirmation) -> CollectionPointer:
-        """Begin to bring what served before up to date, to serve again; dispatch the reindex then.
+        """Begin to bring the previous collection up to date, to serve again; the caller then dispatches the reindex.
 
         Args:
-            checkpoint_id: the checkpoint that must be what served before; None takes whatever did.
+            checkpoint_id: the checkpoint that must have served before; None takes any.
             confirmation: who wants it, and why.
 
         Raises:
@@ -209,7 +209,7 @@ class CheckpointDeployment:
         return gone
 
     def active(self) -> ActiveEmbedderSnapshot:
-        """Return what serves. Raises MemoryNotFoundError before anybody has connected to the store."""
+        """Return the embedder that serves. Raises MemoryNotFoundError before anybody has connected to the store."""
         return active_embedder(self._ledger, self._company)
 
     def _found(self, checkpoint_id: str) -> Checkpoint:
@@ -229,7 +229,7 @@ class CheckpointDeployment:
         return self._load(choice)
 
     def _require_as_it_was(self, kept: ServedCollection) -> None:
-        """Look whether a kept collection's embedder can still ask it: behind the switch it would be too late."""
+        """Check that a kept collection's embedder still works: after the switch it would be too late."""
         try:
             if kept.checkpoint_id is not None:
                 require_whole(self._found(kept.checkpoint_id))
@@ -256,7 +256,7 @@ class CheckpointDeployment:
 
 @contextmanager
 def _conflict(kind: type[CheckpointConflictError | CheckpointRollbackUnavailableError]) -> Iterator[None]:
-    # What a reindex refuses is no wrong value of whoever deploys: it is how things stand.
+    # A refused reindex is a conflict of states, and no invalid value of the caller.
     try:
         yield
     except MemoryInputError as error:
@@ -266,7 +266,7 @@ def _conflict(kind: type[CheckpointConflictError | CheckpointRollbackUnavailable
 def create_deployment(
     settings: "Settings", policy: "Policy", ledger: "Ledger", reindex_target: "ReindexTarget"
 ) -> "CheckpointDeployment":
-    """Return what deploys the company's checkpoints; the caller closes the reindex target."""
+    """Return the deployment of the company's checkpoints; the caller closes the reindex target."""
     return CheckpointDeployment(
         reindex_target,
         ledger,

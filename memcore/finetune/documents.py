@@ -1,4 +1,4 @@
-"""Documents of a folder as passages: read in one order everywhere, cut into pieces of so many words."""
+"""Documents as passages, in one order everywhere, and the JSON lines files of passages, pairs and triples."""
 
 import hashlib
 import os
@@ -18,12 +18,12 @@ PassageSource = Literal["document", "memory", "task", "lesson"]
 
 
 class Passage(Frozen):
-    """What an embedder is to find.
+    """A text that an embedder is to find.
 
     Attributes:
         text: the passage, as it is embedded.
         source: what kind of thing it is.
-        questions: what is known to ask for it, such as a task's title, or what a model wrote; empty where nothing is.
+        questions: known questions for it, such as a task's title, or what a model wrote; empty where none is known.
     """
 
     text: NotBlankText
@@ -33,7 +33,7 @@ class Passage(Frozen):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owned:
-    """A passage, and who pays for a question about it.
+    """A passage, and the payer of a question about it.
 
     Attributes:
         agent_id: whose memory it is; ORGANISATION (memcore.backends.protocol) for a document.
@@ -43,7 +43,7 @@ class Owned:
     passage: Passage
 
 
-#: What is read.
+#: File endings that are read.
 SUFFIXES = frozenset({".txt", ".md", ".rst"})
 
 #: Largest file that is read, in bytes: what is larger is a log or a dump.
@@ -52,7 +52,7 @@ MAX_FILE_BYTES = 16 * 1024 * 1024
 
 @dataclass(slots=True)
 class ChunkedDocument:
-    """What was read of a folder.
+    """Counts of a folder's reading.
 
     Attributes:
         files: how many gave passages.
@@ -71,7 +71,7 @@ def passages_of(folder: Path, *, chunk_words: int, reading: ChunkedDocument) -> 
     Args:
         folder: where the documents are.
         chunk_words: most words of a passage.
-        reading: is told what was read.
+        reading: takes the counts.
 
     Raises:
         MemoryInputError: source_dir: there is no such folder.
@@ -133,7 +133,7 @@ Row = TypeVar("Row", bound=BaseModel)
 
 
 def write_lines(path: Path, rows: Iterable[BaseModel]) -> int:
-    """Write the rows and return how many; whoever reads the name sees all of them or the file before."""
+    """Write the rows and return how many; readers see all of them or the file before."""
     count = 0
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     with beside.open("w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""A model under training as a function from texts to unit vectors, with the token limits of the reference."""
+"""Encodes texts to unit vectors with a model under training, within the reference's token limits."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -86,11 +86,11 @@ def needed(name: str) -> Any:
 
 
 class Encoder:
-    """Embed questions and passages with a model, each within its own limit.
+    """Embeds questions and passages with a model, each within its own limit.
 
     Args:
         model: a loaded SentenceTransformer.
-        prepared: what is done to a text before.
+        prepared: prepares each text.
     """
 
     def __init__(self, model: Any, *, prepared: Callable[[str], str] = str) -> None:
@@ -121,7 +121,7 @@ class Encoder:
 
 
 class token_limit:  # noqa: N801  # reads like the built-in context managers
-    """Let a model take so many tokens within the block, and no more than its table of positions has."""
+    """Limits a model to so many tokens within the block, and to its table of positions."""
 
     def __init__(self, model: Any, tokens: int) -> None:
         self._model = model

@@ -1,7 +1,7 @@
-"""Stage 4, evaluating: the checkpoint and its base on questions whose passages neither was trained on.
+"""Stage 4, evaluating: compares the checkpoint with its base on questions whose passages neither was trained on.
 
-They are judged twice: by meaning alone, and fused with the words (BM25), as the product searches. Each lead comes with
-an interval by paired bootstrap over the questions.
+Both are scored twice: by meaning alone, and fused with the words (BM25), as the product searches. Each lead has an
+interval by paired bootstrap over the questions.
 """
 
 import math
@@ -23,7 +23,7 @@ from memcore.models.base import Frozen
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: How many of a ranking are looked at.
+#: Places of a ranking that count.
 DEPTH = 10
 
 
@@ -35,7 +35,7 @@ class EvalMetrics(Frozen):
         improvement_recall: the same of recall.
     """
 
-    # What is derived is written too, and a file with it is read again.
+    # Computed fields are written too, and a file with them is read again.
     model_config = ConfigDict(extra="ignore")
 
     ndcg_at_10: float = Field(ge=0.0, le=1.0)
@@ -82,7 +82,7 @@ _B = 0.75
 
 
 class WordScores:
-    """Score passages by the words that they share with a question.
+    """Scores passages by the words that they share with a question.
 
     Args:
         texts: the passages.
@@ -136,7 +136,7 @@ _BLOCK = 256
 
 
 class Improvement(Frozen):
-    """How far one ranking is ahead of another on the same questions.
+    """One ranking's lead over another on the same questions.
 
     Attributes:
         mean: difference of NDCG@10.
@@ -149,7 +149,7 @@ class Improvement(Frozen):
 
 
 class EvalReport(Frozen):
-    """What the evaluation found.
+    """The evaluation's report.
 
     Attributes:
         metrics: by meaning alone.
@@ -159,7 +159,7 @@ class EvalReport(Frozen):
         dense_lead: of the checkpoint over the base, by meaning alone.
         fused_lead: the same, fused.
         questions: how many.
-        passages: how many they were looked for among, those of the training with them.
+        passages: how many were searched, those of the training among them.
     """
 
     metrics: EvalMetrics
@@ -185,9 +185,9 @@ def evaluate(
 
     Args:
         validation: the questions and their passages.
-        training: the pairs that were trained on, whose passages stand in the way; None for none.
-        checkpoint: what was trained.
-        base: what it was trained from.
+        training: the training pairs, whose passages are searched too; None for none.
+        checkpoint: the trained model.
+        base: its base.
         seed: of the bootstrap.
         watch: takes the progress.
 

@@ -1,4 +1,4 @@
-"""Stage 1, generating_data: passages become questions that ask for them, parted into what trains and what measures."""
+"""Stage 1, generating_data: makes questions for passages, and splits the pairs into training and validation."""
 
 import random
 from collections.abc import Iterable
@@ -21,12 +21,12 @@ MIN_PAIRS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generated:
-    """What was made.
+    """Counts of the generated pairs.
 
     Attributes:
         passages: different texts.
-        training: pairs to train on.
-        validation: pairs to measure by; none of their passages is trained on.
+        training: training pairs.
+        validation: validation pairs; none of their passages is trained on.
     """
 
     passages: int
@@ -43,12 +43,12 @@ def generate(
 
     Args:
         passages: what can be looked for; a text that comes twice counts once.
-        config: how many questions, how they are parted.
+        config: how many questions, and the split.
         output: the folder of the files.
         watch: takes the progress.
 
     Raises:
-        FineTuneTrainingDataError: fewer than two passages came of it.
+        FineTuneTrainingDataError: there were fewer than two passages.
         FineTuneCancelledError: the stage was cancelled.
     """
     watch = watch or StageProgress()
@@ -80,7 +80,7 @@ class _Asked:
 
 
 def _written(asked: list[_Asked], config: GeneratingConfig, output: Path) -> Generated:
-    """Part by passage: a passage that is trained on is never measured by. Questions that were known are kept first."""
+    """Split by passage: no training passage is used for validation. Known questions are kept first."""
     if len(asked) < MIN_PAIRS:
         raise FineTuneTrainingDataError(
             f"{len(asked)} passages are too few: it takes {MIN_PAIRS}, one to train on and one to measure by"
@@ -91,7 +91,7 @@ def _written(asked: list[_Asked], config: GeneratingConfig, output: Path) -> Gen
     made = [pair for of_one in asked[held_out:] for pair in of_one.made]
     training = [*known, *made][: config.max_pairs]
     output.mkdir(parents=True, exist_ok=True)
-    # The training pairs last: whoever finds them finds both.
+    # The training pairs last: a reader that finds them finds both.
     write_lines(output / VALIDATION_FILE, validation)
     write_lines(output / TRAINING_FILE, training)
     return Generated(passages=len(asked), training=len(training), validation=len(validation))

@@ -1,4 +1,4 @@
-"""What a stage runner says on its standard output: markers among lines of any kind, however the stream is cut."""
+"""Markers on a stage runner's output, their parser, the sender of progress, and the log events of fine-tuning."""
 
 import codecs
 import re
@@ -52,7 +52,7 @@ RunnerEvent = Marker | LogLine
 
 
 class MarkerParser:
-    """Read a runner's output as it comes, cut at any byte; bytes that are no UTF-8 become replacement marks.
+    """Parses a runner's output as it comes, cut at any byte; bytes that are no UTF-8 become replacement marks.
 
     Memory is bounded: a line of any length takes MAX_LINE_CHARS.
     """
@@ -80,9 +80,9 @@ class MarkerParser:
         self._keep(rest)
 
     def _keep(self, part: str) -> None:
-        capacity = MAX_LINE_CHARS - min(self._length, MAX_LINE_CHARS)
-        if capacity and part:
-            self._line.append(part[:capacity])
+        space = MAX_LINE_CHARS - min(self._length, MAX_LINE_CHARS)
+        if space and part:
+            self._line.append(part[:space])
         self._length += len(part)
 
     def _taken(self) -> RunnerEvent:
@@ -119,32 +119,32 @@ def _progress_of(value: str) -> Progress | None:
     return Progress(fraction) if 0.0 <= fraction <= 1.0 else None
 
 
-#: Least step of progress that is told.
+#: Least step of progress that is reported.
 _STEP = 0.01
 
 
 class StageProgress:
-    """Pass on progress, and stop what was cancelled.
+    """Reports progress, and stops a cancelled stage.
 
     Args:
-        reported: takes the fraction of the stage that is done, 0 to 1.
-        cancelled: set by whoever cancels, also from a signal's handler.
+        on_progress: takes the fraction of the stage that is done, 0 to 1.
+        cancelled: set to cancel, also from a signal's handler.
     """
 
-    def __init__(self, reported: Callable[[float], None] = lambda _: None, cancelled: Event | None = None) -> None:
-        self._on_report = reported
+    def __init__(self, on_progress: Callable[[float], None] = lambda _: None, cancelled: Event | None = None) -> None:
+        self._on_progress = on_progress
         self._cancelled = cancelled or Event()
         self._last = -1.0
 
     def done(self, fraction: float) -> None:
-        """Say how much is done; small steps, and steps back, are not passed on.
+        """Report how much is done; small steps, and steps back, are not reported.
 
         Raises FineTuneCancelledError when the stage was cancelled.
         """
         self.check()
         if fraction >= self._last + _STEP or (fraction >= 1.0 > self._last):
             self._last = fraction
-            self._on_report(min(fraction, 1.0))
+            self._on_progress(min(fraction, 1.0))
 
     def check(self) -> None:
         """Raise FineTuneCancelledError when the stage was cancelled."""
@@ -153,7 +153,7 @@ class StageProgress:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it was, for places that may not raise."""
+        """Whether the stage was cancelled, for code that may not raise."""
         return self._cancelled.is_set()
 
 
@@ -189,7 +189,7 @@ class FineTuneEvent(StrEnum):
     #: Questions were written by rule, since the model was silent.
     QUERY_LLM_FALLBACK = "memory.fine_tune.query_llm_fallback"
     CHECKPOINT_SAVED = "memory.fine_tune.checkpoint_saved"
-    #: It did not beat what is in use.
+    #: The checkpoint did not beat the embedder in use.
     CHECKPOINT_REJECTED = "memory.fine_tune.checkpoint_rejected"
     EVAL_COMPLETED = "memory.fine_tune.eval_completed"
     #: The health endpoint's port is taken; the stage goes on without it.

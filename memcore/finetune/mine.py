@@ -1,4 +1,4 @@
-"""Stage 2, mining_negatives: passages that look like a question's answer and are not."""
+"""Stage 2, mining_negatives: finds passages that look like a question's answer and are not."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _BLOCK = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mined:
-    """What was found.
+    """Counts of the mined negatives.
 
     Attributes:
         pairs: questions.

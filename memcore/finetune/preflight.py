@@ -1,4 +1,4 @@
-"""What is looked at before a run is started: seven checks, each with a sentence, and the batch that the GPU holds."""
+"""Preflight: seven checks before a run is started, each with a sentence, and the batch size that the GPU holds."""
 
 import importlib.util
 import os
@@ -16,11 +16,11 @@ from memcore.finetune.encoder import is_here, needed
 from memcore.models.base import Frozen
 from memcore.models.finetune import FineTunePlan
 
-#: Texts below which a run is refused, and below which it is warned of.
+#: Texts below which a run is refused, and below which there is a warning.
 FEWEST_TEXTS = 10
 FEW_TEXTS = 50
 
-#: Free bytes below which a run is refused, and below which it is warned of.
+#: Free bytes below which a run is refused, and below which there is a warning.
 LEAST_SPACE = 10**9
 LITTLE_SPACE = 5 * 10**9
 
@@ -67,24 +67,24 @@ class PreflightResult(Frozen):
 
 
 def preflight(
-    reported: FineTunePlan | Mapping[str, Any],
+    requested: FineTunePlan | Mapping[str, Any],
     *,
     runs: Path,
     memories: Callable[[int], int],
     execution: FineTuneExecutionConfig | None = None,
     gpu_gib: Callable[[], float | None] | None = None,
 ) -> PreflightResult:
-    """Look whether a run of a plan can go well on this machine.
+    """Check whether a run of a plan can go well on this machine.
 
     Args:
-        reported: a plan, or its fields as somebody wrote them.
+        requested: a plan, or its fields as somebody wrote them.
         runs: the folder of this machine's runs.
         memories: takes how many are enough, and returns how many memories there are.
         execution: where its stages run; by default as processes of this machine.
         gpu_gib: memory of the GPU, 0 without one, None without torch; asks torch by default.
     """
     try:
-        plan = reported if isinstance(reported, FineTunePlan) else FineTunePlan.model_validate(dict(reported))
+        plan = requested if isinstance(requested, FineTunePlan) else FineTunePlan.model_validate(dict(requested))
     except MemoryInputError as error:
         bounds = _check("override_bounds", PreflightStatus.FAIL, str(error), "mend this field; nothing was started")
         return PreflightResult(checks=(bounds,))

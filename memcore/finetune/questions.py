@@ -1,8 +1,7 @@
-"""Questions that a language model writes for passages; what it does not write, templates do.
+"""Has a language model write questions for passages; templates write what it does not.
 
-It is asked within limits that nothing waits beyond: the budget of each owner, half an hour in all, and eight questions
-in a row that bring nothing. Its answers are kept in the ledger until the run is complete, so that a worker that dies
-pays for none twice.
+Limits bound the asking: each owner's budget, half an hour in all, and eight questions in a row without a result. The
+ledger keeps the answers until the run is complete, so that a worker that dies pays for none twice.
 """
 
 import asyncio
@@ -56,7 +55,7 @@ MAX_QUESTIONS = 8
 _TOKENS = 128
 _TOKENS_OF_QUESTION = 128
 
-#: Control characters, halves of characters, and what breaks a line: no person types them into a search.
+#: Control characters, surrogates, and line breaks: no person types them into a search.
 _REFUSED = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 _INSTRUCTIONS = f"""\
@@ -82,7 +81,7 @@ _Question = Annotated[
 
 
 class WrittenQuestions(Frozen):
-    """What a model answers.
+    """A model's answer.
 
     Attributes:
         questions: 1 to 8, of at most 200 characters each.
@@ -92,7 +91,7 @@ class WrittenQuestions(Frozen):
 
 
 def request_for(passage: Passage, *, count: int, model: str | None) -> CompletionRequest:
-    """Return what a model is asked: the instructions, then the passage as data behind a fence."""
+    """Return the request: the instructions, then the passage as data behind a fence."""
     shown = wrap_untrusted(TAG_PASSAGE, clipped(passage.text, PASSAGE_CHARS))
     return CompletionRequest(
         messages=(
@@ -104,19 +103,19 @@ def request_for(passage: Passage, *, count: int, model: str | None) -> Completio
     )
 
 
-#: What is paid for.
+#: The purpose that the account names.
 PURPOSE = "system:memory:finetune_questions"
 
-#: How long a model is asked in all.
+#: Longest time for all questions to the model.
 LONGEST = timedelta(minutes=30)
 
-#: Questions in a row that bring nothing, after which no more are asked.
+#: Failed questions in a row after which no more are asked.
 FAILED_ATTEMPT = 8
 
 #: Questions at a time.
 AT_ONCE = 4
 
-#: Seconds between two signs of life while the model thinks.
+#: Seconds between two renewals while the model thinks.
 _BEAT = 1.0
 
 _log = logging.getLogger(__name__)
@@ -140,10 +139,10 @@ class QuestionOutcome(StrEnum):
     UNASKED = "unasked"
 
 
-#: What says that asking on is in vain, where it comes again and again.
+#: Outcomes in a row after which asking on is in vain.
 _UNUSABLE = frozenset({QuestionOutcome.MALFORMED, QuestionOutcome.AWAY})
 
-#: What each trouble makes of a passage, the first that fits; None where the model is not to blame, and the run waits.
+#: The outcome of each error, the first that fits; None where the model is not to blame, and the run waits.
 _ERROR_OUTCOMES: tuple[tuple[type[Exception], QuestionOutcome | None], ...] = (
     (MaintenancePausedError, QuestionOutcome.PAUSED),
     (AnswerMissingError, QuestionOutcome.BUSY),
@@ -159,14 +158,14 @@ _ERROR_OUTCOMES: tuple[tuple[type[Exception], QuestionOutcome | None], ...] = (
 
 
 class QuestionWriter:
-    """Have a model write questions for the passages of one run.
+    """Asks a model for questions to the passages of one run.
 
     Args:
-        model: who is asked; None when none is connected.
+        model: answers; None when none is connected.
         ledger: answers and switches.
         company: whose passages.
         run_id: for which run.
-        model_name: whose answers; None takes the provider's default.
+        model_name: None takes the provider's default.
         count: questions that a passage shall have.
         alive: called at least every second; what it raises ends the asking.
         clock: the time.
@@ -196,7 +195,7 @@ class QuestionWriter:
         self._spent: set[str] = set()
 
     async def write(self, chosen: Sequence[Owned]) -> list[Owned]:
-        """Return the passages for which questions were written, each with them behind those that it had.
+        """Return the passages for which questions were written, with them behind their earlier ones.
 
         Raises:
             MemoryConnectionError, MemoryStoreError: the ledger is in passing trouble; the answers that came are kept.

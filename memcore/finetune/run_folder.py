@@ -1,4 +1,4 @@
-"""The folder of a run: each attempt at a stage writes into one of its own, so that two never write the same file."""
+"""The folder of a run: each attempt at a stage has its own, so that two attempts never write the same file."""
 
 import shutil
 from collections.abc import Collection
@@ -12,12 +12,12 @@ from memcore.models.finetune import FineTuneStage
 #: Where the runs of a machine lie, under its data folder.
 RUNS = Path("fine-tune") / "runs"
 
-#: Where the runners of a machine find what they are told.
+#: Where the runners of a machine find their configurations.
 SCRATCH = Path("fine-tune") / "scratch"
 
 
 class RunFolder:
-    """Find and check the files of a run.
+    """Finds and checks the files of a run.
 
     Args:
         root: where the runs of this machine lie.
@@ -30,9 +30,9 @@ class RunFolder:
     def open(self, stage: FineTuneStage, attempt: int) -> Path:
         """Return an empty folder for an attempt at a stage; what earlier ones left is removed. Raises OSError.
 
-        What later ones left stays: a worker that wakes up late must not take away another's work.
+        Files of later attempts stay: a worker that wakes up late must not remove another's work.
         """
-        # Agents' texts lie here: nobody else's eyes.
+        # Agents' texts lie here: only this user may read them.
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.drop(stage, before=attempt)
         folder = self.path / f"{stage}-{attempt}"
@@ -47,7 +47,7 @@ class RunFolder:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def drop_others(self, stages: Collection[FineTuneStage]) -> None:
-        """Remove what these stages of other runs left, which have ended; one that is resumed makes it again."""
+        """Remove what these stages of other runs left, which have ended; a resumed one makes it again."""
         for run in self.path.parent.glob("*"):
             if run != self.path:
                 for stage in stages:
@@ -60,7 +60,7 @@ class RunFolder:
         return {each.relative_to(self.path).as_posix(): hash_of(each) for each in found}
 
     def has(self, files: Files) -> bool:
-        """Whether all these files are there, and are what they were."""
+        """Whether all these files are there, unchanged."""
         try:
             return all(hash_of(self.path / place) == known for place, known in files.items())
         except OSError:

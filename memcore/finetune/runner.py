@@ -1,7 +1,7 @@
 """The stage runner, a process of its own: ``python -m memcore.finetune.runner [CONFIG]``.
 
-It reads its configuration, says ``STAGE_START:<stage>`` on the standard output, then ``PROGRESS:<0 to 1>`` as it goes,
-and ``STAGE_COMPLETE:<stage>`` when its files are there. Trouble is one line ``ERROR: ...`` on the standard error and
+It reads its configuration, writes ``STAGE_START:<stage>`` to the standard output, then ``PROGRESS:<0 to 1>``,
+and ``STAGE_COMPLETE:<stage>`` when its files are there. An error is one line ``ERROR: ...`` on the standard error and
 exit code 1. SIGTERM cancels.
 """
 
@@ -115,12 +115,12 @@ def _encoder(kind: str, model: Any) -> Encoder:
 
 
 def _one_way(threads: int) -> None:
-    """Let the arithmetic take so many threads; one gives the same result each time."""
+    """Limit the arithmetic to so many threads; one gives the same result each time."""
     if importlib.util.find_spec("torch") is not None:
         needed("torch").set_num_threads(threads)
 
 
-#: The variables that say where it listens; a container sets the host to 0.0.0.0.
+#: The variables of the health endpoint's address; a container sets the host to 0.0.0.0.
 PORT = "MEMTEND_FINE_TUNE_HEALTH_PORT"
 HOST = "MEMTEND_FINE_TUNE_HEALTH_HOST"
 
@@ -134,15 +134,15 @@ _log = logging.getLogger(__name__)
 
 def health_address(environment: Mapping[str, str] = os.environ) -> tuple[str, int]:
     """Return host and port; MemoryInputError when the port is none."""
-    reported = environment.get(PORT, str(DEFAULT_PORT))
-    if not (reported.isascii() and reported.isdigit() and 1 <= int(reported[:6]) <= _MAX_PORT):
-        raise MemoryInputError(PORT, f"must be a port from 1 to {_MAX_PORT}, and is {reported[:64]!r}")
-    return environment.get(HOST, DEFAULT_HOST), int(reported)
+    port = environment.get(PORT, str(DEFAULT_PORT))
+    if not (port.isascii() and port.isdigit() and 1 <= int(port[:6]) <= _MAX_PORT):
+        raise MemoryInputError(PORT, f"must be a port from 1 to {_MAX_PORT}, and is {port[:64]!r}")
+    return environment.get(HOST, DEFAULT_HOST), int(port)
 
 
 @contextmanager
 def health_endpoint(address: tuple[str, int]) -> Iterator[None]:
-    """Answer within the block; where the port is taken there is a warning and no answer."""
+    """Serve health checks within the block; where the port is taken there is a warning and no answer."""
     try:
         server = ThreadingHTTPServer(address, _handler(time.monotonic()))
     except OSError as error:
@@ -162,7 +162,7 @@ def health_endpoint(address: tuple[str, int]) -> Iterator[None]:
 
 def _handler(begun: float) -> type[BaseHTTPRequestHandler]:
     class Health(BaseHTTPRequestHandler):
-        """Says that the process lives, and for how long."""
+        """Answers that the process lives, and for how long."""
 
         def do_GET(self) -> None:
             if self.path != "/healthz":
@@ -176,24 +176,24 @@ def _handler(begun: float) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *_args: object) -> None:  # noqa: A002  # the base class names it so
-            """Say nothing: probes come every second."""
+            """Log nothing: probes come every second."""
 
     return Health
 
 
-#: The variable in which an executor tells the runner that it starts its own process id.
+#: The variable in which an executor passes its own process id.
 PARENT = "MEMTEND_FINE_TUNE_PARENT"
 
-#: Seconds between two looks.
+#: Seconds between two checks.
 _POLL = 1.0
 
 
 def end_with_parent(environment: Mapping[str, str]) -> None:
     """Watch the process that the environment names, and end this one's group when it is gone; does nothing without."""
-    reported = environment.get(PARENT, "")
-    # Whoever leads no group of its own would take its caller's with it.
-    if reported.isdigit() and os.getpgrp() == os.getpid():
-        threading.Thread(target=_watch, args=(int(reported),), name="parent", daemon=True).start()
+    parent = environment.get(PARENT, "")
+    # Without a group of its own, ending the group would end its caller too.
+    if parent.isdigit() and os.getpgrp() == os.getpid():
+        threading.Thread(target=_watch, args=(int(parent),), name="parent", daemon=True).start()
 
 
 def _watch(parent: int) -> None:

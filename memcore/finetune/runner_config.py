@@ -1,4 +1,4 @@
-"""What a stage runner is told: one JSON file, whose keys depend on the stage."""
+"""A stage runner's configuration: one JSON file, whose keys depend on the stage."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from memcore.errors import MemoryInputError
 from memcore.models.base import DataPath, Frozen
 from memcore.models.finetune import STAGES, FineTuneStage, ModelName
 
-#: Where the file lies when nothing else is said.
+#: The file's place by default.
 DEFAULT_CONFIG = Path("/etc/fine-tune/config.json")
 
 #: Largest file that is read, in bytes.
@@ -18,12 +18,12 @@ _MAX_BYTES = 1_048_576
 
 
 class _Stage(Frozen):
-    """What every stage is told.
+    """The settings of every stage.
 
     Attributes:
         output_dir: the folder of the files that it leaves.
         kind: what is trained.
-        seed: of everything that is left to chance.
+        seed: of all random choices.
         threads: of the arithmetic; with 1 the same input gives the same output on one kind of CPU.
     """
 
@@ -34,7 +34,7 @@ class _Stage(Frozen):
 
 
 class GeneratingConfig(_Stage):
-    """Documents, and passages that somebody has gathered, become pairs."""
+    """Makes pairs of documents and gathered passages."""
 
     stage: Literal[FineTuneStage.GENERATING_DATA]
     source_dir: DataPath | None = None
@@ -46,7 +46,7 @@ class GeneratingConfig(_Stage):
 
 
 class MiningConfig(_Stage):
-    """Pairs become triples."""
+    """Makes triples of pairs."""
 
     stage: Literal[FineTuneStage.MINING_NEGATIVES]
     training_data_path: DataPath
@@ -55,7 +55,7 @@ class MiningConfig(_Stage):
 
 
 class TrainingConfig(_Stage):
-    """Triples become a checkpoint."""
+    """Trains a checkpoint on triples."""
 
     stage: Literal[FineTuneStage.TRAINING]
     training_data_path: DataPath
@@ -67,7 +67,7 @@ class TrainingConfig(_Stage):
 
 
 class EvaluatingConfig(_Stage):
-    """A checkpoint is compared with its base."""
+    """Compares a checkpoint with its base."""
 
     stage: Literal[FineTuneStage.EVALUATING]
     checkpoint_path: DataPath
@@ -77,7 +77,7 @@ class EvaluatingConfig(_Stage):
 
 
 class DeployingConfig(Frozen):
-    """A checkpoint is looked through before it is handed over."""
+    """Checks a checkpoint before it is handed over."""
 
     stage: Literal[FineTuneStage.DEPLOYING]
     checkpoint_path: DataPath
@@ -89,7 +89,7 @@ _CONFIG: TypeAdapter[RunnerConfig] = TypeAdapter(Annotated[RunnerConfig, Field(d
 
 
 def read_config(path: Path) -> RunnerConfig:
-    """Return what the file says.
+    """Return the file's configuration.
 
     Raises:
         MemoryInputError: it is missing, unreadable, no JSON object, names a stage that does no work, or breaks a limit;
@@ -103,17 +103,17 @@ def read_config(path: Path) -> RunnerConfig:
     if len(content) > _MAX_BYTES:
         raise MemoryInputError("config", f"{path} has more than {_MAX_BYTES} bytes")
     try:
-        reported: object = json.loads(content)
+        parsed: object = json.loads(content)
     except ValueError:
         raise MemoryInputError("config", f"{path} is no JSON") from None
-    return checked_config(reported)
+    return checked_config(parsed)
 
 
-def checked_config(reported: object) -> RunnerConfig:
+def checked_config(parsed: object) -> RunnerConfig:
     """Return the configuration; MemoryInputError names the field that breaks a limit."""
-    if not isinstance(reported, dict):
+    if not isinstance(parsed, dict):
         raise MemoryInputError("config", "must be a JSON object")
-    fields = cast("dict[str, Any]", reported)
+    fields = cast("dict[str, Any]", parsed)
     known = [str(stage) for stage in STAGES]
     if fields.get("stage") not in known:
         raise MemoryInputError("stage", f"must be one of {', '.join(known)}")

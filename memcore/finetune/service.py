@@ -1,7 +1,7 @@
-"""A run carried on by one stage: claimed, its dead predecessor reaped, its stage performed, its end written.
+"""Carries a fine-tune run on by one stage: lease, reaping of a dead predecessor, the stage, its end, the checkpoint.
 
-Any worker may die anywhere. What a stage left counts once the ledger has the hashes of its files; each attempt writes
-into a folder that no other one looks into. A worker that lost its lease changes nothing that another one reads.
+Any worker may die anywhere. A stage's files count once the ledger has their hashes; each attempt writes into a
+folder of its own. A worker that lost its lease changes nothing that another one reads.
 """
 
 import logging
@@ -34,15 +34,15 @@ from memcore.ledger.embedders.finetune_runs import FineTuneRun, FineTuneRuns
 from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage
 
-#: How long a dead worker keeps a run from going on.
+#: How long a dead worker's lease blocks a run.
 LEASE = timedelta(seconds=45)
 
-#: Least time between two signs of life, and so between two words on the progress.
+#: Least time between two heartbeats, and so between two reports of the progress.
 BEAT = timedelta(seconds=1)
 
 
 class StageLease:
-    """Keep a run in hand.
+    """Holds a run's lease, and renews it.
 
     Args:
         runs: the ledger's.
@@ -50,7 +50,7 @@ class StageLease:
         run: the run, as it was claimed.
         token: of the claim.
         clock: the time.
-        on_progress: takes the stage and its progress with each sign of life.
+        on_progress: takes the stage and its progress with each heartbeat.
 
     Attributes:
         run_id: of the run.
@@ -77,12 +77,12 @@ class StageLease:
         self._is_cancelled = run.cancel_requested_at is not None
 
     def renew(self, runner_event: RunnerEvent) -> None:
-        """Take what a runner says: its progress is told with the next sign of life."""
+        """Take a runner's event: the next heartbeat reports its progress."""
         if isinstance(runner_event, Progress):
             self._progress = runner_event.fraction
 
     def cancelled(self) -> bool:
-        """Give a sign of life if it is time for one, and say whether a person wants the run to end.
+        """Send a heartbeat if one is due, and return whether a person wants the run to end.
 
         Raises LeaseLostError: another worker has the run, or the ledger has been away for as long as the lease lasts.
         """
@@ -100,7 +100,7 @@ class StageLease:
         return self._is_cancelled
 
     def check(self) -> None:
-        """Give a sign of life. Raises LeaseLostError, and FineTuneCancelledError when a person wants the run to end."""
+        """Send a heartbeat. Raises LeaseLostError, and FineTuneCancelledError when a person wants the run to end."""
         if self.cancelled():
             raise FineTuneCancelledError("a person cancelled the run")
 
@@ -110,7 +110,7 @@ MIN_IMPROVEMENT = 0.01
 
 
 def promotion_verdict(report: EvalReport) -> tuple[Verdict, str]:
-    """Return the gate's word and its reason, in one sentence."""
+    """Return the gate's verdict and its reason, in one sentence."""
     dense, fused = report.dense_lead.mean, report.fused_lead.mean
     by_meaning = f"by meaning it leads its base by {dense:+.4f} NDCG@10"
     if dense < MIN_IMPROVEMENT:
@@ -121,7 +121,7 @@ def promotion_verdict(report: EvalReport) -> tuple[Verdict, str]:
 
 
 def checkpoint_row(run: FineTuneRun, folder: RunFolder, *, company: str, at: datetime) -> Checkpoint:
-    """Return the row of what a run has left.
+    """Return the checkpoint's row of a run.
 
     Raises:
         FineTuneStageError: a stage left no such file, or one of another form.
@@ -166,21 +166,21 @@ def cleanup_orphans(runs: Path, ledger: Ledger, *, company: str) -> None:
             RunFolder(runs, run.run_id).drop(FineTuneStage.TRAINING, before=run.attempt + 1)
 
 
-#: How often a stage is tried whose workers die over it, before the run fails.
+#: Tries of a stage whose workers die, before the run fails.
 MAX_TRIES = 4
 
-#: What holds agents' texts, and nobody needs once a run is complete.
+#: Files with agents' texts, needed only until a run is complete.
 _TEXTS = (FineTuneStage.GENERATING_DATA, FineTuneStage.MINING_NEGATIVES)
 
 _log = logging.getLogger(__name__)
 
-#: Writes what the first stage reads to a file: the plan, the file, what keeps the run in hand meanwhile.
+#: Writes the first stage's input to a file; takes the plan, the file, and the lease's check.
 Gather = Callable[[FineTunePlan, Path, StageLease], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What came of a job.
+    """The result of a job.
 
     Attributes:
         goes_on: whether there is a next stage to dispatch.
@@ -192,7 +192,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where stages run.
+    """The machine where stages run.
 
     Attributes:
         runs: the folder of this machine's runs.
@@ -206,13 +206,13 @@ class Place:
 
 
 class FineTuneService:
-    """Carry a company's fine-tune run on.
+    """Carries a company's fine-tune run on.
 
     Args:
         ledger: the run.
         executor: carries out stages.
-        gather: writes what the fleet remembers, and what a model asked, to a file.
-        reap: ends what a name stands for, if it still runs on this machine.
+        gather: writes the fleet's memories, and a model's questions, to a file.
+        reap: ends a running stage by its name, if it still runs on this machine.
         company: whose.
         place: where stages run.
         clock: the time.
@@ -239,7 +239,7 @@ class FineTuneService:
         self._clock = clock
 
     def run(self, run_id: str, *, on_progress: ProgressCallback = no_progress) -> Step:
-        """Carry out the run's next stage; that it has ended, or another worker has it, makes this do nothing.
+        """Carry out the run's next stage; does nothing when the run has ended or another worker has it.
 
         Args:
             run_id: the run.
@@ -279,7 +279,7 @@ class FineTuneService:
 
     def _continued(self, run: FineTuneRun, token: str, stage_lease: StageLease) -> Step:
         if run.holder is not None:
-            # Before anything is begun: of one stage nothing runs twice.
+            # Before anything begins: no stage runs twice at once.
             if run.host == self._place.host:
                 self._reap(run.holder)
             self._runs.record_holder(self._company, run.run_id, token, holder=None, host=None)
@@ -311,7 +311,7 @@ class FineTuneService:
         return Step(outcome=Done(facts={"files": len(files)}), goes_on=True)
 
     def _from_what_is_there(self, run: FineTuneRun, token: str, folder: RunFolder) -> FineTuneRun:
-        """Go back to the first stage whose files are gone, or are not what they were."""
+        """Go back to the first stage whose files are missing or changed."""
         whole = []
         for stage in run.stages_completed:
             if not folder.has(run.finished[stage]):
@@ -337,7 +337,7 @@ class FineTuneService:
         def born(name: str) -> None:
             self._runs.record_holder(self._company, run.run_id, token, holder=name, host=self._place.host)
 
-        return self._executor.run(job, reported=stage_lease.renew, cancelled=stage_lease.cancelled, born=born)
+        return self._executor.run(job, on_event=stage_lease.renew, cancelled=stage_lease.cancelled, born=born)
 
     def _complete(self, run: FineTuneRun, token: str, folder: RunFolder) -> Step:
         checkpoint = checkpoint_row(run, folder, company=self._company, at=self._clock())
@@ -350,7 +350,7 @@ class FineTuneService:
         return Step(outcome=Done(facts={"promoted": int(is_promoted)}))
 
     def _tidy(self, run_id: str) -> None:
-        """Remove agents' texts of a complete run; its message comes again to a worker that died before."""
+        """Remove agents' texts of a complete run; its message comes again when a worker died before."""
         run = self._runs.get(self._company, run_id)
         if run is not None and run.stage is FineTuneStage.COMPLETE:
             for stage in _TEXTS:

@@ -1,4 +1,4 @@
-"""Questions that ask for a passage, made of its own words: without a model, without labels."""
+"""Makes questions for a passage of its own words, without a model and without labels."""
 
 import math
 import random
@@ -15,7 +15,7 @@ _LETTERS = 3
 
 
 class KeywordExtractor:
-    """Count in how many passages each word stands, so that rare ones can be told.
+    """Counts in how many passages each word stands, to find the rare ones.
 
     Args:
         texts: every passage once.
@@ -52,7 +52,7 @@ def words_of(text: str) -> Sequence[str]:
 
 
 def names_of(text: str) -> tuple[str, ...]:
-    """Return what looks like names: words that begin with a capital where no sentence begins, and speakers."""
+    """Return the likely names: words that begin with a capital where no sentence begins, and speakers."""
     names: dict[str, None] = {}
     for line in text.splitlines():
         speaker = re.match(r"(?:\[[^\]]*\]\s*)?([A-Z][\w'-]+):", line)
@@ -96,11 +96,11 @@ def extractive_question(text: str) -> str:
 
 
 class TemplateQuestions:
-    """Make questions of a passage's rare words and names; the same passage and seed give the same ones.
+    """Makes questions of a passage's rare words and names; the same passage and seed give the same ones.
 
     Args:
         keywords: what is rare among all passages.
-        seed: which templates and words are taken.
+        seed: selects templates and words.
     """
 
     def __init__(self, keywords: KeywordExtractor, *, seed: int) -> None:

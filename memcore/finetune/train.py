@@ -1,4 +1,4 @@
-"""Stage 3, training: a question is drawn to its passage and away from those that only look like it.
+"""Stage 3, training: pulls a question towards its passage and away from those that only look like it.
 
 The loss is InfoNCE with the other passages of the batch and the mined ones as negatives (van den Oord et al. 2018;
 sentence-transformers calls it MultipleNegativesRankingLoss, with a scale of one over the temperature).
@@ -17,7 +17,7 @@ from memcore.finetune.encoder import PASSAGE_TOKENS, load_model, needed, positio
 from memcore.finetune.markers import StageProgress
 from memcore.finetune.runner_config import TrainingConfig
 
-#: What is taken when nothing is said: the reference's for a transformer; a table of words needs more.
+#: The defaults: the reference's for a transformer; a table of words needs more.
 LEARNING_RATES = {"transformer": 1e-5, STATIC: 1e-3}
 
 #: Share of the steps in which the learning rate rises.
@@ -43,7 +43,7 @@ def train(triples: Path, output: Path, config: TrainingConfig, *, watch: StagePr
     rows = list(read_lines(triples, Triple))
     if not rows:
         raise FineTuneTrainingDataError("there are no triples to train on")
-    # Before the model is loaded: its dropout is chance too.
+    # Before the model is loaded: its dropout is random too.
     needed("transformers").set_seed(config.seed)
     model = load_static(config.base_model) if config.kind == STATIC else load_model(config.base_model)
     if isinstance(model.max_seq_length, int):
@@ -112,7 +112,7 @@ def _callback(watch: StageProgress) -> Any:
     base: Any = needed("transformers").TrainerCallback
 
     class Steps(base):  # type: ignore[misc]  # known when the library is there
-        """Tells the progress after each step, and stops a cancelled training."""
+        """Reports the progress after each step, and stops a cancelled training."""
 
         def on_step_end(self, _args: object, state: Any, control: Any, **_more: object) -> None:
             if watch.is_cancelled:

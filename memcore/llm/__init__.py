@@ -1,1 +1,1 @@
-"""Language models: models that propose; what they say is fenced on the way in and checked on the way out."""
+"""Language models: providers, retries, budgets and checked answers. Input is fenced, output is checked."""

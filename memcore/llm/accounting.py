@@ -1,4 +1,4 @@
-"""A model with a budget and an account: every token is set aside before it is used, and has a reason."""
+"""A model with a budget and an account: reserves every token before it is used, under a purpose."""
 
 import logging
 from collections.abc import Mapping
@@ -17,17 +17,17 @@ _log = logging.getLogger(__name__)
 
 
 class AccountedModel:
-    """What jobs ask (see memcore.llm.protocol.Model).
+    """Asks a model within an agent's budget (see memcore.llm.protocol.Model).
 
     A process that dies between question and answer leaves its reservation spent, and its call in state ``asking``:
-    nobody knows what it used, and a cap that is hard counts it.
+    nobody knows what it used, and a hard cap counts it.
 
     Args:
-        retrying: who is asked, and how patiently.
+        retrying: the provider, with retries.
         spending: the account.
         budgets: the caps of an agent and day.
         prices: of the models that cost something.
-        model: whose answer, where a request names no model.
+        model: the default, where a request names no model.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class AccountedModel:
             )
         except ProviderError as error:
             spent = _spent(price, tries.prompt_tokens, tries.completion_tokens)
-            # An attempt without an answer may have been billed: all that was set aside stays spent.
+            # An attempt without an answer may have been billed: the whole reservation stays spent.
             self._settle(call_id, CallState.FAILED, None if tries.is_unclear else spent, tries, by=by)
             facts = {"error": type(error).__name__, "attempts": tries.count, **_who(by)}
             _log.warning(ModelEvent.FAILED, extra=facts)
@@ -86,7 +86,7 @@ class AccountedModel:
         return completion.model_copy(update={"cost": spent.cost})
 
     async def close(self) -> None:
-        """Close the connections to the provider; the ledger belongs to whoever opened it."""
+        """Close the connections to the provider; the ledger belongs to its opener."""
         await self._retrying.close()
 
     def _reserved(self, request: CompletionRequest, price: ModelPrice, *, model: str, by: Attribution, key: str) -> str:
@@ -121,7 +121,7 @@ class AccountedModel:
         try:
             self._spending.settle(call_id, state, spent=spent, attempts=tries.count)
         except MemoryError as error:
-            # The answer is paid for and must not be lost over its bookkeeping; the reservation stands for it.
+            # The answer is paid for and must not be lost over its accounting; the reservation stands for it.
             _log.warning(ModelEvent.UNSETTLED, extra={"error": type(error).__name__, "call_id": call_id, **_who(by)})
 
 

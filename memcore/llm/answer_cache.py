@@ -1,4 +1,4 @@
-"""A model whose answers are kept before anybody uses them: what was paid for once is not paid for again."""
+"""A model whose answers are stored before they are used: no answer is paid for twice."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from memcore.errors import (
 from memcore.ledger.llm_answers import Answers
 from memcore.llm.protocol import Attribution, Completion, CompletionRequest, Model, ModelEvent
 
-#: How long a question belongs to who asks it after the last sign of life.
+#: How long a question belongs to its asker after the last renewal.
 QUESTION_LEASE = timedelta(seconds=45)
 
 #: How often the lease is renewed while the model thinks.
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 async def question_lease(
     table: Answers, question_id: str, token: str, *, renewal: timedelta = QUESTION_RENEWAL
 ) -> AsyncIterator[None]:
-    """Renew the lease of a question that was taken, for as long as the block runs."""
+    """Renew the lease of a question for as long as the block runs."""
     beat = asyncio.create_task(_renew_until_end(table, question_id, token, renewal.total_seconds()))
     try:
         yield
@@ -47,15 +47,15 @@ async def _renew_until_end(table: Answers, question_id: str, token: str, seconds
             _log.warning(ModelEvent.LEASE_UNCERTAIN, extra={"error_type": type(error).__name__})
 
 
-#: Who answers a question that was answered before.
+#: The model's name in a stored answer.
 _LEDGER = "ledger"
 
 
 class CachingModel:
-    """Ask a model, and keep its answer in the ledger under the question's key (see memcore.llm.protocol.Model).
+    """Asks a model, and keeps its answer in the ledger under the question's key (see memcore.llm.protocol.Model).
 
     Args:
-        model: who is asked.
+        model: answers.
         table: where answers are kept.
     """
 
@@ -64,7 +64,7 @@ class CachingModel:
         self._table = table
 
     async def ask(self, request: CompletionRequest, *, by: Attribution, key: str) -> Completion:
-        """Return the answer that is kept, or ask and keep it; failures are not kept.
+        """Return the stored answer, or ask and store it; failures are not stored.
 
         Raises:
             AnswerMissingError: another worker asks this question now.
@@ -86,10 +86,10 @@ class CachingModel:
             async with question_lease(self._table, key, known.token):
                 completion = await self._model.ask(request, by=by, key=key)
         except Exception:
-            # Without this it would be nobody's to ask until the lease ends, which is what happens if this fails too.
+            # Without this nobody could ask it until the lease ends, which is what happens if this fails too.
             with suppress(MemoryError):
                 self._table.release(key, known.token)
             raise
-        # Whether it is kept or somebody else has taken the question since, it is paid for and good.
+        # Stored or not, also where another worker took the question since: the answer is paid for and good.
         self._table.answered(key, known.token, completion.text)
         return completion

@@ -1,4 +1,4 @@
-"""The model of an installation, built from its settings and its policy."""
+"""Builds the model of an installation from its settings and its policy."""
 
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def create_model(
     settings: "Settings", policy: "Policy", ledger: "Ledger", *, clock: Clock = utc_now
 ) -> AccountedModel | None:
-    """Build the model that jobs ask, or return None without an address; nothing is connected to before a question.
+    """Build the model that jobs ask, or return None without an address; connects with the first question.
 
     The caller closes it, and asks it from one event loop.
     """

@@ -1,4 +1,4 @@
-"""Language models behind OpenAI's API: OpenAI, vLLM, Ollama, LM Studio, and every other server that speaks it."""
+"""The provider for OpenAI's API: OpenAI, vLLM, Ollama, LM Studio, and every other server that speaks it."""
 
 from datetime import timedelta
 from http import HTTPStatus
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class OpenAICompatibleProvider:
-    """Ask one server; used from one event loop, on which its connections are opened with the first question.
+    """Asks one server; used from one event loop, on which its connections are opened with the first question.
 
     Args:
         url: the base, such as ``https://api.openai.com/v1``.
         key: sent as a bearer token; it is in no error and no log, and no redirect is followed with it.
-        model: whose answer, where a request names no model.
+        model: the default, where a request names no model.
         timeout: how long one request may take, from its first byte to the answer's last.
         clock: the time, for a Retry-After that is a date.
     """

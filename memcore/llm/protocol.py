@@ -1,4 +1,4 @@
-"""What the rest of memtend needs of a language model."""
+"""The contracts of a language model: request, completion, provider, model, token estimates and log events."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,11 +11,11 @@ from memcore.models.execution import ChatMessage
 
 
 class CompletionRequest(Frozen):
-    """What is asked.
+    """A question to a model.
 
     Attributes:
         messages: system text and fenced data, in order.
-        model: whose answer; None takes the provider's default.
+        model: its name; None takes the provider's default.
         temperature: sampling temperature, 0 to 2.
         max_tokens: longest answer.
         json_schema: the answer must be JSON of this schema; None for plain text.
@@ -29,12 +29,12 @@ class CompletionRequest(Frozen):
 
 
 class Completion(Frozen):
-    """What was answered.
+    """A model's answer.
 
     Attributes:
         text: as the model wrote it; it may be blank.
         is_cut: the model stopped at ``max_tokens`` in the middle of what it had to say.
-        model: who answered.
+        model: the model that answered.
         prompt_tokens: read, by the provider's count.
         completion_tokens: written, by the provider's count.
         cost: in the currency of the price list.
@@ -50,7 +50,7 @@ class Completion(Frozen):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribution:
-    """Who pays for a call.
+    """The payer of a call.
 
     Attributes:
         company: whose budget.
@@ -66,7 +66,7 @@ class Attribution:
 
 
 class CompletionProvider(Protocol):
-    """One request to one server: no retry, no budget."""
+    """Sends one request to one server: no retry, no budget."""
 
     async def complete(self, request: CompletionRequest, *, idempotency_key: str) -> Completion:
         """Return the answer.
@@ -85,7 +85,7 @@ class CompletionProvider(Protocol):
 
 
 class Model(Protocol):
-    """A provider with retries, a budget and an account of every token: what jobs ask."""
+    """Asks a provider with retries, a budget and an account of every token."""
 
     async def ask(self, request: CompletionRequest, *, by: Attribution, key: str) -> Completion:
         """Return the answer, after as many attempts as the policy allows.
@@ -113,7 +113,7 @@ def estimated_tokens(text: str) -> int:
 
 
 def estimated_prompt(request: CompletionRequest) -> int:
-    """Return what the request's messages come to, each rounded up."""
+    """Return the estimated tokens of the request's messages, each rounded up."""
     return sum(estimated_tokens(message.content) for message in request.messages)
 
 
@@ -126,9 +126,9 @@ class ModelEvent(StrEnum):
     FAILED = "llm.call.failed"
     #: Over the budget: nothing was asked.
     REFUSED = "llm.budget.exceeded"
-    #: The ledger could not be told what a call used; what was reserved for it stays spent.
+    #: The ledger could not store what a call used; its reservation stays spent.
     UNSETTLED = "llm.account.unsettled"
-    #: The answer has not the form that was asked for; the model is asked once to mend it.
+    #: The answer is malformed; the model is asked once to correct it.
     REPAIRED = "llm.answer.repaired"
-    #: The ledger could not be reached to keep a question; the next beat tries again.
+    #: The ledger could not be reached to renew a question's lease; the next renewal tries again.
     LEASE_UNCERTAIN = "llm.question.lease_uncertain"

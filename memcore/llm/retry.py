@@ -1,4 +1,4 @@
-"""The one place where a question to a language model is asked again."""
+"""Retries of questions to a language model, the only ones, and the errors of failed requests."""
 
 import asyncio
 import logging
@@ -20,8 +20,8 @@ from memcore.llm.protocol import Completion, CompletionProvider, CompletionReque
 #: Longest pause before the second request; it doubles with each further one.
 FIRST_PAUSE = timedelta(seconds=1)
 
-#: Longest pause that is waited here, asked for or not: whoever is asked to wait longer gives up, for a queue waits
-#: better than a job. Servers that count requests by the minute ask for at most this.
+#: Longest pause that is waited here, asked for or not: beyond it the caller gives up, for a queue waits better than a
+#: job. Servers that count requests by the minute ask for at most this.
 LONGEST_PAUSE = timedelta(seconds=60)
 
 _log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class Tries:
-    """What the attempts at one question came to; the account reads it, whether they ended well or not.
+    """Counts of the attempts at one question; the account reads them, whether they ended well or not.
 
     Attributes:
         count: requests that were sent, or tried to be.
@@ -53,13 +53,13 @@ class Tries:
 
 
 class Retrying:
-    """Ask a provider until it answers, with exponential backoff and full jitter.
+    """Asks a provider until it answers, with exponential backoff and full jitter.
 
-    Full jitter as in Brooker, "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015): many askers that were
+    Full jitter as in Brooker, "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015): many callers that were
     refused together do not come back together.
 
     Args:
-        provider: who is asked.
+        provider: answers.
         attempts: requests for one question, 1 or more.
         sleep: waits so many seconds; for tests.
         chance: returns a number from 0 to 1; for tests.
@@ -84,7 +84,7 @@ class Retrying:
         Args:
             request: what is asked.
             idempotency_key: names the question.
-            tries: is told of every attempt.
+            tries: counts every attempt.
 
         Raises:
             RetryExhaustedError: passing trouble in every attempt, or a longer wait is asked for than LONGEST_PAUSE;
@@ -152,7 +152,7 @@ def classify_error(error: AnswerError | TransportError | InvalidURL, *, server: 
 
 
 def refusal_of(answer: HttpResponse, *, server: str, now: datetime) -> ProviderError:
-    """Return our error for a status that says no.
+    """Return our error for a status that refuses.
 
     Its sentence holds the status and a type, and never the server's words: servers quote the prompt that they refuse.
 
@@ -191,9 +191,9 @@ def _kind_and_code(content: bytes) -> tuple[str | None, str | None]:
         body = orjson.loads(content)
     except orjson.JSONDecodeError:
         return None, None
-    reported = body.get("error", body) if isinstance(body, dict) else None
-    if not isinstance(reported, dict):
+    details = body.get("error", body) if isinstance(body, dict) else None
+    if not isinstance(details, dict):
         return None, None
-    kind, code = reported.get("type"), reported.get("code")
+    kind, code = details.get("type"), details.get("code")
     is_type = isinstance(kind, str) and _TYPE.fullmatch(kind)
     return kind if is_type else None, code if isinstance(code, str) else None

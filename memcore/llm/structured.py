@@ -1,4 +1,4 @@
-"""Answers in a form: asked for as JSON, checked as if an outsider had written it, and mended once."""
+"""Answers in a form: asked for as JSON, validated as untrusted input, corrected once; and the parser of responses."""
 
 import hashlib
 import logging
@@ -25,7 +25,7 @@ Form = TypeVar("Form", bound=BaseModel)
 #: Longest answer that is parsed, in bytes; forms hold some sentences.
 MAX_JSON_BYTES = 262_144
 
-#: Most problems of an answer that the model is told, and the longest each may be, in characters.
+#: Most problems of an answer that the model is shown, and the longest each may be, in characters.
 _REPORTED_PROBLEMS = 8
 _REPORTED_CHARS = 200
 
@@ -46,10 +46,10 @@ async def ask_structured(
     """Return the model's answer as a value of the form; an answer of another form is asked for once more.
 
     A code fence around the JSON is taken off. Whatever the form does not know is refused, so let it forbid unknown
-    fields: nothing of the answer goes anywhere else.
+    fields.
 
     Args:
-        model: who is asked.
+        model: answers.
         request: what is asked; its ``json_schema`` is set to the form's.
         form: what the answer must be.
         by: for whom.
@@ -94,8 +94,8 @@ def _read(completion: Completion, form: type[Form]) -> "Form | list[str]":
 
 def _problems(error: ValidationError) -> list[str]:
     found = error.errors(include_url=False, include_context=False, include_input=False)
-    reported = (".".join(map(str, each["loc"])) + ": " + each["msg"] for each in found[:_REPORTED_PROBLEMS])
-    return [sentence.removeprefix(": ")[:_REPORTED_CHARS] for sentence in reported]
+    sentences = (".".join(map(str, each["loc"])) + ": " + each["msg"] for each in found[:_REPORTED_PROBLEMS])
+    return [sentence.removeprefix(": ")[:_REPORTED_CHARS] for sentence in sentences]
 
 
 def _repair_request(request: CompletionRequest, answer: str, problems: list[str]) -> CompletionRequest:

@@ -1,1 +1,1 @@
-"""Organisation memory: who may write its facts, and how they are found. The log itself lies in the ledger."""
+"""Organisation memory: write access to its facts, and their search. The ledger holds the log."""

@@ -1,4 +1,4 @@
-"""What every organisation memory can do: the reference's OrgMemoryBackend."""
+"""The contract of an organisation memory (the reference's OrgMemoryBackend), its log events, and write access."""
 
 import logging
 from enum import StrEnum
@@ -11,7 +11,7 @@ from memcore.models.organization import OrgFact, OrgFactAuthor, OrgFactCategory,
 
 @runtime_checkable
 class OrgMemoryBackend(Protocol):
-    """Write and find what a whole organisation knows.
+    """Writes and finds what a whole organisation knows.
 
     Every call but ``connect``, ``disconnect`` and ``health_check`` raises OrgMemoryConnectionError before ``connect``.
     """
@@ -65,13 +65,13 @@ class OrgEvent(StrEnum):
     #: The database refused or did not answer.
     WRITE_FAILED = "org_memory.write.failed"
     QUERY_FAILED = "org_memory.query.failed"
-    #: The vector store did not answer; what words find was returned.
+    #: The vector store did not answer; the hits by words were returned.
     QUERY_DEGRADED = "org_memory.query.degraded"
     #: The vector store does not show a line of the log yet; the sweep tries again.
     SHOW_DEFERRED = "org_memory.show.deferred"
-    #: The vector store refuses a version of a fact: words find it, meaning does not.
+    #: The vector store refuses a version of a fact: it is found by words, not by meaning.
     SHOW_FAILED = "org_memory.show.failed"
-    #: A refusal could not be noted in the audit; it stands all the same.
+    #: A refusal could not be written to the audit; it holds all the same.
     AUDIT_FAILED = "org_memory.audit.failed"
     CONNECT_FAILED = "org_memory.store.connect_failed"
 
@@ -91,7 +91,7 @@ def check_write_access(config: WriteAccessConfig, category: OrgFactCategory, aut
 
 
 def require_write_access(config: WriteAccessConfig, category: OrgFactCategory, author: OrgFactAuthor) -> None:
-    """Pass when the author may write; else log who tried and raise OrgMemoryAccessDeniedError."""
+    """Return when the author may write; else log the attempt and raise OrgMemoryAccessDeniedError."""
     if check_write_access(config, category, author):
         return
     _log.warning(OrgEvent.WRITE_DENIED, extra={"category": category.value, **author_facts(author)})
@@ -99,7 +99,7 @@ def require_write_access(config: WriteAccessConfig, category: OrgFactCategory, a
 
 
 def author_facts(author: OrgFactAuthor) -> dict[str, Any]:
-    """Return what a log event says of an author."""
+    """Return the fields of a log event that name an author."""
     return {
         "agent_id": author.agent_id,
         "seniority": author.seniority,

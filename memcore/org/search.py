@@ -1,4 +1,4 @@
-"""Finding facts of an organisation by words and meaning: those of the file and of the ledger in one order."""
+"""Searches an organisation's facts by words and meaning: those of the configuration and of the ledger in one order."""
 
 import logging
 import math
@@ -24,19 +24,19 @@ _VERSION_TAG = "version:"
 
 
 class IndexedFact(NamedTuple):
-    """Which version of which fact an entry of the store shows."""
+    """The version of a fact that an entry of the store shows."""
 
     fact_id: str
     version: int
 
 
 def shown_id(company: str, fact_id: str, version: int) -> str:
-    """Return the id under which the store shows a version of a fact."""
+    """Return the store's id of a version of a fact."""
     return ids.shown_fact_id(company=company, fact_id=fact_id, version=version)
 
 
 def record_of(company: str, line: OperationLogEntry) -> MemoryRecord:
-    """Return the record that shows what a line published; it has the same text, and its tags as far as they fit."""
+    """Return the store's record of a published line, with its text, and its tags as far as they fit."""
     if line.content is None or line.category is None:
         raise ValueError("a retraction shows nothing")
     # Nobody infers what an organisation agreed on: where prompts hold such memories alone, facts are among them.
@@ -55,7 +55,7 @@ def record_of(company: str, line: OperationLogEntry) -> MemoryRecord:
 
 
 def shown_by(entry: MemoryEntry) -> IndexedFact | None:
-    """Return which fact an entry shows; None for one that is no fact."""
+    """Return the fact that an entry shows; None for another entry."""
     source, tag = entry.metadata.source, next(iter(entry.metadata.tags), "")
     version = tag.removeprefix(_VERSION_TAG)
     if entry.agent_id != ORGANISATION or source is None or not version.isdecimal():
@@ -64,7 +64,7 @@ def shown_by(entry: MemoryEntry) -> IndexedFact | None:
 
 
 def namespace_of(category: OrgFactCategory) -> str:
-    """Return the namespace in which facts of a category are shown."""
+    """Return the store's namespace of a category's facts."""
     return f"{_NAMESPACE}{category}"
 
 
@@ -81,13 +81,13 @@ def namespaces_of(categories: Collection[OrgFactCategory] | None) -> frozenset[s
 #: How the ids of these policies begin.
 ID_PREFIX = "core-policy-"
 
-#: When they apply from: the configuration does not say, so before everything that was ever written, and always the
-#: same, so that one policy is one fact however often it is read.
+#: When they apply from: before every written fact, since the configuration does not say; always the same, so that one
+#: policy is one fact however often it is read.
 _SINCE = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ConfigPolicies:
-    """Hold the policies of a configuration, under the ids ``core-policy-0``, ``core-policy-1`` and so on.
+    """Holds the policies of a configuration, under the ids ``core-policy-0``, ``core-policy-1`` and so on.
 
     Args:
         texts: the policies, in their order.
@@ -108,7 +108,7 @@ class ConfigPolicies:
         self._weights = [dict(zip(vector.indices, vector.values, strict=True)) for vector in vectors]
 
     def having(self, term: int) -> int:
-        """Return how many of the policies have a term."""
+        """Return the number of policies that have a term."""
         return sum(term in weights for weights in self._weights)
 
     def search(self, worth: Mapping[int, float]) -> Iterable[tuple[float, OrgFact]]:
@@ -130,7 +130,7 @@ Categories = frozenset[OrgFactCategory] | None
 
 @dataclass(frozen=True, slots=True)
 class ScoredFact:
-    """What lies near a question by meaning.
+    """The facts near a question by meaning.
 
     Attributes:
         cosines: the similarity of each version of a fact that was found.
@@ -146,7 +146,7 @@ NOTHING_NEAR = ScoredFact()
 
 
 class OrgSearch:
-    """Search what one company knows.
+    """Searches what one company knows.
 
     Args:
         log: the ledger's facts.
@@ -177,8 +177,8 @@ class OrgSearch:
             context: what is asked.
             categories: only these.
             limit: most facts.
-            near: what lies near by meaning; of it only what stands in the version that was found. With nothing near, a
-                fact without any of the words is no match.
+            near: hits by meaning; an outdated version does not count. With none, a fact without any of the words is no
+                match.
         """
         terms = self._encoder.encode_query(context).indices[:_MAX_TERMS]
         worth = self._worth(terms) if terms else {}
@@ -206,7 +206,7 @@ class OrgSearch:
 
 
 def _rarity(total: int, having: int) -> float:
-    """Return what a term is worth that so many of all facts have: BM25's inverse document frequency, above 0."""
+    """Return the weight of a term that so many of all facts have: BM25's inverse document frequency, above 0."""
     # Facts may be written between the two counts.
     return math.log(1.0 + (max(0, total - having) + 0.5) / (having + 0.5))
 
@@ -222,7 +222,7 @@ _log = logging.getLogger(__name__)
 
 
 async def fact_similarity(facts: FactStore | None, context: str, categories: Categories) -> ScoredFact:
-    """Return what lies near a context, and nothing, with an event, when the store or the embedder fails."""
+    """Return the facts near a context; none, with an event, when the store or the embedder fails."""
     if facts is None:
         return NOTHING_NEAR
     try:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from memcore.backends.protocol import MemoryBackend
     from memcore.ledger.organization.facts import OrgLog
 
-#: How long a write waits for the vector store to show it, in seconds; after that the sweep sees to it.
+#: How long a write waits for the vector store to show it, in seconds; after that the sweep does it.
 _FOLLOW_SECONDS = 5.0
 
 _POLICIES = frozenset({OrgFactCategory.CORE_POLICY})
@@ -49,13 +49,13 @@ _Answer = TypeVar("_Answer")
 
 
 class LedgerOrgMemory:
-    """What one company knows; safe in several threads and processes at once.
+    """Stores and finds what one company knows; safe in several threads and processes at once.
 
     Args:
-        log: the ledger's ``org``; whoever opened the ledger closes it.
+        log: the ledger's ``org``; its opener closes it.
         config: core policies, the most facts for a query, and who may write.
         company: whose facts.
-        backend: the memory backend, connected, whose store facts are found in by meaning; None finds by words alone.
+        backend: the memory backend, connected, whose store finds facts by meaning; None finds by words alone.
     """
 
     def __init__(
@@ -132,8 +132,8 @@ class LedgerOrgMemory:
         Args:
             request: text, category and tags.
             author: who writes.
-            fact_id: the fact whose next version this is; None for a new one. To name one oneself makes a second try
-                safe: it is another version of the same fact.
+            fact_id: the fact whose next version this is; None for a new one. With an id of one's own a retry is safe:
+                it is another version of the same fact.
 
         Raises:
             OrgMemoryAccessDeniedError: the policy does not let this author write; nothing was written.
@@ -154,7 +154,7 @@ class LedgerOrgMemory:
     async def retract(self, fact_id: str, *, author: OrgFactAuthor) -> bool:
         """Take a fact back; False when none stands under this id.
 
-        Whoever may write facts of its category may retract it, whoever wrote it. Raises OrgMemoryAccessDeniedError.
+        Write access to its category is enough, whoever wrote it. Raises OrgMemoryAccessDeniedError.
         """
         head = await self._do(lambda: self._facts.head(self._company, fact_id))
         if head is None:
@@ -187,7 +187,7 @@ class LedgerOrgMemory:
         return len(self._static.facts) + await self._do(lambda: self._facts.count(self._company, categories=_POLICIES))
 
     async def snapshot_at(self, at: datetime) -> tuple[OperationLogSnapshot, ...]:
-        """Return how all facts stood at a time, also those retracted by then; those of the configuration have no past.
+        """Return all facts as they were at a time, also those retracted by then; the configuration's have no past.
 
         A time that lies in the past by more than a few seconds always has the same answer.
         """

@@ -1,4 +1,4 @@
-"""The store follows the log: each line is shown there in its turn, however often a process dies over it."""
+"""Brings the log's lines to the vector store, each in its turn, however often a process dies over it."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from memcore.models.organization import OperationLogEntry
 from memcore.org.protocol import OrgEvent
 from memcore.org.search import record_of, shown_id
 
-#: Facts that a call passes over before it gives up: whatever stops so many stops all.
+#: Failed facts after which a call gives up: an error of so many is an error of all.
 _MOST_STUCK = 5
 
 #: Lines that one call brings to the store at most: the sweep has other things to do.
@@ -20,13 +20,13 @@ _log = logging.getLogger(__name__)
 
 
 class OrgSync:
-    """Bring the lines that the store does not show yet there, those of one fact in their order.
+    """Brings the pending lines to the store, those of one fact in their order.
 
     A line stays in the outbox until the store shows it and hides the version before it. Both do nothing the second
     time, and a version that was hidden never comes back, so processes may follow at once, and slow ones late.
 
     Args:
-        outbox: what the store does not show yet.
+        outbox: the lines that the store does not show yet.
         facts: the store.
         company: whose facts.
     """
@@ -39,9 +39,9 @@ class OrgSync:
     async def follow(self, *, fact_id: str | None = None, limit: int = AT_A_TIME) -> int:
         """Show what waits, of all facts or of one, and return how many lines were shown.
 
-        A line that fails keeps its place, and the lines of its fact behind it. A text that can never be shown counts as
-        shown: words find it. An event tells of either. Raises MemoryConnectionError when the store or the ledger is
-        away.
+        A line that fails keeps its place, and the lines of its fact behind it. A text that can never be shown counts
+        as shown: it is found by words. An event reports either. Raises MemoryConnectionError when the store or the
+        ledger is away.
         """
         stuck: set[str] = set()
         after: OperationLogEntry | None = None
@@ -91,5 +91,5 @@ class OrgSync:
 
 
 def _failed(line: OperationLogEntry, error: errors.MemoryError) -> None:
-    reported = {"fact_id": line.fact_id, "version": line.version, "error": type(error).__name__}
-    _log.warning(OrgEvent.SHOW_FAILED, extra=reported)
+    fields = {"fact_id": line.fact_id, "version": line.version, "error": type(error).__name__}
+    _log.warning(OrgEvent.SHOW_FAILED, extra=fields)

@@ -1,1 +1,1 @@
-"""Lessons: what an execution teaches, as procedural memories that agents find and as skill folders that people read."""
+"""Lessons: stored as procedural memories for agents, and written as skill folders for people."""

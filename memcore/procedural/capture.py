@@ -1,4 +1,4 @@
-"""From an execution to a lesson that agents find: asked for, weighed, kept, and written down for people."""
+"""Draws the lesson of an execution: which executions teach, the quality gate, the memory and the skill folder."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ from memcore.records import MemoryRecord
 
 
 class CaptureOutcome(StrEnum):
-    """One word on it."""
+    """The outcome of a capture."""
 
     STORED = "stored"
     #: memory.procedural.enabled is false.
@@ -48,10 +48,10 @@ class CaptureOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captured:
-    """What was done.
+    """The result of a capture.
 
     Attributes:
-        outcome: one word on it.
+        outcome: the outcome.
         memory_id: the memory that was stored, if one was.
         proposal: the lesson, if the model proposed one, whatever became of it; never in a repr.
         refused: names of the fields that the model tried to set and may not.
@@ -70,19 +70,19 @@ class Captured:
 #: Percentiles go up to this.
 _ALL = 100.0
 
-#: A quality is a confidence on a scale of ten.
+#: The scale of a quality; a confidence is 0 to 1.
 _QUALITY = 10.0
 
 
 def takes(config: CaptureConfig, *, is_failure: bool) -> bool:
-    """Tell whether executions of this kind teach."""
+    """Whether executions of this kind teach."""
     return config.type in {"failure" if is_failure else "success", "hybrid"}
 
 
 def chosen(
     config: CaptureConfig, *, failure: FailureAnalysisPayload | None, success: SuccessPayload | None
 ) -> FailureAnalysisPayload | SuccessPayload | None:
-    """Return what the proposer is asked about, or None for an execution that does not teach.
+    """Return the proposer's input, or None for an execution that does not teach.
 
     An execution that had to be recovered from is a failure, and teaches as one or not at all, however well it ended.
 
@@ -97,13 +97,13 @@ def chosen(
 
 
 def is_good_enough(config: CaptureConfig, *, confidence: float) -> bool:
-    """Tell whether the lesson of a success reaches ``min_quality_score``: its quality is ten times its confidence."""
+    """Whether the lesson of a success reaches ``min_quality_score``: its quality is ten times its confidence."""
     # Rounded: 0.57 * 10 is a little less than 5.7.
     return round(confidence * _QUALITY, 9) >= config.min_quality_score
 
 
 def is_among_the_best(config: CaptureConfig, *, reached: int, successes: int) -> bool:
-    """Tell whether a success reaches ``success_quality_percentile`` of its agent's own, by the nearest rank.
+    """Whether a success reaches ``success_quality_percentile`` of its agent's own, by the nearest rank.
 
     Args:
         config: the policy.
@@ -117,17 +117,17 @@ _log = logging.getLogger(__name__)
 
 
 class ProceduralCapture:
-    """Draw lessons from one company's executions.
+    """Draws lessons from one company's executions.
 
-    The same execution gives the same memory, however often it is told, if the model keeps its answers
+    The same execution gives the same memory, however often it is captured, if the model keeps its answers
     (memcore.llm.answer_cache).
 
     Args:
         backend: where lessons are kept, as memories.
-        model: who proposes.
+        model: proposes lessons.
         config: the policy.
         company: whose agents.
-        tombstones: which memories were removed, and are not to rise again.
+        tombstones: ids of removed memories, which are not stored again.
         skills: where lessons are written as skill folders too; None writes none.
         clock: the time.
     """
@@ -165,8 +165,8 @@ class ProceduralCapture:
             agent_id: whose execution, and whose lesson.
             failure: what went wrong, if it had to be recovered from.
             success: what went well, if it did.
-            learned_at: when it was told, the same each time; None for now. A memory that was removed since stays
-            removed.
+            learned_at: when it was first captured, the same each time; None for now. A memory that was removed since
+                stays removed.
 
         Raises:
             BudgetExceededError, AnswerMissingError: nothing was asked; come back later.
@@ -180,7 +180,7 @@ class ProceduralCapture:
         try:
             proposed = await self._proposer.propose(agent_id, payload)
         except ProviderError as error:
-            # A lesson less: the execution itself is over and told.
+            # A failed lesson must not fail the execution, which is over.
             _log.warning(ProceduralEvent.PROPOSER_FAILED, extra={"agent_id": agent_id, "error": type(error).__name__})
             return Captured(outcome=CaptureOutcome.REFUSED)
         if proposed.proposal is None:
@@ -256,12 +256,12 @@ _RECOVERED = "recovered"
 
 
 def is_failure(trajectory: Trajectory) -> bool:
-    """Tell whether it failed, or had to be recovered from, which teaches as a failure however well it ended."""
+    """Whether it failed, or had to be recovered from: that teaches as a failure, however well it ended."""
     return trajectory.error_category is not None or trajectory.recovery is not None
 
 
 def failure_of(trajectory: Trajectory) -> FailureAnalysisPayload:
-    """Return what is told of an execution that went wrong."""
+    """Return the proposer's input for an execution that went wrong."""
     recovery = trajectory.recovery
     most = None if recovery is None else recovery.max_retries
     return FailureAnalysisPayload(
@@ -284,7 +284,7 @@ def failure_of(trajectory: Trajectory) -> FailureAnalysisPayload:
 
 
 def success_of(trajectory: Trajectory) -> SuccessPayload:
-    """Return what is told of an execution that went well: its turns and its tools."""
+    """Return the proposer's input for a success: its turns and its tools."""
     return SuccessPayload(
         task_id=trajectory.task_id,
         turn_count=trajectory.turn_count,

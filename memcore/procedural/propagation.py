@@ -1,4 +1,4 @@
-"""Lessons passed on: what one agent has learned, each of its like finds among its own memories, once."""
+"""Copies one agent's lessons to its peers' memories, each lesson once."""
 
 import hashlib
 import logging
@@ -27,10 +27,10 @@ from memcore.models.memory import (
 from memcore.procedural.records import DECIDED, SUCCESS_TAG, ProceduralEvent, ProceduralMemoryScope, proposal_of
 from memcore.records import MemoryRecord, Where
 
-#: What the tag of a lesson begins with that an agent has from another one.
+#: Prefix of the tag that names a copied lesson's first agent.
 PROPAGATED_TAG = "propagated:"
 
-#: Characters of the hash that stands for the end of an agent's id too long for a tag.
+#: Characters of the hash that replaces the end of an agent id too long for a tag.
 _HASH_CHARS = 16
 
 
@@ -44,20 +44,20 @@ def propagated_tag(agent_id: str) -> str:
 
 
 def is_copy(record: MemoryRecord) -> bool:
-    """Tell whether an agent has this lesson from another one; such a lesson is never passed on."""
+    """Whether the lesson is a copy of another agent's; a copy is never copied again."""
     return any(tag.startswith(PROPAGATED_TAG) for tag in record.entry.metadata.tags)
 
 
 def copy_of(record: MemoryRecord, *, company: str, target: str, scope: ProceduralMemoryScope) -> MemoryRecord | None:
-    """Return the lesson as the memory of another agent, as old as it is; None for what must not be passed on.
+    """Return the lesson as the memory of another agent, with its age; None for what must not be copied.
 
-    Not passed on are copies, lessons in whose place another one stands, and what is no lesson. What people made of it
-    where it was drawn, such as a pin, stays behind, and so does how often it was applied there.
+    Copies, superseded lessons and other memories are not copied. What people set on the original, such as a pin, is
+    not copied either, nor is its count of applications.
 
     Args:
         record: the lesson, as its own agent has it.
         company: whose agents.
-        target: who gets it; the same lesson has the same id there each time.
+        target: gets the copy; the same lesson has the same id there each time.
         scope: how far it reaches.
     """
     lesson = proposal_of(record)
@@ -91,17 +91,17 @@ def copy_of(record: MemoryRecord, *, company: str, target: str, scope: Procedura
     )
 
 
-#: Most lessons of one agent that one run passes on; the oldest first, the others wait for the next.
+#: Most lessons of one agent that one run copies, the oldest first; the others wait for the next run.
 LESSONS_PER_RUN = 100
 
 _log = logging.getLogger(__name__)
 
 
 class Propagation:
-    """Pass lessons of one company's agents on to their like.
+    """Copies lessons of one company's agents to their peers.
 
-    A lesson's row in the ledger says whether it still is to be passed on. The copies are written first and the row is
-    marked then: a crash between the two leaves one more look, which finds the copies there.
+    A lesson's row in the ledger says whether it still is to be copied. The copies are written first, then the row is
+    marked: a crash between the two costs one more look, which finds the copies there.
 
     Args:
         backend: where lessons are kept, as memories.
@@ -127,10 +127,10 @@ class Propagation:
         self._level = level
 
     async def run(self, agent_id: str) -> int:
-        """Pass on what the agent has learned since, at most 100 lessons, and return how many copies were written.
+        """Copy what the agent has learned since, at most 100 lessons, and return how many copies were written.
 
-        An agent that cannot be given them is logged, and the others get theirs. Where nobody could be given them, they
-        wait for the next run.
+        A peer that cannot take them is logged, and the others get theirs. Where no peer could take them, they wait for
+        the next run.
 
         Raises:
             MemoryError: the lessons, or the agents, cannot be read; nothing is marked, the next run goes on.
@@ -171,7 +171,7 @@ class Propagation:
             copy = copy_of(lesson, company=self._company, target=target, scope=self._scope)
             if copy is not None and copy.entry.content not in copies:
                 copies[copy.entry.content] = copy
-                # What the agent's own runs have removed since does not rise again.
+                # What the agent's own runs have removed since is not stored again.
                 sent[copy.entry.id] = learned_at[lesson.entry.id]
         for known in await self._known(target, copies) if copies else ():
             del copies[known]

@@ -1,4 +1,4 @@
-"""The proposer: a model of its own that is told of an execution and proposes a lesson; the agent writes none itself."""
+"""Proposes lessons: the two payloads, the prompt, and a separate model's answer; the agent itself writes none."""
 
 import json
 import logging
@@ -153,7 +153,7 @@ def _value_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-#: What is paid for.
+#: The purpose that the account names.
 PURPOSE_FAILURE = "system:memory:propose:failure"
 PURPOSE_SUCCESS = "system:memory:propose:success"
 
@@ -174,7 +174,7 @@ class Silence(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposed:
-    """What the proposer says.
+    """The proposer's result.
 
     Attributes:
         proposal: the lesson; None when there is none.
@@ -188,10 +188,10 @@ class Proposed:
 
 
 class ProceduralProposer:
-    """Ask a model for the lesson of an execution.
+    """Asks a model for the lesson of an execution.
 
     Args:
-        model: who is asked; give one that keeps its answers, so that a crash pays for none twice.
+        model: answers; give a caching one, so that a crash pays for no answer twice.
         config: which model, how warm, how long.
         company: whose agents.
     """
@@ -202,7 +202,7 @@ class ProceduralProposer:
         self._company = company
 
     async def propose(self, agent_id: str, payload: FailureAnalysisPayload | SuccessPayload) -> Proposed:
-        """Return the proposal, or why there is none; an answer in another form is asked for once more.
+        """Return the proposal, or why there is none; a malformed answer is asked for once more.
 
         Raises:
             ProviderError: the server refuses, and will again; passing trouble gives no proposal instead.
@@ -232,7 +232,7 @@ class ProceduralProposer:
                 raise
             return _silent(Silence.UNAVAILABLE, agent_id)
         if draft.refused:
-            # Names of ours, and none of the model's making.
+            # These names are ours, not the model's.
             _log.warning(ProceduralEvent.FIELDS_REFUSED, extra={"agent_id": agent_id, "fields": draft.refused})
         _log.info(ProceduralEvent.PROPOSED, extra={"agent_id": agent_id, "refused": len(draft.refused)})
         return Proposed(proposal=draft.proposal(), refused=draft.refused)

@@ -1,4 +1,4 @@
-"""Which lessons of an agent are forgotten: by age, or those that others beat in both relevance and recency."""
+"""Selects the lessons to forget: by age, or those that others beat in both relevance and recency."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ from memcore.config.maintenance import PruningConfig
 
 
 class PrunableLesson(Protocol):
-    """What is known of a lesson when it is weighed; a MemoryEntry is one."""
+    """The fields of a lesson that pruning weighs; a MemoryEntry has them."""
 
     @property
     def id(self) -> str:
@@ -69,7 +69,7 @@ def _layers(entries: Sequence[PrunableLesson]) -> dict[str, int]:
     layer_of: dict[str, int] = {}
     # The highest relevance of each layer so far, negated: it never falls from one layer to the next.
     tops: list[float] = []
-    # From the newest on: whoever beats an entry was there before it.
+    # Newest first: an entry that beats another comes before it.
     order = sorted(entries, key=_place, reverse=True)
     for (_, relevance), equals in groupby(order, key=_place):
         layer = bisect_right(tops, -relevance)

@@ -1,7 +1,7 @@
-"""A lesson as a memory, and back.
+"""A lesson's form, its memory record and back, the form of a model's draft, and the log events.
 
-Its texts stand in the memory's text, its confidence and its tags in the metadata, and what was decided about it
-beside them, in the payload: so an agent finds it like any other memory, and nothing of it is lost on the way.
+The memory's text holds the lesson's texts, the metadata its confidence and tags, the payload the decisions about it:
+so an agent finds it like any other memory, and reading it back loses nothing.
 """
 
 import re
@@ -40,7 +40,7 @@ SUCCESS_TAG = "success-derived"
 MAX_LABELS = 20
 MAX_LABEL_CHARS = 64
 
-#: Tags by which code decides something; whoever could set one would decide it.
+#: Tags that code acts on; only code may set them.
 RESERVED = frozenset(
     {
         *(NON_INFERABLE_TAG, SUCCESS_TAG, COMPRESSED_TAG, DETAILED_TAG, CONDENSED_TAG, SYNTHESIZED_TAG, FALLBACK_TAG),
@@ -48,12 +48,12 @@ RESERVED = frozenset(
     }
 )
 
-# No colon: "propagated:ada" and "speaker:ada" mean something to code.
+# No colon: code reads "propagated:ada" and "speaker:ada".
 _LABEL = re.compile(r"\w[\w .+#/-]*")
 
 
 def is_label(tag: str) -> bool:
-    """Tell whether a lesson's writer, a model most of all, may give this tag."""
+    """Whether a lesson's writer, a model most of all, may set this tag."""
     return (
         len(tag) <= MAX_LABEL_CHARS
         and _LABEL.fullmatch(tag) is not None
@@ -105,7 +105,7 @@ _Paragraph = Annotated[NotBlankStr, StringConstraints(max_length=ACTIVATION_CHAR
 
 
 class LessonText(Frozen):
-    """A lesson in three tiers, of which an agent reads as much as it needs (see memcore.procedural.records).
+    """A lesson in three tiers; an agent reads as much as it needs.
 
     Attributes:
         discovery: one line by which it is found; at most 600 characters.
@@ -135,7 +135,7 @@ class LessonText(Frozen):
 
 
 class ProceduralMemoryScope(StrEnum):
-    """How far a lesson reaches; only code and people widen it, a language model never does."""
+    """The reach of a lesson; only code and people widen it, a language model never does."""
 
     AGENT = "agent"
     ROLE = "role"
@@ -148,8 +148,8 @@ class ProceduralMemoryProposal(LessonText):
 
     Attributes:
         scope: whom it is for.
-        supersedes: ids of the lessons in whose place it stands.
-        superseded_by: the lesson that stands in its place; agents are not shown one that has it.
+        supersedes: ids of the lessons that it replaces.
+        superseded_by: the lesson that replaces it; agents are not shown a superseded one.
         application_count: how often it was applied.
         last_applied_at: when it was applied last.
     """
@@ -176,7 +176,7 @@ class DisclosureTier(StrEnum):
 
 
 def disclosed(lesson: LessonText, tier: DisclosureTier) -> str:
-    """Return the text of one tier: a line to choose by, the reasons once it is chosen, the steps once it is applied.
+    """Return the text of one tier: one line to choose by, the reasons, or the steps.
 
     Args:
         lesson: the lesson.
@@ -212,7 +212,7 @@ _STEP = re.compile(r"\d+\. (.+)")
 
 
 def written(lesson: LessonText) -> str:
-    """Return the text of the memory; confidence and tags stand in its metadata."""
+    """Return the memory's text; its metadata holds confidence and tags."""
     sections = [(name, _escaped(getattr(lesson, field))) for name, field in _FIELDS.items()]
     if lesson.execution_steps:
         sections.append((_STEPS, numbered(lesson.execution_steps)))
@@ -220,7 +220,7 @@ def written(lesson: LessonText) -> str:
 
 
 def read(content: str) -> dict[str, str | tuple[str, ...]] | None:
-    """Return the fields of a lesson that the text holds, unchecked; None when it is no such text."""
+    """Return the fields of a lesson that the text holds, unchecked; None for another text."""
     sections = _split(content.split("\n"))
     if [name for name, _ in sections] not in ([*_FIELDS], [*_FIELDS, _STEPS]):
         return None
@@ -258,7 +258,7 @@ def _split(lines: Sequence[str]) -> list[tuple[str, list[str]]]:
     return sections
 
 
-#: The payload's key for what was decided about a lesson; only workers write it, so a lesson without it is none of ours.
+#: The payload's key for the decisions about a lesson; only workers write it, so a lesson without it is none of ours.
 DECIDED = LESSON_KEY
 
 _DECIDED_FIELDS = frozenset(ProceduralMemoryProposal.model_fields) - frozenset(LessonText.model_fields)
@@ -273,7 +273,7 @@ def record_of(
     is_success: bool,
     created_at: datetime,
 ) -> MemoryRecord:
-    """Return the memory that agents find; the same lesson of the same task has the same id.
+    """Return the memory of a lesson; the same lesson of the same task has the same id.
 
     Args:
         proposal: the lesson.
@@ -321,7 +321,7 @@ def proposal_of(record: MemoryRecord) -> ProceduralMemoryProposal | None:
                 **{name: decided[name] for name in _DECIDED_FIELDS if name in decided},
                 **texts,
                 "confidence": metadata.confidence,
-                # Those that code gave, and what a later tag would be too many, are no part of the lesson.
+                # Tags that code set, and tags beyond the limit, are no part of the lesson.
                 "tags": [tag for tag in metadata.tags if is_label(tag)][:MAX_LABELS],
             }
         )
@@ -359,7 +359,7 @@ _SECRETS = (
 
 
 def sanitised(message: str) -> str:
-    """Return the message as one line of at most 200 characters, control characters and what looks secret taken out."""
+    """Return the message as one line of at most 200 characters, without control characters and apparent secrets."""
     line = " ".join(message[:_READ_CHARS].split())
     line = "".join(letter for letter in line if unicodedata.category(letter) not in {"Cc", "Cf", "Cs"})
     for secret, shown in _SECRETS:
@@ -367,8 +367,7 @@ def sanitised(message: str) -> str:
     return line if len(line) <= MAX_ERROR_CHARS else f"{line[: MAX_ERROR_CHARS - 1]}…"
 
 
-#: Fields of a kept lesson and of its memory that are not the model's to set: they are dropped by name, and the rest
-#: of the answer is read as if they were not there.
+#: Fields that a model may not set: they are dropped and named, and the rest of the answer is read.
 NOT_THE_MODELS = frozenset(
     {
         *(*ProceduralMemoryProposal.model_fields, *MemoryEntry.model_fields, *MemoryMetadata.model_fields),
@@ -380,8 +379,8 @@ NOT_THE_MODELS = frozenset(
 class ProposalDraft(LessonText):
     """A lesson as a model proposes it.
 
-    A field that is not the model's to set, and a tag that only code gives, are dropped, and named in ``refused``; a
-    field that nobody knows makes the answer malformed, as does one that breaks a bound.
+    A field or tag that a model may not set is dropped and named in ``refused``. An unknown field, or one that breaks a
+    bound, makes the answer malformed.
 
     Attributes:
         refused: the names of the fields that were dropped, in alphabetical order; "tags" if some of them were.
@@ -391,10 +390,10 @@ class ProposalDraft(LessonText):
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse(cls, reported: object) -> object:
-        if not isinstance(reported, Mapping):
-            return reported
-        answer = cast("Mapping[str, Any]", reported)
+    def _refuse(cls, given: object) -> object:
+        if not isinstance(given, Mapping):
+            return given
+        answer = cast("Mapping[str, Any]", given)
         kept = {name: value for name, value in answer.items() if name not in NOT_THE_MODELS}
         refused = answer.keys() - kept.keys()
         tags = kept.get("tags")
@@ -410,7 +409,7 @@ class ProposalDraft(LessonText):
 
 
 class ProceduralEvent(StrEnum):
-    """A log event of a lesson's way from an execution to a memory."""
+    """A log event between an execution and its lesson."""
 
     PROPOSED = "procedural_memory.proposal.complete"
     #: The model did not answer, or not in a form that can be read.

@@ -1,4 +1,4 @@
-"""The lesson of one task: drawn once, paid for once, and written down whatever became of it."""
+"""Draws the lesson of one task once, pays for it once, and records its outcome."""
 
 import logging
 from datetime import timedelta
@@ -27,31 +27,31 @@ from memcore.procedural.capture import (
 from memcore.procedural.records import LessonText, ProceduralEvent
 from memcore.procedural.skill_files import SkillFolders
 
-#: The wait after the first time in vain; it doubles with each further one.
+#: The wait after the first failed try; it doubles with each further one.
 FIRST_PAUSE = timedelta(minutes=1)
 
 LONGEST_PAUSE = timedelta(hours=6)
 
-#: Times in vain after which a lesson is given up: more than three days.
+#: Failed tries after which a lesson is given up: more than three days.
 MAX_TRIES = 21
 
 
 def pause_after(tries: int) -> timedelta | None:
-    """Return the wait after so many times in vain, 1 or more; None when that were enough."""
+    """Return the wait after so many failed tries, 1 or more; None when the lesson is given up."""
     return None if tries >= MAX_TRIES else min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (tries - 1))
 
 
-#: What another time may mend: a server that is away, and one that refuses while a person sets its key right.
+#: Outcomes that a later try may change: a server that is away, or that refuses until a person sets its key right.
 _PASSING = frozenset({CaptureOutcome.UNAVAILABLE, CaptureOutcome.REFUSED})
 
 _log = logging.getLogger(__name__)
 
 
 class LearningService:
-    """Draw the lessons that wait in the ledger.
+    """Draws the lessons that wait in the ledger.
 
-    A lesson's row says what is to be done and what became of it; messages only dispatch it. So a row that must wait
-    sleeps, its message ends, and the sweep dispatches when the time has come.
+    A lesson's row holds its state; messages only dispatch it. So a row that must wait sleeps, its message ends, and the
+    sweep dispatches it when the time has come.
 
     Args:
         backend: where lessons are kept, as memories.
@@ -59,7 +59,7 @@ class LearningService:
         config: the policy.
         company: whose lessons.
         level: the level of agents that have none of their own.
-        model: who is asked; None when none is connected.
+        model: answers; None when none is connected.
         skills: where lessons are written as skill folders too; None writes none.
         clock: the time.
     """
@@ -91,7 +91,7 @@ class LearningService:
         Returns:
             Done: its row has an outcome, which is the one fact.
             Parked: it sleeps, for a budget that is spent, or a model that does not answer or refuses.
-            Skipped: nothing to draw now; the sweep dispatches again where it must.
+            Skipped: nothing to draw now; the sweep dispatches it again where it must.
 
         Raises:
             MemoryError: the store or the ledger is in passing trouble; an answer that came is kept.
@@ -165,7 +165,7 @@ class LearningService:
 
     async def _ended(self, lesson: Lesson, captured: Captured) -> Outcome:
         proposal, is_stored = captured.proposal, captured.memory_id is not None
-        # First the memory, then the row: a crash between the two leaves one more look at an answer that is kept.
+        # Memory first, then the row: a crash between the two costs one more look, at an answer that is kept.
         is_ours = self._ledger.lessons.drawn(
             self._company,
             lesson.lesson_id,

@@ -1,4 +1,4 @@
-"""A lesson as the SKILL.md of the Agent Skills format (agentskills.io, Specification)."""
+"""Skill folders: a lesson as a SKILL.md (agentskills.io, Specification), its name, and the writer of its folder."""
 
 import errno
 import hashlib
@@ -60,9 +60,9 @@ def skill_file(lesson: LessonText, *, name: str, source: str) -> bytes:
 
 
 def _description(lesson: LessonText) -> str:
-    """Return what it does and when to use it, which is what agents choose by."""
-    reported = f"{_line(lesson.discovery)} Use when: {_line(lesson.condition)}".translate(_ANGLES).strip()
-    return reported if len(reported) <= MAX_DESCRIPTION_CHARS else f"{reported[: MAX_DESCRIPTION_CHARS - 1]}…"
+    """Return what the skill does and when to use it, by which agents choose."""
+    text = f"{_line(lesson.discovery)} Use when: {_line(lesson.condition)}".translate(_ANGLES).strip()
+    return text if len(text) <= MAX_DESCRIPTION_CHARS else f"{text[: MAX_DESCRIPTION_CHARS - 1]}…"
 
 
 def _steps(lesson: LessonText) -> str:
@@ -114,7 +114,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class SkillFolders:
-    """Write lessons as skills that agents and people find without memtend.
+    """Writes lessons as skill folders that agents and people can read without memtend.
 
     Args:
         root: the directory of all skills; made when it is not there. It may be a link, nothing in it is followed.
@@ -124,7 +124,7 @@ class SkillFolders:
         self._root = root
 
     def write(self, lesson: LessonText, *, memory_id: str, source: str) -> str:
-        """Write the skill, or write it anew, and return its name; readers see the old file, the new one, or none.
+        """Write or rewrite the skill, and return its name; readers see the old file, the new one, or none.
 
         Args:
             lesson: what it says.
@@ -153,7 +153,7 @@ class SkillFolders:
         return name
 
     def remove(self, lesson: LessonText, *, memory_id: str) -> bool:
-        """Take a skill's file away, and its folder once nothing else is in it; return whether the file was there.
+        """Remove a skill's file, and its folder once that is empty; return whether the file was there.
 
         Args:
             lesson: what was written.

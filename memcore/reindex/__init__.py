@@ -1,1 +1,1 @@
-"""A collection replaced while agents go on reading and writing: ``service.py`` is the whole way."""
+"""Replaces a collection while agents go on reading and writing; ``service.py`` shows all steps."""

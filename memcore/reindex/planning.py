@@ -1,4 +1,4 @@
-"""What a person asks of a reindex: begin, go back, cancel, let go of the old collection."""
+"""A person's commands for a reindex: begin, go back, cancel, drop the old collection."""
 
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ReindexPlanning:
-    """Change the row on a person's word; the worker does the rest.
+    """Changes the pointer's row on a person's command; the worker does the rest.
 
     Args:
         reindex_target: the store.
@@ -77,8 +77,8 @@ class ReindexPlanning:
         pointer = self.ready()
         generation = pointer.current.generation + 1
         target = served(
-            # A dot stands in no company's name, so that no other company's collection is called so; and no two that
-            # are ever filled have one name, so that dropping one never takes another.
+            # No company's name has a dot, so that no other company's collection has this name; and no two
+            # collections ever have one name, so that dropping one never drops another.
             f"{pointer.current.name.partition('.')[0]}.{pointer.version + 1}",
             embedder=embedder,
             encoder=encoder,
@@ -106,7 +106,7 @@ class ReindexPlanning:
         """Begin to bring the old collection up to date, to serve again.
 
         Args:
-            seen: the row that this was decided on; the one that stands when left out.
+            seen: the row that this decision was based on; the present one when left out.
             note: a line for the audit, written with it or not at all.
 
         Raises MemoryInputError when none is kept, when a reindex is under way, or when somebody was quicker.
@@ -126,7 +126,7 @@ class ReindexPlanning:
         )
 
     async def cancel(self) -> CollectionPointer:
-        """End a reindex that has not switched, and drop what it filled. Raises MemoryInputError."""
+        """End a reindex that has not switched, and drop the collection that it filled. Raises MemoryInputError."""
         pointer = self._pointer()
         target = pointer.target
         changed = (
@@ -144,7 +144,7 @@ class ReindexPlanning:
         self._require_none(pointer)
         if pointer.previous is None:
             raise MemoryInputError("reindex", "no old collection is kept")
-        # Forgotten first: nobody goes back to it any more.
+        # The pointer first: nobody goes back to it any more.
         changed = self._ledger.collection_pointers.forget_previous(self._company, version=pointer.version)
         if changed is None:
             raise MemoryInputError("reindex", "somebody else changed it meanwhile: see `--status`, try again")

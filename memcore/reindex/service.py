@@ -1,8 +1,8 @@
-"""One slice of a reindex: copy, catch up, stop the writes, carry the last differences over, switch.
+"""Carries out a reindex by slices: copy, catch up, stop the writes, copy the last differences, switch; its lease.
 
-Any slice may die anywhere. What is in the target is never believed: the copying goes on from the id that the ledger
-holds, and whoever was written meanwhile stands in the ledger as marked until compared. Writes are stopped for as long
-as the marked owners take to be compared, and for the two seconds that readers believe what they saw.
+Any slice may die anywhere. The target's content is never trusted: copying goes on from the id in the ledger, and owners
+written meanwhile are marked there until compared. Writes stop for as long as the comparison of the marked owners takes,
+and for the two seconds for which readers trust their last read.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ from memcore.ledger.embedders.collections import CollectionPointer, Phase
 from memcore.ledger.embedders.reindexes import Reindex, Reindexes, ReindexStage
 from memcore.ledger.ledger import Ledger
 
-#: How long a dead worker keeps a reindex from going on; longer than writes may be stopped.
+#: How long a dead worker's lease blocks a reindex; longer than writes may be stopped.
 LEASE = timedelta(seconds=45)
 
-#: How old the last sign of life may be when a write is sent. What remains of the lease is longer than a call to the
-#: store may take, so that no write of a worker that lost it arrives later.
+#: Greatest age of the last renewal when a write is sent. The rest of the lease is longer than a call to the store may
+#: take, so that no write of a worker that lost it arrives later.
 FRESH = timedelta(seconds=5)
 
 
 class ReindexLease:
-    """Hold a reindex.
+    """Holds a reindex's lease.
 
     Args:
         reindexes: the ledger's.
@@ -62,13 +62,13 @@ class ReindexEvent(StrEnum):
 
     #: It cannot go on for now; the error's name stands beside.
     TROUBLE = "memory.reindex.trouble"
-    #: Writes were stopped, and it took too long to catch up; they go on, and it is tried again.
+    #: Writes were stopped, and catching up took too long; they go on, and the switch is tried again.
     UNFROZEN = "memory.reindex.thawed"
     #: The new collection serves.
     SWITCHED = "memory.reindex.switched"
 
 
-#: How long one job works, so that the runs that wait behind it have their turn.
+#: How long one job works, so that the runs behind it have their turn.
 SLICE = timedelta(seconds=10)
 
 #: Pause after a page, as a share of what the page took: the store belongs to the engines.
@@ -83,13 +83,13 @@ OWNERS = 64
 #: How long writes are stopped for the last differences, before they go on without a switch.
 FREEZE = timedelta(seconds=20)
 
-#: How long they stay stopped if the worker dies over it: then the next writer lets them go on.
+#: How long they stay stopped if the worker dies over it: then the next writer restarts them.
 UNFREEZE = timedelta(seconds=30)
 
-#: How long they stay stopped behind a switch if the worker dies over it.
+#: How long they stay stopped after a switch if the worker dies over it.
 SETTLE = timedelta(seconds=30)
 
-#: Behind a switch readers have this much more than the time for which they believe what they saw.
+#: After a switch, readers have this much more than the time for which they trust their last read.
 _MARGIN = timedelta(milliseconds=500)
 
 _log = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """What came of a slice.
+    """The result of a slice.
 
     Attributes:
         goes_on: whether there is more to do at once.
@@ -116,11 +116,11 @@ class _LeasedReindex:
 
 
 class ReindexService:
-    """Carry a company's reindex on.
+    """Carries a company's reindex on.
 
     Args:
         reindex_target: the store.
-        ledger: the row that serves, the reindex, and the marks.
+        ledger: the pointer, the reindex, and the marks.
         company: whose.
         clock: the time.
         rest: waits; tests need not.
@@ -142,11 +142,11 @@ class ReindexService:
         self._rest = rest
 
     async def run(self, *, lasts: timedelta = SLICE, on_progress: ProgressCallback = no_progress) -> Slice:
-        """Work for a while; whoever else has the reindex, or that it is over, makes this do nothing.
+        """Work for a while; does nothing when the reindex is over or another worker has its lease.
 
         Args:
             lasts: how long.
-            on_progress: takes how far the reindex is, page by page.
+            on_progress: takes the reindex's progress, page by page.
         """
         if self._ledger.switches.paused(self._company):
             return Slice(outcome=Deferred(reason="maintenance is paused"))
@@ -176,7 +176,7 @@ class ReindexService:
         if pointer.phase is Phase.SETTLING:
             return await self._settle(pointer)
         if pointer.phase is Phase.FROZEN:
-            # Whoever stopped the writes is dead: its lease has ended.
+            # The worker that stopped the writes is dead: its lease has ended.
             pointer = self._ledger.collection_pointers.unfreeze(self._company, version=pointer.version)
         if pointer is None or pointer.target is None:
             return True
@@ -187,7 +187,7 @@ class ReindexService:
         return await self._catch_up(held, pointer, until)
 
     async def _copy(self, held: _LeasedReindex, pointer: CollectionPointer, until: datetime) -> bool:
-        """Copy page by page; True when the last one is done."""
+        """Copy page by page; return True after the last one."""
         cursor = held.reindex.cursor
         while self._clock() < until:
             cursor = await self._page(held, pointer, None, cursor)
@@ -199,7 +199,7 @@ class ReindexService:
         marks, before = self._ledger.reindex_marks, None
         while self._clock() < until:
             left = marks.count(self._company)
-            # No more than one comparison, or as many as arrive while they are compared.
+            # At most one comparison's owners are left, or as many as arrive during one.
             if left <= OWNERS or (before is not None and left * 2 > before):
                 return await self._switch(held, pointer)
             before = left
@@ -237,7 +237,7 @@ class ReindexService:
         return False
 
     async def _compare(self, held: _LeasedReindex, pointer: CollectionPointer, *, rests: bool = True) -> int:
-        """Compare some marked owners; return how many they were."""
+        """Compare some marked owners; return their number."""
         owners = self._ledger.reindex_marks.take(self._company, held.token, limit=OWNERS)
         cursor, is_first = None, True
         while owners and (is_first or cursor is not None):
@@ -298,5 +298,5 @@ class ReindexService:
 
 
 def _error_of(error: errors.MemoryError) -> str:
-    # A configuration error names what a person has to do; another one may quote what it met.
+    # A configuration error names what a person has to do; another one may quote stored data.
     return str(error) if isinstance(error, errors.MemoryConfigError) else type(error).__name__

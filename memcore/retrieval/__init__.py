@@ -1,1 +1,1 @@
-"""From a question to the memories in a prompt: rank, filter, diversify, pack, fence."""
+"""Retrieval: from a question to the memories in a prompt; rank, filter, diversify, pack, fence."""

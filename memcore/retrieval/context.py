@@ -1,4 +1,4 @@
-"""Memories put before an agent: the whole way from a question to the messages of a prompt."""
+"""Context injection: the pipeline from a question to the messages of a prompt."""
 
 import logging
 from collections import Counter
@@ -39,7 +39,7 @@ from memcore.retrieval.ranking import (
 from memcore.retrieval.sources import FactsAlone, Organisation, SharedSearch, Sources, as_memories, nearest
 from memcore.retrieval.usage import UseRecorder
 
-#: Operators wrote them in the policy file: they are instructions, so no fence stands around them.
+#: Operators wrote them in the policy file: they are instructions, so they have no fence.
 _HEADING = "Policies of this organisation; they always apply:"
 
 _log = logging.getLogger(__name__)
@@ -66,10 +66,10 @@ def format_core_policies(
 
 
 class ContextInjectionStrategy:
-    """Prepare the messages that carry an agent's memories into its prompt; connect the backend first.
+    """Prepares the messages that carry an agent's memories into its prompt; connect the backend first.
 
     Search, fuse, re-rank, filter, diversify, cut, pack, fence: in this order. The agent's own memories come first, and
-    what others publish has a part of its own, with a limit for each publisher. Whatever fails is done without, and a
+    shared knowledge has a part of its own, with a limit for each publisher. A part that fails is left out, and a
     ``memory.retrieval.degraded`` event names it. Safe in several tasks of the backend's event loop.
 
     Args:
@@ -82,12 +82,12 @@ class ContextInjectionStrategy:
         hierarchical_retriever: finds memories when ``retriever`` is ``hierarchical``.
         reranker: re-ranks when ``query_specific_rerank_enabled`` is true.
         core_policies: texts that lead every prepared context (``org_memory.core_policies``).
-        organisation: beside whose memories the organisation's facts lie: the core policies that were written lead too,
-            after those given, and of the facts found only those are injected that stand. None injects no fact.
+        organisation: the backend that holds the organisation's facts: its written core policies lead too, after those
+            given, and of the facts found only current ones are injected. None injects no fact.
         max_facts: most facts found for one prompt (``org_memory.extended_store.max_retrieved_per_query``); core
             policies do not count.
         similarity_fn: compares contents for diversity; word pairs in common when left out.
-        use_recorder: told which memories were injected; None for nobody.
+        use_recorder: counts the injected memories; None counts nothing.
         clock: the time.
 
     Raises:
@@ -194,19 +194,19 @@ class ContextInjectionStrategy:
             return ()
         try:
             written = await self._organisation.policies(agent_id)
-            # What people wrote are instructions, as those of the file are; what agents wrote stands in a fence.
+            # People's texts are instructions, as those of the file are; agents' texts are fenced.
             texts = (*self._core_policies, *(each.content for each in written if each.author.is_human))
             policies = format_core_policies(texts, estimator=self._estimator, token_budget=token_budget)
             taken = sum(self._estimator.estimate_tokens(message.content) for message in policies)
-            reported = as_memories([each for each in written if not each.author.is_human])
+            agent_policies = as_memories([each for each in written if not each.author.is_human])
             memories = await self._memories(agent_id, query_text, categories)
-            fitting = self._fitting(reported, memories, token_budget=token_budget - taken)
+            fitting = self._fitting(agent_policies, memories, token_budget=token_budget - taken)
             messages = (*policies, *format_fitting(fitting, injection_point=self._config.injection_point))
         except Exception as error:  # noqa: BLE001  # degrade raises what must not be hidden
             degrade(error, source=Source.PIPELINE, agent_id=agent_id)
             return ()
         self._note_use(agent_id, fitting)
-        counts = {"found": len(reported) + len(memories), "injected": len(fitting)}
+        counts = {"found": len(agent_policies) + len(memories), "injected": len(fitting)}
         _log.debug(RetrievalEvent.COMPLETED, extra={"agent_id": agent_id, **counts})
         return messages
 
@@ -237,7 +237,7 @@ class ContextInjectionStrategy:
             if rankings.sparse or rankings.shared_sparse:
                 weight = self._backend.dense_weight if rankings.dense_weight is None else rankings.dense_weight
                 return self._fused_apart(rankings, dense_weight=weight)
-            # Nothing by keywords: one list is left, and its similarities speak for themselves.
+            # No keyword hits: one list is left, and its similarities are the scores.
             own, shared = nearest(rankings.dense), nearest(rankings.shared_dense)
         else:
             own, shared = await self._sources.entries(agent_id, query)
@@ -254,7 +254,7 @@ class ContextInjectionStrategy:
         return self._config.sparse and self._config.fusion_strategy is not FusionStrategy.LINEAR
 
     def _fused_apart(self, rankings: RankedLists, *, dense_weight: float) -> tuple[ScoredMemory, ...]:
-        """Fuse the agent's own lists without the shared ones: what others publish must not change how these score."""
+        """Fuse the agent's own lists without the shared ones: shared knowledge must not change their scores."""
         own = self._fused(RankedLists(dense=rankings.dense, sparse=rankings.sparse), dense_weight=dense_weight)
         others = (each for each in self._fused(rankings, dense_weight=dense_weight) if each.is_shared)
         return tuple(sorted((*own, *others), key=best_first))
@@ -266,7 +266,7 @@ class ContextInjectionStrategy:
             return ()
         if config.fusion_strategy is FusionStrategy.WEIGHTED:
             return fuse_weighted(rankings, config=config, dense_weight=dense_weight, now=self._clock(), limit=every)
-        worded = (tuple(hit.entry for hit in leg) for leg in (rankings.sparse, rankings.shared_sparse))
+        worded = (tuple(hit.entry for hit in hits) for hits in (rankings.sparse, rankings.shared_sparse))
         return fuse_ranked_lists(
             (nearest(rankings.dense), nearest(rankings.shared_dense), *worded),
             k=config.rrf_k,
@@ -276,7 +276,7 @@ class ContextInjectionStrategy:
         )
 
     def _pooled(self, ranked: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
-        """Return the best of the agent's own memories, and of shared knowledge what each publisher may have of it."""
+        """Return the best of the agent's own memories, and of shared knowledge within each publisher's limit."""
         own = [each for each in ranked if not each.is_shared][: self._pool]
         shared: list[ScoredMemory] = []
         published: Counter[str] = Counter()
@@ -308,7 +308,7 @@ class ContextInjectionStrategy:
         try:
             return self._filter.filter_for_injection(ranked)
         except Exception as error:  # noqa: BLE001  # see prepare_messages
-            # Closed: what a broken filter would have held back must not reach a prompt.
+            # Fails closed: what a broken filter would have held back must not reach a prompt.
             degrade(error, source=Source.FILTER, agent_id=agent_id)
             return ()
 
@@ -319,7 +319,7 @@ class ContextInjectionStrategy:
         if self._config.diversity_penalty_enabled:
             try:
                 picked = self._diverse(own)
-                # Beside the agent's own, so that it is never what others published that makes these redundant.
+                # Beside the agent's own, so that shared knowledge never makes these redundant.
                 return (*picked, *self._diverse(shared, beside=picked))
             except Exception as error:  # noqa: BLE001  # see prepare_messages
                 degrade(error, source=Source.DIVERSITY, agent_id=agent_id)
@@ -342,19 +342,19 @@ class ContextInjectionStrategy:
         return self._config.max_memories
 
     def _fitting(
-        self, reported: tuple[ScoredMemory, ...], chosen: tuple[ScoredMemory, ...], *, token_budget: int
+        self, agent_policies: tuple[ScoredMemory, ...], chosen: tuple[ScoredMemory, ...], *, token_budget: int
     ) -> tuple[ScoredMemory, ...]:
-        """Return what the prompt holds: policies that agents wrote, the agent's own memories, then what is shared."""
+        """Return the prompt's memories: policies that agents wrote, the agent's own, then the shared ones."""
         own, shared = fit_parts(
             [each for each in chosen if not each.is_shared],
-            [*reported, *(each for each in chosen if each.is_shared)],
+            [*agent_policies, *(each for each in chosen if each.is_shared)],
             estimator=self._estimator,
             token_budget=token_budget,
             slots=self._slots,
             shared_fraction=self._config.shared_fraction,
         )
-        leading = [each for each in shared if each in reported]
-        return (*leading, *own, *(each for each in shared if each not in reported))
+        leading = [each for each in shared if each in agent_policies]
+        return (*leading, *own, *(each for each in shared if each not in agent_policies))
 
     def _note_use(self, agent_id: str, injected: tuple[ScoredMemory, ...]) -> None:
         # The organisation's facts are nobody's memories: no run asks how often they were used.

@@ -1,4 +1,4 @@
-"""Which of the memories found may enter a prompt."""
+"""Filters that decide which memories may enter a prompt, and a warning for stores without the tag."""
 
 import logging
 from collections.abc import Collection
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 @runtime_checkable
 class MemoryFilterStrategy(Protocol):
-    """Decide which memories may be injected; one that raises lets nothing through (the pipeline fails closed)."""
+    """Decides which memories may be injected; one that raises lets nothing through (the pipeline fails closed)."""
 
     def filter_for_injection(self, memories: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
         """Return those that may enter the prompt, in their order."""
@@ -28,7 +28,7 @@ class MemoryFilterStrategy(Protocol):
 
 
 class TagBasedMemoryFilter:
-    """Let through the memories that carry a tag.
+    """Passes the memories that carry a tag.
 
     Args:
         required_tag: the tag.
@@ -55,7 +55,7 @@ class TagBasedMemoryFilter:
 
 
 class PassthroughMemoryFilter:
-    """Let everything through."""
+    """Passes all memories."""
 
     @property
     def strategy_name(self) -> str:
@@ -72,7 +72,7 @@ _MOST_AGENTS = 10_000
 
 
 class StoreGuard:
-    """Warn once for each agent that stores without the tag; used where ``non_inferable_only`` is on. Blocks nothing."""
+    """Warns once for each agent that stores without the tag, where ``non_inferable_only`` is on. Blocks nothing."""
 
     def __init__(self) -> None:
         self._warned: set[str] = set()

@@ -1,4 +1,4 @@
-"""What every way of handing memories to an agent has in common."""
+"""The contracts of retrieval: injection strategies, scored memories, re-rankers, estimators, and degradation."""
 
 import builtins
 import logging
@@ -33,7 +33,7 @@ class ToolDefinition(Frozen):
 
 @runtime_checkable
 class MemoryInjectionStrategy(Protocol):
-    """Make memories available to an agent: as messages before its turn, as tools during it, or both."""
+    """Makes memories available to an agent: as messages before its turn, as tools during it, or both."""
 
     @property
     def strategy_name(self) -> str:
@@ -96,7 +96,7 @@ def best_first(memory: ScoredMemory) -> tuple[float, float, str]:
 
 @runtime_checkable
 class QuerySpecificReranker(Protocol):
-    """Put memories in the order in which they answer a question; used when query_specific_rerank_enabled is true."""
+    """Orders memories by how well they answer a question; used when query_specific_rerank_enabled is true."""
 
     async def rerank(self, query_text: str, memories: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
         """Return the same memories in a new order; anything else, and any error, keeps the old one."""
@@ -106,8 +106,8 @@ class QuerySpecificReranker(Protocol):
 def reordered(given: Sequence[ScoredMemory], reranked: Sequence[ScoredMemory]) -> tuple[ScoredMemory, ...]:
     """Return the memories given in the order of the re-ranked ones, each place with its score.
 
-    The best combined score goes to the first place, the next to the second, and so on: what comes after, re-ranking
-    for diversity above all, follows combined scores, and with the old ones it would undo the new order.
+    The best combined score goes to the first place, the next to the second, and so on: later steps, diversity above
+    all, follow combined scores, and with the old ones they would undo the new order.
 
     Raises:
         MemoryRetrievalError: the re-ranked are not the same memories.
@@ -124,7 +124,7 @@ def reordered(given: Sequence[ScoredMemory], reranked: Sequence[ScoredMemory]) -
 
 @runtime_checkable
 class HierarchicalRetriever(Protocol):
-    """Find and rank memories by routing a question; used when ``retriever`` is ``hierarchical``."""
+    """Finds and ranks memories by routing a question; used when ``retriever`` is ``hierarchical``."""
 
     async def retrieve(
         self, agent_id: str, query_text: str, *, limit: int, categories: frozenset[MemoryCategory] | None = None
@@ -139,7 +139,7 @@ _CHARS_PER_TOKEN = 4
 
 @runtime_checkable
 class TokenEstimator(Protocol):
-    """Estimate tokens; hand in the tokenizer of the engine's own model for an exact budget."""
+    """Estimates tokens; pass the tokenizer of the engine's own model for an exact budget."""
 
     def estimate_tokens(self, text: str) -> int:
         """Return the number of tokens, 0 or more."""
@@ -147,7 +147,7 @@ class TokenEstimator(Protocol):
 
 
 class DefaultTokenEstimator:
-    """Take four characters for a token."""
+    """Estimates one token for four characters."""
 
     def estimate_tokens(self, text: str) -> int:
         """Return 0 for the empty text, else a quarter of its characters, 1 at least."""
@@ -155,7 +155,7 @@ class DefaultTokenEstimator:
 
 
 class RetrievalEvent(StrEnum):
-    """A log event on the way from a question to a prompt."""
+    """A log event between a question and a prompt."""
 
     COMPLETED = "memory.retrieval.complete"
     #: A part failed and the prompt does without it; its name and the error's type stand beside.
@@ -167,7 +167,7 @@ class RetrievalEvent(StrEnum):
     STORE_MISSING_TAG = "memory.filter.store_missing_tag"
     #: A core policy is longer than the tokens that are left; the prompt does without it.
     BUDGET_EXCEEDED = "memory.token_budget.exceeded"
-    #: The record of uses could not be handed on; it is kept and tried again.
+    #: A batch of uses could not be sent; it is kept and tried again.
     USE_DEFERRED = "memory.use.deferred"
     #: More uses waited than the recorder holds; the oldest record stays, this one was not counted.
     USE_DROPPED = "memory.use.dropped"
@@ -189,7 +189,7 @@ class Source(StrEnum):
     FILTER = "filter"
     DIVERSITY = "diversity"
     USE_RECORDER = "use_recorder"
-    #: What belongs to none of these: a question or an estimator that breaks its contract.
+    #: Any other part: a question or an estimator that breaks its contract.
     PIPELINE = "pipeline"
 
 

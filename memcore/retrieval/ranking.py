@@ -1,4 +1,4 @@
-"""One ranked list: relevance and recency, added by weight."""
+"""Ranking: linear scores of relevance and recency, rank fusion, weighted fusion, and diversity (MMR)."""
 
 import math
 from collections.abc import Callable, Collection, Sequence
@@ -52,7 +52,7 @@ def rank_memories(
         config: weights, decay, threshold.
         now: the time from which ages count.
         shared_entries: shared knowledge, not raised.
-        limit: most memories returned; ``config.max_memories`` when left out. A pool for re-ranking needs more.
+        limit: most memories returned; ``config.max_memories`` when left out. Re-ranking needs more.
     """
     boosts = ((False, config.personal_boost, entries), (True, 0.0, shared_entries))
     scored = [
@@ -87,7 +87,7 @@ def with_recency(
 def best_of(
     scored: Sequence[ScoredMemory], *, config: MemoryRetrievalConfig, limit: int | None
 ) -> tuple[ScoredMemory, ...]:
-    """Return those that reach the threshold, best first, as many as wanted."""
+    """Return those that reach the threshold, best first, up to the limit."""
     kept = sorted((each for each in scored if each.combined_score >= config.min_relevance), key=best_first)
     return tuple(kept[: config.max_memories if limit is None else limit])
 
@@ -172,9 +172,9 @@ def fuse_weighted(
 ) -> tuple[ScoredMemory, ...]:
     """Return the memories that reach ``config.min_relevance``, best first.
 
-    Personal and shared memories are brought to one scale together, so that the best of either can be the best of all;
-    then the agent's own are raised by ``personal_boost`` and all are scaled back to 0 to 1, and recency counts with its
-    weight. A cap at 1, as ``linear`` has it, would make one of all that come near the best, which has 1 here.
+    Personal and shared memories are scaled together, so that the best of either can be the best of all; then the
+    agent's own are raised by ``personal_boost``, all are scaled back to 0 to 1, and recency is added by its weight. A
+    cap at 1, as ``linear`` has it, would make all that come near the best equal, which has 1 here.
 
     Args:
         rankings: raw scores: cosine similarities and BM25, neither cut off.

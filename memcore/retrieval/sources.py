@@ -1,4 +1,4 @@
-"""Where memories come from, each source apart: what fails yields nothing, and the others still answer."""
+"""Sources of memories, each apart: one that fails yields nothing, and the others still answer."""
 
 import asyncio
 from collections import Counter
@@ -24,15 +24,15 @@ _ALMOST_ONE = 1.0 - 1e-9
 
 
 class SharedSearch(Protocol):
-    """What retrieval needs of a store of shared knowledge."""
+    """The search that retrieval needs of a store of shared knowledge."""
 
     async def search_shared(self, query: MemoryQuery, *, exclude_agent: str | None = None) -> _Entries:
-        """Return what matches, best first, without what this agent published."""
+        """Return the matches, best first, without those that this agent published."""
         ...
 
 
 class Sources:
-    """Ask the backend and the shared store at once.
+    """Asks the backend and the shared store at once.
 
     Args:
         backend: the agents' own memories.
@@ -81,7 +81,7 @@ class Sources:
         return replace(own.result(), shared_dense=found.shared_dense, shared_sparse=found.shared_sparse)
 
     def _crowding_publishers(self, found: Iterable[MemoryEntry], *, is_full: bool) -> frozenset[str]:
-        """Return the publishers that may have kept others out of an answer; none where enough of it can be used."""
+        """Return the publishers that may have crowded others out of an answer; none where enough of it can be used."""
         # A person's facts have no limit, and are never in the way.
         published = Counter(entry.agent_id for entry in found)
         usable = sum(
@@ -134,7 +134,7 @@ class Sources:
             if not include_shared:
                 degrade(error, source=Source.BACKEND, agent_id=agent_id)
                 return RankedLists()
-            # Which of the two failed, only asking for the agent's own alone can tell.
+            # Only a search of the agent's own alone shows which of the two failed.
             return await self._without_shared(backend, agent_id, query, error)
 
     async def _without_shared(
@@ -189,14 +189,14 @@ class Sources:
 
 
 def _beside(first: tuple[Hit, ...], more: tuple[Hit, ...], crowd: frozenset[str]) -> tuple[Hit, ...]:
-    """Return what the publishers have of the first list, and the list without them, best first."""
+    """Return the publishers' hits of the first list, and the list without them, best first."""
     kept = (*(hit for hit in first if hit.entry.agent_id in crowd), *(more or first))
     by_id = {hit.entry.id: hit for hit in kept}
     return tuple(sorted(by_id.values(), key=lambda hit: -hit.score))
 
 
 def nearest(hits: tuple[Hit, ...]) -> _Entries:
-    """Return the entries of a dense list with their similarity as relevance; what points away has none."""
+    """Return the entries of a dense list with their similarity as relevance; a negative similarity is left out."""
     return tuple(hit.entry.model_copy(update={"relevance_score": min(1.0, max(0.0, hit.score))}) for hit in hits)
 
 
@@ -209,7 +209,7 @@ def _worded(entries: _Entries) -> tuple[Hit, ...]:
     return tuple(Hit(entry=entry, score=score_of(min(_ALMOST_ONE, entry.relevance_score or 0.0))) for entry in entries)
 
 
-#: How old policies may be that lead a prompt: a question to the ledger for each prompt would cost more than it tells.
+#: Greatest age of a prompt's policies: a question to the ledger for each prompt would cost more than it gains.
 KEPT = timedelta(seconds=5)
 
 #: How long a prompt waits for the ledger, in seconds.
@@ -220,10 +220,10 @@ MOST_CHARS = 1_000_000
 
 
 class Organisation:
-    """Ask the ledger for what a prompt says in an organisation's name; where it fails, an event says so.
+    """Reads the organisation's policies and facts from the ledger; where it fails, an event says so.
 
     Args:
-        holder: the backend beside whose memories facts lie; None for none.
+        holder: the backend that holds the facts; None for none.
         clock: the time.
     """
 
@@ -236,7 +236,7 @@ class Organisation:
         self._error: Exception | None = None
 
     async def policies(self, agent_id: str) -> tuple[OrgFact, ...]:
-        """Return the core policies that were written, oldest first; those read last when the ledger does not answer."""
+        """Return the core policies that were written, oldest first; the last read if the ledger does not answer."""
         facts = None if self._holder is None else self._holder.facts
         if facts is None:
             return ()
@@ -248,9 +248,9 @@ class Organisation:
         return self._policies
 
     async def checked(self, agent_id: str, found: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
-        """Return what was found without versions of facts that stand no more, and without policies, which lead anyway.
+        """Return the hits without outdated versions of facts, and without policies, which lead anyway.
 
-        Each fact that stands has its author. Where the ledger cannot say what stands, no fact is left.
+        Each current fact has its author. Where the ledger cannot say what is current, no fact is left.
         """
         shown = {memory.entry.id: shown_by(memory.entry) for memory in found if memory.is_fact}
         if not shown:
@@ -286,7 +286,7 @@ class Organisation:
         }
 
     def _is_fresh(self) -> bool:
-        # A clock that was set back makes nothing fresh for ever.
+        # A clock that was set back must not keep it fresh for ever.
         return self._read_at is not None and timedelta() <= self._clock() - self._read_at < KEPT
 
     async def _read(self, facts: FactStore) -> None:
@@ -305,10 +305,10 @@ class Organisation:
 
 
 class FactsAlone:
-    """Search an organisation's facts where agents share nothing (``memory.options.shared_knowledge_base: false``).
+    """Searches an organisation's facts where agents share nothing (``memory.options.shared_knowledge_base: false``).
 
     Args:
-        holder: the backend beside whose memories facts lie.
+        holder: the backend that holds the facts.
     """
 
     def __init__(self, holder: FactStoreProvider) -> None:
@@ -333,7 +333,7 @@ class FactsAlone:
 
 
 def as_memories(policies: Sequence[OrgFact]) -> tuple[ScoredMemory, ...]:
-    """Return policies as what stands first among a prompt's memories, each in its fence."""
+    """Return policies as the first of a prompt's memories, each in its fence."""
     return tuple(
         ScoredMemory(
             entry=MemoryEntry(

@@ -1,4 +1,4 @@
-"""Which memories agents are shown, and when: counted in the engine, handed on in batches, off the hot path."""
+"""Records which memories agents are shown: counted in the engine, sent in batches, off the hot path."""
 
 import logging
 import threading
@@ -14,10 +14,10 @@ from memcore.errors import MemoryInputError
 from memcore.jobs.payloads import MAX_USES, Use
 from memcore.retrieval.protocol import RetrievalEvent
 
-#: Memories that wait before they are handed on, unless the time comes first: a job of 70 KB.
+#: Memories that wait before they are sent, unless the time comes first: a job of 70 KB.
 FLUSH_COUNT = 512
 
-#: Longest time that a use waits, in seconds: what reads it, the runs, looks once an hour at most.
+#: Longest time that a use waits, in seconds: its readers, the runs, look once an hour at most.
 FLUSH_SECONDS = 30.0
 
 #: Most memories that wait while the broker is away, about 2 MB.
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @runtime_checkable
 class UseRecorder(Protocol):
-    """Be told of every use of a memory; it must return at once and never block."""
+    """Counts every use of a memory; it must return at once and never block."""
 
     def record(self, agent_id: str, memory_ids: Sequence[str], *, at: datetime) -> None:
         """Count one use of each of these memories.
@@ -45,7 +45,7 @@ class UseRecorder(Protocol):
 
 
 class SendUses(Protocol):
-    """Hands a batch on, as ``MemoryClient.record_use`` does; sending a batch again under its id must do no harm."""
+    """Sends a batch, as ``MemoryClient.record_use`` does; sending a batch again under its id must do no harm."""
 
     def __call__(self, uses: Sequence[Use], /, *, batch_id: str) -> object:
         """Send the batch, or raise."""
@@ -59,15 +59,15 @@ class _Batch:
 
 
 class BufferedUseRecorder:
-    """Sum up uses and hand them on from a thread of its own; close it, so that the last ones are not lost.
+    """Sums up uses and sends them from a thread of its own; close it, so that the last ones are not lost.
 
-    A batch that cannot be sent is kept under its id and sent again later; what comes meanwhile is summed up, as far as
-    there is room. Thread-safe. The thread starts with the first use; make the recorder after a fork, not before.
+    A batch that cannot be sent is kept under its id and sent again later; later uses are summed up meanwhile, up to
+    ``max_waiting``. Thread-safe. The thread starts with the first use; make the recorder after a fork, not before.
 
     Args:
-        send: hands a batch on.
-        flush_count: hand on as soon as this many memories wait, 1 to 1,024.
-        flush_seconds: hand on at the latest after this time, above 0.
+        send: sends a batch.
+        flush_count: send as soon as this many memories wait, 1 to 1,024.
+        flush_seconds: send at the latest after this time, above 0.
         max_waiting: most memories that wait; further ones are not counted, and an event says how many.
 
     Raises:
@@ -114,7 +114,7 @@ class BufferedUseRecorder:
                 self._wake.set()
 
     def close(self, *, timeout_seconds: float = CLOSE_SECONDS) -> None:
-        """Hand on what waits, once, and stop; what cannot be handed on in time is lost, and an event says how much."""
+        """Send what waits, once, and stop; what cannot be sent in time is lost, and an event says how much."""
         with self._lock:
             self._closing = True
             thread = self._thread
@@ -178,5 +178,5 @@ class BufferedUseRecorder:
 
 
 def _use(agent_id: str, memory_id: str, uses: int, last_used_at: datetime) -> Use:
-    # Not checked here: who and what are known to the store already, and whoever reads the batch checks it.
+    # Not validated here: the store knows both ids already, and the batch's reader validates them.
     return Use.model_construct(agent_id=agent_id, memory_id=memory_id, uses=uses, last_used_at=last_used_at)

@@ -1,4 +1,4 @@
-"""The approvals of an installation, with every effect that it can carry out."""
+"""Builds an installation's approvals with every effect that it can carry out."""
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -59,10 +59,10 @@ def _publications(
 ) -> Iterator[ApprovalEffects]:
     log: PublicationLog = store.shared_log if isinstance(store, SharedLogProvider) else ledger.shared_log
     company, procedural = settings.company, policy.memory.procedural
-    active_collection = None
+    skill_store = None
     if procedural.skill_md_directory is not None:
         # One that begins with a slash stands for itself.
-        active_collection = SkillStore(
+        skill_store = SkillStore(
             SkillFolders(settings.home / procedural.skill_md_directory), ledger.skills, company=company
         )
     notes = SkillRows(
@@ -71,7 +71,7 @@ def _publications(
         company=company,
         limit=procedural.evolver.max_org_entries,
         clock=clock,
-        active_collection=active_collection,
+        skill_store=skill_store,
     )
     yield SharedPublication(store, log, ledger.approvals, company=company, clock=clock)
     yield SharedPublication(

@@ -1,4 +1,4 @@
-"""A candidate: a pattern, and the lesson that would become a skill of all agents."""
+"""Skill candidates, the cycle's stages and log events, and the protocols of what the evolver reads and files."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ from memcore.procedural.records import LessonText
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillCandidate:
-    """What may be proposed.
+    """A pattern, and the lesson that would become a skill of all agents.
 
     Attributes:
-        approval_id: under which it would be.
-        lesson: an agent's own, as sure as the agent was.
+        approval_id: the id of its proposal.
+        lesson: one agent's, with that agent's confidence.
     """
 
     pattern_id: str
@@ -42,7 +42,7 @@ class SkillCandidate:
 
     @property
     def confidence(self) -> float:
-        """The pattern's, not the lesson's: what many have seen, not what one of them thinks of it."""
+        """The pattern's confidence, which many agents support, not the lesson's own."""
         return self.pattern.confidence
 
     @property
@@ -60,13 +60,13 @@ def terms(*texts: str | None) -> frozenset[str]:
 
 
 class CycleStage(StrEnum):
-    """A stage, in their order."""
+    """A cycle's stages, in order."""
 
-    #: Patterns are looked for, and the lesson that speaks for each.
+    #: Patterns are found, and the lesson that stands for each.
     SEARCHING = "searching"
-    #: Their conditions are tried on past executions.
+    #: Their conditions are replayed on past executions.
     REPLAYING = "replaying"
-    #: What is left is held against the skills that stand, and proposed.
+    #: What is left is compared with the existing skills, and proposed.
     FILING = "filing"
 
 
@@ -129,7 +129,7 @@ class LessonSource(Protocol):
 
 
 class SkillSource(Protocol):
-    """Skills that stand; see memcore.ledger.learning.skills."""
+    """Skills that are published; see memcore.ledger.learning.skills."""
 
     def stream(self, company: str, /) -> Iterator[Skill]:
         """Yield them."""
@@ -141,7 +141,7 @@ class SkillSource(Protocol):
 
 
 class ApprovalSource(Protocol):
-    """What was proposed before, and what became of it; see memcore.ledger.organization.approvals."""
+    """Earlier proposals and their outcomes; see memcore.ledger.organization.approvals."""
 
     def get(self, company: str, approval_id: str, /) -> Approval | None:
         """Return one, or None."""
@@ -155,7 +155,7 @@ class ApprovalSource(Protocol):
 
 
 class Sources(Protocol):
-    """All that the evolver reads; a Ledger is one."""
+    """All that the evolver reads; a Ledger provides it."""
 
     @property
     def patterns(self) -> PatternSource:
@@ -184,12 +184,12 @@ class Sources(Protocol):
 
     @property
     def shared_log(self) -> PublicationLog:
-        """How skills are published."""
+        """The log of published skills."""
         ...
 
 
 class Proposals(Protocol):
-    """Where proposals are filed; see memcore.approvals.service."""
+    """Files proposals; see memcore.approvals.service."""
 
     async def propose(self, approval_id: str, proposal: Proposal, /) -> Approval:
         """File one, and return it, or what was filed under this id before."""

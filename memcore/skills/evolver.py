@@ -1,4 +1,4 @@
-"""The skill evolver: what many agents have learned becomes a proposal to all, and a person decides on it."""
+"""The skill evolver, its cycles and their lease: lessons of many agents become proposals on which a person decides."""
 
 import asyncio
 import logging
@@ -30,14 +30,14 @@ _log = logging.getLogger(__name__)
 
 
 class SkillEvolver:
-    """Look at a window of executions, and propose to all agents what several of them have learned.
+    """Reads a window of executions, and proposes as skills what several agents have learned.
 
-    It can propose and nothing else: what it is given to read has no call that writes, and no backend is among it. The
-    same cycle may come again, also after half of it: what it has filed stands, and is not filed twice.
+    It can only propose: its sources have no call that writes, and no backend is among them. A cycle may be
+    repeated, also after half of it: filed proposals stay, and none is filed twice.
 
     Args:
-        ledger: what is read.
-        approvals: where proposals are filed.
+        ledger: its sources.
+        approvals: files proposals.
         config: the bounds.
         company: whose agents.
         clock: the time.
@@ -55,11 +55,11 @@ class SkillEvolver:
         self._company = company
 
     async def run(self, cycle: Cycle, *, on_progress: ProgressCallback = no_progress) -> EvolverReport:
-        """Carry out a cycle and return what came of it; empty when the policy has the evolver switched off.
+        """Carry out a cycle and return its report; empty when the policy has the evolver switched off.
 
         Args:
             cycle: the cycle.
-            on_progress: takes how far it is.
+            on_progress: takes the progress.
 
         Raises MemoryError when a database fails; the cycle may come again then.
         """
@@ -170,21 +170,21 @@ def _proposal(cycle: Cycle, backtest: BacktestResult, supersedes: list[Supersede
     )
 
 
-#: How often it is given: ten may fail before the sweep takes the cycle's message for lost.
+#: How often the lease is renewed: ten renewals may fail before the sweep takes the cycle's message for lost.
 HEARTBEAT_INTERVAL = timedelta(minutes=1)
 
 
 class CycleLease:
-    """Say that a cycle is worked on while the block runs; a thread says so again and again.
+    """Renews a cycle's lease in a thread while the block runs.
 
-    It keeps a long cycle from taking every process of its worker. It is no lease: two may work on one cycle, and what
-    they do is done once all the same.
+    It keeps a long cycle from taking every process of its worker. It does not exclude: two workers may carry out one
+    cycle, and its effects happen once all the same.
 
     Args:
-        cycles: where it is said.
+        cycles: the rows that hold the lease.
         company: whose cycle.
         cycle_id: the cycle.
-        renew_interval: time between two signs.
+        renew_interval: time between two renewals.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class CycleLease:
         self._thread = threading.Thread(target=self._renew_until_end, name=f"cycle-{cycle_id}", daemon=True)
 
     def __enter__(self) -> Self:
-        """Say so for the first time."""
+        """Renew it for the first time."""
         self._cycles.mark_dispatched(*self._about)
         self._thread.start()
         return self
@@ -205,13 +205,13 @@ class CycleLease:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Fall silent."""
+        """Stop renewing."""
         self._stop.set()
         self._thread.join()
 
     def _renew_until_end(self) -> None:
         while not self._stop.wait(self._renew_seconds):
-            # A ledger that is away now is there at the next beat, and a message too many does no harm.
+            # A ledger that is away now is there at the next renewal, and one message too many does no harm.
             with suppress(MemoryError):
                 self._cycles.mark_dispatched(*self._about)
 
@@ -221,21 +221,21 @@ PAUSED_DELAY = timedelta(minutes=1)
 
 
 class Evolver(Protocol):
-    """Looks at a cycle's window and files proposals; SkillEvolver is the one that ships."""
+    """Carries out a cycle; SkillEvolver is the one that ships."""
 
     async def run(self, cycle: Cycle, *, on_progress: ProgressCallback) -> EvolverReport:
-        """File the cycle's proposals, which doing it again does not double, and return the report."""
+        """File the cycle's proposals, none of them twice, and return the report."""
         ...
 
 
 class CycleService:
-    """Carry out the cycles of one company.
+    """Carries out the cycles of one company.
 
     Args:
         ledger: where cycles and the kill switch are.
         evolver: does the work.
         company: whose cycles.
-        renew_interval: time between two signs that a cycle is worked on.
+        renew_interval: time between two renewals of a cycle's lease.
     """
 
     def __init__(
@@ -251,7 +251,7 @@ class CycleService:
 
         Args:
             cycle_id: the cycle.
-            on_progress: takes how far it is.
+            on_progress: takes the progress.
 
         Returns:
             Done: finished; the facts are the report's counts.
@@ -271,7 +271,7 @@ class CycleService:
             return Snooze(reason="maintenance is paused for all agents", delay=PAUSED_DELAY)
         with CycleLease(self._ledger.skill_cycles, self._company, cycle_id, renew_interval=self._renew_interval):
             report = await self._evolver.run(cycle, on_progress=on_progress)
-        # First the proposals, then the row: a crash between the two leaves one more look, which files nothing twice.
+        # Proposals first, then the row: a crash between the two costs one more look, which files nothing twice.
         if not self._ledger.skill_cycles.finish(self._company, cycle_id, report.model_dump(mode="json")):
             return Skipped(reason="another worker finished the cycle")
         return Done(facts=counts_of(report))

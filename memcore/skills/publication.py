@@ -1,4 +1,4 @@
-"""The action ``skill_evolver:org_promotion``: what the evolver proposes, and a person approves, for all agents."""
+"""The action ``skill_evolver:org_promotion``: its proposal, the published skills' rows and folders, and their use."""
 
 import asyncio
 import logging
@@ -48,8 +48,8 @@ def promotion(
         title: one line for lists and the webhook, with no word of the lesson.
         pattern_id: what it was learned from.
         cycle_id: the evolver's cycle.
-        figures: what speaks for it.
-        supersedes: the skills whose place it takes (see :func:`superseded_skill`).
+        figures: the numbers that support it.
+        supersedes: the skills that it replaces (see :func:`superseded_skill`).
         proposed_by: who proposes it.
 
     Raises MemoryInputError when a value breaks its limit, or the lesson could not be published once approved.
@@ -66,7 +66,7 @@ def promotion(
             "cycle_id": cycle_id,
             "pattern_id": pattern_id,
             "scope": str(ProceduralMemoryScope.ORG),
-            # What code and people decide about it is none of the lesson's text.
+            # Decisions of code and people are no part of the lesson's text.
             "lesson": lesson.model_dump(mode="json", include=set(_LESSON_FIELDS)),
             "category": str(MemoryCategory.PROCEDURAL),
             "namespace": "default",
@@ -74,7 +74,7 @@ def promotion(
             "confidence": lesson.confidence,
         },
     )
-    # Better refused here than when somebody has approved it.
+    # Refuse it here rather than after somebody has approved it.
     request_of(proposal, source="approval", by=proposed_by)
     return proposal
 
@@ -102,7 +102,7 @@ _log = logging.getLogger(__name__)
 
 
 class SkillStore:
-    """Write and take away the folders of the organisation's skills; trouble with the disk is logged, and stops nothing.
+    """Writes and removes the folders of published skills; disk errors are logged, and stop nothing.
 
     Args:
         folders: the folders.
@@ -116,7 +116,7 @@ class SkillStore:
         self._company = company
 
     async def follow(self, skill_id: str) -> None:
-        """Let the folder be what the row says, also when another process changes the row meanwhile."""
+        """Make the folder match the row, also when another process changes the row meanwhile."""
         found = self._skills.get(self._company, skill_id)
         while found is not None:
             try:
@@ -139,17 +139,17 @@ class SkillStore:
 
 
 class SkillRows:
-    """Keep the rows of skills beside their publications (see memcore.approvals.effects.AuditNotes).
+    """Keeps the rows of skills in step with their publications (see memcore.approvals.effects.AuditNotes).
 
-    A row changes only from the state that it must be in: whoever comes late finds another one, and changes nothing.
+    A row changes only from the expected state: a late caller finds another one, and changes nothing.
 
     Args:
         skills: the rows.
         log: the log of shared knowledge.
         company: whose.
-        limit: most skills that may stand.
+        limit: most published skills.
         clock: the time.
-        active_collection: where skills lie as folders too; None where they do not.
+        skill_store: writes skill folders; None writes none.
     """
 
     def __init__(
@@ -160,14 +160,14 @@ class SkillRows:
         company: str,
         limit: int,
         clock: Clock,
-        active_collection: SkillStore | None = None,
+        skill_store: SkillStore | None = None,
     ) -> None:
         self._skills = skills
         self._log = log
         self._company = company
         self._limit = limit
         self._clock = clock
-        self._active_collection = active_collection
+        self._skill_store = skill_store
 
     def room(self, approval: Approval) -> CapacityLimit | None:
         """Return the limit on skills that stand; raises MemoryInputError when this one could not be kept."""
@@ -209,7 +209,7 @@ class SkillRows:
         await self._show(fact_id)
 
     def ended(self, fact_id: str, old: Superseded) -> bool | None:
-        """Tell whether the old skill's row names this one; None where it is no skill."""
+        """Whether the old skill's row names this one; None where it is no skill."""
         skill_id = self._skill_id(old.id)
         found = None if skill_id is None else self._skills.get(self._company, skill_id)
         return None if found is None else found.state is SkillState.SUPERSEDED and found.superseded_by == fact_id
@@ -226,8 +226,8 @@ class SkillRows:
         return lines[0].memory_id if lines else None
 
     async def _show(self, skill_id: str) -> None:
-        if self._active_collection is not None:
-            await self._active_collection.follow(skill_id)
+        if self._skill_store is not None:
+            await self._skill_store.follow(skill_id)
 
 
 def _pattern_of(approval: Approval) -> str:
@@ -240,8 +240,8 @@ def _pattern_of(approval: Approval) -> str:
 def count_application(ledger: Ledger, payload: AppliedPayload) -> bool:
     """Count it and return True; False when it was counted before.
 
-    A skill that came back under another id counts under its first one. Nobody asks whether a memory with the id is
-    there: a lesson may have been forgotten since it was applied.
+    A skill that was published again under another id counts under its first one. No memory with the id needs to exist:
+    a lesson may have been forgotten since it was applied.
 
     Raises MemoryInputError for an id that no memory can have.
     """

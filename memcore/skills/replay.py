@@ -1,4 +1,4 @@
-"""The replay: a candidate's condition, tried on what agents really met, before anybody is asked to read it."""
+"""Replays a candidate's condition on past executions before a person is asked to read it."""
 
 import math
 from collections import Counter
@@ -9,7 +9,7 @@ from memcore.ledger.learning.patterns import PatternKind
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.skills.candidates import SkillCandidate, terms
 
-#: Share of the weight of a condition's words that must have been met.
+#: Share of the weight of a condition's words that an execution must have.
 FITS = 0.5
 
 #: Weights are whole numbers, of which a sum does not depend on its order.

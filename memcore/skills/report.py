@@ -1,4 +1,4 @@
-"""What came of one cycle of the evolver."""
+"""The report of one evolver cycle."""
 
 from typing import Self
 
@@ -16,8 +16,8 @@ class Conflict(Frozen):
     """A contradiction that a person must look at.
 
     Attributes:
-        pattern_id: what would have been proposed.
-        standing_id: the skill that says otherwise, or the approval of a proposal that waits.
+        pattern_id: the pattern that was not proposed.
+        standing_id: the contradicting skill, or the approval of a pending proposal.
     """
 
     pattern_id: Key

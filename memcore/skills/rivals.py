@@ -1,4 +1,4 @@
-"""What candidates are held against: the skills that stand, and the proposals that wait."""
+"""Compares candidates with the published skills and the pending proposals."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,19 +14,19 @@ from memcore.skills.candidates import ApprovalSource, SkillCandidate, SkillSourc
 from memcore.skills.publication import ORG_PROMOTION, lesson_of
 from memcore.skills.supersession import ParsedClaim, Verdict
 
-#: How much surer a pattern must have become before its own skill is proposed anew: else each window would move it.
+#: How much surer a pattern must become before its own skill is proposed anew: else each window would move it.
 LEAST_GAIN = 0.05
 
 
 @dataclass(slots=True, kw_only=True)
 class CandidateStanding:
-    """Where a candidate stands among the skills.
+    """A candidate's relation to the published skills and proposals.
 
     Attributes:
-        reading: of the candidate.
-        conflicts: ids of what says otherwise.
-        supersedes: ids of the skills whose place it would take.
-        is_settled: whether the pattern's own skill stands, and is no worse.
+        reading: the candidate's claim.
+        conflicts: ids of what contradicts it.
+        supersedes: ids of the skills that it would replace.
+        is_settled: whether the pattern's own skill is published, and is no worse.
         is_repeat: whether another skill says the same.
     """
 
@@ -38,7 +38,7 @@ class CandidateStanding:
     is_repeat: bool = False
 
     def meet(self, skill: Skill, text: LessonText, reading: ParsedClaim) -> None:
-        """Hold the candidate against a skill."""
+        """Compare the candidate with a skill."""
         verdict = self.reading.verdict(reading)
         if skill.pattern_id == self.candidate.pattern_id:
             is_better = verdict is Verdict.FULL and self.reading.confidence - reading.confidence >= LEAST_GAIN
@@ -54,7 +54,7 @@ class CandidateStanding:
 
 
 class PendingCandidates:
-    """The evolver's proposals that wait for a person, those of this cycle among them.
+    """The evolver's pending proposals, those of this cycle among them.
 
     Attributes:
         growth: how many skills there would be more, if all were approved.
@@ -76,16 +76,16 @@ class PendingCandidates:
         self.growth += 1 - len(approval.proposal.supersedes)
 
     def conflicts(self, reading: ParsedClaim) -> list[str]:
-        """Return the proposals that say otherwise."""
+        """Return the proposals that contradict it."""
         return [name for name, each in self._readings.items() if reading.verdict(each) is Verdict.CONFLICT]
 
     def says(self, reading: ParsedClaim) -> bool:
-        """Tell whether one of them says the same; also a candidate that is surer waits until that one is decided."""
+        """Whether one of them says the same; a surer candidate waits too until that one is decided."""
         return any(reading.repeats(each) or reading.verdict(each) is Verdict.FULL for each in self._readings.values())
 
 
-def is_published(candidates: Sequence[SkillCandidate], skills: SkillSource, *, company: str) -> list[CandidateStanding]:
-    """Hold each candidate against each skill that stands; the skills are read once."""
+def standings_of(candidates: Sequence[SkillCandidate], skills: SkillSource, *, company: str) -> list[CandidateStanding]:
+    """Compare each candidate with each published skill; the skills are read once."""
     found = [CandidateStanding(candidate=each, reading=ParsedClaim.of(each)) for each in candidates]
     for skill in skills.stream(company) if found else ():
         try:
@@ -100,7 +100,7 @@ def is_published(candidates: Sequence[SkillCandidate], skills: SkillSource, *, c
 
 
 def waiting(approvals: ApprovalSource, *, company: str, now: datetime) -> PendingCandidates:
-    """Return the proposals of skills that wait; one that has expired does not, marked or not."""
+    """Return the pending proposals of skills; an expired one is not pending, marked or not."""
     found = PendingCandidates()
     for approval in _pending(approvals, company):
         if approval.proposal.action == ORG_PROMOTION and now < approval.expires_at:

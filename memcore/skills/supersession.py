@@ -1,4 +1,4 @@
-"""What a new skill is to one that is there already: its contradiction, its better, or its neighbour."""
+"""Compares a new skill with an existing one: the verdict, the claims behind it, and the medoid of several lessons."""
 
 import re
 import unicodedata
@@ -17,7 +17,7 @@ from memcore.skills.candidates import terms
 SAME_CASE = 0.5
 SAME_ACTION = 0.5
 
-#: Share of the old condition's tokens that stand in the new one which reaches as far.
+#: Share of the old condition's tokens that the new one must have to cover it.
 COVERS = 0.8
 
 #: Shortest token, in characters.
@@ -27,7 +27,7 @@ _WORD = re.compile(r"\w+")
 
 
 class Verdict(StrEnum):
-    """What a new skill is to an old one."""
+    """The relation of a new skill to an old one."""
 
     #: The same case, another action: a person must look; it is not proposed.
     CONFLICT = "conflict"
@@ -38,7 +38,7 @@ class Verdict(StrEnum):
 
 
 class SkillClaim(Protocol):
-    """When a skill applies, what it does then, and how sure it is; a ProceduralMemoryProposal is one."""
+    """A skill's condition, action and confidence; a ProceduralMemoryProposal has them."""
 
     @property
     def condition(self) -> str:
@@ -57,7 +57,7 @@ class SkillClaim(Protocol):
 
 
 class ParsedClaim(Frozen):
-    """A claim as it is compared: read once, compared with many.
+    """A claim as token sets: parsed once, compared with many.
 
     Attributes:
         condition: the tokens of its condition.
@@ -71,11 +71,11 @@ class ParsedClaim(Frozen):
 
     @classmethod
     def of(cls, claim: SkillClaim) -> Self:
-        """Return the reading of a claim."""
+        """Parse a claim."""
         return cls(condition=tokens(claim.condition), action=tokens(claim.action), confidence=claim.confidence)
 
     def verdict(self, existing: "ParsedClaim") -> Verdict:
-        """Return what this one is to the one that exists; a contradiction is looked for first.
+        """Return this claim's relation to the existing one; a contradiction is looked for first.
 
         A condition without a word says nothing about its case, so both stand. Actions without a word agree with
         nothing.
@@ -90,11 +90,11 @@ class ParsedClaim(Frozen):
         return Verdict.PARTIAL
 
     def repeats(self, existing: "ParsedClaim") -> bool:
-        """Tell whether the one that exists covers its case and acts alike: it would add nothing."""
+        """Whether the existing one covers its case and acts alike, so that it would add nothing."""
         return bool(self.condition) and existing.covers(self) and self._acts_like(existing)
 
     def covers(self, other: "ParsedClaim") -> bool:
-        """Tell whether its condition reaches as far as the other one's, which has a word."""
+        """Whether its condition reaches as far as the other one's, which has a word."""
         return len(self.condition & other.condition) / len(other.condition) >= COVERS
 
     def _acts_like(self, other: "ParsedClaim") -> bool:
@@ -102,7 +102,7 @@ class ParsedClaim(Frozen):
 
 
 def verdict_of(candidate: SkillClaim, existing: SkillClaim) -> Verdict:
-    """Return what the candidate is to the one that exists (see :meth:`ParsedClaim.verdict`)."""
+    """Return the candidate's relation to the existing one (see :meth:`ParsedClaim.verdict`)."""
     return ParsedClaim.of(candidate).verdict(ParsedClaim.of(existing))
 
 
@@ -113,13 +113,13 @@ def tokens(text: str) -> frozenset[str]:
 
 
 def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
-    """Return which share of all tokens both have; 0.0 when there is none."""
+    """Return the share of all tokens that both have; 0.0 when there is none."""
     every = one | other
     return len(one & other) / len(every) if every else 0.0
 
 
 def medoid(lessons: Sequence[Lesson]) -> LessonText | None:
-    """Return the lesson that most agrees with all, weighted by how sure it is of itself; None when none can be read.
+    """Return the lesson that most agrees with all, weighted by its own confidence; None when none can be read.
 
     Agreement is the mean over all lessons, itself among them, of the words of condition and action that both have. Of
     equals the one with the least id is taken, so that the order of the lessons cannot matter.

@@ -1,4 +1,4 @@
-"""What a cycle finds before anything is filed: the candidates worth a person's time, and why others are not."""
+"""Mines a cycle's window: earlier proposals of each pattern, the candidates, and the counts of the rest."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ from memcore.models.approval import Approval, ApprovalNeed, ApprovalState
 from memcore.skills.candidates import ApprovalSource, CycleStage, SkillCandidate, Sources
 from memcore.skills.publication import ORG_PROMOTION
 from memcore.skills.replay import BacktestResult, backtest_candidate
-from memcore.skills.rivals import CandidateStanding, PendingCandidates, is_published, waiting
+from memcore.skills.rivals import CandidateStanding, PendingCandidates, standings_of, waiting
 from memcore.skills.supersession import medoid
 
 
@@ -29,7 +29,7 @@ class ProposalFilings:
     Args:
         approvals: what was proposed.
         company: whose.
-        rest: how long a pattern is left alone after a person said no.
+        rest: how long a rejected pattern is not proposed again.
         clock: the time.
     """
 
@@ -40,10 +40,10 @@ class ProposalFilings:
         self._clock = clock
 
     def next_of(self, pattern_id: str, *, cycle_id: str) -> str | Approval:
-        """Return the id under which a pattern may be proposed, or the proposal because of which it may not.
+        """Return the id under which a pattern may be proposed, or the proposal that prevents it.
 
-        That is one of this cycle's own, one that waits, one on its way, or one that a person has refused or taken back
-        not long ago. One that expired, or was approved, leaves room for the next.
+        That is one of this cycle's own, a pending one, one being carried out, or one that a person refused or took back
+        recently. After an expired or approved one, the next may follow.
         """
         now, number = self._clock(), 0
         while True:
@@ -68,8 +68,8 @@ class ProposalFilings:
             case ApprovalState.UNDONE:
                 return self._is_recent(approval.undone_at, now)
 
-    def _is_recent(self, reported_at: datetime | None, now: datetime) -> bool:
-        return reported_at is not None and now - reported_at < self._rest
+    def _is_recent(self, decided_at: datetime | None, now: datetime) -> bool:
+        return decided_at is not None and now - decided_at < self._rest
 
 
 def approval_id_of(company: str, pattern_id: str, number: int) -> str:
@@ -86,14 +86,14 @@ MAX_BACKTESTS = 256
 
 @dataclass(slots=True, kw_only=True)
 class Findings:
-    """What was found.
+    """The findings of a cycle.
 
     Attributes:
         counts: of the report, by its fields.
-        own: what this cycle has filed: before it died, if it did, or by another worker at this moment.
-        docket: what may be proposed, the surest first.
-        waiting: the proposals that wait.
-        standing: skills that stand.
+        own: proposals of this cycle, also by an attempt that died or by another worker at this moment.
+        docket: candidates to propose, the surest first.
+        waiting: the pending proposals.
+        standing: number of published skills.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -104,11 +104,11 @@ class Findings:
 
 
 class PatternMining:
-    """Read the window of a cycle; nothing is written.
+    """Reads the window of a cycle; writes nothing.
 
     Args:
-        sources: what is read.
-        filings: what was proposed before.
+        sources: what it reads.
+        filings: earlier proposals.
         config: the bounds.
         company: whose.
         clock: the time.
@@ -124,7 +124,7 @@ class PatternMining:
         self._clock = clock
 
     def of(self, cycle: Cycle, on_progress: ProgressCallback) -> Findings:
-        """Return what a cycle finds, and tell how far it is."""
+        """Return a cycle's findings, and report the progress."""
         found = Findings()
         on_progress(CycleStage.SEARCHING, None)
         candidates = self._candidates(cycle, found)
@@ -134,7 +134,7 @@ class PatternMining:
         backtests = backtest_candidate(candidates, _watched(stream, found.counts["trajectories_analyzed"], on_progress))
         passed = sorted(filter(self._is_proven, backtests), key=lambda backtest: backtest.candidate.rank)
         found.counts["skipped_by_replay"] = len(backtests) - len(passed)
-        standing = is_published(
+        standing = standings_of(
             [backtest.candidate for backtest in passed], self._sources.skills, company=self._company
         )
         found.waiting = waiting(self._sources.approvals, company=self._company, now=self._clock())
@@ -210,7 +210,7 @@ def _noted(filing: Approval, cycle: Cycle, found: Findings) -> None:
 def _watched(
     stream: Callable[[], Iterator[Trajectory]], number: int, on_progress: ProgressCallback
 ) -> Callable[[], Iterator[Trajectory]]:
-    """Return a stream that tells how far it is; it is read twice."""
+    """Return a stream that reports its progress; it is read twice."""
     read = count(1)
 
     def watched() -> Iterator[Trajectory]:

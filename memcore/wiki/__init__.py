@@ -1,4 +1,4 @@
-"""Experience as folders of Markdown files, for people: what agents went through, and what it taught them."""
+"""The wiki: experience as folders of Markdown files for people, raw and compressed."""
 
 from memcore.wiki.exporter import WikiExporter, export_after_run
 from memcore.wiki.pages import WikiExport

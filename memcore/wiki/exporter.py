@@ -1,4 +1,4 @@
-"""The wiki: what agents went through and what it taught them, as folders of Markdown files for people."""
+"""Exports agents' raw and compressed experience as folders of Markdown files for people."""
 
 import asyncio
 import logging
@@ -29,24 +29,23 @@ class WikiEvent(StrEnum):
     CLEANED = "wiki.export.cleaned"
 
 
-#: Files that may fail before the rest is not tried any more: nothing of it will be published, and a full disk fails
-#: for each.
+#: Failed files after which the rest is not tried: nothing of it will be published, and a full disk fails for each.
 MAX_FAILURES = 10
 
-#: Files written at a time: a disk that is told to sync eight files does it in a fourth of the time of one by one.
+#: Files written at a time: a disk that syncs eight files at once takes a fourth of the time of one by one.
 WRITERS = 8
 
 _log = logging.getLogger(__name__)
 
 
 class AgentExport:
-    """Write an agent's files into its folder, and publish it when every one of them is there.
+    """Writes an agent's files into its folder, and publishes it when every one of them is there.
 
     Args:
         agent_id: whose.
         tiers: what there is to write.
-        folder: where to; entered.
-        at: the time that the index tells.
+        folder: its folder; entered.
+        at: the time that the index shows.
     """
 
     def __init__(self, agent_id: str, tiers: ExportTiers, folder: AgentFolder, *, at: datetime) -> None:
@@ -125,10 +124,10 @@ _AGENTS_PAGE = 1_000
 
 
 class WikiExporter:
-    """Export the experience of a company's agents: ``raw/``, ``wiki/`` and ``index.md`` for each, and a front page.
+    """Exports the experience of a company's agents: ``raw/``, ``wiki/`` and ``index.md`` for each, and a front page.
 
-    Each agent's folder is written anew beside the old one and takes its place at one stroke, or not at all. What goes
-    wrong with files is told in the result and logged, never raised.
+    Each agent's folder is written anew beside the old one and replaces it atomically, or not at all. Errors of files
+    are in the result and in the log, and never raised.
 
     Args:
         backend: where compressed experiences live.
@@ -252,7 +251,7 @@ async def export_after_run(
 ) -> WikiExport | None:
     """Export the agent whose run has just ended, if the policy says ``trigger: on_consolidation``; None otherwise.
 
-    It raises no memory error: the run is over and done, and a wiki that is late must not make it look undone.
+    It raises no memory error: the run is over, and a failed export must not make it look undone.
     """
     if not config.enabled or config.trigger != "on_consolidation":
         return None

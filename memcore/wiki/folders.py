@@ -1,4 +1,4 @@
-"""An agent's folder of the wiki, written anew beside the one that people read, then put in its place at one stroke."""
+"""An agent's folder of the wiki: written anew beside the present one, then put in its place atomically."""
 
 import asyncio
 import ctypes
@@ -18,12 +18,12 @@ from typing import Self
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
-#: Answers of a system or a file system that knows no exchange.
+#: Error numbers of a system or a file system without the exchange.
 _UNKNOWN = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV})
 
 
 def atomic_replace(new: Path, old: Path, *, aside: Path) -> None:
-    """Put ``new`` in the place of ``old``, which may not exist yet and then stands in the place of ``new``.
+    """Exchange ``new`` and ``old``; where ``old`` does not exist, ``new`` is moved there.
 
     One step where the system can exchange two names (Linux). Elsewhere the old one is moved ``aside`` for a moment; a
     crash in this moment leaves it there, and :func:`restore` brings it back.
@@ -64,7 +64,7 @@ _PLAIN = frozenset(string.ascii_lowercase + string.digits + "_-")
 #: Longest name, in characters; file systems end at 255 bytes, and an ending and a dot come on top.
 MAX_CHARS = 200
 
-#: Characters of a name that is too long which are kept for people to read; its hash follows.
+#: Characters kept for people of a name that is too long; its hash follows.
 _READABLE_CHARS = 120
 
 
@@ -90,11 +90,11 @@ class WikiBusyError(OSError):
 
 
 class AgentFolder:
-    """Write an agent's files; until :meth:`publish` nobody sees any of them, and without it they are dropped.
+    """Writes an agent's files; until :meth:`publish` nobody sees any of them, and without it they are dropped.
 
-    Names in the root that begin with a dot belong to exports that are under way, or were: the lock of each agent, what
-    is being written, and on some systems what stands aside for a moment. Whoever holds the lock clears away what a
-    crash has left. No link is ever followed: one that stands where a file of ours belongs is replaced.
+    Names in the root that begin with a dot belong to exports, present or crashed: the lock of each agent, files being
+    written, and on some systems what stands aside for a moment. The lock's holder removes what a crash has left. No
+    link is ever followed: one in the place of our file is replaced.
 
     Args:
         root: the export's root; made when it is not there.
@@ -141,7 +141,7 @@ class AgentFolder:
     def remove(self) -> None:
         """Remove the agent's folder and its lock, for good. Raises OSError."""
         if os.path.lexists(self._path):
-            # At one stroke too: a crash must not leave a part of it to readers.
+            # Atomically too: a crash must not leave a part of it to readers.
             drop(self._new)
             self._path.rename(self._new)
         drop(self._lock_path)
@@ -187,7 +187,7 @@ class AgentFolder:
 
 
 def lock_file(path: Path, *, wait: bool = False) -> int:
-    """Open and lock a file, and return its descriptor: closing it gives the lock back, and so does death.
+    """Open and lock a file, and return its descriptor: closing it releases the lock, and so does the process's end.
 
     Raises WikiBusyError, unless it may wait; OSError.
     """

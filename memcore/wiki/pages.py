@@ -1,4 +1,4 @@
-"""One experience as one file."""
+"""The wiki's pages: Markdown of raw and compressed experiences, each agent's index, and the front page."""
 
 import os
 import re
@@ -22,10 +22,10 @@ from memcore.models.memory import COMPRESSED_TAG, MemoryCategory, MemoryEntry
 from memcore.records import Where
 from memcore.wiki.folders import drop, lock_file, slug, sync_folder, write_durably
 
-#: What Markdown and its dialects give a meaning inside a line.
+#: Characters with a meaning to Markdown and its dialects inside a line.
 _MEANT = re.compile(r"[\\`*_{}\[\]<>&!|~#$^=%]")
 
-#: What gives the beginning of a line a meaning.
+#: Beginnings of a line with a meaning to Markdown.
 _BEGINNING = re.compile(r"^(\d{0,9})([-+.)])")
 
 #: Characters that move the cursor or make the terminal beep.
@@ -35,7 +35,7 @@ _BACKTICKS = re.compile("`+")
 
 
 def plain(text: str) -> str:
-    """Return the text as one line in which nothing means anything to Markdown."""
+    """Return the text as one line without any Markdown markup."""
     line = _CONTROL.sub("", " ".join(text.split()))
     return _BEGINNING.sub(r"\1\\\2", _MEANT.sub(r"\\\g<0>", line))
 
@@ -104,7 +104,7 @@ def compressed_page(entry: MemoryEntry, *, raw_ids: Container[str]) -> bytes:
 
 
 def headline(entry: MemoryEntry) -> str:
-    """Return what an index says of a compressed experience: its first decision."""
+    """Return the index's line of a compressed experience: its first decision."""
     found = experience_of(entry)
     return found.strategic_decisions[0] if found else entry.content
 
@@ -126,14 +126,14 @@ def _listed(texts: tuple[str, ...]) -> str:
 
 
 class WikiExport(Frozen):
-    """What became of one agent's part of the wiki.
+    """The result of one agent's export.
 
     Attributes:
         agent_id: whose.
         raw_count: raw experiences written, or to be written.
         compressed_count: compressed experiences written, or to be written.
         failed_count: files that could not be written.
-        is_published: people see it; otherwise they see the one before, whole.
+        is_published: whether people see it; otherwise they see the one before, whole.
         reason: why it is not published, without a word of any memory; None when it is.
     """
 
@@ -150,21 +150,21 @@ _SHOWN_CHARS = 100
 
 
 class AgentIndex:
-    """Collects the lines as the files are written."""
+    """Collects the index's lines as the files are written."""
 
     def __init__(self) -> None:
         self._raw: list[str] = []
         self._compressed: list[str] = []
 
     def add_raw(self, experiences: Iterable[DetailedExperience]) -> None:
-        """Name the files of raw experiences."""
+        """Add the files of raw experiences."""
         for each in experiences:
             place = f"raw/{slug(each.id)}.md"
             task = "" if each.source_task_id is None else f", task {plain(each.source_task_id)}"
             self._raw.append(f"- {_moment(each.created_at)}: [{plain(each.id)}]({place}){task}")
 
     def add_compressed(self, entries: Iterable[MemoryEntry]) -> None:
-        """Name the files of compressed experiences."""
+        """Add the files of compressed experiences."""
         for entry in entries:
             place = f"wiki/{slug(entry.id)}.md"
             self._compressed.append(f"- {_moment(entry.created_at)}: [{plain(_shown(headline(entry)))}]({place})")
@@ -203,7 +203,7 @@ _LINE = re.compile(r"\| \[.*\]\(([a-z0-9_=-]+)/index\.md\) \| (\d+) \| (\d+) \| 
 
 
 class CompanyIndex:
-    """``index.md`` in the export's root.
+    """Maintains ``index.md`` in the export's root.
 
     Args:
         root: the export's root.
@@ -228,7 +228,7 @@ class CompanyIndex:
         """Bring the lines of these agents up to date, and drop those whose folder is gone.
 
         Args:
-            exports: what was published.
+            exports: the published exports.
             at: when.
 
         Raises OSError; then the old page stays.
@@ -288,7 +288,7 @@ def _head(page: str) -> dict[str, Any]:
 
 
 class ExportTiers:
-    """Read what an export shows: all of it, or the newest ``max_entries_per_view`` of each tier.
+    """Reads what an export shows: all of it, or the newest ``max_entries_per_view`` of each tier.
 
     Args:
         backend: where compressed experiences live.

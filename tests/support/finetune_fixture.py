@@ -65,13 +65,13 @@ class Stages:
         self,
         job: StageJob,
         *,
-        reported: Callable[[RunnerEvent], None],
+        on_event: Callable[[RunnerEvent], None],
         cancelled: Callable[[], bool],
         born: Callable[[str], None],
     ) -> StageOutcome:
         self.performed.append(job.config.stage)
         born(f"process:{len(self.performed)}:7")
-        reported(Progress(0.5))
+        on_event(Progress(0.5))
         self.within(job)
         if cancelled():
             return StageOutcome(end=StageEnd.CANCELLED, reason=f"{job.config.stage} was cancelled")

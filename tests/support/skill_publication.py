@@ -1,4 +1,4 @@
-"""Skills of an organisation: proposed, approved, and checked in search, rows and folders."""
+"""Skills of an organisation for tests: proposed, approved, and everything that can be seen of them at once."""
 
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ class SkillWorld:
         watched = (lambda thing, _: thing) if faults is None else faults.watched
         rows: Any = watched(self.ledger.skills, "skills")
         skill_store = SkillStore(watched(SkillFolders(self.root), "folders"), rows, company=COMPANY)
-        notes = SkillRows(rows, self.log, company=COMPANY, limit=limit, clock=self.clock, active_collection=skill_store)
+        notes = SkillRows(rows, self.log, company=COMPANY, limit=limit, clock=self.clock, skill_store=skill_store)
         return SharedPublication(
             watched(self.store, "store"),
             watched(self.log, "log"),

@@ -54,7 +54,7 @@ class Stage:
     def run(self, cancelled: Callable[[], bool] = lambda: False) -> StageOutcome:
         job = StageJob(run_id="run-1", config=self.config or self.training(), timeout_seconds=self.seconds)
         executor = self.place.executor(self.runner, grace=self.grace)
-        return executor.run(job, reported=self.said.append, cancelled=cancelled, born=self.names.append)
+        return executor.run(job, on_event=self.said.append, cancelled=cancelled, born=self.names.append)
 
     def training(self) -> TrainingConfig:
         triples = self.folder / "triples.jsonl"

@@ -1,1 +1,1 @@
-"""Where a stage runs: in a process of this machine, or in a container; one contract for both."""
+"""Stage execution in a process of this machine or in a container, under one contract."""

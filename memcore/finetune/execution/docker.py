@@ -1,4 +1,4 @@
-"""A stage as a container: it sees its own files and nothing else, may do nothing but compute, and is always removed."""
+"""Runs a stage in a locked-down container: it sees its own files alone, may only compute, and is always removed."""
 
 import contextlib
 import logging
@@ -26,16 +26,16 @@ from memcore.finetune.execution.protocol import (
 from memcore.finetune.markers import FineTuneEvent, RunnerEvent
 from memcore.finetune.runner_config import DEFAULT_CONFIG, RunnerConfig, checked_config
 
-#: Where the documents lie.
+#: Where the container sees the documents.
 DATA = "/data"
 
-#: Where the folder of each run lies.
+#: Where it sees the folder of each run.
 CHECKPOINTS = "/checkpoints"
 
-#: Where all else lies that the stage reads.
+#: Where it sees all else that the stage reads.
 INPUTS = "/inputs"
 
-#: What a stage may be told to read.
+#: The fields that name a stage's inputs.
 _READ = (
     "source_dir",
     "passages_path",
@@ -45,17 +45,17 @@ _READ = (
     "base_model",
 )
 
-#: What may stand in the path of a container.
+#: Characters allowed in a path of a container.
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bind:
-    """A file or folder of this machine in the container.
+    """A file or folder of this machine, mounted in the container.
 
     Attributes:
-        source: here, without links.
-        target: there.
+        source: the path here, without links.
+        target: the path there.
         is_writable: whether the stage may write in it.
     """
 
@@ -64,18 +64,18 @@ class Bind:
     is_writable: bool = False
 
     def inside(self, path: Path) -> str:
-        """Return where a path at or below the source lies in the container."""
+        """Return the container's path of a path at or below the source."""
         below = path.relative_to(self.source).as_posix()
         return self.target if below == "." else f"{self.target}/{below}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerPaths:
-    """What a container is told, and what it sees.
+    """A container's configuration and its mounts.
 
     Attributes:
-        config: with the paths of the container.
-        binds: what lies behind them.
+        config: with the container's paths.
+        binds: the mounts behind them.
     """
 
     config: RunnerConfig
@@ -83,20 +83,20 @@ class ContainerPaths:
 
     @classmethod
     def of(cls, job: StageJob) -> "ContainerPaths":
-        """Translate a job's paths; the folder of its output is made if it is missing.
+        """Translate a job's paths; the folder of its output is made if missing.
 
-        Documents go to ``/data`` and the output to ``/checkpoints/<run>``; what lies in that output is found there, and
-        all else that is read gets a place of its own. A base model that is no folder here is a name there.
+        Documents go to ``/data`` and the output to ``/checkpoints/<run>``; files in that output are found there, and
+        every other input gets a place of its own. A base model that is no folder here is a name there.
 
         Raises:
-            MemoryInputError: run_id: it cannot stand in a path; or the stage is told of something that is not there.
+            MemoryInputError: run_id: it cannot stand in a path; or an input is missing.
         """
         if not _RUN.fullmatch(job.run_id):
             raise MemoryInputError("run_id", "must be letters, digits, dots, dashes and underscores, 128 at most")
-        reported = job.config.model_dump(mode="json")
-        binds = list(_output(reported.get("output_dir"), job.run_id))
+        fields = job.config.model_dump(mode="json")
+        binds = list(_output(fields.get("output_dir"), job.run_id))
         for field in _READ:
-            path = reported.get(field)
+            path = fields.get(field)
             if path is None or (field == "base_model" and not Path(path).is_dir()):
                 continue
             source = Path(path).resolve()
@@ -105,10 +105,10 @@ class ContainerPaths:
             bind = _bind_of(field, source, binds)
             if bind not in binds:
                 binds.append(bind)
-            reported[field] = bind.inside(source)
+            fields[field] = bind.inside(source)
         if binds and binds[0].is_writable:
-            reported["output_dir"] = binds[0].target
-        return cls(config=checked_config(reported), binds=tuple(binds))
+            fields["output_dir"] = binds[0].target
+        return cls(config=checked_config(fields), binds=tuple(binds))
 
 
 def _output(output_dir: str | None, run_id: str) -> Iterator[Bind]:
@@ -126,10 +126,10 @@ def _bind_of(field: str, source: Path, binds: list[Bind]) -> Bind:
     return next(around, Bind(source=source, target=f"{INPUTS}/{field}/{source.name}"))
 
 
-#: The kind in the name of what runs.
+#: The kind in the container's name.
 CONTAINER = "container"
 
-#: What marks our containers: that memtend owns them, and what for.
+#: Labels of our containers: that memtend owns them, and what for.
 MANAGED = "memtend.managed"
 COMPONENT = "memtend.component"
 RUN = "memtend.run_id"
@@ -152,7 +152,7 @@ _log = logging.getLogger(__name__)
 
 
 class DockerExecutor:
-    """Run stages in containers of one image, whose entry point is the stage runner.
+    """Runs stages in containers of one image, whose entry point is the stage runner.
 
     Args:
         scratch: a folder for the runners' configurations, which the engine can mount.
@@ -184,7 +184,7 @@ class DockerExecutor:
         self,
         job: StageJob,
         *,
-        reported: Callable[[RunnerEvent], None],
+        on_event: Callable[[RunnerEvent], None],
         cancelled: Callable[[], bool],
         born: Callable[[str], None],
     ) -> StageOutcome:
@@ -198,7 +198,7 @@ class DockerExecutor:
             return _failed(job, error.strerror or type(error).__name__)
         try:
             with docker_engine(self._environment) as engine:
-                return self._ran(engine, job, self._options(job, paths, config), reported, cancelled, born)
+                return self._ran(engine, job, self._options(job, paths, config), on_event, cancelled, born)
         except (FineTuneDependencyError, FineTuneStageError) as error:
             return _failed(job, str(error))
 
@@ -213,7 +213,7 @@ class DockerExecutor:
         engine: Any,
         job: StageJob,
         options: Mapping[str, Any],
-        reported: Callable[[RunnerEvent], None],
+        on_event: Callable[[RunnerEvent], None],
         cancelled: Callable[[], bool],
         born: Callable[[str], None],
     ) -> StageOutcome:
@@ -224,15 +224,15 @@ class DockerExecutor:
             raise FineTuneStageError(f"the engine has no image {self._image}: docker pull it, or build it") from None
         try:
             born(f"{CONTAINER}:{container.id}")
-            # Before it runs, so that no word is missed.
+            # Before it runs, so that no output is missed.
             with Frames(container.attach_socket(params={"stdout": 1, "stderr": 1, "stream": 1})) as frames:
                 container.start()
-                return self._followed(container, frames, job, reported, cancelled)
+                return self._followed(container, frames, job, on_event, cancelled)
         finally:
             try:
                 _remove(container)
             except docker_errors() as error:
-                # What the stage has come to is not changed by it.
+                # This does not change the stage's outcome.
                 _log.warning(FineTuneEvent.CONTAINER_LEFT, extra={"id": container.id, "error": type(error).__name__})
 
     def _followed(
@@ -240,11 +240,11 @@ class DockerExecutor:
         container: Any,
         frames: Frames,
         job: StageJob,
-        reported: Callable[[RunnerEvent], None],
+        on_event: Callable[[RunnerEvent], None],
         cancelled: Callable[[], bool],
     ) -> StageOutcome:
         stage = str(job.config.stage)
-        output_reader = RunnerOutputReader(job.config.stage, reported)
+        output_reader = RunnerOutputReader(job.config.stage, on_event)
         deadline = time.monotonic() + job.timeout_seconds
         stopped: StageOutcome | None = None
         while not frames.is_over:
@@ -259,7 +259,7 @@ class DockerExecutor:
         output_reader.end()
         if stopped is not None:
             return stopped
-        # Its outputs ended because it did; otherwise the engine has lost it, and takes too long to answer.
+        # Its outputs ended with it; otherwise the engine has lost it, and takes too long to answer.
         code = int(container.wait(timeout=_ENDED)["StatusCode"])
         container.reload()
         if container.attrs["State"].get("OOMKilled"):
@@ -275,7 +275,7 @@ class DockerExecutor:
         mounts.append((str(config), str(DEFAULT_CONFIG), True))
         gpus = [types.DeviceRequest(count=-1, capabilities=[["gpu"]])] if self._gpu_enabled else None
         return {
-            # Its files belong to whoever runs this.
+            # So its files belong to the user of this process.
             "user": f"{os.getuid()}:{os.getgid()}",
             "mounts": [types.Mount(target, source, type="bind", read_only=only) for source, target, only in mounts],
             "environment": {"HOME": "/tmp"},  # noqa: S108  # the container's own
@@ -289,15 +289,15 @@ class DockerExecutor:
             "tmpfs": TMPFS,
             "pids_limit": PIDS,
             "network_mode": "none",
-            # Signals reach a runner that is not the first process, and what it leaves behind is tombstoned.
+            # The init process passes signals on to the runner, and reaps its orphans.
             "init": True,
-            # What it says is read as it comes; kept nowhere, it fills no disk.
+            # The output is read as it comes; it is stored nowhere, so that it fills no disk.
             "log_config": types.LogConfig(type="none"),
         }
 
 
 def end_container(name: str, environment: Mapping[str, str] | None = None) -> bool:
-    """Remove the container of that name, running or not; return whether there was one that is ours.
+    """Remove the container of that name, running or not; return whether there was one of ours.
 
     Raises:
         FineTuneDependencyError: the library is not installed.
@@ -326,7 +326,7 @@ def _labels(job: StageJob) -> dict[str, str]:
 
 
 def _remove_former(engine: Any, job: StageJob) -> None:
-    """Remove what an executor left that died between making a container and naming it."""
+    """Remove what an executor left when it died between making a container and naming it."""
     labels = [f"{name}={value}" for name, value in _labels(job).items()]
     for container in engine.containers.list(all=True, filters={"label": labels}, ignore_removed=True):
         _remove(container)

@@ -1,4 +1,4 @@
-"""The Docker engine that DOCKER_HOST names, or this machine's: asked for with patience, told of in a sentence."""
+"""Connects to the Docker engine of DOCKER_HOST or this machine, with retries, one-sentence errors, and its streams."""
 
 import contextlib
 import logging
@@ -17,11 +17,11 @@ from memcore.finetune.markers import FineTuneEvent
 #: How long the engine may take for an answer, in seconds.
 API_TIMEOUT = 30
 
-#: How often it is asked whether it is there, and the first pause, which then doubles.
+#: Attempts to reach it, and the first pause, which then doubles.
 ATTEMPTS = 3
 _FIRST_PAUSE = 0.5
 
-#: Longest that is repeated of what it answers, in characters.
+#: Longest part of its answers that a message repeats, in characters.
 _MAX_CHARS = 300
 
 _log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ def docker_errors() -> tuple[type[Exception], ...]:
 
 @contextmanager
 def docker_engine(environment: Mapping[str, str], *, pause: Callable[[float], None] = time.sleep) -> Iterator[Any]:
-    """Connect within the block; what the engine or the way to it does there is told as FineTuneStageError.
+    """Connect within the block; errors of the engine or the way to it become FineTuneStageError.
 
     Args:
         environment: names the engine as Docker's own commands read it (DOCKER_HOST, DOCKER_TLS_VERIFY, ...).
@@ -68,7 +68,7 @@ def _connected(
 ) -> Any:
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            # Asking for the version is what finds out whether anybody is there.
+            # Asking for the version shows whether it answers.
             return library.from_env(environment=dict(environment), timeout=API_TIMEOUT, version="auto")
         except troubles as error:
             if attempt == ATTEMPTS:
@@ -80,7 +80,7 @@ def _connected(
 
 def _error_of(error: Exception) -> str:
     if isinstance(error, import_module("requests").exceptions.RequestException):
-        # Also the engine's own answers are of this kind; those explain themselves.
+        # The engine's own answers are of this kind too; those explain themselves.
         said = getattr(error, "explanation", None)
         if not said:
             return f"the Docker engine was lost: {type(error).__name__}"
@@ -91,14 +91,14 @@ def _error_of(error: Exception) -> str:
 
 _CHUNK = 65_536
 
-#: Before each piece: which output it is of, and its length in bytes.
+#: The header of each piece: which output it is of, and its length in bytes.
 _HEADER = struct.Struct(">BxxxL")
 
 _NAMES = {1: "output", 2: "errors"}
 
 
 class FrameParser:
-    """Take the stream cut at any byte; memory is bounded, since a frame is passed on in the pieces that come."""
+    """Parses the stream cut at any byte; memory is bounded, since a frame is passed on in the pieces that come."""
 
     def __init__(self) -> None:
         self._header = b""
@@ -124,7 +124,7 @@ class FrameParser:
 
 
 class Frames:
-    """Read an attached container without waiting for it; use it as a context manager.
+    """Reads an attached container without waiting for it; use it as a context manager.
 
     Args:
         socket: the connection as the engine's library hands it out: a socket, or a file of one.

@@ -1,4 +1,4 @@
-"""The executor that is configured, and the end of whatever one has left running."""
+"""Creates the configured executor, and ends by name what one has left running."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def execution_of(settings: "Settings", policy: "Policy") -> FineTuneExecutionConfig:
-    """Return where stages run: in what the policy says, or in containers of the image that the environment names."""
+    """Return where stages run: as the policy says, or in containers of the image that the environment names."""
     config = policy.memory.fine_tune
     if settings.fine_tune_image is None:
         return config
@@ -26,7 +26,7 @@ def execution_of(settings: "Settings", policy: "Policy") -> FineTuneExecutionCon
 
 
 def require_executor(config: FineTuneExecutionConfig) -> None:
-    """Look whether this machine can run stages there; raises MemoryConfigError, which names the key."""
+    """Raise MemoryConfigError, which names the key, unless this machine can run stages there."""
     if config.backend == "docker":
         try:
             docker_library()
@@ -37,7 +37,7 @@ def require_executor(config: FineTuneExecutionConfig) -> None:
 def create_executor(
     config: FineTuneExecutionConfig, scratch: Path, *, environment: Mapping[str, str] | None = None
 ) -> StageExecutor:
-    """Return what carries out the stages.
+    """Return the executor of the stages.
 
     Args:
         config: where they run.
@@ -56,7 +56,7 @@ def create_executor(
 
 
 def end_by_name(name: str, *, environment: Mapping[str, str] | None = None) -> bool:
-    """End what an executor has named (``process:...``, ``container:...``); return whether there was such a thing.
+    """End a running stage by its name (``process:...``, ``container:...``); return whether there was one.
 
     Raises:
         FineTuneDependencyError: it is a container, and the Docker library is not installed.

@@ -1,4 +1,4 @@
-"""A stage as a process of this machine: a group of its own, read as it speaks, ended with all that it has started."""
+"""Runs a stage as a process group of this machine, reads its output, and ends all that it has started."""
 
 import contextlib
 import os
@@ -24,12 +24,12 @@ from memcore.finetune.markers import RunnerEvent
 from memcore.finetune.runner import CONFIG, PARENT
 from memcore.programs import program_argv
 
-#: How long the last words of a runner that has ended are waited for: a child of it may hold its output open for ever.
+#: How long to wait for the last output of a runner that has ended: a child of it may hold the output open for ever.
 _LAST_WORDS = 1.0
 
 
 class ProcessExecutor:
-    """Run stages with this Python, or another.
+    """Runs stages with this Python, or another.
 
     Args:
         scratch: a folder for the runners' configurations.
@@ -55,7 +55,7 @@ class ProcessExecutor:
         self,
         job: StageJob,
         *,
-        reported: Callable[[RunnerEvent], None],
+        on_event: Callable[[RunnerEvent], None],
         cancelled: Callable[[], bool],
         born: Callable[[str], None],
     ) -> StageOutcome:
@@ -73,7 +73,7 @@ class ProcessExecutor:
         )
         try:
             born(name_of(process.pid))
-            return self._followed(process, job, reported, cancelled)
+            return self._followed(process, job, on_event, cancelled)
         finally:
             _end_group(process)
 
@@ -81,11 +81,11 @@ class ProcessExecutor:
         self,
         process: "subprocess.Popen[bytes]",
         job: StageJob,
-        reported: Callable[[RunnerEvent], None],
+        on_event: Callable[[RunnerEvent], None],
         cancelled: Callable[[], bool],
     ) -> StageOutcome:
         stage = str(job.config.stage)
-        output_reader = RunnerOutputReader(job.config.stage, reported)
+        output_reader = RunnerOutputReader(job.config.stage, on_event)
         deadline = time.monotonic() + job.timeout_seconds
         stopped: StageOutcome | None = None
         with Streams(process) as streams:
@@ -108,12 +108,12 @@ class ProcessExecutor:
 
 
 def name_of(pid: int) -> str:
-    """Return what names a process group for good: its number may be another's later, its start is not."""
+    """Return a name of a process group that is never reused: its number and its start."""
     return f"process:{pid}:{_started(pid)}"
 
 
 def end_by_name(name: str) -> bool:
-    """Kill the process group of that name, if it is still the one; return whether there was one."""
+    """Kill the process group of that name, if it is still the same; return whether there was one."""
     kind, _, rest = name.partition(":")
     pid, _, started = rest.partition(":")
     if kind != "process" or not pid.isdigit() or _started(int(pid)) != started or not started:
@@ -139,7 +139,7 @@ def _signal_group(process: "subprocess.Popen[bytes]", number: signal.Signals) ->
 
 
 def _end_group(process: "subprocess.Popen[bytes]") -> None:
-    # Also when the runner itself has ended: what it started lives in its group.
+    # Also when the runner itself has ended: its children live in its group.
     _signal_group(process, signal.SIGKILL)
     process.wait()
     for stream in (process.stdout, process.stderr):

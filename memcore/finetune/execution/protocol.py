@@ -1,4 +1,4 @@
-"""What carries out one stage, wherever it runs."""
+"""The contract of a stage executor: job, outcome, stop conditions, and the readers of a runner's output."""
 
 import os
 import re
@@ -22,7 +22,7 @@ KEPT_LINES = 50
 #: How long a stage that is asked to stop may take, in seconds, before it is killed.
 GRACE = 10.0
 
-#: How often cancellation and time are looked at, in seconds.
+#: Interval of the checks of cancellation and time, in seconds.
 POLL = 0.2
 
 
@@ -37,7 +37,7 @@ class StageEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageOutcome:
-    """What became of a stage.
+    """The outcome of a stage.
 
     Attributes:
         end: how it ended.
@@ -52,11 +52,11 @@ class StageOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageJob:
-    """What is to be carried out.
+    """A stage to carry out.
 
     Attributes:
-        run_id: whose stage; it names containers.
-        config: what the runner is told.
+        run_id: the run; it names containers.
+        config: the runner's configuration.
         timeout_seconds: after this it is stopped.
         labels: of a container, beside its own.
     """
@@ -68,13 +68,13 @@ class StageJob:
 
 
 class StageExecutor(Protocol):
-    """Carry out stages, one at a time."""
+    """Carries out stages, one at a time."""
 
     def run(
         self,
         job: StageJob,
         *,
-        reported: Callable[[RunnerEvent], None],
+        on_event: Callable[[RunnerEvent], None],
         cancelled: Callable[[], bool],
         born: Callable[[str], None],
     ) -> StageOutcome:
@@ -82,10 +82,10 @@ class StageExecutor(Protocol):
 
         Args:
             job: the stage.
-            reported: takes each marker and line as it comes; what it raises ends the stage, as a cancellation does.
+            on_event: takes each marker and line as it comes; what it raises ends the stage, as a cancellation does.
             cancelled: asked several times a second; True stops the stage.
-            born: takes what names the running thing (``process:<group>:<start>``, ``container:<id>``), once, before
-                anything is told.
+            born: takes the name of the running thing (``process:<group>:<start>``, ``container:<id>``), once, before
+                any event.
 
         Returns:
             How it ended: complete only when the runner has said so and ended with 0.
@@ -109,7 +109,7 @@ def outcome_of(*, is_complete: bool, exit_code: int, error: str | None, stage: s
 
 
 def stop_of(stage: str, *, cancelled: Callable[[], bool], deadline: float, seconds: float) -> StageOutcome | None:
-    """Return why a running stage is to be stopped; None lets it go on.
+    """Return why a running stage must stop; None while it may go on.
 
     Args:
         stage: its name.
@@ -131,7 +131,7 @@ MAX_REASON_CHARS = 500
 
 
 class StderrErrors:
-    """Find the last ``ERROR: `` line; progress bars that are redrawn on one line are parts of lines like any other."""
+    """Finds the last ``ERROR: `` line; progress bars that are redrawn on one line are parts of lines like any other."""
 
     def __init__(self) -> None:
         self._parser = MarkerParser()
@@ -158,16 +158,16 @@ class StderrErrors:
 
 
 class RunnerOutputReader:
-    """Listen to a runner.
+    """Reads a runner's output.
 
     Args:
-        stage: what it was told to do; a word on another stage is no word on this one.
-        reported: takes each marker and line.
+        stage: its stage; a marker of another stage does not count.
+        on_event: takes each marker and line.
     """
 
-    def __init__(self, stage: FineTuneStage, reported: Callable[[RunnerEvent], None]) -> None:
+    def __init__(self, stage: FineTuneStage, on_event: Callable[[RunnerEvent], None]) -> None:
         self._complete = StageComplete(stage)
-        self._on_report = reported
+        self._on_event = on_event
         self._output = MarkerParser()
         self._errors = StderrErrors()
         self.is_complete = False
@@ -178,28 +178,28 @@ class RunnerOutputReader:
             if name == "errors":
                 self._errors.feed(chunk)
             else:
-                self._hear(self._output.feed(chunk))
+                self._report(self._output.feed(chunk))
 
     def end(self) -> None:
         """Take what is left when nothing more comes."""
-        self._hear(self._output.end())
+        self._report(self._output.end())
 
     @property
     def reason(self) -> str | None:
-        """Why the stage is not complete, in its own words; None when it gave none."""
+        """Why the stage is not complete, as the runner gave it; None when it gave no reason."""
         return self._errors.reason
 
-    def _hear(self, every: Iterable[RunnerEvent]) -> None:
+    def _report(self, every: Iterable[RunnerEvent]) -> None:
         for runner_event in every:
             self.is_complete = self.is_complete or runner_event == self._complete
-            self._on_report(runner_event)
+            self._on_event(runner_event)
 
 
 _CHUNK = 65_536
 
 
 class Streams:
-    """Read what a process says; use it as a context manager.
+    """Reads a process's outputs; use it as a context manager.
 
     Args:
         process: with pipes as its outputs.

@@ -1,4 +1,4 @@
-"""Approvals from the proposal to the effect, with effects that write down what they were asked."""
+"""Approvals from the proposal to the effect, with effects that record their calls."""
 
 import asyncio
 import logging

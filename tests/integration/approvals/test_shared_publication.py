@@ -38,7 +38,7 @@ def service_of(
     return ApprovalService(table, EffectRegistry([effect]), company=COMPANY, lasts=ApprovalsConfig().lasts)
 
 
-async def reported(backend: Mem0Backend) -> list[str]:
+async def texts_in(backend: Mem0Backend) -> list[str]:
     """Return what a search by words finds and what the newest are, which are the same; doubles show."""
     newest = sorted(entry.content for entry in await backend.search_shared(ALL))
     by_text = sorted(entry.content for entry in await backend.search_shared(MemoryQuery(text="lift", limit=1000)))
@@ -58,7 +58,7 @@ async def test_what_is_approved_is_found_by_all_with_the_name_of_who_approved_it
         proposed_by="eve",
     )
     await service.propose("one", proposed)
-    assert await reported(backend) == []
+    assert await texts_in(backend) == []
     approved = await service.approve("one", Decision(by="Ada Lovelace"))
     (found,) = await backend.search_shared(MemoryQuery(text="lift"), exclude_agent="eve")
     assert (found.id, found.agent_id, found.content) == (approved.effect, PUBLISHER, "the lift is out of order")
@@ -66,7 +66,7 @@ async def test_what_is_approved_is_found_by_all_with_the_name_of_who_approved_it
     assert found.metadata == MemoryMetadata(source="approval:one", tags=("a", "approved", "approved-by:Ada Lovelace"))
 
     await service.undo("one", BOB)
-    assert await reported(backend) == []
+    assert await texts_in(backend) == []
 
 
 async def test_what_is_superseded_goes_and_comes_back_with_the_undo(
@@ -80,7 +80,7 @@ async def test_what_is_superseded_goes_and_comes_back_with_the_undo(
     # Its own publisher takes one back before the approval: that is not the approval's to bring back.
     await backend.retract("facility", other_id)
     await service.approve("one", ADA)
-    assert await reported(backend) == ["the lift is out of order"]
+    assert await texts_in(backend) == ["the lift is out of order"]
 
     await service.undo("one", BOB)
     (back,) = await backend.search_shared(ALL)
@@ -97,10 +97,10 @@ async def test_a_chain_of_approvals_can_be_undone_in_any_order(
         x = await service.approve(f"x{first}", ADA)
         await service.propose(f"y{first}", instead_of(ledger, f"the lift is out {first}", x.effect or ""))
         await service.approve(f"y{first}", ADA)
-        assert await reported(backend) == [f"the lift is out {first}"]
+        assert await texts_in(backend) == [f"the lift is out {first}"]
         await service.undo(f"{first}{first}", BOB)
         await service.undo(f"{second}{first}", BOB)
-        assert await reported(backend) == [f"the lift works {first}"]
+        assert await texts_in(backend) == [f"the lift works {first}"]
         (entry,) = await backend.search_shared(ALL)
         await backend.retract("facility", entry.id)
 
@@ -115,7 +115,7 @@ async def test_what_has_expired_meanwhile_does_not_come_back(
     await service.approve("one", ADA)
     clock.advance(timedelta(days=2))
     await service.undo("one", BOB)
-    assert await reported(backend) == []
+    assert await texts_in(backend) == []
 
 
 async def test_a_process_that_slept_through_an_undo_brings_nothing_back(
@@ -134,7 +134,7 @@ async def test_a_process_that_slept_through_an_undo_brings_nothing_back(
     undone = ledger.approvals.get(COMPANY, "one")
     assert undone is not None
     await late.take_back(undone)
-    assert (await reported(backend), await backend.shared_version()) == (["the lift works"], version)
+    assert (await texts_in(backend), await backend.shared_version()) == (["the lift works"], version)
 
 
 @pytest.mark.parametrize("deed", ["approve", "undo"])
@@ -159,7 +159,7 @@ async def test_a_crash_at_any_call_publishes_once_or_takes_back_whole(
         await healthy.finish()
         found = ledger.approvals.get(COMPANY, approval_id)
         assert found is not None
-        assert await reported(backend) == [new if found.state is ApprovalState.APPROVED else old], faults.calls
+        assert await texts_in(backend) == [new if found.state is ApprovalState.APPROVED else old], faults.calls
         # One line for each publication, and one for each retraction, however often they were tried.
         lines = [line.memory_id for line in ledger.shared_log.history(COMPANY, found.effect or old_id)]
         assert len(lines) == (2 if found.state is ApprovalState.UNDONE else 1)

@@ -1,4 +1,4 @@
-"""A process that dies, or sleeps, at any call of a skill's publication or its undo: the next one makes it whole."""
+"""A process that dies or sleeps at any call of a skill's publication or its undo: the next one completes it."""
 
 from itertools import count
 
@@ -37,14 +37,14 @@ async def test_a_crash_at_any_call_leaves_one_skill_that_everything_agrees_about
         found = world.ledger.approvals.get(COMPANY, new)
         assert found is not None
         assert found.needs is None or found.state is ApprovalState.PENDING
-        is_published = new if found.state is ApprovalState.APPROVED else old
-        assert await world.standing() == {is_published}, faults.calls
+        skill_id = new if found.state is ApprovalState.APPROVED else old
+        assert await world.standing() == {skill_id}, faults.calls
         # One line for each publication, and one for each retraction, however often they were tried.
         lines = world.log.history(COMPANY, found.effect or old_id)
         assert [line.kind for line in lines] == ["publish", *["retract"] * (found.state is ApprovalState.UNDONE)]
-        await world.service().undo(is_published, BOB)
-        assert await world.standing() == ({old} if is_published == new else set())
-        if is_published == new:
+        await world.service().undo(skill_id, BOB)
+        assert await world.standing() == ({old} if skill_id == new else set())
+        if skill_id == new:
             await world.service().undo(old, BOB)
     assert WRITES["publish" if deed == "approve" else "take_back"] <= calls
 

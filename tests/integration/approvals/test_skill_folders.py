@@ -1,4 +1,4 @@
-"""Approved skills as folders, as the policy asks for them; a disk that refuses loses nobody a skill."""
+"""Approved skills as folders, as the policy says; a disk error loses no skill."""
 
 import logging
 from pathlib import Path

@@ -160,7 +160,7 @@ async def test_no_more_skills_stand_than_may(world: SkillWorld) -> None:
     waiting = world.ledger.approvals.get(COMPANY, "three")
     assert waiting is not None
     assert waiting.state is ApprovalState.PENDING
-    # One that takes another's place needs no room, and one that is decided on is told so.
+    # A skill that replaces another needs no capacity; a settled proposal is reported as such.
     await service.propose("instead", world.proposal("instead", one))
     await service.approve("instead", ADA)
     with pytest.raises(ApprovalClosedError, match="approved by ada"):

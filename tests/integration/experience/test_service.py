@@ -47,8 +47,8 @@ async def compress(library: WikiFixture, model: FakeTeacher | None, **settings: 
     return await service(library, model, **settings).run("ada")
 
 
-def reported(library: WikiFixture, number: int, *, agent_id: str = "ada") -> None:
-    """Let the agent go through so much, the last the newest."""
+def add_experiences(library: WikiFixture, number: int, *, agent_id: str = "ada") -> None:
+    """Append so many raw experiences of the agent, the last the newest."""
     for i in range(number):
         made = experience(f"e{i}", agent_id=agent_id, prompt=LONG, younger=timedelta(seconds=i), source_task_id="t")
         assert library.ledger.experiences.append(COMPANY, made)
@@ -63,7 +63,7 @@ async def memories(library: WikiFixture) -> tuple[MemoryRecord, ...]:
 
 
 async def test_what_was_learned_is_an_episodic_memory_that_names_its_source(library: WikiFixture) -> None:
-    reported(library, 1)
+    add_experiences(library, 1)
     model = FakeTeacher()
     assert await compress(library, model) == Done(facts={"compressed": 1})
 
@@ -89,7 +89,7 @@ async def test_what_was_learned_is_an_episodic_memory_that_names_its_source(libr
 
 
 async def test_agents_find_the_lesson_and_never_the_raw_experience(library: WikiFixture) -> None:
-    reported(library, 1)
+    add_experiences(library, 1)
     await compress(library, FakeTeacher())
     for query in (MemoryQuery(limit=1000), MemoryQuery(text="import row 4711 ENOSPC", limit=1000)):
         found = await library.backend.retrieve("ada", query)
@@ -99,7 +99,7 @@ async def test_agents_find_the_lesson_and_never_the_raw_experience(library: Wiki
 
 
 async def test_each_experience_is_looked_at_once_whatever_comes_of_it(library: WikiFixture) -> None:
-    reported(library, 3)
+    add_experiences(library, 3)
     model = FakeTeacher(script=[None, "no JSON", None, "no JSON again"])
     assert await compress(library, model) == Done(facts={"compressed": 2, "malformed": 1})
     assert counts(library) == ExperienceCounts(total=3, raw=0, compressed=2)
@@ -117,7 +117,7 @@ async def test_each_experience_is_looked_at_once_whatever_comes_of_it(library: W
 async def test_what_is_compressed_strongly_is_kept_and_what_is_not_is_marked_and_left(
     library: WikiFixture, least: float, became: str
 ) -> None:
-    reported(library, 1)  # 72 characters of 1,729: a strength of 0.958
+    add_experiences(library, 1)  # 72 characters of 1,729: a strength of 0.958
     model = FakeTeacher()
     assert await compress(library, model, min_compression_ratio=least) == Done(facts={became: 1})
     assert counts(library).raw == 0
@@ -135,7 +135,7 @@ async def test_an_answer_as_long_as_the_experience_has_a_ratio_of_one(library: W
 
 
 async def test_all_are_compressed_a_few_at_a_time(library: WikiFixture) -> None:
-    reported(library, 3 * AT_A_TIME + 1)
+    add_experiences(library, 3 * AT_A_TIME + 1)
     model = FakeTeacher()
     assert await compress(library, model) == Done(facts={"compressed": 3 * AT_A_TIME + 1})
     assert model.most_at_once == AT_A_TIME
@@ -148,7 +148,7 @@ async def test_all_are_compressed_a_few_at_a_time(library: WikiFixture) -> None:
 async def test_what_the_model_does_not_answer_stays_raw_for_the_next_run(
     library: WikiFixture, trouble: Exception
 ) -> None:
-    reported(library, 2)
+    add_experiences(library, 2)
     model = FakeTeacher(script=[trouble])
     assert await compress(library, model) == Done(facts={"failed": 1, "compressed": 1})
     assert counts(library).raw == 1
@@ -157,7 +157,7 @@ async def test_what_the_model_does_not_answer_stays_raw_for_the_next_run(
 
 
 async def test_a_model_that_is_away_is_not_asked_about_everything(library: WikiFixture) -> None:
-    reported(library, 10 * MAX_IN_A_ROW)
+    add_experiences(library, 10 * MAX_IN_A_ROW)
     model = FakeTeacher(always=RetryExhaustedError("gone"))
     outcome = await compress(library, model)
     assert isinstance(outcome, Done)
@@ -166,7 +166,7 @@ async def test_a_model_that_is_away_is_not_asked_about_everything(library: WikiF
 
 
 async def test_experience_that_no_model_can_answer_holds_up_none_that_comes_after_it(library: WikiFixture) -> None:
-    reported(library, MAX_IN_A_ROW + 5)
+    add_experiences(library, MAX_IN_A_ROW + 5)
     await compress(library, FakeTeacher(always=ProviderError("the filter takes it away")))
     library.ledger.experiences.append(COMPANY, experience("new", prompt=LONG, younger=timedelta(days=1)))
     model = FakeTeacher(script=[json.dumps(LESSON)], always=ProviderError("the filter takes it away"))
@@ -177,7 +177,7 @@ async def test_experience_that_no_model_can_answer_holds_up_none_that_comes_afte
 
 
 async def test_a_budget_that_is_spent_lets_the_job_sleep_until_the_next_day(library: WikiFixture) -> None:
-    reported(library, 2)
+    add_experiences(library, 2)
     until = NOW + timedelta(hours=5)
     model = FakeTeacher(script=[None, BudgetExceededError("spent", until=until)])
     outcome = await compress(library, model)
@@ -187,7 +187,7 @@ async def test_a_budget_that_is_spent_lets_the_job_sleep_until_the_next_day(libr
 
 
 async def test_a_long_walk_gives_way_and_goes_on_where_it_stopped(library: WikiFixture) -> None:
-    reported(library, 3 * AT_A_TIME)
+    add_experiences(library, 3 * AT_A_TIME)
     seconds = iter(range(0, 10_000, int(SLICE.total_seconds())))
     slow = CompressionService(
         library.backend, library.ledger, policy(),
@@ -201,7 +201,7 @@ async def test_a_long_walk_gives_way_and_goes_on_where_it_stopped(library: WikiF
 
 
 async def test_a_walk_without_success_does_not_begin_again_and_again(library: WikiFixture) -> None:
-    reported(library, 2 * AT_A_TIME)
+    add_experiences(library, 2 * AT_A_TIME)
     seconds = iter(range(0, 10_000, int(SLICE.total_seconds())))
     slow = CompressionService(
         library.backend, library.ledger, policy(), company=COMPANY, level=MemoryLevel.PERSISTENT,
@@ -212,7 +212,7 @@ async def test_a_walk_without_success_does_not_begin_again_and_again(library: Wi
 
 
 async def test_what_another_worker_asks_is_left_to_it(library: WikiFixture) -> None:
-    reported(library, 1)
+    add_experiences(library, 1)
     model = FakeTeacher()
     key = ids.question_id(company=COMPANY, agent_id="ada", purpose=PURPOSE, model="", about=("e0", "llm-v1"))
     library.ledger.answers.claim(
@@ -223,7 +223,7 @@ async def test_what_another_worker_asks_is_left_to_it(library: WikiFixture) -> N
 
 
 async def test_a_lesson_that_a_run_has_removed_is_not_made_again(library: WikiFixture) -> None:
-    reported(library, 1)
+    add_experiences(library, 1)
     await compress(library, FakeTeacher())
     (kept,) = await memories(library)
     await library.backend.delete_many("ada", [kept.entry.id])
@@ -232,9 +232,9 @@ async def test_a_lesson_that_a_run_has_removed_is_not_made_again(library: WikiFi
 
 
 async def test_a_lesson_that_was_removed_before_its_mark_stays_removed(library: WikiFixture) -> None:
-    reported(library, 1)
+    add_experiences(library, 1)
     memory_id = ids.compressed_id(company=COMPANY, agent_id="ada", experience_id="e0", version="llm-v1")
-    # Kept, then a crash, then a run that lets the lesson go, then the second attempt.
+    # Kept, then a crash, then a run that forgets the lesson, then the second attempt.
     library.ledger.journal.prepare(make_journal_entry("b", outgoing=(memory_id,)))
     model = FakeTeacher()
     assert await compress(library, model) == Done(facts={"compressed": 1})
@@ -242,7 +242,7 @@ async def test_a_lesson_that_was_removed_before_its_mark_stays_removed(library: 
 
 
 async def test_what_is_erased_meanwhile_leaves_no_lesson(library: WikiFixture) -> None:
-    reported(library, 1)
+    add_experiences(library, 1)
 
     class Erasing(FakeTeacher):
         async def ask(self, *args: Any, **kwargs: Any) -> Any:
@@ -254,14 +254,14 @@ async def test_what_is_erased_meanwhile_leaves_no_lesson(library: WikiFixture) -
 
 
 async def test_only_whose_experience_is_asked_for_is_compressed(library: WikiFixture) -> None:
-    reported(library, 1)
+    add_experiences(library, 1)
     library.ledger.experiences.append(COMPANY, experience("theirs", agent_id="bob", prompt=LONG))
     assert await compress(library, FakeTeacher()) == Done(facts={"compressed": 1})
     assert library.ledger.experiences.has_raw(COMPANY, "bob")
 
 
 async def test_switched_off_without_a_model_or_paused_nothing_is_asked(library: WikiFixture) -> None:
-    reported(library, 1)
+    add_experiences(library, 1)
     model = FakeTeacher()
     off = await compress(library, model, enabled=False)
     assert off == Skipped(reason="memory.consolidation.experience_compressor.enabled is false")
@@ -276,7 +276,7 @@ async def test_switched_off_without_a_model_or_paused_nothing_is_asked(library: 
 
 @pytest.mark.parametrize("level", ["session", "project", "none"])
 async def test_at_levels_that_end_memories_nothing_is_learned(library: WikiFixture, level: str) -> None:
-    reported(library, 1)
+    add_experiences(library, 1)
     model = FakeTeacher()
     assert isinstance(await compress(library, model, level=level), Skipped)
     assert model.asked == []
@@ -287,7 +287,7 @@ async def test_at_levels_that_end_memories_nothing_is_learned(library: WikiFixtu
 async def test_a_store_that_is_away_is_told_and_nothing_is_paid_twice(
     library: WikiFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reported(library, 2)
+    add_experiences(library, 2)
     model = FakeTeacher()
 
     async def away(_records: object) -> None:
@@ -310,7 +310,7 @@ def test_a_run_dispatches_only_where_it_is_wanted_and_something_is_raw(library: 
         return wants_compression(library.ledger, chosen, company=COMPANY, agent_id="ada")
 
     assert not dispatching()
-    reported(library, 1)
+    add_experiences(library, 1)
     assert dispatching()
     assert not dispatching(enabled=False)
     library.ledger.experiences.mark(COMPANY, "ada", "e0", reason="too weak")

@@ -1,4 +1,4 @@
-"""Runners that break, through the whole job: what the ledger says, that nothing of them runs on, and how it ends."""
+"""Broken runners through the whole job: the row's state, the reason, and that nothing is left running."""
 
 import re
 from collections.abc import Callable
@@ -66,19 +66,19 @@ class Broken:
         self,
         job: StageJob,
         *,
-        reported: Callable[[RunnerEvent], None],
+        on_event: Callable[[RunnerEvent], None],
         cancelled: Callable[[], bool],
         born: Callable[[str], None],
     ) -> StageOutcome:
         if job.config.stage is not TRAINING:
-            return self.fleet.stages.run(job, reported=reported, cancelled=cancelled, born=born)
+            return self.fleet.stages.run(job, on_event=on_event, cancelled=cancelled, born=born)
 
         def named(name: str) -> None:
             born(name)
             self.pids.append(int(name.split(":")[1]))
 
         def hear(runner_event: RunnerEvent) -> None:
-            reported(runner_event)
+            on_event(runner_event)
             if isinstance(runner_event, LogLine) and runner_event.text.startswith("CHILD "):
                 self.pids.append(int(runner_event.text.split()[1]))
             if self.cancels is not None:
@@ -88,7 +88,7 @@ class Broken:
             self.fleet.clock.advance(BEAT)
             return cancelled()
 
-        outcome = self.processes.run(job, reported=hear, cancelled=asked, born=named)
+        outcome = self.processes.run(job, on_event=hear, cancelled=asked, born=named)
         if self.leaves and outcome.end is StageEnd.COMPLETE:
             Stages()._leave(job.config)
         return outcome

@@ -1,4 +1,4 @@
-"""What a fleet remembers, as passages."""
+"""Gathering a fleet's memories as passages."""
 
 import asyncio
 from datetime import timedelta
@@ -43,9 +43,9 @@ def test_every_agents_memories_are_passages_and_a_tasks_title_asks_for_its_own(f
     async def run() -> None:
         looked = Checked(fleet)
         await looked.backend.connect()
-        reported, other = record("ada", "the import failed at\n night"), record("bob", "tea is at four")
-        await looked.backend.store_many([reported, other])
-        fleet.ledger.trajectories.append(COMPANY, trajectory(reported.entry.id))
+        memory, other = record("ada", "the import failed at\n night"), record("bob", "tea is at four")
+        await looked.backend.store_many([memory, other])
+        fleet.ledger.trajectories.append(COMPANY, trajectory(memory.entry.id))
         assert await looked.passages() == [
             Passage(text="the import failed at night", source="task", questions=("Mend the nightly import",)),
             Passage(text="tea is at four", source="memory"),
@@ -59,18 +59,18 @@ def test_every_agents_memories_are_passages_and_a_tasks_title_asks_for_its_own(f
 
 
 def test_what_was_asked_right_before_a_memory_in_the_same_talk_asks_for_it(fleet: FineTuneFleet) -> None:
-    def reported(content: str, minutes: int, session: str) -> MemoryRecord:
+    def remark(content: str, minutes: int, session: str) -> MemoryRecord:
         at = DAWN + timedelta(minutes=minutes)
         return record("ada", content, created_at=at, lineage=Lineage(session_id=session))
 
     answer = "Ada: it lies behind the old boiler, where my aunt has left it"
     talks = [
-        reported("Boris: Ada, where did you put the key?", 0, "one"),
-        reported(answer, 2, "one"),
-        reported("Boris: And where did you put the lamp?", 4, "one"),
-        reported(f"{answer} as well", 90, "one"),
-        reported("Boris: And where is your blue ladder?", 91, "one"),
-        reported(f"{answer} too", 92, "two"),
+        remark("Boris: Ada, where did you put the key?", 0, "one"),
+        remark(answer, 2, "one"),
+        remark("Boris: And where did you put the lamp?", 4, "one"),
+        remark(f"{answer} as well", 90, "one"),
+        remark("Boris: And where is your blue ladder?", 91, "one"),
+        remark(f"{answer} too", 92, "two"),
     ]
 
     async def run() -> dict[str, tuple[str, ...]]:
@@ -90,11 +90,11 @@ def test_documents_and_memories_that_a_model_asked_about_come_with_its_questions
     (documents / "tea.md").write_text("Tea is at four.", "utf-8")
     model, path = FakeTeacher(always='{"questions": ["When?", "Where?"]}'), tmp_path / "passages.jsonl"
 
-    async def run(**reported: Any) -> list[Passage]:
+    async def run(**options: Any) -> list[Passage]:
         looked = Checked(fleet)
         await looked.backend.connect()
         await looked.backend.store_many([record("ada", "the import failed"), record("bob", "the gate is shut")])
-        plan = FineTunePlan(source_dir=str(documents), **reported)
+        plan = FineTunePlan(source_dir=str(documents), **options)
         writer = QuestionWriter(
             model,
             fleet.ledger,

@@ -1,4 +1,4 @@
-"""Workers killed with -9 while a stage runs in a process group of its own: what is left is ended, the run goes on."""
+"""Workers killed with SIGKILL during a stage: its process group is ended, and the run goes on."""
 
 import os
 import subprocess
@@ -110,7 +110,7 @@ def test_a_run_that_a_person_cancels_leaves_no_process(sqlite_ledger: LedgerUrls
             self,
             job: StageJob,
             *,
-            reported: Callable[[RunnerEvent], None],
+            on_event: Callable[[RunnerEvent], None],
             cancelled: Callable[[], bool],
             born: Callable[[str], None],
         ) -> StageOutcome:
@@ -119,7 +119,7 @@ def test_a_run_that_a_person_cancels_leaves_no_process(sqlite_ledger: LedgerUrls
                 held.append(int(name.split(":")[1]))
                 ledger.finetune_runs.cancel(COMPANY)
 
-            return executor.run(job, reported=reported, cancelled=cancelled, born=named)
+            return executor.run(job, on_event=on_event, cancelled=cancelled, born=named)
 
     after_the_lease(ledger, tmp_path, Cancelling()).run(run_id)
     run = ledger.finetune_runs.get(COMPANY, run_id)

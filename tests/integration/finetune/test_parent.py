@@ -1,4 +1,4 @@
-"""A runner without its worker: it ends by itself, with all that it has started."""
+"""A runner whose worker died ends by itself, with all its children."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Questions by a stub of a language model in a process of its own: what it may cost, and what it may not spoil."""
+"""Questions from a stub language model: their cost limits, and faults that must not spoil a run."""
 
 import asyncio
 import json
@@ -97,7 +97,7 @@ class Asker:
         return {end: number for end, number in found.items() if number}
 
     def asked(self) -> int:
-        """How many different requests the stub was sent."""
+        """Number of different requests that the stub received."""
         return len(set(self.stub.keys()))
 
 

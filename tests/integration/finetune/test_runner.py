@@ -1,4 +1,4 @@
-"""The stage runner as the process that it is: markers, reasons, signals, health."""
+"""The stage runner as a process: markers, reasons, signals, health."""
 
 import json
 import os
@@ -169,8 +169,8 @@ def test_the_health_endpoint_answers_while_the_stage_runs(tmp_path: Path) -> Non
     port = free_port()
     with held(tmp_path, port):
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=30) as answer:
-            reported = json.loads(answer.read())
-        assert reported["status"] == "ok"
-        assert reported["uptime_seconds"] >= 0
+            status = json.loads(answer.read())
+        assert status["status"] == "ok"
+        assert status["uptime_seconds"] >= 0
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=30)

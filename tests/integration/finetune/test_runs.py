@@ -1,4 +1,4 @@
-"""A run from plan to checkpoint: its ends, what a dead worker leaves, and two workers at one stage."""
+"""A run from plan to checkpoint: its ends, a dead worker, and two workers at one stage."""
 
 import itertools
 import logging
@@ -101,23 +101,23 @@ def test_a_cancelled_run_ends_as_that_and_a_resume_finishes_it(
 
 
 def test_the_threads_of_a_plan_are_those_of_every_stage_that_computes(fleet: FineTuneFleet) -> None:
-    reported: dict[str, object] = {}
-    fleet.stages.within = lambda job: reported.update({job.config.stage: getattr(job.config, "threads", None)})
+    reports: dict[str, object] = {}
+    fleet.stages.within = lambda job: reports.update({job.config.stage: getattr(job.config, "threads", None)})
     fleet.to_the_end(fleet.start(PLAN.model_copy(update={"threads": 3})))
-    assert reported == {**dict.fromkeys(STAGES[:-1], 3), FineTuneStage.DEPLOYING: None}
+    assert reports == {**dict.fromkeys(STAGES[:-1], 3), FineTuneStage.DEPLOYING: None}
     fleet.to_the_end(fleet.start())
-    assert reported[TRAINING] == 1
+    assert reports[TRAINING] == 1
 
 
 def test_the_progress_of_a_stage_is_told_with_each_sign_of_life(fleet: FineTuneFleet) -> None:
-    reported: list[tuple[str, float | None]] = []
+    reports: list[tuple[str, float | None]] = []
 
     def passes(_job: StageJob) -> None:
         fleet.clock.advance(BEAT)
 
     fleet.stages.within = passes
-    fleet.worker().run(fleet.start(), on_progress=lambda stage, fraction: reported.append((stage, fraction)))
-    assert reported == [("generating_data", 0.5)]
+    fleet.worker().run(fleet.start(), on_progress=lambda stage, fraction: reports.append((stage, fraction)))
+    assert reports == [("generating_data", 0.5)]
 
 
 def test_a_run_whose_worker_died_is_cancelled_by_the_next_one_after_what_runs_is_ended(fleet: FineTuneFleet) -> None:

@@ -48,15 +48,15 @@ def said(caplog: pytest.LogCaptureFixture) -> Iterator[list[logging.LogRecord]]:
     logs.disable_propagation()
 
 
-def stage(folder: Path, name: str, **reported: object) -> None:
+def stage(folder: Path, name: str, **fields: object) -> None:
     run_stage(
-        checked_config({"stage": name, "seed": 7, "threads": 1, "output_dir": str(folder), **reported}), StageProgress()
+        checked_config({"stage": name, "seed": 7, "threads": 1, "output_dir": str(folder), **fields}), StageProgress()
     )
 
 
 def trained(folder: Path, triples: Path, kind: str) -> str:
-    reported = {"training_data_path": str(triples), "epochs": 1, "batch_size": 8, "learning_rate": 1e-4}
-    stage(folder, "training", kind=kind, **reported)
+    fields = {"training_data_path": str(triples), "epochs": 1, "batch_size": 8, "learning_rate": 1e-4}
+    stage(folder, "training", kind=kind, **fields)
     return read_manifest(folder / CHECKPOINT).sha256
 
 
@@ -74,8 +74,8 @@ def test_the_stages_run_on_these_libraries_and_the_same_seed_gives_the_same_chec
     assert any(triple.negatives for triple in read_lines(mined / TRIPLES_FILE, Triple))
     hashes = [trained(tmp_path / name, mined / TRIPLES_FILE, kind) for name in ("first", "second")]
     assert hashes[0] == hashes[1]
-    reported = {"checkpoint_path": str(tmp_path / "first" / CHECKPOINT), "validation_data_path": validation}
-    stage(tmp_path / "judged", "evaluating", kind=kind, training_data_path=training, **reported)
+    fields = {"checkpoint_path": str(tmp_path / "first" / CHECKPOINT), "validation_data_path": validation}
+    stage(tmp_path / "judged", "evaluating", kind=kind, training_data_path=training, **fields)
     report = EvalReport.model_validate_json((tmp_path / "judged" / REPORT_FILE).read_bytes())
     assert report.questions > 0
     assert [each.getMessage() for each in said if "deprecat" in each.getMessage().lower()] == []

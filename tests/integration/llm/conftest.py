@@ -1,4 +1,4 @@
-"""A stub of a language model in a process of its own, and what asks it."""
+"""A stub language model in a process of its own, and its clients."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta

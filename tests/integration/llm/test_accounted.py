@@ -1,4 +1,4 @@
-"""What jobs ask: budget, retries and account around a stub that misbehaves."""
+"""The accounted model: budget, retries and account around a faulty stub."""
 
 import asyncio
 import logging
@@ -90,10 +90,10 @@ async def test_an_answer_is_paid_at_its_price_and_has_its_reason(
     assert ledger.spending.of(COMPANY, "ada", DAY).cost == answer.cost
     with ledger.spending._database.read() as connection:
         row = dict(connection.execute(select(model_calls)).mappings().one())
-    reported = {
+    figures = {
         name: row[name] for name in ("company", "agent_id", "run_id", "question_id", "purpose", "model", "state")
     }
-    assert reported == {
+    assert figures == {
         "company": COMPANY,
         "agent_id": "ada",
         "run_id": "run",

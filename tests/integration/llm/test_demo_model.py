@@ -1,4 +1,4 @@
-"""Which language model the demo asks."""
+"""The demo's language model."""
 
 import httpx
 import pytest

@@ -1,4 +1,4 @@
-"""The model of an installation: from settings and policy to an answer in a form, from a stub that misbehaves."""
+"""An installation's model: from settings and policy to an answer in a form, from a faulty stub."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

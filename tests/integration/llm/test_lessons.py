@@ -1,4 +1,4 @@
-"""Lessons by a stub in a process of its own: what it may not say stays unsaid, and nothing is paid for twice."""
+"""Lessons from a stub language model: refused fields are dropped, and nothing is paid for twice."""
 
 from collections.abc import Callable
 
@@ -73,7 +73,7 @@ async def test_an_obedient_model_sets_nothing_that_is_not_its_to_set(
     )
     captured = await capture.run("ada", failure=_described(hostile))
     assert captured.outcome is CaptureOutcome.STORED
-    # Its tag is what it was told to say, which is longer than a tag.
+    # Its tag is the scripted text, which is longer than a tag.
     assert captured.refused == ("agent_id", "application_count", "last_applied_at", "scope", "supersedes", "tags")
     (found,) = (await backend.scan(Where(agent_id="ada"), cursor=None, limit=10)).records
     kept = proposal_of(found)
@@ -115,9 +115,7 @@ async def test_a_server_that_refuses_for_good_is_told_apart(capture: ProceduralC
     assert (await capture.run("ada", failure=FAILURE)).outcome is CaptureOutcome.REFUSED
 
 
-async def test_no_word_of_a_success_but_turns_and_tools_leaves_the_repository(
-    capture: ProceduralCapture, stub: StubLLM
-) -> None:
+async def test_only_turns_and_tools_of_a_success_are_sent(capture: ProceduralCapture, stub: StubLLM) -> None:
     await capture.run("ada", success=SUCCESS)
     (request,) = stub.log()
     assert SUCCESS.task_id not in str(request["body"])

@@ -1,4 +1,4 @@
-"""The provider against a server that misbehaves: which trouble passes, which does not, and what nobody may read."""
+"""The provider against a faulty server: transient errors, final errors, and secrets in neither."""
 
 import logging
 import socket
@@ -19,7 +19,7 @@ from memcore.llm.openai_compatible import OpenAICompatibleProvider
 from memcore.llm.protocol import CompletionRequest
 from memcore.models.execution import ChatMessage, MessageRole
 
-#: Stands in every prompt, and so in what the stub quotes; nobody but the server may ever see it.
+#: In every prompt, and so in what the stub quotes; only the server may see it.
 CANARY = "Zanzibar-4711"
 
 REQUEST = CompletionRequest(
@@ -38,8 +38,8 @@ async def trouble(provider: OpenAICompatibleProvider) -> ProviderError:
     with pytest.raises(ProviderError) as caught:
         await provider.complete(REQUEST, idempotency_key="k")
     error = caught.value
-    reported = "".join(traceback.format_exception(error)) + repr(error) + repr(vars(error))
-    assert CANARY not in reported
+    shown = "".join(traceback.format_exception(error)) + repr(error) + repr(vars(error))
+    assert CANARY not in shown
     seen: BaseException | None = error
     while seen is not None:
         assert CANARY not in str(seen)
@@ -246,7 +246,7 @@ async def test_neither_prompt_nor_answer_nor_key_is_logged(
         stub.order(Scripted(fault=Fault.STATUS, status=400))
         await trouble(provider)
         await provider.complete(REQUEST, idempotency_key="k")
-    reported: list[Any] = [vars(record) for record in caplog.records]
-    assert reported
-    assert CANARY not in repr(reported)
-    assert "the-secret-key" not in repr(reported)
+    shown: list[Any] = [vars(record) for record in caplog.records]
+    assert shown
+    assert CANARY not in repr(shown)
+    assert "the-secret-key" not in repr(shown)

@@ -40,7 +40,7 @@ async def test_a_strategy_made_from_the_policy_leads_with_policies_and_shows_fac
     assert "on Mondays" in memories.content
     assert "customer data" not in memories.content
 
-    # The store has not heard of it yet; prompts have.
+    # The store does not show it yet; prompts do.
     ledger.org.publish(company, fact_id, request("The printer wants red paper"), author=GRACE)
     await memory.retract((await memory.list_policies())[0].id, author=GRACE)
     clock.advance(KEPT)

@@ -1,4 +1,4 @@
-"""The store follows the log: after many writers and after a death at any step it shows what stands, and that alone."""
+"""Org sync: after many writers, and after a death at any step, the store shows exactly the current facts."""
 
 import asyncio
 import random
@@ -27,13 +27,13 @@ FACTS = ("tea", "cake", "soup")
 
 
 async def shown(backend: Mem0Backend) -> dict[IndexedFact, str]:
-    """Return all that the store shows of facts, with its text."""
+    """Return the facts that the store shows, with their texts."""
     entries = [each for each in await backend.search_shared(MemoryQuery(limit=1_000)) if each.agent_id == ORGANISATION]
     return {fact: entry.content for entry in entries if (fact := shown_by(entry)) is not None}
 
 
-def is_published(ledger: Ledger, company: str) -> dict[IndexedFact, str]:
-    """Return all that the log leaves standing."""
+def latest_versions(ledger: Ledger, company: str) -> dict[IndexedFact, str]:
+    """Return the current facts of the log."""
     return {
         IndexedFact(key, version): fact.content for key, (version, fact) in ledger.org.standing(company, FACTS).items()
     }
@@ -65,15 +65,15 @@ async def test_eight_writers_at_once_leave_no_gap_an_empty_outbox_and_a_store_th
     try:
         for each in backends:
             await each.connect()
-        reported = sum(await asyncio.gather(*map(write, range(WRITERS), backends, ledgers)))
+        written = sum(await asyncio.gather(*map(write, range(WRITERS), backends, ledgers)))
         await OrgSync(ledger.org_outbox, store_of(backends[0]), company=company).follow()
 
         logs = {fact_id: ledger.org.operations(company, fact_id) for fact_id in FACTS}
         for lines in logs.values():
             assert [line.version for line in lines] == list(range(1, len(lines) + 1))
-        assert sum(map(len, logs.values())) == reported >= WRITERS * 9
+        assert sum(map(len, logs.values())) == written >= WRITERS * 9
         assert ledger.org_outbox.count(company) == 0
-        assert await shown(backends[0]) == is_published(ledger, company)
+        assert await shown(backends[0]) == latest_versions(ledger, company)
     finally:
         for opened in ledgers:
             opened.close()

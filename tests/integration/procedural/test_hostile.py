@@ -1,4 +1,4 @@
-"""Lessons through the whole job, against a stub in a process of its own that says what a model may not say."""
+"""Lessons through the whole job, against a stub model that sets fields which a model may not set."""
 
 import json
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from tasks.learn import extract_lesson
 
 
 class LearningAgents:
-    """The lesson job, the stub, and what stands between them."""
+    """The lesson job, the stub server, and the learning service between them."""
 
     def __init__(self, school: LearningFixture, stub: StubLLM, loop: LoopThread) -> None:
         self.school = school

@@ -1,4 +1,4 @@
-"""What becomes of a task's lesson: one word in its row for each way, and no model asked where none is needed."""
+"""Outcomes of a task's lesson: each way has one word in the row, and a model is asked only where needed."""
 
 import logging
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""A checkpoint deployed, gone back from and deleted, on a real store: what agents find, and what is refused."""
+"""Deploy, roll back and delete a checkpoint on a real store: search results and refusals."""
 
 import asyncio
 import logging
@@ -72,7 +72,9 @@ async def test_agents_find_with_the_checkpoint_then_with_what_served_before(
         checkpoint.checkpoint_id,
         "it leads",
     )
-    assert world.ledger.reindexes.waiting(world.company, dispatched_before=-timedelta(days=1)), "the sweep would ring"
+    assert world.ledger.reindexes.waiting(world.company, dispatched_before=-timedelta(days=1)), (
+        "the sweep would dispatch"
+    )
     await world.finish()
 
     active = deployed.active()
@@ -201,7 +203,9 @@ async def test_what_served_before_is_gone_back_to_only_with_the_embedder_that_fi
     assert backend.dense_weight
     await deployment(world).deploy(checkpoint.checkpoint_id, ADA)
     await world.finish()
-    monkeypatch.setattr("support.reindex_fixture.SidedEmbedder.name", property(lambda _: "another release of the model"))
+    monkeypatch.setattr(
+        "support.reindex_fixture.SidedEmbedder.name", property(lambda _: "another release of the model")
+    )
     with pytest.raises(CheckpointRollbackCorruptError, match="another release of the model"):
         await deployment(world).rollback(None, ADA)
     assert world.pointer.phase is None
@@ -272,7 +276,7 @@ async def test_of_a_deploy_and_a_delete_at_one_moment_one_is_refused(
     count = world.reindex_target.count
 
     async def counting(collection: str) -> int:
-        # Behind every check of the deploy, before its transaction.
+        # After every check of the deploy, before its transaction.
         await deployment(world).delete(checkpoint.checkpoint_id, BOB)
         return await count(collection)
 

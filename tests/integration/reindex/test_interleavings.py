@@ -1,4 +1,4 @@
-"""Whatever happens at once with a reindex, and whenever its worker dies: every memory is where its last word put it."""
+"""Concurrent writes during a reindex whose worker may die: every memory ends with its last write."""
 
 import asyncio
 import tempfile
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: Agents, each of whom one write at a time touches, so that the last word about each memory is known.
 AGENTS = 3
 
-#: What a process does for an agent.
+#: Actions of a process for an agent.
 ACTS = ("store", "remove", "mark", "remove marked", "tag", "publish", "retract")
 
 
@@ -57,7 +57,7 @@ MOMENTS = st.builds(
 
 @dataclass
 class Known:
-    """What an agent's memories are, by every write that was answered."""
+    """An agent's expected memories, by every write that was answered."""
 
     agent: str = field(default_factory=new_agent)
     tags: dict[str, tuple[str, ...]] = field(default_factory=dict)

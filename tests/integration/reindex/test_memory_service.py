@@ -1,4 +1,4 @@
-"""The memory service's word on checkpoints, on a real store: what serves, what is noted, what it dispatches."""
+"""The memory service's checkpoint calls on a real store: the active embedder, the audit, the dispatches."""
 
 from pathlib import Path
 
@@ -70,10 +70,10 @@ async def test_a_checkpoint_is_deployed_seen_gone_back_from_and_deleted(
     assert (await service.list_checkpoints(limit=1, offset=0))[1] == 1
 
     lines = world.ledger.audit.page(world.company)
-    reported = [(line.actor, line.action, line.subject, line.reason) for line in reversed(lines)]
-    assert reported[0] == ("person:grace", "finetune.deploy", key, WORD.reason)
-    assert (reported[1][0], reported[1][1], reported[1][3]) == ("person:grace", "finetune.rollback", WORD.reason)
-    assert len(reported) == 2
+    noted = [(line.actor, line.action, line.subject, line.reason) for line in reversed(lines)]
+    assert noted[0] == ("person:grace", "finetune.deploy", key, WORD.reason)
+    assert (noted[1][0], noted[1][1], noted[1][3]) == ("person:grace", "finetune.rollback", WORD.reason)
+    assert len(noted) == 2
 
 
 async def test_one_that_the_gate_rejected_takes_a_word_more(

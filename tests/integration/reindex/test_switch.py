@@ -1,4 +1,4 @@
-"""A reindex from its beginning to its end, and everything a person may say about it."""
+"""A reindex from its beginning to its end, and every command of a person."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -235,7 +235,9 @@ async def test_an_embedder_that_is_no_longer_the_same_is_refused(
     first, changed = world.backend("even"), world.backend("odd")
     await first.connect()
     await first.disconnect()
-    monkeypatch.setattr("support.reindex_fixture.SidedEmbedder.name", property(lambda _: "another release of the model"))
+    monkeypatch.setattr(
+        "support.reindex_fixture.SidedEmbedder.name", property(lambda _: "another release of the model")
+    )
     with pytest.raises(MemoryConfigError, match=r"'even' is another release.*memtend reindex"):
         await changed.connect()
     await world.close()

@@ -1,4 +1,4 @@
-"""What keeps a reindex from going on, how that is told, and that it goes on when it is over."""
+"""A blocked reindex: how it is reported, and that it goes on afterwards."""
 
 import logging
 from datetime import timedelta
@@ -25,7 +25,9 @@ async def test_an_embedder_that_changed_under_it_is_told_and_what_serves_goes_on
     await backend.store_many([record(agent)])
     await world.begin()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("support.reindex_fixture.SidedEmbedder.name", property(lambda _: "another release of the model"))
+        patched.setattr(
+            "support.reindex_fixture.SidedEmbedder.name", property(lambda _: "another release of the model")
+        )
         slice_ = await world.slice()
     assert slice_ is not None
     assert (slice_.outcome, slice_.goes_on) == (Deferred(reason="MemoryConfigError"), False)

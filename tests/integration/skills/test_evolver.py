@@ -1,4 +1,4 @@
-"""The evolver over a real ledger: what is proposed, with which figures, and what is not."""
+"""The evolver over a real ledger: its proposals, their figures, and the patterns that it skips."""
 
 import logging
 from datetime import timedelta

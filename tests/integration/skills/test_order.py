@@ -1,4 +1,4 @@
-"""The order in which executions and lessons arrive changes nothing of what is proposed."""
+"""The order in which executions and lessons arrive does not change the proposals."""
 
 import asyncio
 import tempfile

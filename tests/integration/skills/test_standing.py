@@ -1,4 +1,4 @@
-"""Candidates against what stands and what waits: contradictions first, then what is better, then what is the same."""
+"""Candidates against published skills and pending proposals: contradictions, then better ones, then repeats."""
 
 import logging
 from typing import Any
@@ -59,8 +59,8 @@ async def test_what_is_better_in_full_is_proposed_in_the_old_ones_place(
     assert (report.proposals_emitted, report.supersessions) == (1, 1)
     (filed,) = fleet.proposed()
     assert filed.proposal.supersedes == (Superseded(id=old, content="what stood there", owner="approvals"),)
-    (reported,) = [each for each in caplog.records if each.message == SkillEvent.ORG_SKILL_SUPERSEDED]
-    assert vars(reported)["skill_id"] == old
+    (superseded,) = [each for each in caplog.records if each.message == SkillEvent.ORG_SKILL_SUPERSEDED]
+    assert vars(superseded)["skill_id"] == old
 
 
 async def test_what_covers_another_case_in_part_is_proposed_beside_it(fleet: Fleet) -> None:

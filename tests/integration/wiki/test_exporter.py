@@ -1,4 +1,4 @@
-"""What stands in the wiki, and for whom."""
+"""The wiki's files, and their readers."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The webhook against a server on loopback: what it is told, and what becomes of its failures."""
+"""The webhook against a server on loopback: the notice, and its failures."""
 
 import logging
 from collections.abc import Iterator

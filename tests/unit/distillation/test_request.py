@@ -1,4 +1,4 @@
-"""What a memory tells of a finished task."""
+"""The memory of a finished task."""
 
 import pytest
 from hypothesis import given
@@ -38,11 +38,11 @@ def test_the_four_lines_of_a_success() -> None:
 @pytest.mark.parametrize("reason", TerminationReason)
 def test_every_way_to_end_has_its_line(reason: TerminationReason) -> None:
     silent = request(trace(termination_reason=reason)).outcome
-    reported = request(trace(termination_reason=reason, error_message="disk\n\0 full")).outcome
+    with_error = request(trace(termination_reason=reason, error_message="disk\n\0 full")).outcome
     if reason is TerminationReason.COMPLETED:
-        assert silent == reported == "completed successfully"
+        assert silent == with_error == "completed successfully"
     else:
-        assert (silent, reported) == (f"terminated: {reason}", "failed: disk full")
+        assert (silent, with_error) == (f"terminated: {reason}", "failed: disk full")
 
 
 def test_a_trace_without_turns_says_so() -> None:

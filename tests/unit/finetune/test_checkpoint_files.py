@@ -1,4 +1,4 @@
-"""How a registered checkpoint is loaded and weighed; the rest is in integration/reindex/test_deployment.py."""
+"""Loading and weighing a registered checkpoint; the rest is in integration/reindex/test_deployment.py."""
 
 import pytest
 from support.checkpoint_rows import checkpoint_row

@@ -1,4 +1,4 @@
-"""Which passages a model is asked about."""
+"""Selection of passages for a model's questions."""
 
 import random
 from collections import Counter

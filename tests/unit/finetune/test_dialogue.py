@@ -1,4 +1,4 @@
-"""What was asked before a remark is a question that it answers, in the third person where names are told."""
+"""A question right before a remark is one that the remark answers, in the third person where names are given."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The first stage: passages become questions, parted into what trains and what measures."""
+"""The first stage: passages become questions, split into training and validation."""
 
 import random
 import tempfile

@@ -1,4 +1,4 @@
-"""Plans: what they refuse, and by which name."""
+"""Plans: refused values, and the names of their fields."""
 
 import pytest
 

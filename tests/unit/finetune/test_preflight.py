@@ -1,4 +1,4 @@
-"""What is looked at before a run, and what is said about it."""
+"""The checks before a run, and their messages."""
 
 import sys
 from pathlib import Path
@@ -12,9 +12,9 @@ from memcore.finetune.preflight import PreflightResult, PreflightStatus, preflig
 from memcore.models.finetune import FineTunePlan
 
 
-def looked(reported: object, tmp_path: Path, *, memories: int = 0, gib: float | None = 24.0) -> PreflightResult:
+def looked(requested: object, tmp_path: Path, *, memories: int = 0, gib: float | None = 24.0) -> PreflightResult:
     return preflight(
-        reported,  # type: ignore[arg-type]  # somebody's words
+        requested,  # type: ignore[arg-type]  # somebody's words
         runs=tmp_path / "runs",
         memories=lambda enough: min(memories, enough),
         gpu_gib=lambda: gib,

@@ -1,4 +1,4 @@
-"""What is asked of a model, and what it may answer."""
+"""The request for questions to a passage, and the form of its answer."""
 
 import json
 

@@ -88,11 +88,11 @@ def notify(url: str) -> str:
         created_at=now,
         expires_at=now,
     )
-    reported: list[str] = []
+    problems: list[str] = []
 
     class Remember(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            reported.append(str(vars(record)["problem"]))
+            problems.append(str(vars(record)["problem"]))
 
     log, handler = logging.getLogger("memcore.approvals.webhook"), Remember()
     log.addHandler(handler)
@@ -100,7 +100,7 @@ def notify(url: str) -> str:
         asyncio.run(Webhook(url, timeout=LIMIT).notify(approval))
     finally:
         log.removeHandler(handler)
-    return "".join(reported)
+    return "".join(problems)
 
 
 CALLS: dict[str, Callable[[str], str]] = {

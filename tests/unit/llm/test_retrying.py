@@ -1,4 +1,4 @@
-"""When a question is asked again, how long it waits before, and when it gives up."""
+"""Retries: when a question is asked again, the pause before, and when it gives up."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a model may say, field by field."""
+"""A model's draft of a lesson, field by field."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""A lesson as a memory: nothing of it is lost on the way through a payload."""
+"""A lesson as a memory: the way through a payload loses nothing."""
 
 import json
 from dataclasses import replace

@@ -24,22 +24,22 @@ def test_what_an_execution_says_stands_behind_fences() -> None:
 
 
 def test_a_failure_tells_all_but_its_id() -> None:
-    reported = messages_of(FAILURE)[1].content
+    prompt = messages_of(FAILURE)[1].content
     for text in (FAILURE.task_title, "no space left on device", "shell\nread_file\nshell", "retry", "7"):
-        assert text in reported
-    assert FAILURE.task_id not in reported
+        assert text in prompt
+    assert FAILURE.task_id not in prompt
 
 
 def test_a_success_tells_turns_and_tools_and_nothing_else() -> None:
-    reported = messages_of(SUCCESS)[1].content
-    assert _FENCE.findall(reported) == ["4", "search\nwrite_file"]
-    assert re.findall(r"^(\w+):$", reported, re.MULTILINE) == ["turn_count", "tool_calls_made"]
+    prompt = messages_of(SUCCESS)[1].content
+    assert _FENCE.findall(prompt) == ["4", "search\nwrite_file"]
+    assert re.findall(r"^(\w+):$", prompt, re.MULTILINE) == ["turn_count", "tool_calls_made"]
 
 
 def test_a_long_fact_is_told_by_its_beginning_and_its_end() -> None:
     calls = tuple(f"tool{i}" for i in range(5_000))
-    reported = messages_of(SUCCESS.model_copy(update={"tool_calls_made": calls}))[1].content
-    assert "tool0\n" in reported
-    assert "tool4999" in reported
-    assert "left out" in reported
-    assert len(reported) < FACT_CHARS + 300
+    prompt = messages_of(SUCCESS.model_copy(update={"tool_calls_made": calls}))[1].content
+    assert "tool0\n" in prompt
+    assert "tool4999" in prompt
+    assert "left out" in prompt
+    assert len(prompt) < FACT_CHARS + 300

@@ -75,7 +75,7 @@ def test_each_tier_shows_its_own_part() -> None:
     shown = {tier: disclosed(made, tier) for tier in DisclosureTier}
     assert shown[DisclosureTier.DISCOVERY] == made.discovery
     for text in (made.condition, made.action, made.rationale):
-        assert [tier for tier, reported in shown.items() if text in reported] == [DisclosureTier.ACTIVATION]
+        assert [tier for tier, content in shown.items() if text in content] == [DisclosureTier.ACTIVATION]
     assert shown[DisclosureTier.EXECUTION].splitlines() == [
         f"{number}. {step}" for number, step in enumerate(made.execution_steps, start=1)
     ]

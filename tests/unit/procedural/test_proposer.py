@@ -57,8 +57,8 @@ async def test_what_a_model_may_not_set_is_refused_by_name(caplog: pytest.LogCap
     proposed = await proposer(model).propose("ada", FAILURE)
     assert proposed.refused == ("scope", "supersedes", "tags")
     assert proposed.proposal == ProceduralMemoryProposal.model_validate({**ANSWER, "tags": ["disk"]})
-    (reported,) = [each for each in caplog.records if each.msg == ProceduralEvent.FIELDS_REFUSED]
-    assert reported.fields == ("scope", "supersedes", "tags")  # type: ignore[attr-defined]  # given in extra
+    (refusal,) = [each for each in caplog.records if each.msg == ProceduralEvent.FIELDS_REFUSED]
+    assert refusal.fields == ("scope", "supersedes", "tags")  # type: ignore[attr-defined]  # given in extra
     assert CANARY not in "".join(str(vars(each)) for each in caplog.records)
 
 

@@ -1,4 +1,4 @@
-"""Which lessons are forgotten, against the definition spelled out by brute force."""
+"""Pruning, against the definition spelled out by brute force."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Taking a skill's folder away: its own file alone, and nothing that somebody else put there."""
+"""Removal of a skill's folder: its own file alone, and no other file."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The whole way from a question to messages, over backends that answer what the test says."""
+"""The pipeline from a question to messages, over scripted backends."""
 
 import re
 from collections.abc import Sequence

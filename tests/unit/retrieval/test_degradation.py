@@ -1,4 +1,4 @@
-"""What fails is done without: one event that names it, no exception, and Python's own alarms still pass."""
+"""A failing part is left out: one event that names it, no exception; Python's own MemoryError still passes."""
 
 import builtins
 import re
@@ -24,7 +24,7 @@ _SECRET = "the memory's own text"
 
 
 class Broken:
-    """Stands for any part, and fails whatever it is asked."""
+    """A part that fails at every call."""
 
     def __init__(self, error: BaseException) -> None:
         self._error = error

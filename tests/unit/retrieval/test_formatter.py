@@ -135,8 +135,8 @@ def test_no_text_and_no_name_makes_a_tag_of_its_own_or_changes_one(made: list[tu
         if origin == "own":
             assert block[4] is None
         else:
-            reported = html.unescape(block[4])
-            assert reported == "".join(letter if letter.isprintable() else "\ufffd" for letter in name).translate(
+            visible = html.unescape(block[4])
+            assert visible == "".join(letter if letter.isprintable() else "\ufffd" for letter in name).translate(
                 str.maketrans("\ufe64\uff1c", "<<")
             )
 

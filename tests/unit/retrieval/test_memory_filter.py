@@ -1,4 +1,4 @@
-"""Filters before the prompt."""
+"""Filters of memories before the prompt."""
 
 import pytest
 from support.scored_memories import ids, scored

@@ -1,4 +1,4 @@
-"""What an organisation says in prompts: policies lead, facts that stand follow, and its failure costs nothing else."""
+"""An organisation's part of prompts: policies lead, current facts follow, and its failure costs nothing else."""
 
 import asyncio
 import re

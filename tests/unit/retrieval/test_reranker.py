@@ -1,4 +1,4 @@
-"""What becomes of a new order."""
+"""The order of a re-ranker."""
 
 import pytest
 from hypothesis import given

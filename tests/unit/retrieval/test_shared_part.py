@@ -1,4 +1,4 @@
-"""What other agents publish has a part of a prompt: an agent's own memories stay, and nobody fills the part alone."""
+"""The shared part of a prompt: it displaces none of the agent's own memories, and no publisher fills it alone."""
 
 import re
 from collections import Counter

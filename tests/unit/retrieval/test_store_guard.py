@@ -1,4 +1,4 @@
-"""Advice at the store's door."""
+"""The warning for stores without the tag."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The recorder of uses: sums, batches, patience with a broker that is away, and a bound on what it holds."""
+"""The recorder of uses: sums, batches, retries while the broker is away, and a bound on its memory."""
 
 import threading
 from collections.abc import Callable, Sequence

@@ -72,15 +72,15 @@ def test_the_threshold_cuts_the_combined_score() -> None:
 def test_fusion_is_sorted_bounded_and_complete(
     own: tuple[MemoryEntry, ...], theirs: tuple[MemoryEntry, ...], data: st.DataObject
 ) -> None:
-    def leg(found: tuple[MemoryEntry, ...], low: float, high: float) -> tuple[Hit, ...]:
+    def ranked(found: tuple[MemoryEntry, ...], low: float, high: float) -> tuple[Hit, ...]:
         some = [each for each in found if data.draw(st.booleans())]
         return tuple(Hit(entry=each, score=data.draw(st.floats(min_value=low, max_value=high))) for each in some)
 
     rankings = RankedLists(
-        dense=leg(own, -1.0, 1.0),
-        sparse=leg(own, 1e-3, 80.0),
-        shared_dense=leg(theirs, -1.0, 1.0),
-        shared_sparse=leg(theirs, 1e-3, 80.0),
+        dense=ranked(own, -1.0, 1.0),
+        sparse=ranked(own, 1e-3, 80.0),
+        shared_dense=ranked(theirs, -1.0, 1.0),
+        shared_sparse=ranked(theirs, 1e-3, 80.0),
     )
     config = MemoryRetrievalConfig(min_relevance=0.0, max_memories=100)
     found = _fused(rankings, config)

@@ -1,4 +1,4 @@
-"""The lesson that speaks for many."""
+"""The medoid of several lessons."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What the evolver can reach: nothing that writes but the way to a person."""
+"""The evolver's dependencies: none writes, except the filing of proposals."""
 
 import typing
 

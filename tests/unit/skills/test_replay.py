@@ -1,4 +1,4 @@
-"""A condition is tried on what agents met."""
+"""The replay of a condition on past executions."""
 
 from collections.abc import Iterator
 from typing import Any

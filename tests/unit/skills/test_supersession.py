@@ -1,4 +1,4 @@
-"""What a new skill is to an old one: the verdicts that people expect, pair by pair."""
+"""The relation of a new skill to an old one: the verdicts that people expect, pair by pair."""
 
 from dataclasses import dataclass
 

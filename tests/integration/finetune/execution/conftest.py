@@ -1,4 +1,4 @@
-"""Every place in which a stage can run."""
+"""The executors under test."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What is true of stages in containers alone: what they may do, and what an engine does to them."""
+"""Stages in containers only: their permissions, and errors of the engine."""
 
 import gc
 import os
@@ -31,7 +31,7 @@ def ran(containers: InStubEngine, folder: Path, image: str = "complete", **more:
         timeout_seconds=60.0,
         labels={"team": "night", "memtend.stage": "other"},
     )
-    return executor.run(job, reported=lambda _: None, cancelled=lambda: False, born=lambda _: None)
+    return executor.run(job, on_event=lambda _: None, cancelled=lambda: False, born=lambda _: None)
 
 
 def test_a_container_may_do_nothing_but_compute(containers: InStubEngine, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_container_that_takes_too_much_memory_is_told_so(containers: InStubEng
         labels={"test.oom": "true"},
     )
     outcome = containers.executor("killed", grace=10.0).run(
-        job, reported=lambda _: None, cancelled=lambda: False, born=lambda _: None
+        job, on_event=lambda _: None, cancelled=lambda: False, born=lambda _: None
     )
     assert outcome.reason == "training took more memory than memory_limit allows, 8g"
     assert outcome.exit_code == -9
@@ -206,6 +206,6 @@ def test_what_is_configured_says_where_stages_run(containers: InStubEngine, tmp_
     config = FineTuneExecutionConfig(backend="docker", image="complete", gpu_enabled=True, memory_limit="1g")
     executor = create_executor(config, tmp_path / "scratch", environment=containers.environment)
     job = StageJob(run_id="r", config=Stage(containers, tmp_path, "complete").training(), timeout_seconds=60.0)
-    executor.run(job, reported=lambda _: None, cancelled=lambda: False, born=lambda _: None)
+    executor.run(job, on_event=lambda _: None, cancelled=lambda: False, born=lambda _: None)
     host = containers.engine.asked[0]["HostConfig"]
     assert (host["Memory"], len(host["DeviceRequests"])) == (1 << 30, 1)

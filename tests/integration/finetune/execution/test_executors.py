@@ -1,4 +1,4 @@
-"""Stages in processes and in containers: every end is told, and nothing of them is left running."""
+"""Stages in processes and in containers: every end is reported, and nothing is left running."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is true of stages in processes alone."""
+"""Stages in processes only."""
 
 import os
 

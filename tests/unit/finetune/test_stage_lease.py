@@ -1,4 +1,4 @@
-"""Signs of life: not more often than they are wanted, and for as long as the ledger can be told."""
+"""Heartbeats of a stage's lease: no more often than due, and errors while the ledger is away."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -14,7 +14,7 @@ from memcore.ledger.embedders.finetune_runs import FineTuneRun
 
 
 class Held:
-    """A run in hand."""
+    """A leased run."""
 
     def __init__(self, ledger: Ledger, clock: StoppedClock) -> None:
         self.clock = clock
