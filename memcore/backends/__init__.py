@@ -1,1 +1,1 @@
-"""Where memories live: the protocols, one folder or file per backend, and the factory that builds one by name."""
+"""Memory backends: the protocols, one folder or file per backend, and the factory that builds one by name."""

@@ -1,9 +1,8 @@
-"""The composite backend: both protocols over several children, divided by the namespace of each memory.
+"""The composite backend: both protocols over several children, chosen by the namespace of each memory.
 
-Ids stay those of memtend: one UUID a memory, whichever child keeps it. The reference writes the child's name before the
-id; but here an id is made from what the memory says, before anybody knows where it will lie, so that a memory sent
-twice is one memory; and journal and undo name memories by it across a change of the routes. So calls by id ask every
-child.
+The reference writes the child's name before the id. Here an id stays one UUID, whichever child keeps the memory: it is
+made from the content before the child is known, so that a memory sent twice is one; and journal and undo use it across
+a change of the routes. So calls by id ask every child.
 """
 
 import asyncio
@@ -42,7 +41,7 @@ from memcore.records import MemoryRecord, Page, Scope, Where
 
 @runtime_checkable
 class Child(MemoryBackend, BatchBackend, MemoryCapabilities, Protocol):
-    """A backend with both protocols that says what it can."""
+    """A backend with both protocols and the capabilities."""
 
 
 Answer = TypeVar("Answer")
@@ -50,7 +49,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class FanOutResults(Generic[Answer]):
-    """What the children said, by their names, in the order in which they were asked."""
+    """Answers and failures by child, in the order of the calls."""
 
     given: dict[str, Answer] = field(default_factory=dict)
     failed: dict[str, errors.MemoryError] = field(default_factory=dict)
@@ -80,12 +79,10 @@ async def all_answers(calls: Mapping[str, Awaitable[Answer]]) -> list[Answer]:
     return list(answers.given.values())
 
 
-# A child's own cursor stands at the end of that child's page, and a merged page ends somewhere in the middle of it.
-# So
-# the cursor here is a value, not a place: the time and the id of the last memory that was returned. Each child is
-# asked
-# for what was created then or later, and what was returned before is passed over. That costs one memory read twice a
-# page, needs no memory of the scan in this process, and holds whatever is written or removed between two pages.
+# A child's own cursor is at the end of that child's page, and a merged page ends somewhere in the middle of it. So the
+# cursor here is the time and the id of the last memory that was returned. Each child is asked for memories created then
+# or later, and those returned before are skipped. That reads one memory twice a page, needs no state in this process,
+# and holds whatever is written or removed between two pages.
 
 #: The age of a memory: its creation time, and its id among those of one time.
 Age = tuple[datetime, str]
@@ -142,7 +139,7 @@ def _parse(cursor: str) -> Age:
 
 
 class Routes:
-    """Choose children by namespace; every namespace that has no route of its own belongs to the default.
+    """Maps namespaces to children; a namespace without a route belongs to the default.
 
     Args:
         children: the backends by name.
@@ -188,9 +185,9 @@ _log = logging.getLogger(__name__)
 
 
 class CompositeBackend:
-    """Keep each namespace in the backend that its route names; ask those that can match, all at once.
+    """Keeps each namespace in the backend of its route; queries ask all children that can match, concurrently.
 
-    A child that fails makes ``retrieve`` poorer and is logged; every other call fails with it, because a count, a page
+    ``retrieve`` leaves out a child that fails, and logs it; every other call fails with it, because a count, a page
     or a removal that leaves out a child would be wrong. Changing a route moves no memory: export and import those of
     the namespace, or its old memories are found only by queries that name no namespace, and by id.
 
@@ -250,7 +247,7 @@ class CompositeBackend:
 
     @property
     def supported_categories(self) -> frozenset[MemoryCategory]:
-        """Those that every child stores: which child a memory goes to is the namespace's affair, not the category's."""
+        """Those that every child stores, for the namespace chooses the child, not the category."""
         return frozenset.intersection(*(child.supported_categories for child in self._routes.children.values()))
 
     @property
@@ -270,7 +267,7 @@ class CompositeBackend:
 
     @property
     def supports_shared_access(self) -> bool:
-        """Whether the default child does: shared knowledge has one place, whatever the namespace it speaks of."""
+        """Whether the default child does: it keeps shared knowledge of every namespace."""
         return self._routes.default.supports_shared_access
 
     @property
@@ -280,7 +277,7 @@ class CompositeBackend:
 
     @property
     def max_memories_per_agent(self) -> int | None:
-        """The smallest cap of a child, for all of an agent's memories may be of its namespaces; None for no limit."""
+        """The smallest cap of a child, because one child may keep all of an agent's memories; None for no limit."""
         caps = [child.max_memories_per_agent for child in self._routes.children.values()]
         return min((cap for cap in caps if cap is not None), default=None)
 
@@ -438,8 +435,8 @@ class CompositeBackend:
         return child
 
     async def _misplaced(self, records: Sequence[MemoryRecord]) -> set[str]:
-        # Ids that another child than the namespace's has: the routes were changed since. Written again, by a late
-        # delivery or an undo, the memory would be there twice.
+        # Ids in another child than the namespace's: the routes were changed since. A late delivery or an undo would
+        # write the memory a second time.
         found: set[str] = set()
         for name, child in self._routes.children.items():
             owners: dict[str, list[str]] = {}

@@ -1,8 +1,8 @@
-"""How an engine's ``delete`` removes a memory: as every run does, so that it can be explained and undone.
+"""Deletion by an engine: journaled as in a run, so that it can be explained and undone.
 
-The memory is written to the journal in full and gets a tombstone, in one transaction; then it is deleted from the
-store; then the journal notes that it is gone. A crash before the first step leaves the memory, a crash behind it leaves
-a decision: the next ``delete`` of the memory carries it out, and so does the agent's next run.
+One transaction writes the memory to the journal in full and sets a tombstone; then the store deletes it; then the
+journal entry is settled. A crash before the transaction leaves the memory, a crash after it leaves an open entry: the
+next ``delete`` of the memory finishes it, and so does the agent's next run.
 """
 
 import asyncio
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from memcore.ledger.ledger import Ledger
     from memcore.records import MemoryRecord
 
-#: Times that the memory is looked at anew before the caller hears of it: another process deletes it at the same moment.
+#: Attempts before the caller gets an error: another process deletes the memory at the same moment.
 _CHECKS = 3
 
-#: Filters end before their time, and the memory that was made at that very moment is meant.
+#: Filters exclude their end time, and the memory made at that very moment is meant.
 _MOMENT = timedelta(microseconds=1)
 
 
 class Deletion:
-    """Delete single memories of one company, each as a run of its own of kind ``remove`` and origin ``engine``.
+    """Deletes single memories of one company, each by a run of kind ``remove`` and origin ``engine``.
 
     Safe in any number of processes at once, beside runs of the same agent. The ledger is opened with the first delete.
 
@@ -54,7 +54,7 @@ class Deletion:
             MemoryConnectionError: the store or the ledger cannot be reached; try again.
         """
         for health_check in range(_CHECKS):
-            # Before the memory is read: what removes it after this look is seen when the decision is written down.
+            # Before the memory is read: a later removal is seen when the entry is written.
             known = await asyncio.to_thread(self._removals, memory_id)
             found = await backend.get_many(agent_id, [memory_id], with_vectors=True)
             if not found:
@@ -86,13 +86,13 @@ class Deletion:
         return self._opened().journal.removals([memory_id])
 
     def _decided(self, record: "MemoryRecord", known: tuple[Removal, ...]) -> Removal:
-        """Return the entry that deletes the memory: one that was left behind, or a new one."""
+        """Return the entry that deletes the memory: one that was left open, or a new one."""
         ledger, memory_id = self._opened(), record.entry.id
         for removal in known:
             if not removal.is_open:
                 continue
             journaled = ledger.lineage.record(removal.booking_id, memory_id)
-            # One that was stored anew since has the same id, and is not the memory that was removed.
+            # A memory stored anew since has the same id, and is not the one that was removed.
             if journaled is None or journaled.entry.created_at != record.entry.created_at:
                 continue
             if removal.reason == "deleted":
@@ -129,19 +129,18 @@ class Deletion:
         for _ in range(_CHECKS):
             token = ids.new_id()
             await backend.claim(where, token)
-            # Behind the mark: a memory that was deleted and brought back before it is seen here, and one that is
-            # brought back later carries no mark.
+            # After the mark: a memory deleted and restored before it is seen here; one restored later has no mark.
             if not await asyncio.to_thread(self._is_open, removal):
                 return
             if await backend.delete_where(where.model_copy(update={"token": token})):
                 break
-            if not await self._is_published(backend, record):
+            if not await self._is_stored(backend, record):
                 break
         else:
             raise MemoryStoreError(f"memory {memory_id} was deleted, and is still there; try again")
         await asyncio.to_thread(self._settle, removal)
 
-    async def _is_published(self, backend: "BatchBackend", record: "MemoryRecord") -> bool:
+    async def _is_stored(self, backend: "BatchBackend", record: "MemoryRecord") -> bool:
         found = await backend.get_many(record.entry.agent_id, [record.entry.id])
         return any(each.entry.created_at == record.entry.created_at for each in found)
 

@@ -1,4 +1,4 @@
-"""Backends built from the configuration: always a new, disconnected instance for one company."""
+"""Builds backends from the configuration: a new, disconnected instance for one company."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendParts:
-    """What a backend is built of; which of it a backend needs is its own affair.
+    """The parts from which backends are built; each takes what it needs.
 
     Attributes:
         config: the company's ``memory`` section.
@@ -59,7 +59,7 @@ class BackendEntry:
 
 
 class BackendRegistry:
-    """Know backends by name.
+    """The backends by name.
 
     Args:
         entries: the backends.
@@ -73,7 +73,7 @@ class BackendRegistry:
         """Return the registry of memtend's own backends."""
         return cls(
             {
-                # Whether a composite is process-local is its children's affair.
+                # Whether a composite is process-local depends on its children.
                 "composite": BackendEntry(build=_composite, is_process_local=False),
                 "inmemory": BackendEntry(build=_inmemory, is_process_local=True),
                 "mem0": BackendEntry(build=_mem0, is_process_local=False),
@@ -240,7 +240,7 @@ def _deletion(settings: "Settings", policy: "Policy", clock: Clock) -> Deletion 
     registry = BackendRegistry.default()
     names = policy.memory.backends.items()
     if all(registry.entry(name, key=key).is_process_local for key, name in names):
-        # No job and no run reaches the memories of one process: what is deleted there cannot come back.
+        # No job and no run reaches the memories of one process: a deletion there cannot be undone.
         return None
     return Deletion(settings.ledger_urls, company=settings.company, clock=clock)
 

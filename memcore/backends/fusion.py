@@ -1,6 +1,6 @@
-"""Two ranked lists of one question become one: the weighted sum of their scores, each a share of its list's best.
+"""Weighted fusion of two ranked lists: the sum of their scores, each as a share of its list's best.
 
-The mem0 backend and the retrieval room fuse with this function and no other.
+The mem0 backend and the retrieval package fuse with this function and no other.
 """
 
 from collections.abc import Collection, Mapping
@@ -13,7 +13,7 @@ from memcore.models.memory import MemoryEntry, MemoryQuery
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """One memory of one list.
+    """A memory in a ranked list.
 
     Attributes:
         entry: the memory; its ``relevance_score`` is None, for a list alone does not say how relevant it is.
@@ -31,7 +31,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedLists:
-    """The four lists, each best first; ``fusion.weighted_rankings`` makes one of them.
+    """The four ranked lists of a search, each best first; ``weighted_rankings`` fuses them.
 
     Attributes:
         dense: the agent's own memories by meaning.

@@ -1,4 +1,4 @@
-"""The backend that keeps memories in this process: for engines that need nothing durable, and for tests."""
+"""The in-memory backend, with its shared knowledge: for engines that need nothing durable, and for tests."""
 
 import dataclasses
 import threading
@@ -84,7 +84,7 @@ def _is_placed(where: Where, record: MemoryRecord) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Publication:
-    """An entry, and the versions from which and until which it is there."""
+    """A published entry, with the first version that has it and the first that has it no more."""
 
     entry: MemoryEntry
     fact_id: str
@@ -92,7 +92,7 @@ class _Publication:
     until: int | None = None
     ended_at: datetime | None = None
 
-    def is_there(self, version: int) -> bool:
+    def is_visible(self, version: int) -> bool:
         return self.since <= version and (self.until is None or self.until > version)
 
     def lines(self) -> Iterator[SharedEntry]:
@@ -117,7 +117,7 @@ class _Publication:
 
 
 class InMemoryShared:
-    """Keep what agents published until the process ends. Safe in several threads."""
+    """Keeps published entries until the process ends. Safe in several threads."""
 
     def __init__(self) -> None:
         self._publications: dict[str, _Publication] = {}
@@ -128,7 +128,7 @@ class InMemoryShared:
         """Publish an entry under the id of its fact, or anew under another unless only once; return the id."""
         with self._lock:
             before = [one for one in self._publications.values() if one.fact_id == fact.id]
-            if before and (once or _is_published(before[-1], fact.created_at)):
+            if before and (once or _is_current(before[-1], fact.created_at)):
                 return before[-1].entry.id
             memory_id = ids.republished_id(fact_id=fact.id, times_before=len(before)) if before else fact.id
             self._head += 1
@@ -155,7 +155,7 @@ class InMemoryShared:
             at = self._head if version is None else version
             if not 0 <= at <= self._head:
                 raise MemoryInputError("version", f"is {version}; it must be 0 to {self._head}, the newest")
-            there = [one.entry for one in self._publications.values() if one.is_there(at)]
+            there = [one.entry for one in self._publications.values() if one.is_visible(at)]
         return _newest(e for e in there if e.agent_id not in left_out and is_hit(query, e, now))[: query.limit]
 
     def history(self, company: str, memory_id: str) -> tuple[SharedEntry, ...]:  # noqa: ARG002  # it has one company
@@ -175,7 +175,7 @@ class InMemoryShared:
             return self._head
 
 
-def _is_published(publication: _Publication, now: datetime) -> bool:
+def _is_current(publication: _Publication, now: datetime) -> bool:
     return publication.until is None and not is_expired(publication.entry, now)
 
 
@@ -185,7 +185,7 @@ def _newest(entries: Iterable[MemoryEntry]) -> tuple[MemoryEntry, ...]:
 
 
 def fresh_record(agent_id: str, request: MemoryStoreRequest, *, company: str, now: datetime) -> MemoryRecord:
-    """Return the record of this request: its id says what it holds, so storing it twice is one memory.
+    """Return the record of this request. Its id is made from the content, so storing it twice is one memory.
 
     Raises MemoryInputError when the agent id is reserved or the expiry lies before now.
     """
@@ -224,14 +224,14 @@ def _record(
     return MemoryRecord(entry=entry)
 
 
-#: Most memories of one agent unless told otherwise: the reference's default, a few tens of megabytes.
+#: Most memories of one agent by default: the reference's value, a few tens of megabytes.
 DEFAULT_MAX_MEMORIES = 10_000
 
 
 class InMemoryBackend:
-    """Keep memories in a dictionary until the process ends; a text query is a substring search, newest first.
+    """Keeps memories in a dictionary until the process ends; a text query is a substring search, newest first.
 
-    Entries found by text carry no relevance score: a substring either is there or is not. Disconnecting keeps the
+    Entries found by text carry no relevance score. Disconnecting keeps the
     memories; ``clear`` drops an agent's. Safe in several threads and event loops at once.
 
     Args:
@@ -258,16 +258,16 @@ class InMemoryBackend:
         self._owners: dict[str, str] = {}
         self._marks: dict[str, str] = {}
         self._shared = InMemoryShared()
-        # Held for a whole call: no call awaits inside it, so it is never held for long.
+        # Held for a whole call; no call awaits inside it.
         self._lock = threading.Lock()
         self._is_connected = False
 
     async def connect(self) -> None:
-        """Let the other calls through."""
+        """Accept calls from now on."""
         self._is_connected = True
 
     async def disconnect(self) -> None:
-        """Refuse the other calls; the memories stay."""
+        """Refuse calls from now on; the memories stay."""
         self._is_connected = False
         if self._deletion is not None:
             self._deletion.close()
@@ -512,7 +512,7 @@ class InMemoryBackend:
             own = self._of(agent_id)
             if len(own) + number <= self._max_memories:
                 continue
-            # Only now: as long as there is room, retention decides what becomes of expired memories.
+            # Only at the cap: below it, retention decides about expired memories.
             now = self._clock()
             for memory_id in [key for key, record in own.items() if is_expired(record.entry, now)]:
                 del own[memory_id], self._owners[memory_id]

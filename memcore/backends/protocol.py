@@ -1,4 +1,4 @@
-"""What every backend can do: the reference's MemoryBackend, and the batch protocol beside it.
+"""The backend protocols: the reference's MemoryBackend, batches, shared knowledge and organisation facts.
 
 All implementations pass one contract suite (tests/contract/backends). Everything here takes an agent id or a
 ``Where`` that holds one, so no call can reach another agent's memories.
@@ -27,7 +27,7 @@ MAX_PAGE = 256
 
 @runtime_checkable
 class MemoryBackend(Protocol):
-    """Store, find, count and delete one agent's memories.
+    """Stores, finds, counts and deletes one agent's memories.
 
     Every call but ``connect``, ``disconnect`` and ``health_check`` raises MemoryConnectionError before ``connect``.
     """
@@ -80,7 +80,7 @@ class MemoryBackend(Protocol):
 
 @runtime_checkable
 class MemoryCapabilities(Protocol):
-    """What a backend supports, to ask before an operation is tried."""
+    """The capabilities of a backend, to check before an operation."""
 
     @property
     def supported_categories(self) -> frozenset[MemoryCategory]:
@@ -115,13 +115,13 @@ class MemoryCapabilities(Protocol):
 
 @runtime_checkable
 class BatchBackend(Protocol):
-    """What workers need: many memories a call, filters and order in the store, and marks for safe removal."""
+    """The calls of workers: many memories at once, filters and order in the store, and marks for safe removal."""
 
     @property
     def vector_space(self) -> str | None:
-        """What its vectors mean: the embedder and the form of the texts. None when it takes them as they are given.
+        """The space of its vectors: the embedder and the form of the texts. None when it takes any vectors.
 
-        Vectors of another space are outsiders in this store: a memory that comes back without any is embedded anew.
+        Vectors of another space do not fit this store: a memory that comes with them is embedded anew.
         """
         ...
 
@@ -173,28 +173,26 @@ class BatchBackend(Protocol):
         ...
 
     async def unclaim(self, agent_id: str) -> None:
-        """Take every mark off this agent's memories, so that whoever still holds an old token deletes nothing."""
+        """Take every mark off this agent's memories, so that a worker with an old token deletes nothing."""
         ...
 
 
-# Every publication and every retraction is a version of the whole, and each search sees one version: what was
-# published
-# up to it and not retracted by it. Private memories are no part of it, and no call of ``MemoryBackend`` shows any of
-# it.
+# Every publication and every retraction makes a version of the shared knowledge, and each search sees one version: what
+# was published up to it and not retracted by it. It holds no private memories, and no ``MemoryBackend`` call shows it.
 
 
 @runtime_checkable
 class SharedKnowledgeStore(Protocol):
-    """Publish, search and retract; a backend has it beside MemoryBackend.
+    """Publishes, searches and retracts shared knowledge; a backend has it beside MemoryBackend.
 
-    Ask ``supports_shared_access`` first: a backend may have the methods and nowhere to keep the log, and then each of
-    them raises MemoryCapabilityError. The ``agent_id`` of an entry found is its publisher.
+    Check ``supports_shared_access`` first: a backend may have the methods without a log, and then each of them raises
+    MemoryCapabilityError. The ``agent_id`` of an entry found is its publisher.
     """
 
     async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
         """Publish and return the id; every search that begins afterwards sees it, in any process.
 
-        What the agent has published already, and neither retracted nor let expire, keeps its id and its first form.
+        A publication that the agent has not retracted and that has not expired keeps its id and its first form.
 
         Args:
             agent_id: who publishes it.
@@ -242,21 +240,20 @@ class SharedKnowledgeStore(Protocol):
         ...
 
 
-# The truth lies in the ledger. What the store finds is a hint, by the id and version of a fact: whoever is to use it
-# asks
-# whether it still stands.
+# The ledger is the source of truth. A search result is a hint with the id and version of a fact: check with
+# ``standing`` whether it is still valid.
 
-#: Under whose name facts stand in the shared knowledge; no agent can have it.
+#: The publisher of facts in the shared knowledge; no agent can have this id.
 ORGANISATION = f"{RESERVED_PREFIX}organisation__"
 
 
 @runtime_checkable
 class FactStore(Protocol):
-    """Show facts among the shared knowledge of a company, and read those that stand."""
+    """Publishes organisation facts among the shared knowledge of a company, and reads the valid ones."""
 
     @property
     def dense_weight(self) -> float:
-        """The share of meaning where it is added up with words."""
+        """The share of the vectors in a weighted fusion."""
         ...
 
     async def show(self, record: MemoryRecord) -> None:
@@ -277,7 +274,7 @@ class FactStore(Protocol):
         ...
 
     async def rankings(self, query: MemoryQuery) -> RankedLists:
-        """Return versions of facts that are near a text, and those with words of it; nothing but facts.
+        """Return the versions of facts that match a text, by meaning and by keywords; nothing but facts.
 
         They stand in ``dense`` and ``sparse``, each best first and with its cosine; the other lists are empty.
 
@@ -286,11 +283,11 @@ class FactStore(Protocol):
         ...
 
     async def standing(self, fact_ids: Collection[str]) -> dict[str, tuple[int, OrgFact]]:
-        """Return those of the facts that stand, each with its version. Raises as rankings does."""
+        """Return those of the facts that are valid, each with its version. Raises as rankings does."""
         ...
 
     async def policies(self, *, offset: int) -> tuple[OrgFact, ...]:
-        """Return a page of the core policies that were written and stand, oldest first. Raises as rankings does."""
+        """Return a page of the valid core policies, oldest first. Raises as rankings does."""
         ...
 
 
@@ -315,18 +312,18 @@ class BackendEvent(StrEnum):
     CONNECTED = "memory.backend.connected"
     DISCONNECTED = "memory.backend.disconnected"
     HEALTH_CHECK_FAILED = "memory.backend.health_check"
-    #: A point that cannot be read as a memory was passed over; its id stands beside.
+    #: A point that cannot be read as a memory was skipped; the event has its id.
     ENTRY_UNREADABLE = "memory.model.invalid"
-    #: A composite backend answered a query without one of its children; which, and with which errors, stands beside.
+    #: A composite backend answered a query without one of its children; the event has their names and errors.
     FANOUT_PARTIAL = "memory.composite.fanout_partial"
-    #: A line of the log of shared knowledge is open, and could not be carried out; its version stands beside.
+    #: An open line of the log of shared knowledge could not be executed; the event has its version.
     SHARED_OVERDUE = "memory.shared.overdue"
 
 
 async def pages(backend: BatchBackend, where: Where) -> AsyncIterator[tuple[MemoryRecord, ...]]:
-    """Yield the matches without vectors, oldest first; what is removed behind the cursor disturbs nothing.
+    """Yield the matches without vectors, oldest first; removals behind the cursor disturb nothing.
 
-    They are counted first: most walks of a run find nothing, and a count does not look at a single memory.
+    They are counted first: most scans of a run find nothing, and a count reads no memory.
     """
     if not await backend.count_where(where):
         return

@@ -1,4 +1,4 @@
-"""Texts become vectors here: dense ones by an Embedder, sparse ones by BM25; nothing loads until it is built."""
+"""Embedding: dense vectors by an Embedder, sparse ones by BM25; nothing loads until it is built."""
 
 from memcore.extras import require_extra
 

@@ -1,4 +1,4 @@
-"""Texts of callers that come at the same moment, embedded together: one request instead of many."""
+"""Micro-batches: texts of concurrent callers are embedded in one request instead of many."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -21,7 +21,7 @@ DEFAULT_WAIT = timedelta(milliseconds=2)
 
 
 class MicroBatchedEmbedder:
-    """Join the texts of concurrent callers; no thread of its own, so it outlives a fork.
+    """Joins the texts of concurrent callers; it has no thread of its own, so it outlives a fork.
 
     The first caller opens a batch, waits until it is full or the time is up, and embeds it for all. When the batch is
     refused, each caller embeds its own texts alone, so a bad text fails for the one who sent it. When the embedder

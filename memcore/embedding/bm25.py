@@ -29,7 +29,7 @@ ENGLISH_STOP_WORDS = frozenset(
     us very was we were what when where which while who whom whose why will with would you your yours yourself
     yourselves
     d ll m re s t ve aren couldn didn doesn don hadn hasn haven isn mustn shouldn wasn weren won wouldn
-    """.split()  # noqa: SIM905  # a list of one word a line would tombstone what it says
+    """.split()  # noqa: SIM905  # a list of one word a line would be unreadable
 )
 
 #: Followed by "of" in a question, these ask for a kind of thing and name none: "what kind of music" asks about music.

@@ -1,4 +1,4 @@
-"""Vectors of texts that were embedded before, kept in memory: a question is often asked again, a model costs much."""
+"""Cache of vectors in memory: questions are often repeated, and a model is slow."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -31,14 +31,14 @@ class CacheStatistics:
 
 
 class CachedEmbedder:
-    """Embed each text once while it is remembered; the texts themselves are not kept, only their hashes.
+    """Embeds each text once while it is cached; it keeps hashes, not the texts.
 
     The two sides are kept apart, for a model may give a question another vector than a document. A batch with the same
     text twice sends it once. The cache belongs to this one embedder. Safe in several threads: two that miss the same
     text at once both embed it.
 
     Args:
-        inner: the embedder that is asked for what is not remembered.
+        inner: the embedder of texts that are not cached.
         max_texts: vectors kept; the one unused for longest goes first.
     """
 

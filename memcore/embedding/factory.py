@@ -1,4 +1,4 @@
-"""Embedders by name."""
+"""Builds embedders by name."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,7 +53,7 @@ def create_embedder(wanted: "EmbedderChoice | str" = DEFAULT_EMBEDDER) -> "Embed
     return embedder
 
 
-# Each embedder's module brings libraries that only it needs: whoever reads the names pays for none of them.
+# Each embedder's module imports libraries that only it needs: reading the names costs none of them.
 def _built(choice: EmbedderChoice) -> "Embedder":
     match choice.provider:
         case "static" | "static-mean":

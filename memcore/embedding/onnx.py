@@ -1,4 +1,4 @@
-"""A transformer in an ONNX file, run on one CPU thread: every exported sentence-transformers checkpoint, and MiniLM."""
+"""Transformers in ONNX files, on one CPU thread: exported checkpoints and MiniLM; and the weights of token pooling."""
 
 import json
 import re
@@ -39,7 +39,7 @@ _PAD_TOKENS = ("[PAD]", "<pad>")
 
 
 class OnnxEmbedder:
-    """Embed texts with a model file and its tokenizer; the tokens' vectors are averaged and brought to unit length.
+    """Embeds texts with a model file and its tokenizer; the mean of the tokens' vectors is brought to unit length.
 
     The model runs on one thread, in the caller's: several callers run side by side. A text in a batch gets the vector
     that it gets alone up to rounding (1e-5); a blank text gets the zero vector.
@@ -181,7 +181,7 @@ _NO_LIMIT = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnnxFolder:
-    """Say what OnnxEmbedder needs to know of a folder.
+    """The model folder of an OnnxEmbedder.
 
     Attributes:
         model: the model file.

@@ -1,4 +1,4 @@
-"""What every embedder promises, and the identity that is recorded beside the vectors it made."""
+"""The Embedder protocol, and the identity that is recorded with the vectors."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -24,9 +24,9 @@ class EmbedderKind(StrEnum):
 
 
 class Embedder(Protocol):
-    """Turn texts into vectors of unit length; safe to call from several threads at once.
+    """Turns texts into vectors of unit length; safe to call from several threads at once.
 
-    A text that says nothing to the model gets the zero vector, whose similarity to everything is 0: it is found by
+    A text without meaning to the model gets the zero vector, whose similarity to everything is 0: it is found by
     nothing and merged with nothing, where an invented direction would be found by chance.
     """
 
@@ -55,7 +55,7 @@ class Embedder(Protocol):
 
 
 class EmbedderIdentity(Frozen):
-    """Record this with a collection, and refuse an embedder that differs: its vectors would be outsiders there."""
+    """The identity of a collection's embedder; another embedder is refused, because its vectors would not fit."""
 
     #: The embedder's name.
     name: NotBlankStr
@@ -78,7 +78,7 @@ class EmbedderIdentity(Frozen):
 
 
 class PromptPrefixes(Frozen):
-    """Name the instruction prefixes that a model was trained with; both are empty for most models.
+    """The instruction prefixes that a model was trained with; both are empty for most models.
 
     Attributes:
         query_prefix: put before each question, such as ``"query: "`` for the e5 family.

@@ -76,7 +76,7 @@ class _Line:
 
 
 class JsonPost:
-    """Speak JSON with one server; safe in several threads, and after a fork, where each process opens its own sockets.
+    """A JSON client of one server; safe in several threads, and after a fork, where each process opens its own sockets.
 
     Args:
         url: the base, such as ``https://api.openai.com/v1``.
@@ -216,7 +216,7 @@ DEFAULT_MAX_CHARACTERS = 131_072
 
 
 class OpenAiCompatibleEmbedder:
-    """Embed texts with a model that a server runs; a blank text is not sent and gets the zero vector.
+    """Embeds texts with a model on a server; a blank text is not sent and gets the zero vector.
 
     Args:
         server: how the server is reached.

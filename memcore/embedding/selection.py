@@ -1,4 +1,4 @@
-"""Which of the models that a server offers is taken when the policy names none (SPEC E1, decision 15).
+"""Selection of a server's model when the policy names none (SPEC E1, decision 15), and the embedder's choice.
 
 The order is that of LMEB, a benchmark of memory retrieval: how a model does on web search (MTEB) says nothing about it,
 the two correlate at -0.1. Figures are its overall NDCG@10.
@@ -92,7 +92,7 @@ def _bare(name: str) -> str:
 
 
 def _family(bare: str) -> str:
-    # The size is the last part that is a number of millions or billions: "qwen3-embedding-4b" and "...-8b" are kin.
+    # The size is the last part that is a number of millions or billions: "qwen3-embedding-4b" matches "...-8b".
     return "-".join(part for part in bare.split("-") if not (part[:-1].replace(".", "").isdigit() and part[-1] in "mb"))
 
 
@@ -101,7 +101,7 @@ DEFAULT_EMBEDDER = "static"
 
 
 class EmbedderChoice(Frozen):
-    """Say which embedder is wanted; its repr shows no key.
+    """The configured embedder; its repr shows no key.
 
     Attributes:
         provider: one of the factory's names.

@@ -19,7 +19,7 @@ _BATCH_TEXTS = 32
 
 
 class SentenceModel(Protocol):
-    """What is used of ``sentence_transformers.SentenceTransformer``."""
+    """The used part of ``sentence_transformers.SentenceTransformer``."""
 
     def encode(self, sentences: list[str], /, **options: Any) -> Any:
         """Return one row for each sentence."""

@@ -90,7 +90,7 @@ _PROBE = "what did ada say about the pumps, and when did they fail?"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticFolder:
-    """Hold what StaticEmbedder needs of a folder.
+    """The trained table in a folder, with its tokenizer.
 
     Attributes:
         table: shape (tokens, dims), float32.

@@ -1,4 +1,4 @@
-"""A sparse vector: which terms, and how much of each."""
+"""Sparse vectors, relevance of BM25 scores, unit rows, and embedders that batch queries."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ MAX_INDEX = 2**32 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparseVector:
-    """Hold a sparse vector in Qdrant's form; an empty one is false and matches nothing.
+    """A sparse vector in Qdrant's form; an empty one is false and matches nothing.
 
     Raises MemoryInputError when indices and values differ in number, when the indices are not strictly ascending
     within 0 and 2**32 - 1, or when a value is not a positive finite number.

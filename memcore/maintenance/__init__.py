@@ -1,4 +1,4 @@
-"""The run: what may be removed from an agent's memory, how it is replaced, and how all of it is undone.
+"""Maintenance runs: they remove, merge, archive and restore an agent's memories, and can be undone.
 
-A run moves through retention, consolidation and enforcement; every removal is one entry (``journaled store``).
+A run passes through retention, consolidation and enforcement. Every removal is one journal entry (``removals``).
 """

@@ -1,4 +1,4 @@
-"""The archive as an agent engine uses it: the reference's protocol (memory-api-reference, archival)."""
+"""The archival store: the reference's protocol (memory-api-reference, archival), and the ledger's archive behind it."""
 
 import asyncio
 from typing import Protocol, runtime_checkable
@@ -11,7 +11,7 @@ from memcore.records import MemoryRecord
 
 @runtime_checkable
 class ArchivalStore(Protocol):
-    """Keep memories that left the store, find them, and hand them out again; one agent never sees another's."""
+    """Keeps, finds and returns memories that left the store; an agent sees only its own."""
 
     async def archive(self, entry: ArchivalEntry) -> str:
         """Keep an entry and return its archival id; the same entry again is the same id."""
@@ -24,7 +24,7 @@ class ArchivalStore(Protocol):
     async def restore(self, agent_id: str, entry_id: str) -> ArchivalEntry | None:
         """Return an entry by its archival id, or the last one by the memory's own id.
 
-        None when the agent has none of that name, whoever else may have one.
+        None when the agent itself has no entry of that id.
         """
         ...
 
@@ -34,10 +34,10 @@ class ArchivalStore(Protocol):
 
 
 class LedgerArchivalStore:
-    """The archive of one company, beside its runs' own work.
+    """The archival store of one company, over the ledger's archive.
 
-    ``restore`` hands out an entry and changes nothing; ``MemoryClient.restore`` brings the memory back into the store.
-    What came back is neither found nor counted here, and ``restore`` still hands it out.
+    ``restore`` returns an entry and changes nothing; ``MemoryClient.restore`` brings the memory back into the store.
+    A memory that came back is neither found nor counted here; ``restore`` still returns it.
 
     Args:
         archive: the ledger's.

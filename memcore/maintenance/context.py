@@ -1,4 +1,4 @@
-"""One attempt at a run: what the steps work with."""
+"""The context of one attempt at a run: its run, the agent's snapshot and the journaled store."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -25,17 +25,17 @@ from memcore.records import MemoryRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSnapshot:
-    """An agent's memories and terms at one moment; all that planning needs.
+    """An agent's memories and effective policy at one moment; all that planning needs.
 
     Attributes:
         now: one moment for the whole attempt: nothing becomes too old between two steps.
         protected_by_undo: ids that an undo has just brought back; no step touches them.
-        ended: tells when those of the given sessions or projects were ended that were.
-        uses: tells how often the agent was shown those of the given memories that it was.
-        applications: tells how often those of the given lessons were applied that were.
+        ended: returns the times at which sessions or projects of these ids were ended.
+        uses: returns how often the agent was shown memories of these ids.
+        applications: returns how often lessons of these ids were applied.
         pruning: which lessons are forgotten; None forgets none.
-        ended_scopes: what has been found over; a plan counts it as gone.
-        pruned: the lessons that were found to be forgotten; a plan counts them as gone.
+        ended_scopes: sessions and projects that have ended; a plan counts their memories as gone.
+        pruned: lessons that are forgotten; a plan counts them as gone.
     """
 
     company: str
@@ -54,7 +54,7 @@ class AgentSnapshot:
 
     @property
     def retention_cutoffs(self) -> dict[MemoryCategory, datetime]:
-        """For each category that has a rule or a time-out, the time before which a memory is too old."""
+        """The time before which a memory is too old, for each category that has a rule or a time-out."""
         found = retention_cutoffs(self.terms.keep_days, self.now)
         if self.terms.working_timeout is not None:
             silent = self.now - self.terms.working_timeout
@@ -63,7 +63,7 @@ class AgentSnapshot:
 
     @property
     def survives_retention(self) -> Callable[[MemoryRecord], bool]:
-        """Tells of a memory that is not held whether the retention step leaves it, pruning included."""
+        """Returns whether retention and pruning leave a memory that is under no hold."""
         too_old = self.retention_cutoffs
         return lambda record: (
             not (
@@ -75,7 +75,7 @@ class AgentSnapshot:
 
     @property
     def eligibility(self) -> Eligibility:
-        """What consolidation may take."""
+        """The memories that consolidation may take."""
         return Eligibility(
             now=self.now,
             categories=self.policy.categories,
@@ -88,13 +88,13 @@ class AgentSnapshot:
 
     @property
     def archiving(self) -> Archiving:
-        """What goes to the archive when the limit takes it."""
+        """The memories that enforcement archives."""
         return Archiving(config=self.policy.archival, now=self.now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """One attempt at a run: what it sees, and who carries out what it decides."""
+    """One attempt at a run."""
 
     run: Run
     snapshot: AgentSnapshot

@@ -1,4 +1,4 @@
-"""The enforcement step: an agent has at most so many memories."""
+"""The enforcement step: removes the least valuable memories over an agent's limit, near duplicates among them."""
 
 import builtins
 import logging
@@ -22,11 +22,9 @@ from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.value import Candidate, MemoryValue
 from memcore.records import MemoryRecord, Where
 
-# MinHash with banding (Broder 1997; Leskovec et al., Mining of Massive Datasets, event 3): of each memory's words,
-# and
-# of the pairs of neighbours among them, the least of 64 hashes are taken, eight and eight to a band. Two memories
-# that
-# agree in a band are taken for repetitions: nearly all pairs that share nine in ten, one in thirty that shares half.
+# MinHash with banding (Broder 1997; Leskovec et al., Mining of Massive Datasets, section 3): of each memory's
+# words, and of the pairs of neighbours among them, the least of 64 hashes are taken, eight to a band. Two memories that
+# agree in a band count as near duplicates: nearly all pairs that share nine in ten, one in thirty that shares half.
 
 #: Bands, and hashes in each.
 _BANDS, _ROWS = 8, 8
@@ -36,7 +34,7 @@ _LEAST_TERMS = 4
 
 
 class NearDuplicates:
-    """Gather the memories of one agent, oldest first, and tell which a newer one repeats.
+    """Finds the memories of one agent that a newer one repeats; they are added oldest first.
 
     It holds about 200 bytes a memory: its id and eight numbers.
     """
@@ -53,7 +51,7 @@ class NearDuplicates:
         self._bands: list[NDArray[np.uint64]] = []
 
     def add(self, records: Iterable[MemoryRecord]) -> None:
-        """Take these into account; they are newer than all before them."""
+        """Add memories; they are newer than all before them."""
         for record in records:
             bands = self._of(record.entry.content)
             if bands is not None:
@@ -61,14 +59,14 @@ class NearDuplicates:
                 self._bands.append(bands)
 
     def found(self) -> frozenset[str]:
-        """Return the ids of those that a newer one repeats."""
+        """Return the ids of memories that a newer one repeats."""
         if not self._bands:
             return frozenset()
         repeated = np.zeros(len(self._ids), dtype=bool)
         for band in np.stack(self._bands, axis=1):
             order = np.argsort(band, kind="stable")
             again = band[order[:-1]] == band[order[1:]]
-            # Of equals the order kept is that of the walk: all but the last have a newer one after them.
+            # The sort is stable: of equals, all but the last have a newer one after them.
             repeated[order[:-1][again]] = True
         return frozenset(memory_id for memory_id, is_repeated in zip(self._ids, repeated, strict=True) if is_repeated)
 
@@ -85,7 +83,7 @@ class NearDuplicates:
 
 
 async def find_near_duplicates(found: AsyncIterator[tuple[MemoryRecord, ...]]) -> frozenset[str]:
-    """Walk through an agent's memories, oldest first, and return the ids of those that a newer one repeats."""
+    """Return the ids of memories that a newer one repeats; the pages come oldest first."""
     repeats = NearDuplicates()
     async for page in found:
         repeats.add(page)
@@ -93,7 +91,7 @@ async def find_near_duplicates(found: AsyncIterator[tuple[MemoryRecord, ...]]) -
 
 
 class MemoryScorer:
-    """Weigh one agent's memories as they are now; repetitions are looked for when the first is asked for.
+    """Scores one agent's memories; the first call looks for near duplicates.
 
     Args:
         snapshot: whose memories.
@@ -106,7 +104,7 @@ class MemoryScorer:
         self._repeated: frozenset[str] | None = None
 
     async def values(self, records: Sequence[MemoryRecord], *, now: datetime) -> list[float]:
-        """Return what each is worth.
+        """Return the value of each memory.
 
         Raises:
             MemoryConfigError: the rule failed, or gave what is no finite number.
@@ -142,13 +140,13 @@ class MemoryScorer:
         return worth
 
 
-#: Tags whose memories go last, after everything else.
+#: Memories with these tags are removed last.
 PROTECTED_FROM_ENFORCEMENT = ("core", "pinned")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class EvictionCandidate:
-    """A memory's place in the order of removal: unprotected first, then by value, then oldest first, then by id."""
+    """A memory in the order of removal: unprotected first, then by value, then oldest first, then by id."""
 
     is_protected: bool
     value: float
@@ -157,7 +155,7 @@ class EvictionCandidate:
 
     @classmethod
     def of(cls, record: MemoryRecord, value: float) -> Self:
-        """Return the place of a memory of that worth."""
+        """Return the candidate of a memory of this value."""
         entry = record.entry
         return cls(
             is_protected=not set(PROTECTED_FROM_ENFORCEMENT).isdisjoint(entry.metadata.tags),
@@ -168,20 +166,20 @@ class EvictionCandidate:
 
 
 class Lowest:
-    """Keep the first ``size`` of any number of eviction candidates, holding at most twice as many."""
+    """Keeps the first ``size`` of any number of eviction candidates; it holds at most twice as many."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._kept: list[EvictionCandidate] = []
 
     def add(self, eviction_candidates: Iterable[EvictionCandidate]) -> None:
-        """Take these into account."""
+        """Add candidates."""
         self._kept.extend(eviction_candidates)
         if len(self._kept) > 2 * self._size:
             self._trim()
 
     def taken(self) -> tuple[EvictionCandidate, ...]:
-        """Return the first of all, in the order of removal."""
+        """Return the first ``size``, in the order of removal."""
         self._trim()
         return tuple(self._kept)
 
@@ -198,7 +196,7 @@ async def lowest(
     now: datetime,
     counts: Callable[[MemoryRecord], bool] = lambda _: True,
 ) -> tuple[EvictionCandidate, ...]:
-    """Return the ``size`` memories that go first, of those that count; memory grows with size, not with the agent."""
+    """Return the ``size`` memories to remove first; its memory grows with ``size``, not with the agent."""
     order = Lowest(size)
     async for page in found:
         counted = [record for record in page if counts(record)]
@@ -207,16 +205,16 @@ async def lowest(
     return order.taken()
 
 
-#: Eviction candidates chosen in one walk through an agent's memories: under a megabyte, and sixteen entries.
+#: Eviction candidates chosen in one scan of an agent's memories: under a megabyte, and sixteen journal entries.
 ROUND_SIZE = 4096
 
 _log = logging.getLogger(__name__)
 
 
 async def apply_enforcement(run_context: RunContext, value: MemoryScorer) -> None:
-    """Remove exactly the excess over the agent's limit, by the store's own count.
+    """Remove exactly the excess over the agent's limit, by the store's count.
 
-    Memories under a hold are neither counted nor taken: else others, that nobody restored, would go in their stead.
+    Memories under a hold are neither counted nor removed: else others, that nobody restored, would go instead.
     """
     snapshot = run_context.snapshot
     free = Where(agent_id=snapshot.agent_id, without_ids=snapshot.protected_by_undo)
@@ -244,7 +242,7 @@ async def _remove(run_context: RunContext, eviction_candidates: tuple[EvictionCa
             where = Where(
                 agent_id=run_context.snapshot.agent_id,
                 ids=frozenset(ids[start : start + MAX_ENTRY]),
-                # One that was pinned after it was chosen stays; the next round finds another.
+                # A memory that was pinned after it was chosen stays; the next round finds another.
                 without_tags=() if is_protected else PROTECTED_FROM_ENFORCEMENT,
             )
             entry_counts = await run_context.journaled_store.remove(

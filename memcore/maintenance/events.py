@@ -1,4 +1,4 @@
-"""The names under which maintenance logs; ids and counts stand beside them in ``extra``, memory text never does."""
+"""Log events of maintenance, and the counts of a run. ``extra`` holds ids and counts, never memory text."""
 
 from enum import StrEnum
 
@@ -14,7 +14,7 @@ class MaintenanceEvent(StrEnum):
     FAILED = "consolidation.maintenance.failed"
     #: A run that would remove more than the removal guard allows waits for a person.
     HELD = "consolidation.maintenance.held"
-    #: The kill switch is on or cannot be read, or a model is missing: the run is looked at again later.
+    #: The kill switch is on or cannot be read, or a model is missing: the run is retried later.
     SKIPPED = "consolidation.run.skipped"
     RETENTION_COMPLETED = "consolidation.retention.complete"
     RETENTION_FAILED = "consolidation.retention.failed"
@@ -24,7 +24,7 @@ class MaintenanceEvent(StrEnum):
     ENFORCED = "consolidation.max_memories.enforced"
     #: An entry that an earlier attempt had decided was carried out.
     ENTRY_RESUMED = "consolidation.booking.resumed"
-    #: The ledger could not be reached to renew the lease; the next beat tries again.
+    #: The ledger could not be reached to renew the lease; the next renewal tries again.
     LEASE_UNCERTAIN = "consolidation.lease.uncertain"
     LEASE_LOST = "consolidation.lease.lost"
     #: Memories were archived, in the transaction that decided to remove them.
@@ -68,7 +68,7 @@ _NAMES = {"maintenance": _MAINTENANCE_RUN, "undo": _UNDO, "restore": _RESTORE, "
 
 
 def run_counts(journal: Journal, run: Run) -> dict[str, int]:
-    """Return what the run has done so far.
+    """Return the counts of a run so far, from the journal.
 
     Of a run: ``ended`` (with its session or project), ``retention`` (too old), ``expired``, ``pruned`` (lessons that
     are forgotten), ``consolidated``, ``summaries``, ``enforced``. Of an end: ``ended``. Of an undo: ``restored``,

@@ -1,4 +1,4 @@
-"""A run's lease: renewed in the background, and asked before every write."""
+"""A run's lease: renewed in the background, checked before every write, with the kill switch."""
 
 import logging
 import threading
@@ -13,7 +13,7 @@ from memcore.kill_switch import KillSwitch
 from memcore.ledger.runs import Runs
 from memcore.maintenance.events import MaintenanceEvent
 
-#: How long a worker owns a run after its last sign of life: a dead one frees its agent within a minute.
+#: How long a worker owns a run after its last renewal: a dead worker frees its agent within a minute.
 LEASE_LENGTH = timedelta(seconds=45)
 
 #: How often the lease is renewed: three renewals may fail before it ends.
@@ -23,10 +23,10 @@ _log = logging.getLogger(__name__)
 
 
 class Lease:
-    """Hold a claimed run while the block runs; a thread renews the lease.
+    """The lease of a claimed run, as a context manager; a thread renews it.
 
-    The holder counts the lease's seconds on its own steady clock from before the renewal was sent, so it gives up
-    before anyone else may begin, whatever the database's answer took.
+    The holder counts the lease's seconds on its own monotonic clock from before the renewal was sent. So it stops
+    before another worker can claim the run, however long the database's answer took.
 
     Args:
         runs: where the lease is kept.
@@ -61,14 +61,14 @@ class Lease:
         self._thread = threading.Thread(target=self._renew_until_end, name=f"lease-{run_id}", daemon=True)
 
     def __enter__(self) -> Self:
-        """Begin to renew."""
+        """Start the renewals."""
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop renewing; the lease itself stands until the run is finished, given back or left to end."""
+        """Stop the renewals; the lease lasts until the run is finished, released or its time is over."""
         self._stop.set()
         self._thread.join()
 
@@ -78,17 +78,17 @@ class Lease:
         return self._token
 
     def check(self) -> None:
-        """Return if the lease still holds by this process's own clock. Raises LeaseLostError; costs nothing."""
+        """Check the lease by this process's own clock, without a query. Raises LeaseLostError."""
         if self._lost or self._monotonic() >= self._ends:
             raise LeaseLostError(f"run {self._run_id}: the lease has ended or belongs to another worker")
 
     def confirm(self) -> None:
-        """Renew now, so that the database itself says whose run it is. Raises LeaseLostError."""
+        """Renew now, so that the database confirms the owner. Raises LeaseLostError."""
         self.check()
         self._renew()
 
     def release(self, *, after: timedelta) -> None:
-        """Let the lease end after the wait that a retry should keep; until then nobody takes the run.
+        """End the lease after the delay of a retry; until then nobody claims the run.
 
         Raises:
             LeaseLostError: another worker has it already.
@@ -111,7 +111,7 @@ class Lease:
             except LeaseLostError:
                 _log.warning(MaintenanceEvent.LEASE_LOST, extra={"run_id": self._run_id})
                 return
-            except Exception as error:  # noqa: BLE001  # a busy database must not end the beat: the lease outlasts it
+            except Exception as error:  # noqa: BLE001  # a busy database must not end the renewals
                 _log.warning(
                     MaintenanceEvent.LEASE_UNCERTAIN,
                     extra={"run_id": self._run_id, "error_type": type(error).__name__},
@@ -119,13 +119,12 @@ class Lease:
 
 
 class Guard:
-    """Join the lease with the kill switch.
+    """Checks the lease and the kill switch.
 
     Args:
         lease: of the run.
-        switch: None for an undo or a restore. A person who has paused everything because a run went wrong must be
-            able to reverse that run, or to bring a memory back; and a switch that cannot be read must not stand
-            between them and their memories.
+        switch: None for an undo or a restore: a person who paused everything because a run went wrong must be able
+            to reverse it, or to restore a memory, even when the switch cannot be read.
     """
 
     def __init__(self, lease: Lease, switch: KillSwitch | None) -> None:
@@ -138,15 +137,15 @@ class Guard:
         return self._lease.token
 
     def enter(self) -> None:
-        """Ask before something new is decided. Raises LeaseLostError, MaintenancePausedError."""
+        """Check before something new is decided. Raises LeaseLostError, MaintenancePausedError."""
         self._lease.check()
         if self._switch is not None:
             self._switch.check()
 
     def hold(self) -> None:
-        """Ask before a decision is carried further: a pause leaves no entry half done. Raises LeaseLostError."""
+        """Check the lease alone: a pause leaves no journal entry half done. Raises LeaseLostError."""
         self._lease.check()
 
     def confirm(self) -> None:
-        """Ask the database itself, before something is deleted. Raises LeaseLostError."""
+        """Ask the database before something is deleted. Raises LeaseLostError."""
         self._lease.confirm()

@@ -1,4 +1,4 @@
-"""What a run would do, without doing it: for people to look at, and for the removal guard that asks them first."""
+"""Plans: what a run would do, without doing it; for people, and for the removal guard."""
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ class PlannedStep(Frozen):
     """One step of a plan.
 
     Attributes:
-        step: which.
+        step: its name.
         removed: how many memories it would remove.
         examples: ids of the first few.
         pruned: how many of them are lessons that are forgotten.
@@ -52,13 +52,13 @@ class PlannedStep(Frozen):
 
 
 class PlannedGroup(Frozen):
-    """What consolidation would merge of one category and namespace.
+    """The memories of one category and namespace that consolidation would merge.
 
     Attributes:
-        removed: how many memories would go.
-        summaries: how many would stand for them.
-        oldest: when the oldest of them was made.
-        newest: when the newest of them was made.
+        removed: how many memories would be replaced.
+        summaries: how many summaries would replace them.
+        oldest: creation time of the oldest of them.
+        newest: creation time of the newest of them.
     """
 
     category: MemoryCategory
@@ -70,15 +70,15 @@ class PlannedGroup(Frozen):
 
 
 class MaintenancePlan(Frozen):
-    """What a run would do to an agent.
+    """What a run would do to an agent's memories.
 
     Attributes:
         live: memories that the agent has now.
         steps: in the order in which they run.
         summaries: how many would be made.
-        is_held: whether a run would stop and ask, because it would remove too large a share.
-        waits: what a run lacks and would wait for before it consolidates, in one sentence; its merges are not counted.
-        groups: what would be merged; empty, as all figures of archive and models are, unless details were asked for.
+        is_held: whether the removal guard would hold a run, because it would remove too large a share.
+        waits: what a run would wait for before it consolidates, in one sentence; its merges are not counted.
+        groups: the memories to merge; empty, like all figures of archive and models, unless details were asked for.
     """
 
     agent_id: str
@@ -116,12 +116,12 @@ class MaintenancePlan(Frozen):
 
     @property
     def share_removed(self) -> float:
-        """The same as a share of the live ones, 0 to 1."""
+        """The removed memories as a share of the live ones, 0 to 1."""
         return self.removed / self.live if self.live else 0.0
 
     @property
     def reason(self) -> str:
-        """Say in one sentence what is held, and how to let it go on."""
+        """One sentence: why the run is held, and how to approve it."""
         return (
             f"would remove {self.removed} of {self.live} memories ({self.share_removed:.0%}), over "
             "consolidation.max_removed_fraction; look at the plan and release the run to let it"
@@ -131,7 +131,7 @@ class MaintenancePlan(Frozen):
 async def make_plan(
     snapshot: AgentSnapshot, strategy: ConsolidationStrategy | None, value: MemoryScorer, *, waits: str | None = None
 ) -> MaintenancePlan:
-    """Count what each step would remove, each after those before it; nothing is written or marked."""
+    """Count what each step would remove after the steps before it; nothing is written or claimed."""
     snapshot = await with_gone(snapshot)
     live = await snapshot.backend.count_where(Where(agent_id=snapshot.agent_id))
     due = await _due(snapshot)
@@ -156,14 +156,14 @@ async def make_plan(
         live=live,
         steps=steps,
         summaries=summaries,
-        # What ends with its session, project or task was never to stay: the removal guard looks at the others.
+        # Memories that end with their session, project or task do not count for the removal guard.
         is_held=_is_large(sum(step.removed for step in steps) - due.timely, live - due.timely, snapshot.policy),
         waits=waits,
     )
 
 
 async def with_gone(snapshot: AgentSnapshot) -> AgentSnapshot:
-    """Return the view with all that the retention step finds beside memories that are too old."""
+    """Return the snapshot with the ended scopes and the pruned lessons."""
     snapshot = replace(snapshot, ended_scopes=await find_ended_scopes(snapshot))
     return replace(snapshot, pruned=frozenset(await find_pruned(snapshot)))
 
@@ -174,7 +174,7 @@ def _is_large(removed: int, live: int, policy: ConsolidationConfig) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """What goes because its time is over.
+    """The memories that retention removes because their time is over.
 
     Attributes:
         only: with its session or project, and for no other reason.
@@ -197,7 +197,7 @@ async def _due(snapshot: AgentSnapshot) -> _Due:
     only, seen = 0, set[str]()
     for where in snapshot.ended_scopes.filters(snapshot.agent_id, protected_by_undo=snapshot.protected_by_undo):
         async for page in pages(snapshot.backend, where):
-            # A session and its project may be over, both of them.
+            # A session and its project may both have ended.
             for record in (record for record in page if record.entry.id not in seen):
                 seen.add(record.entry.id)
                 only += not is_old(record.entry, too_old, snapshot.now)
@@ -212,7 +212,7 @@ async def _retention(snapshot: AgentSnapshot, due: _Due) -> PlannedStep:
     removed = due.only + len(snapshot.pruned) + await snapshot.backend.count_where(expired)
     for where in aged:
         if too_old := await snapshot.backend.count_where(where):
-            # One that is too old and has expired is removed once.
+            # A memory that is too old and has expired is counted once.
             removed += too_old - await snapshot.backend.count_where(
                 where.model_copy(update={"expires_by": snapshot.now})
             )
@@ -236,7 +236,7 @@ async def _enforcement(
     free = Where(agent_id=snapshot.agent_id, without_ids=snapshot.protected_by_undo)
     first = await lowest(
         pages(snapshot.backend, free),
-        # New summaries may be among the eviction candidates: only so many of today's memories go for certain.
+        # New summaries may be among the eviction candidates: so only this many of today's memories go for certain.
         size=max(0, min(excess - summaries, MAX_EXAMPLES)),
         value=value,
         now=snapshot.now,
@@ -247,7 +247,7 @@ async def _enforcement(
     )
 
 
-#: Text of a summary that a model would have to write first; what it is worth does not depend on it.
+#: Text of a summary that a model would have to write; the value of a memory does not depend on its text.
 _UNWRITTEN = "not written yet"
 
 
@@ -259,10 +259,10 @@ async def with_details(
     *,
     answers: NoAnswers,
 ) -> MaintenancePlan:
-    """Return the plan with its groups and its figures of archive and models.
+    """Return the plan with its groups, and its figures of archive and models.
 
-    Summaries that need no model are written in memory to see whether enforcement would take them again at once; that
-    costs about what the consolidation itself does, so a run leaves it out.
+    Summaries that need no model are written in memory, to see whether enforcement would remove them at once. That
+    costs about as much as the consolidation itself, so a run skips it.
     """
     snapshot = await with_gone(snapshot)
     found = _Found(snapshot, answers)
@@ -320,7 +320,7 @@ async def _then(
 
 
 class _Found:
-    """What consolidation would do, gathered part by part."""
+    """Collects what consolidation would do, part by part."""
 
     def __init__(self, snapshot: AgentSnapshot, answers: NoAnswers) -> None:
         self._snapshot = snapshot
@@ -340,7 +340,7 @@ class _Found:
         return [member for part in self._parts for member in part.members]
 
     async def add(self, part: SummaryGroup, strategy: ConsolidationStrategy) -> None:
-        """Count a part, and write its summary as far as no model is needed."""
+        """Count a part, and write its summary if it needs no model."""
         self._parts.append(part)
         sources = await self._snapshot.backend.get_many(self._snapshot.agent_id, [member.id for member in part.members])
         kept = await self._snapshot.backend.get_many(self._snapshot.agent_id, [part.kept.id]) if part.kept else ()

@@ -1,4 +1,4 @@
-"""Why a memory is there, or is not: from any summary to its originals and back, through any depth, undo and expiry."""
+"""Provenance: the history of a memory, from any summary to its originals and back, through undo and expiry."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime, timedelta
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class MemoryState(StrEnum):
-    """What a memory is now: in the store, replaced by a summary that stands for it, removed by a run, or missing.
+    """The state of a memory: in the store, replaced by a summary, removed by a run, or missing.
 
-    One that is missing is not in the store although no run removed it: something outside of memtend deleted it.
+    A missing memory is not in the store although no run removed it: something outside of memtend deleted it.
     """
 
     LIVE = "live"
@@ -43,7 +43,7 @@ class TextLocation(StrEnum):
 
 
 class HistoryEvent(Frozen):
-    """One thing that a run did to a memory.
+    """One change that a run made to a memory.
 
     Attributes:
         kind: created, restored or removed.
@@ -53,7 +53,7 @@ class HistoryEvent(Frozen):
         run_id: which run.
         run_kind: what kind of run; None, as the next two, when the ledger no longer knows it.
         origin: whether the schedule asked for it, a person, or an engine that deleted the memory.
-        undo_of: the run that it took back, if it did.
+        undo_of: the run that it undid, if it is an undo.
     """
 
     kind: RecordKind
@@ -67,17 +67,16 @@ class HistoryEvent(Frozen):
 
 
 class MemoryTrace(Frozen):
-    """One memory of a story.
+    """One memory of a history.
 
     Attributes:
-        state: what it is now.
-        replaced_by: the summary that stands for it, where its state says so.
+        state: its state now.
+        replaced_by: the summary that replaced it, where its state says so.
         text_in: where its full text is.
-        text_until: until when it is there; None for as long as nothing removes it.
+        text_until: when that text expires; None while nothing removes it.
         text: the full text, where it was asked for; it stays out of the repr, and so out of logs.
         made_of: ids of the memories that it replaced, oldest first; for what an agent stored, none.
-        made_into: ids of the summaries that replaced it, the first one first; also those that an undo took back.
-        chapters: what runs did to it, oldest first.
+        made_into: ids of the summaries that replaced it, the first one first; also those that were undone.
     """
 
     memory_id: str
@@ -88,17 +87,18 @@ class MemoryTrace(Frozen):
     text: str | None = Field(default=None, repr=False)
     made_of: tuple[str, ...] = ()
     made_into: tuple[str, ...] = ()
+    #: Its events, oldest first.
     chapters: tuple[HistoryEvent, ...] = ()
 
 
 class ModelTrace(Frozen):
-    """What a model was asked for in the run that made a summary.
+    """The use of a model in a run that made a summary.
 
     Attributes:
         run_id: the run; it may have asked for other summaries too.
-        purpose: what for.
-        model: who was asked.
-        calls: how often.
+        purpose: what the model was asked for.
+        model: its name.
+        calls: number of calls.
         tokens: read and written together.
         cost: in the currency of the price list.
     """
@@ -112,13 +112,13 @@ class ModelTrace(Frozen):
 
 
 class MemoryHistory(Frozen):
-    """A memory, all that it was made of and all that was made of it, through any depth; each memory stands once.
+    """A memory with all its sources and all its summaries, through any depth; each memory is listed once.
 
     Attributes:
-        memory_id: whose story this is.
-        agent_id: whose memory.
-        memories: that one first, then what it was made of, then what was made of it, level by level.
-        models: what models were asked for in the runs that made it.
+        memory_id: the memory.
+        agent_id: its agent.
+        memories: that one first, then its sources, then its summaries, level by level.
+        models: the use of models in the runs that made it.
     """
 
     memory_id: str
@@ -128,20 +128,20 @@ class MemoryHistory(Frozen):
 
     @property
     def memory(self) -> MemoryTrace:
-        """The memory whose story this is."""
+        """The memory itself."""
         return self.memories[0]
 
     def find(self, memory_id: str) -> MemoryTrace | None:
-        """Return a memory of the story."""
+        """Return a memory of the history."""
         return next((each for each in self.memories if each.memory_id == memory_id), None)
 
     def originals(self) -> tuple[str, ...]:
-        """Return the ids of what agents stored and this memory stands for; for such a memory none."""
+        """Return the ids of the memories, stored by agents, that this one replaces; none when an agent stored it."""
         below = self._follow("made_of")
         return tuple(each.memory_id for each in below if not each.made_of)
 
     def summaries(self) -> tuple[str, ...]:
-        """Return the ids of all summaries that this memory went into, whether they still stand or not."""
+        """Return the ids of all summaries that this memory went into, also those that are gone."""
         return tuple(each.memory_id for each in self._follow("made_into"))
 
     def _follow(self, edge: str) -> Iterator[MemoryTrace]:
@@ -165,16 +165,16 @@ async def trace_memory(
     agent_id: str | None = None,
     with_text: bool = False,
 ) -> MemoryHistory:
-    """Return the story of a memory; nothing is written.
+    """Return the history of a memory; nothing is written.
 
     Args:
         memory_id: any memory of the company: live, merged, removed, or a summary of others.
         backend: where the memories live.
-        ledger: what runs did.
-        company: whose.
+        ledger: the ledger with its journal.
+        company: the company of the memory.
         journal_days: how long the journal keeps full texts.
-        agent_id: whose memory; left out, the journal says, as far as a run has moved it.
-        with_text: whether texts are looked up too.
+        agent_id: its agent; left out, the journal names it if a run has moved the memory.
+        with_text: whether to look up texts.
 
     Raises:
         MemoryNotFoundError: the agent has and had no such memory; or none is named, and no run has moved it.
@@ -198,7 +198,7 @@ async def trace_memory(
 
 
 class _Lineage:
-    """What is known of the memories met so far; each level of the walk costs a few queries, however wide it is."""
+    """The memories read so far, and their moves; each level of the walk costs a few queries, however wide it is."""
 
     def __init__(self, backend: BatchBackend, ledger: Ledger, *, company: str, agent_id: str, keep: timedelta) -> None:
         self._backend = backend
@@ -229,7 +229,7 @@ class _Lineage:
         return memory_id in self._live or memory_id in self._moves or memory_id in self._archived
 
     def made_of(self, memory_id: str) -> tuple[str, ...]:
-        """Return what a summary replaced, by the journal, or by its own word where that never saw it made."""
+        """Return the sources of a summary: by the journal, or by its own metadata where the journal has no entry."""
         made = self._ids_of(memory_id, lambda move: move.kind == "created", lambda each: each.outgoing)
         live = self._live.get(memory_id)
         return made if made or live is None else live.lineage.summary_of
@@ -239,7 +239,7 @@ class _Lineage:
         return self._ids_of(memory_id, _was_merged, lambda each: each.incoming)
 
     def describe(self, memory_id: str, *, with_text: bool) -> MemoryTrace:
-        """Return what is known of one memory."""
+        """Return the trace of one memory."""
         replaced_by = self._replaced_by(memory_id)
         place, until = self._text_in(memory_id)
         return MemoryTrace(
@@ -255,7 +255,7 @@ class _Lineage:
         )
 
     def models(self, memory_id: str) -> tuple[ModelTrace, ...]:
-        """Return what models were asked for in the runs that made a summary."""
+        """Return the use of models in the runs that made a summary."""
         made_in = [move.run_id for move in self._moves_of(memory_id) if move.kind == "created"]
         return tuple(
             ModelTrace(
@@ -280,8 +280,8 @@ class _Lineage:
         self._archived |= self._ledger.lineage.archived(self._company, self._agent_id, new)
         moves = self._ledger.lineage.moves(self._company, self._agent_id, new)
         self._moves.update(moves)
-        reported = {move.booking_id for each in moves.values() for move in each if _concerns_others(move)}
-        self._exchanges.update(self._ledger.lineage.exchanges(reported - self._exchanges.keys()))
+        exchanged = {move.booking_id for each in moves.values() for move in each if _concerns_others(move)}
+        self._exchanges.update(self._ledger.lineage.exchanges(exchanged - self._exchanges.keys()))
 
     def _moves_of(self, memory_id: str) -> tuple[Move, ...]:
         return self._moves.get(memory_id, ())

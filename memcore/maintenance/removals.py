@@ -1,10 +1,9 @@
-"""The one way in which maintenance changes a store: an entry, written down in full before it is carried out.
+"""The journaled store: the only way in which maintenance changes a store.
 
-Claim the eviction candidates in the store with this attempt's token; read exactly what carries it; journal all that
-goes out and
-comes in, in one transaction; store what comes in and see that it can be read; delete what still carries the token;
-settle. An entry that a crash left open is a decision already made: the next attempt finishes it. Several entries may
-take each of these steps together: they cost little more than one, and are as safe.
+A journal entry is written in full before it is executed. The steps: claim the candidates in the store with this
+attempt's token; read the memories that carry it; journal all that goes out and comes in, in one transaction; store
+what comes in and read it back; delete what still carries the token; settle. An entry that a crash left open is a
+decision: the next attempt finishes it. Several entries may take each step together: they cost little more than one.
 """
 
 import logging
@@ -24,14 +23,14 @@ from memcore.maintenance.lease import Guard
 from memcore.models.archival import ArchivalMode
 from memcore.records import MemoryRecord, Where
 
-#: Given the memories that go out, returns the one that replaces them; None leaves them where they are.
+#: Returns the memory that replaces the outgoing ones; None leaves them where they are.
 Replace = Callable[[tuple[MemoryRecord, ...]], Awaitable[MemoryRecord | None]]
 
-#: Under which mode a memory that goes out is archived; None for one that is not.
+#: Returns the mode under which an outgoing memory is archived; None does not archive it.
 ArchiveAs = Callable[[MemoryRecord], ArchivalMode | None]
 
-#: Times that eviction candidates are marked and deleted before the store counts as unable to: a zombie's mark may cover
-#: ours once.
+#: Attempts to mark and delete memories before the store counts as failing: the mark of a worker that lost its lease may
+#: overwrite ours once.
 _DELETE_ATTEMPTS = 3
 
 _log = logging.getLogger(__name__)
@@ -43,7 +42,7 @@ def _not_at_all(_record: MemoryRecord) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryCounts:
-    """What an entry did: how many memories came in and went out."""
+    """The numbers of memories that an entry brought in and took out."""
 
     incoming: int = 0
     outgoing: int = 0
@@ -51,12 +50,12 @@ class EntryCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRemoval:
-    """Memories that go out as one entry.
+    """Memories that one entry removes.
 
     Attributes:
-        ids: which.
-        replace: makes the summary from exactly what will be removed; None where nothing replaces them.
-        archive_as: asked of each memory after ``replace``; what it gives a mode is in the archive before it goes.
+        ids: the memories.
+        replace: makes the summary of exactly the removed memories; None replaces them by nothing.
+        archive_as: called for each memory after ``replace``; those with a mode are archived before they go.
     """
 
     ids: frozenset[str]
@@ -65,12 +64,12 @@ class PlannedRemoval:
 
 
 class JournaledStore:
-    """Carry out the entries of one attempt of one run.
+    """Writes and executes the journal entries of one attempt of one run.
 
     Args:
         backend: the store.
-        journal: where entries are kept.
-        guard: asked before every write.
+        journal: keeps the entries.
+        guard: checked before every write.
         run: whose entries these are.
     """
 
@@ -82,13 +81,13 @@ class JournaledStore:
         self._claims = 0
 
     async def begin(self) -> None:
-        """Take all marks off, so that zombies delete nothing, then carry out what earlier attempts decided."""
+        """Remove all marks, so that workers without the lease delete nothing; then finish the open entries."""
         self._guard.hold()
         await self._backend.unclaim(self._run.agent_id)
         await self.resume()
 
     async def resume(self) -> None:
-        """Carry out the agent's open entries, also those of a run that failed for good."""
+        """Finish the agent's open entries, also those of a run that failed for good."""
         for journal_entry in self._journal.open_of(self._run.company, self._run.agent_id):
             _log.info(
                 MaintenanceEvent.ENTRY_RESUMED,
@@ -108,19 +107,19 @@ class JournaledStore:
         replace: Replace | None = None,
         archive_as: ArchiveAs = _not_at_all,
     ) -> EntryCounts:
-        """Remove what the filter still matches, replaced by a summary if ``replace`` makes one.
+        """Remove the memories that the filter still matches; a summary replaces them if ``replace`` makes one.
 
         Args:
-            where: names at most 256 ids, and the conditions under which they may go: the store looks at both again,
-                so a memory that was pinned a moment ago stays.
+            where: at most 256 ids, and the conditions of their removal: the store checks both again, so a memory that
+                was pinned a moment ago stays.
             reason: why.
-            replace: makes the summary from exactly what will be removed.
-            archive_as: asked of each memory after ``replace``; what it gives a mode is in the archive before it goes.
+            replace: makes the summary of exactly the removed memories.
+            archive_as: called for each memory after ``replace``; those with a mode are archived before they go.
 
         Raises:
             LeaseLostError, MaintenancePausedError: before anything new was decided.
-            MemoryStoreError, MemoryRetrievalError, MemoryConnectionError: the entry, if it was written down, is
-                finished by the next attempt.
+            MemoryStoreError, MemoryRetrievalError, MemoryConnectionError: the next attempt finishes the entry, if it
+                was written.
         """
         planned_removal = PlannedRemoval(ids=where.ids or frozenset(), replace=replace, archive_as=archive_as)
         (entry_counts,) = await self.remove_parts(where, [planned_removal], reason=reason)
@@ -129,17 +128,17 @@ class JournaledStore:
     async def remove_parts(
         self, where: Where, parts: Sequence[PlannedRemoval], *, reason: EntryReason
     ) -> tuple[EntryCounts, ...]:
-        """Remove what the filter still matches of each part, an entry each; return what each did.
+        """Remove the memories of each part that the filter still matches, one entry each; return the counts.
 
         Args:
-            where: the conditions under which they may go, looked at again by the store; its ids are the parts'.
-            parts: of at most 256 memories together; none stands in two.
+            where: the conditions of their removal, which the store checks again; its ids are the parts'.
+            parts: of at most 256 memories together; none is in two.
             reason: why.
 
         Raises:
             LeaseLostError, MaintenancePausedError: before anything new was decided.
-            MemoryStoreError, MemoryRetrievalError, MemoryConnectionError: the entries, if they were written down, are
-                finished by the next attempt.
+            MemoryStoreError, MemoryRetrievalError, MemoryConnectionError: the next attempt finishes the entries that
+                were written.
         """
         self._guard.enter()
         wanted = frozenset[str]().union(*(part.ids for part in parts))
@@ -176,15 +175,15 @@ class JournaledStore:
         reverses: str,
         known: frozenset[str],
     ) -> EntryCounts:
-        """Bring memories back as they were, and take out those of the ids that ``may_go`` allows.
+        """Bring memories back as they were, and remove those of the ids that ``may_go`` allows.
 
         Args:
             incoming: whole, with their vectors.
-            outgoing_ids: what goes in exchange.
-            may_go: looked up on the store's present record.
+            outgoing_ids: the memories that they replace.
+            may_go: called with the store's present record.
             seq: the entry's place in its run.
             reverses: the entry that this one undoes.
-            known: the entries that removed any of the outgoing ids before all this was decided.
+            known: the entries that had removed any of the outgoing ids before this decision.
         """
         self._guard.enter()
         token, found = "", tuple[MemoryRecord, ...]()
@@ -199,13 +198,13 @@ class JournaledStore:
         return (await self._journal_entry(token, [decision], seq=seq, known=known, watched=outgoing_ids))[0]
 
     async def restore_removed(self, record: MemoryRecord) -> EntryCounts:
-        """Bring a memory back into the store as it was; the run's one entry, so that two attempts never make two."""
+        """Bring a memory back as it was. It is the run's only entry, so two attempts never make two."""
         self._guard.enter()
         decision = self._decision(incoming=(record,), kind="restored", outgoing=(), reason="restored")
         return (await self._journal_entry("", [decision], seq=0))[0]
 
     def _known(self, wanted: frozenset[str]) -> frozenset[str]:
-        # Asked before the memories are read: what an engine deletes after this must not live on in a summary.
+        # Read before the memories: what an engine deletes after this must not live on in a summary.
         return frozenset(each.booking_id for each in self._journal.removals(wanted))
 
     async def _claim(self, where: Where) -> tuple[str, tuple[MemoryRecord, ...]]:
@@ -214,7 +213,7 @@ class JournaledStore:
         return token, await marked(self._backend, where.agent_id, token)
 
     def _next_token(self) -> str:
-        # One mark an entry: what an earlier entry of this attempt claimed and then left must not be taken for ours.
+        # One mark per entry: memories that an earlier entry of this attempt claimed and left are not ours.
         self._claims += 1
         return f"{self._guard.token}.{self._claims}"
 
@@ -244,7 +243,7 @@ class JournaledStore:
         )
 
     async def _unless_there(self, decided: Sequence[JournalEntry]) -> list[JournalEntry]:
-        # Sources that were stored anew after their summary was made: it stands for them already.
+        # The sources were stored anew after their summary was made: it replaces them already.
         coming = [summary_id for journal_entry in decided for summary_id in sorted(journal_entry.incoming_ids)]
         found = await self._backend.get_many(self._run.agent_id, coming) if coming else ()
         there = {record.entry.id for record in found}
@@ -272,7 +271,7 @@ class JournaledStore:
         except MemoryInputError as error:
             if error.field != "seq":
                 raise
-            # A zombie wrote its entry down in our place. Only the run's owner gets past this line.
+            # A worker without the lease wrote its entry in our place. Only the run's owner gets past this line.
             self._guard.confirm()
             raise MemoryStoreError("another attempt's journal entry must be carried out first; try again") from error
         if archived := sum(len(journal_entry.archived) for journal_entry in journal_entries):
@@ -283,7 +282,7 @@ class JournaledStore:
         return await self._execute(journal_entries, token)
 
     async def _execute(self, journal_entries: Sequence[JournalEntry], token: str | None) -> tuple[EntryCounts, ...]:
-        """Carry out entries of one run; without a token one that an earlier attempt wrote down."""
+        """Execute entries of one run; without a token, one that an earlier attempt wrote."""
         agent_id, run_id = journal_entries[0].agent_id, journal_entries[0].run_id
         foreign_in = await self._store(agent_id, _by_id(record for each in journal_entries for record in each.incoming))
         outgoing = _by_id(record for each in journal_entries for record in each.outgoing)
@@ -301,16 +300,16 @@ class JournaledStore:
         )
 
     async def _store(self, agent_id: str, incoming: Mapping[str, MemoryRecord]) -> frozenset[str]:
-        """Store what comes in; return the ids that these entries did not bring: removed since, or someone else's."""
+        """Store the incoming memories; return the ids that these entries did not bring in."""
         if not incoming:
             return frozenset()
-        # An entry takes the tombstones of what it brings away: one that stands now was set by a later removal.
+        # An entry removes the tombstones of its incoming memories: one that exists now is of a later removal.
         tombstoned = self._tombstoned(incoming)
         wanted = {key: record for key, record in incoming.items() if key not in tombstoned}
         self._guard.hold()
         await self._backend.store_many(list(wanted.values()))
         if without_tombstone := self._tombstoned(incoming) - tombstoned:
-            # While we slept, another attempt did all this and removed these again. The journal has them in full.
+            # Meanwhile another attempt did all this and removed these again. The journal has them in full.
             await self._backend.delete_many(agent_id, sorted(without_tombstone))
             raise LeaseLostError(f"run {self._run.run_id}: another worker has done this entry's work")
         found = {record.entry.id: record for record in await self._backend.get_many(agent_id, list(wanted))}
@@ -321,19 +320,19 @@ class JournaledStore:
         return tombstoned | {key for key, record in wanted.items() if not is_same(record, found[key])}
 
     def _tombstoned(self, incoming: Iterable[str]) -> frozenset[str]:
-        # The earliest time lies before any tombstone was set: asks whether one stands at all.
+        # The earliest time is before any tombstone: this asks whether one exists at all.
         return self._journal.tombstoned(dict.fromkeys(incoming, EARLIEST))
 
     async def _delete(
         self, agent_id: str, run_id: str, wanted: Mapping[str, MemoryRecord], token: str | None
     ) -> frozenset[str]:
-        """Delete what goes out; return the ids that these entries did not remove."""
+        """Delete the outgoing memories; return the ids that these entries did not remove."""
         if not wanted:
             return frozenset()
         not_ours = frozenset[str]()
         if token is None:
             left = await self._left(agent_id, wanted)
-            # A zombie may have written down the same removal: a memory goes out of a run once.
+            # A worker without the lease may have written the same removal: a run removes a memory once.
             not_ours = self._journal.removed_by_run(run_id, frozenset(wanted) - left)
             token = await self._mark(agent_id, left)
         for _ in range(_DELETE_ATTEMPTS):
@@ -348,7 +347,7 @@ class JournaledStore:
         raise MemoryStoreError(f"{len(wanted)} memories were deleted, and some of them are still there")
 
     async def _left(self, agent_id: str, wanted: Mapping[str, MemoryRecord]) -> frozenset[str]:
-        # A memory that was stored anew since has the id of the one that went, and stays.
+        # A memory that was stored anew since has the id of the removed one, and stays.
         found = await self._backend.get_many(agent_id, list(wanted))
         return frozenset(record.entry.id for record in found if is_same(record, wanted[record.entry.id]))
 
@@ -365,5 +364,5 @@ def _by_id(records: Iterable[MemoryRecord]) -> dict[str, MemoryRecord]:
 
 
 def is_same(record: MemoryRecord, other: MemoryRecord) -> bool:
-    """Return whether both are one memory, and not one that was stored anew under the same id."""
+    """Return whether both are one memory, not one that was stored anew under the same id."""
     return record.entry.created_at == other.entry.created_at

@@ -1,4 +1,4 @@
-"""A run that ends a session, a project or a task."""
+"""Runs on request: the end of a session, project or task, the removal of a memory, and a restore."""
 
 import logging
 from datetime import timedelta
@@ -15,10 +15,9 @@ from memcore.records import Where
 
 
 async def apply_end(run_context: RunContext, kind: EndKind) -> None:
-    """Remove what goes with the end, as far as it was made before the end was asked for.
+    """Remove the memories that end with the scope and were made before the end was requested.
 
-    Somebody asks for this one: neither the removal guard nor the hold on what an undo has brought back stands in its
-    way.
+    A person or engine requests it, so neither the removal guard nor the hold of an undo applies.
     """
     run = run_context.run
     await remove_all(
@@ -27,16 +26,16 @@ async def apply_end(run_context: RunContext, kind: EndKind) -> None:
 
 
 async def apply_removal(run_context: RunContext, journal: Journal) -> str | None:
-    """Remove the memory named by ``scope_id``, whatever its rules; one that was stored anew since stays.
+    """Remove the memory ``scope_id``, whatever its rules; one that was stored anew since stays.
 
-    It goes to the journal, as all that leaves, and not to the archive: once the journal lets go of it, it is gone.
+    Only the journal keeps it, not the archive: once its entry expires, the memory is gone.
 
     Returns:
-        Why nothing was to be done, in one sentence; None when it was removed.
+        One sentence why nothing was done; None when it was removed.
     """
     run = run_context.run
     if journal.next_seq(run.run_id):
-        # An earlier attempt decided, and the journaled store has carried that out.
+        # An earlier attempt decided, and the journaled store has executed it.
         return None
     before = run.planned_at + MOMENT
     where = Where(agent_id=run.agent_id, ids=frozenset({run.scope_id or ""}), created_before=before)
@@ -48,20 +47,20 @@ _log = logging.getLogger(__name__)
 
 
 async def apply_restore(run_context: RunContext, ledger: Ledger) -> str | None:
-    """Bring back the memory named by ``scope_id``, an archival id or its own id, and hold it from the next runs.
+    """Restore the memory ``scope_id``, an archival id or its own id, and protect it from the next runs.
 
     It returns with its id, namespace, times, expiry, metadata and lineage, and with its vectors if the store's embedder
-    has not changed since; else it is embedded anew. The summary that stands for it stays.
+    has not changed since; else it is embedded anew. The summary that replaced it stays.
 
     Returns:
-        Why nothing was to be done, in one sentence; None when it was brought back.
+        One sentence why nothing was done; None when it was brought back.
 
     Raises:
-        MemoryInputError: nothing of that name is in the agent's archive, or it came back before and was removed since.
+        MemoryInputError: the agent's archive has no such memory, or it was restored before and removed since.
     """
     run, snapshot = run_context.run, run_context.snapshot
     if ledger.journal.next_seq(run.run_id):
-        # An earlier attempt decided, and the journaled store has carried that out.
+        # An earlier attempt decided, and the journaled store has executed it.
         return None
     archived = ledger.archive.find(run.company, run.agent_id, run.scope_id or "")
     if archived is None:

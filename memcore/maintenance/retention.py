@@ -1,4 +1,4 @@
-"""The retention step: memories whose time is over go, category by category."""
+"""The retention step: removes memories that are ended, expired or too old, and lessons that are pruned."""
 
 import logging
 from collections.abc import Collection, Iterator, Sequence
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 def rules(snapshot: AgentSnapshot) -> Iterator[tuple[EntryReason, Where]]:
-    """Yield every filter of the step: what is over, then what expires by itself, then each category that has a rule."""
+    """Yield every filter of the step: ended scopes, own expiries, then each category that has a rule."""
     for where in snapshot.ended_scopes.filters(snapshot.agent_id, protected_by_undo=snapshot.protected_by_undo):
         yield "ended", where
     yield "expired", expired_filter(snapshot.agent_id, snapshot.now, protected_by_undo=snapshot.protected_by_undo)
@@ -37,10 +37,9 @@ def rules(snapshot: AgentSnapshot) -> Iterator[tuple[EntryReason, Where]]:
 
 
 async def apply_retention(run_context: RunContext) -> None:
-    """Remove what is over, too old or expired, all of it, in entries of one page each.
+    """Remove all memories that are ended, expired or too old, in entries of one page each.
 
-    A filter that fails stops no other; its error is raised at the end, so that the step is done again and the
-    retry finds only its memories left.
+    A filter that fails stops no other; its error is raised at the end, so that a retry finds only its memories.
     """
     failures: list[MemoryError] = []
     snapshot = replace(run_context.snapshot, ended_scopes=await find_ended_scopes(run_context.snapshot))
@@ -78,7 +77,7 @@ async def remove_all(run_context: RunContext, reason: EntryReason, where: Where)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Weighed:
-    """A lesson without its text: an agent may have thousands."""
+    """A lesson in the ranking, without its text: an agent may have thousands."""
 
     id: str
     created_at: datetime
@@ -86,9 +85,9 @@ class _Weighed:
 
 
 async def find_pruned(snapshot: AgentSnapshot) -> tuple[str, ...]:
-    """Return the lessons that are forgotten, oldest first; where none is, the store counts and shows no memory.
+    """Return the ids of the lessons to prune, oldest first; where there is none, the store only counts.
 
-    Lessons that someone has pinned, and those that an undo has just brought back, are neither counted nor taken.
+    Pinned lessons, and those that an undo has just brought back, are neither counted nor pruned.
     """
     config, lessons = snapshot.pruning, _prunable(snapshot)
     if config is None:
@@ -107,7 +106,7 @@ async def find_pruned(snapshot: AgentSnapshot) -> tuple[str, ...]:
 
 
 async def apply_pruning(run_context: RunContext) -> None:
-    """Remove the lessons that are forgotten, in entries of one page each; one that was pinned meanwhile stays."""
+    """Remove the pruned lessons, in entries of one page each; one that was pinned meanwhile stays."""
     snapshot, removed = run_context.snapshot, 0
     pruned = await find_pruned(snapshot)
     for start in range(0, len(pruned), MAX_ENTRY):
@@ -131,7 +130,7 @@ def _prunable(snapshot: AgentSnapshot) -> Where:
 
 
 async def _checked_at(snapshot: AgentSnapshot, config: PruningConfig, lessons: Where) -> Where | None:
-    """Return which lessons must be looked at, or None when the store's counts say that all of them stay."""
+    """Return the lessons to read, or None when the store's counts say that all of them stay."""
     aged = lessons.model_copy(update={"created_before": snapshot.now - timedelta(days=config.max_age_days)})
     if config.type == "ttl":
         return aged
@@ -142,7 +141,7 @@ async def _checked_at(snapshot: AgentSnapshot, config: PruningConfig, lessons: W
 
 
 def _ranked(snapshot: AgentSnapshot, found: Sequence[_Weighed]) -> list[_Weighed]:
-    """Weigh lessons by what came of them: successes, then few failures, then how often the agent was shown them."""
+    """Rank lessons by their outcomes: most successes, then fewest failures, then most uses."""
     ids: Collection[str] = [each.id for each in found]
     applied, used = snapshot.applications(ids), snapshot.uses(ids)
 
@@ -151,6 +150,6 @@ def _ranked(snapshot: AgentSnapshot, found: Sequence[_Weighed]) -> list[_Weighed
         successes = times.successes if times else 0
         return successes, successes - (times.applications if times else 0), shown.uses if shown else 0
 
-    # Only the order matters, so a rank stands for the three figures.
+    # Only the order matters, so a rank replaces the three figures.
     order = {use: rank for rank, use in enumerate(sorted({use_of(each) for each in ids}))}
     return [replace(each, relevance_score=float(order[use_of(each.id)])) for each in found]

@@ -1,9 +1,9 @@
-"""How long a memory may stay: the company's and the agent's rules, turned into filters that the store applies.
+"""Rules of maintenance as filters of the store: retention, ended scopes, eligibility and archiving.
 
-Of four rules the first that exists decides, per category: the agent's for the category, the company's for the
-category, the agent's default, the company's default; without any a memory stays for ever. Beside that, a memory's
-own ``expires_at`` always counts. A rule is the operator's word and wins over a pin; only the hold on memories that
-an undo has just brought back is stronger, and it ends.
+Per category, the first retention rule that exists decides: the agent's for the category, the company's for the
+category, the agent's default, the company's default. Without any, a memory stays for ever. A memory's own
+``expires_at`` always counts. A rule wins over a pin; only the temporary hold on memories that an undo has just
+brought back is stronger.
 """
 
 from collections.abc import Iterator, Mapping
@@ -75,14 +75,14 @@ def is_old(entry: MemoryEntry, retention_cutoffs: Mapping[MemoryCategory, dateti
 
 
 def expired_filter(agent_id: str, now: datetime, *, protected_by_undo: frozenset[str]) -> Where:
-    """Name the memories whose own ``expires_at`` has come."""
+    """Return the filter for memories whose own ``expires_at`` has come."""
     return Where(agent_id=agent_id, expires_by=now, without_ids=protected_by_undo)
 
 
 def aged_filters(
     agent_id: str, retention_cutoffs: Mapping[MemoryCategory, datetime], *, protected_by_undo: frozenset[str]
 ) -> dict[MemoryCategory, Where]:
-    """Name the memories that are older than their category may be, one filter a category."""
+    """Return the filters for memories that are too old, one per category."""
     return {
         category: Where(
             agent_id=agent_id, categories=frozenset({category}), created_before=cutoff, without_ids=protected_by_undo
@@ -94,7 +94,7 @@ def aged_filters(
 def aged_together(
     agent_id: str, retention_cutoffs: Mapping[MemoryCategory, datetime], *, protected_by_undo: frozenset[str]
 ) -> tuple[Where, ...]:
-    """Name the same memories with as few filters as there are cutoffs, to be counted."""
+    """Return the same memories in one filter per cutoff, for counting."""
     return tuple(
         Where(
             agent_id=agent_id,
@@ -108,11 +108,11 @@ def aged_together(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """How long each may be silent; None waits for its end for ever.
+    """The silence after which a scope ends; None means never.
 
     Attributes:
         session: since the last memory that was stored in it.
-        project: the same.
+        project: since the last memory that was stored in it.
         task: since each working memory was stored.
     """
 
@@ -136,14 +136,14 @@ def _hours(count: int | None) -> timedelta | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectivePolicy:
-    """What applies to an agent.
+    """The rules that apply to an agent.
 
     Attributes:
-        keep_days: per category, None for ever.
-        max_memories: the most it may have.
+        keep_days: days per category; None keeps for ever.
+        max_memories: the most memories it may have.
         level: how long its memories live.
-        timeouts: when its sessions and projects are over.
-        working_timeout: when its working memories are; None where a retention rule for them says so instead.
+        timeouts: when its sessions and projects end.
+        working_timeout: when its working memories end; None where a retention rule decides instead.
     """
 
     keep_days: Mapping[MemoryCategory, int | None]
@@ -154,7 +154,7 @@ class EffectivePolicy:
 
     @classmethod
     def of(cls, agent: Agent | None, policy: ConsolidationConfig, *, level: MemoryLevel, timeouts: Timeouts) -> Self:
-        """Resolve an agent's terms; an agent that nobody registered has the company's."""
+        """Resolve an agent's rules; an agent that is not registered has the company's."""
         ruled = {rule.category for rule in policy.retention.rules} | set(agent.retention_overrides if agent else ())
         working_timeout = None if MemoryCategory.WORKING in ruled else timeouts.task
         if agent is None:
@@ -176,13 +176,11 @@ class EffectivePolicy:
         )
 
 
-# A working memory lives as long as its task, every other one as long as its agent's level says. What ends takes the
-# memories that were made in it and were to live no longer: the end of a task the working ones; the end of a session
-# the
-# working ones, and all of them at level session; the end of a project the working ones, and all of them at the levels
-# session and project. At level persistent nothing but working memory ends.
+# A working memory lives as long as its task, every other one as long as its agent's level says. The end of a task, a
+# session or a project removes the working memories made in it. At level session the end of a session or project removes
+# all memories made in it; at level project the end of a project does. At level persistent only working memories end.
 
-#: Levels at which an end takes every memory made in what ends; at the others it takes the working ones.
+#: Levels at which an end removes every memory made in the scope; at the others it removes the working ones.
 ENDED_LEVELS: Mapping[EndKind, frozenset[MemoryLevel]] = MappingProxyType(
     {
         "end_session": frozenset({MemoryLevel.SESSION}),
@@ -191,48 +189,48 @@ ENDED_LEVELS: Mapping[EndKind, frozenset[MemoryLevel]] = MappingProxyType(
     }
 )
 
-#: The field of a memory's lineage that names it.
+#: The field of a memory's lineage that names the scope.
 _FIELDS: Mapping[EndKind, Scope] = MappingProxyType(
     {"end_session": "session_id", "end_project": "project_id", "end_task": "task_id"}
 )
 
-#: Filters end before their time, and what was stored at that very moment goes too.
+#: Filters exclude their end time, and a memory stored at that very moment goes too.
 MOMENT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedScopes:
-    """What a run finds over: per session and project, the time before which what was made in it goes."""
+    """The sessions and projects that have ended, each with the time before which its memories go."""
 
     sessions: Mapping[str, datetime] = field(default_factory=dict)
     projects: Mapping[str, datetime] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        """Whether anything is over."""
+        """Whether any scope has ended."""
         return bool(self.sessions or self.projects)
 
     def filters(self, agent_id: str, *, protected_by_undo: frozenset[str]) -> Iterator[Where]:
-        """Yield what goes, one filter for each session and project."""
+        """Yield one filter for each session and project."""
         for session_id, before in self.sessions.items():
             yield Where(agent_id=agent_id, session_id=session_id, created_before=before, without_ids=protected_by_undo)
         for project_id, before in self.projects.items():
             yield Where(agent_id=agent_id, project_id=project_id, created_before=before, without_ids=protected_by_undo)
 
     def takes(self, record: MemoryRecord) -> bool:
-        """Return whether one of the filters matches a memory that is not held."""
+        """Return whether one of the filters matches a memory that is under no hold."""
         made, lineage = record.entry.created_at, record.lineage
         return _ends(self.sessions, lineage.session_id, made) or _ends(self.projects, lineage.project_id, made)
 
 
-#: A company whose memories stay: nothing is over.
+#: No scope has ended.
 NOTHING_ENDED = EndedScopes()
 
 
 async def find_ended_scopes(snapshot: "AgentSnapshot") -> EndedScopes:
-    """Look for sessions and projects that were ended, or have been silent for too long, and still have memories.
+    """Return the sessions and projects that were ended, or silent for too long, and still have memories.
 
-    What was stored late, after its session's end had run, is found here too. The store itself gathers and counts: an
-    agent of whose sessions none is over costs a few calls, however many memories it has.
+    So memories that were stored after the run of their session's end are found too. The store collects and counts: an
+    agent without an ended session costs a few calls, however many memories it has.
     """
     timeouts = snapshot.terms.timeouts
     return EndedScopes(
@@ -242,7 +240,7 @@ async def find_ended_scopes(snapshot: "AgentSnapshot") -> EndedScopes:
 
 
 def end_filter(snapshot: "AgentSnapshot", kind: EndKind, scope_id: str, *, at: datetime) -> Where:
-    """Name what goes with an end that was asked for at a time: what was made later stays."""
+    """Return the filter for an end that was requested at a time; memories made later stay."""
     everything = snapshot.terms.level in ENDED_LEVELS[kind]
     return Where(
         agent_id=snapshot.agent_id,
@@ -262,7 +260,7 @@ async def _ended_scopes(snapshot: "AgentSnapshot", kind: EndKind, silence: timed
     found: dict[str, datetime] = {}
     if known and silence is not None:
         heard_since = snapshot.now - silence + MOMENT
-        # What is old first: an agent that began a moment ago has nothing of the kind.
+        # Old memories first: a new agent has none.
         if old := await snapshot.backend.scopes(mine.model_copy(update={"created_before": heard_since}), field_name):
             heard = await snapshot.backend.scopes(mine.model_copy(update={"created_since": heard_since}), field_name)
             found = dict.fromkeys(sorted(old - heard), heard_since)
@@ -280,17 +278,17 @@ def _ends(found: Mapping[str, datetime], scope_id: str | None, made: datetime) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eligibility:
-    """Decide what consolidation may take at a moment.
+    """The rule which memories consolidation may take at a moment.
 
     Attributes:
         now: the moment.
-        categories: memories of others stay as they are.
-        min_age_days: younger memories are left alone.
-        level: the agent's level. Ending a session removes a session-level agent's memories of it, so one that still
-            names a session belongs to an open one and is left alone; at other levels the least age stands for that.
-        retention_cutoffs: what retention would remove is not summarised first.
+        categories: memories of other categories stay as they are.
+        min_age_days: younger memories stay as they are.
+        level: the agent's level. At level session the end of a session removes its memories, so one that still names
+            a session belongs to an open one and stays; at other levels the least age decides.
+        retention_cutoffs: memories that retention would remove are not summarised first.
         protected_by_undo: ids that an undo has just brought back.
-        ended_scopes: what goes with its session or project is not summarised first.
+        ended_scopes: memories that end with their session or project are not summarised first.
     """
 
     now: datetime
@@ -314,13 +312,13 @@ class Eligibility:
             created_before=newest,
             created_since=oldest,
             without_ids=self.protected_by_undo,
-            # A lesson would lose its form, and what is known about it; pruning keeps them few.
+            # A lesson would lose its form and its outcomes; pruning keeps lessons few.
             lessons=False if category is MemoryCategory.PROCEDURAL else None,
             outside="session_id" if self.level is MemoryLevel.SESSION else None,
         )
 
     def allows(self, record: MemoryRecord) -> bool:
-        """Return whether a match may be taken, by what the store cannot filter."""
+        """Return whether a match may be taken, by the conditions that the store cannot filter."""
         expires_at = record.entry.expires_at
         if expires_at is not None and expires_at <= self.now:
             return False
@@ -331,12 +329,12 @@ class Eligibility:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archiving:
-    """Decide for one attempt what enforcement archives; what a summary replaces is archived always.
+    """The rule which memories enforcement archives in one attempt; the sources of a summary are always archived.
 
-    What retention, an expiry or an end removes was to be deleted, and an archive that kept it would break that word.
+    Memories that retention, an expiry or an end removes are not archived: they were to be deleted.
 
     Attributes:
-        config: whether anything is, and from which age.
+        config: whether memories are archived, and from which age.
         now: the attempt's moment.
     """
 
@@ -348,5 +346,5 @@ class Archiving:
         return ArchivalMode.EXTRACTIVE if self.takes(record.entry.created_at) else None
 
     def takes(self, created_at: datetime) -> bool:
-        """Return whether a memory of that time is archived when the limit takes it."""
+        """Return whether enforcement archives a memory of that time."""
         return self.config.enabled and created_at <= self.now - timedelta(days=self.config.age_threshold_days)

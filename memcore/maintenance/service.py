@@ -1,4 +1,4 @@
-"""One run from claim to outcome: retention, consolidation, enforcement; or an undo, an end, a restore, a removal."""
+"""The maintenance service: carries a run from claim to outcome, whatever its kind."""
 
 import logging
 import time
@@ -43,36 +43,36 @@ from memcore.models.memory import MemoryLevel
 #: Attempts at a run before it counts as failed: one that kills its worker again and again must not block its agent.
 MAX_ATTEMPTS = 10
 
-#: Wait before a paused run is looked at again: a person who resumes waits no longer than this.
+#: Delay of a paused run: a person who resumes waits no longer than this.
 PAUSE_DELAY = timedelta(minutes=1)
 
-#: Wait before a run whose language model is missing is looked at again: someone has to connect one first.
+#: Delay of a run whose language model is missing: a person has to connect one first.
 MODEL_DELAY = timedelta(hours=1)
 
-#: Wait after the first failed attempt; each further one waits twice as long.
+#: Delay after the first failed attempt; it doubles with each further one.
 FIRST_RETRY_DELAY = timedelta(seconds=5)
 
-#: Longest wait between two attempts.
+#: Longest delay between two attempts.
 MAX_RETRY_DELAY = timedelta(minutes=10)
 
 _log = logging.getLogger(__name__)
 
 
 class MaintenanceService:
-    """Maintain the agents of one company.
+    """Runs maintenance for the agents of one company.
 
     Args:
         backend: where the memories live.
         ledger: runs, journal, agents, switches. Its calls block for milliseconds; a worker runs one run at a time.
         policy: the company's decisions; an agent's own settings are read from the ledger.
         company: whose agents.
-        level: how long memories live unless an agent says otherwise.
-        timeouts: when sessions, projects and tasks are over that nobody ends; none by default.
-        pruning: which lessons are forgotten; None forgets none.
+        level: how long memories live unless an agent has a level of its own.
+        timeouts: when silent sessions, projects and tasks end; never by default.
+        pruning: which lessons are pruned; None prunes none.
         clock: the time.
         has_model: whether a language model is connected to the workers that ask one; runs themselves never do.
-        build_strategy: makes the consolidation strategy; a pair of one's own goes here.
-        value: what a memory is worth when an agent has too many; left out, the installed rule or the shipped one.
+        build_strategy: makes the consolidation strategy.
+        value: the value of a memory when an agent has too many; left out, the installed rule or the shipped one.
         monotonic: seconds on a clock that never goes back, for the lease.
     """
 
@@ -116,7 +116,7 @@ class MaintenanceService:
         has_model: bool,
         clock: Clock = utc_now,
     ) -> Self:
-        """Build the service that these settings and this policy describe, for a worker or for looking at a plan."""
+        """Build the service of these settings and this policy, for a worker or for a plan."""
         memory = policy.memory
         return cls(
             backend,
@@ -135,8 +135,8 @@ class MaintenanceService:
 
         Args:
             agent_id: whose run.
-            in_detail: whether to look at what would be merged and archived too; without it the plan is the one that a
-                run makes for its brake, and costs as little.
+            in_detail: whether to add groups, archive and model figures; without it the plan is as cheap as the one that
+                a run makes for its removal guard.
 
         Raises:
             MemoryRetrievalError, MemoryConnectionError: the store or the ledger cannot be read.
@@ -150,14 +150,14 @@ class MaintenanceService:
         return await with_details(plan, snapshot, strategy, MemoryScorer(snapshot, self._value), answers=answers)
 
     async def run(self, run_id: str) -> Outcome:
-        """Carry a run to its end or its next stop; whatever happens, calling it again goes on where it stopped.
+        """Execute a run to its end or its next stop; a further call continues where it stopped.
 
         Returns:
             Done: finished; the facts are its counts.
-            Skipped: finished already, held by another worker, or held back for a person to release.
+            Skipped: finished already, leased by another worker, or held until a person approves it.
             Snooze: paused, or a model is missing; the run waits in the queue.
-            Retry: something passing failed; the next attempt finishes what this one decided.
-            Dead: it cannot work as it stands; the reason is one sentence.
+            Retry: a passing failure; the next attempt finishes what this one decided.
+            Dead: a permanent failure; the reason is one sentence.
         """
         found = self._ledger.runs.get(run_id)
         if found is None:
@@ -171,14 +171,14 @@ class MaintenanceService:
         lease = Lease(self._ledger.runs, run_id, run.token, since=since, monotonic=self._monotonic)
         try:
             with lease:
-                return await self._run_context(run, lease)
+                return await self._run_claimed(run, lease)
         except LeaseLostError as error:
             return Skipped(reason=str(error))
         except Exception as error:  # noqa: BLE001  # raised again by _stopped, once the run is free for another attempt
             return self._stopped(run, lease, error)
 
     def _stopped(self, run: Run, lease: Lease, error: Exception) -> Outcome:
-        """Leave the run so that the next attempt can begin once the wait is over, and say how it goes on."""
+        """Release the run for its next attempt, and return the outcome of the failed one."""
         try:
             if isinstance(error, MaintenancePausedError | MemoryDiskFullError):
                 return self._snooze(run, lease, str(error), PAUSE_DELAY)
@@ -189,13 +189,13 @@ class MaintenanceService:
         except LeaseLostError as lost:
             return Skipped(reason=str(lost))
         except MemoryError as second:
-            # The ledger cannot be reached: the lease ends by itself, and the row is as free as if it had been told.
+            # The ledger cannot be reached: the lease ends by itself, and the run is free all the same.
             return Retry(reason=str(second), delay=LEASE_LENGTH)
         if not isinstance(error, MemoryError):
             raise error
         return Retry(reason=str(error), delay=delay)
 
-    async def _run_context(self, run: Run, lease: Lease) -> Outcome:
+    async def _run_claimed(self, run: Run, lease: Lease) -> Outcome:
         if run.attempt > MAX_ATTEMPTS:
             return self._fail(run, lease, f"was attempted {MAX_ATTEMPTS} times without reaching its end")
         restores = run.kind in {"undo", "restore"}
@@ -208,12 +208,12 @@ class MaintenanceService:
         stop = await self._executed(run_context, lease)
         if stop is not None:
             return stop
-        # A zombie may have written an entry down after begin() looked; it is a decision like any other.
+        # A worker that lost its lease may have written an entry after begin(): it is a decision like any other.
         await journaled_store.begin()
         return self._done(run, lease)
 
     async def _executed(self, run_context: RunContext, lease: Lease) -> Outcome | None:
-        """Do what the run is for; None when all is done."""
+        """Execute the run by its kind; None when all is done."""
         run, left = run_context.run, None
         match run.kind:
             case "maintenance":
@@ -238,7 +238,7 @@ class MaintenanceService:
                 if plan.is_held:
                     return self._hold(run, lease, plan)
                 if missing is None and not plan.removed:
-                    # Steps would look for the same again; what becomes due in between waits for the next run.
+                    # The steps would find nothing either; what becomes due in between waits for the next run.
                     self._advance(run, lease, RunStep.ENFORCEMENT, planned=0)
                     return None
                 # Saved before the first removal: a later attempt sees less and would judge another share.
@@ -257,7 +257,7 @@ class MaintenanceService:
         return None
 
     def _strategy(self, answers: AnswerSource) -> tuple[ConsolidationStrategy | None, str | None]:
-        """Return the strategy, or what it lacks in one sentence; neither when nothing is consolidated."""
+        """Return the strategy, or one sentence why it cannot be built; neither when nothing is consolidated."""
         deps = ConsolidationDeps(
             policy=self._policy,
             answers=answers if self._has_model else None,
@@ -306,7 +306,7 @@ class MaintenanceService:
             self._ledger,
             company=self._company,
             agent_id=run.agent_id,
-            # A pause holds up an end and a removal too. A policy without maintenance does not: they would never come.
+            # A pause stops an end and a removal too. A policy without maintenance does not: they would never be done.
             is_enabled=lambda: run.kind != "maintenance" or self._policy.enabled,
         )
 

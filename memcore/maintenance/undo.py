@@ -1,7 +1,7 @@
-"""Undoing a run: its entries are reversed, the last first, as entries of the run that undoes it.
+"""Undo of a run: a run of its own reverses the entries of the first, the last first.
 
-So an undo is as safe as a run, and can itself be undone. What later runs, or agents, have changed since is left as
-it is and reported.
+So an undo is as safe as a run, and can itself be undone. Memories that later runs or agents have changed stay as
+they are, and are reported.
 """
 
 import logging
@@ -25,12 +25,12 @@ _log = logging.getLogger(__name__)
 
 
 class UndoReport(Frozen):
-    """What an undo left as it is.
+    """The memories that an undo left as they are.
 
     Attributes:
-        not_restored: ids that the run had removed and that were not brought back: a memory stands there now, a later
-            run has decided about them, or what they had been exchanged for was deleted.
-        not_removed: ids that the run had brought in and that stay: they were changed, or are gone already.
+        not_restored: ids that the run had removed and the undo did not bring back: the store has the id again, a later
+            run has decided about them, or the memory that replaced them was deleted.
+        not_removed: ids that the run had brought in and that were changed, or are gone already.
     """
 
     not_restored: tuple[str, ...]
@@ -38,7 +38,7 @@ class UndoReport(Frozen):
 
 
 def undo_report(journal: Journal, undo: Run) -> UndoReport:
-    """Compare a finished undo with the run that it undid.
+    """Compare a finished undo with its target run.
 
     Raises:
         MemoryInputError: the run is no undo.
@@ -57,7 +57,7 @@ def undo_report(journal: Journal, undo: Run) -> UndoReport:
 
 
 async def apply_undo(run_context: RunContext, ledger: Ledger) -> None:
-    """Reverse every entry of the run named by ``undo_of``, and hold what comes back from the next runs.
+    """Reverse every entry of the run ``undo_of``, and protect the restored memories from the next runs.
 
     Raises:
         MemoryInputError: the run cannot be undone; the message says why.
@@ -66,8 +66,8 @@ async def apply_undo(run_context: RunContext, ledger: Ledger) -> None:
     target = undo_target(ledger, run.company, run.undo_of or "", agent_id=run.agent_id)
     journal = ledger.journal
     start = journal.next_seq(run_context.run.run_id)
-    # A reversal has the place of what it reverses, counted from the end: after a crash the journal itself says how
-    # far the undo came, and no entry is reversed twice.
+    # A reversal has the place of the entry that it reverses, counted from the end: after a crash the journal shows
+    # how far the undo came, and no entry is reversed twice.
     for place, journal_entry in enumerate(journal.journal_entries(target.run_id, newest_first=True)):
         if place >= start:
             await _reverse(run_context, ledger, journal_entry, place)
@@ -85,13 +85,13 @@ async def apply_undo(run_context: RunContext, ledger: Ledger) -> None:
 
 
 def undo_target(ledger: Ledger, company: str, run_id: str, *, agent_id: str | None = None) -> Run:
-    """Return the run that is to be undone; one that waits and is preempted counts as ended.
+    """Return the run to undo; an idle run that an undo may preempt counts as ended.
 
     Args:
         ledger: where runs are kept.
         company: whose run.
         run_id: the run.
-        agent_id: whose run, where that is known.
+        agent_id: its agent, where that is known.
 
     Raises:
         MemoryInputError: it cannot be undone; the message says why.
@@ -102,7 +102,7 @@ def undo_target(ledger: Ledger, company: str, run_id: str, *, agent_id: str | No
     if target.state in {RunState.QUEUED, RunState.RUNNING} and not target.is_preemptible:
         raise MemoryInputError("undo_of", f"names a run that is {target.state}; wait until it has ended")
     journal = ledger.journal
-    # What a run has left open is finished first, and is whole until then.
+    # Entries that a run has left open are finished first, and are complete until then.
     is_whole = journal.undoable(run_id) or journal.open_entries(run_id)
     if journal.next_seq(run_id) and not is_whole:
         raise MemoryInputError("undo_of", "names a run whose journal has expired; it can no longer be undone")
@@ -110,10 +110,10 @@ def undo_target(ledger: Ledger, company: str, run_id: str, *, agent_id: str | No
 
 
 def deleted_since(ledger: Ledger, journal_entry: JournalEntry) -> bool:
-    """Return whether memories were exchanged for others that an engine or a person has deleted since.
+    """Return whether memories were replaced by others that an engine or a person has deleted since.
 
-    Deleting a summary deletes what it stands for, also where it went into a further summary before. A deletion that was
-    undone does not count.
+    Deleting a summary deletes its sources, also where it went into a further summary before. A deletion that was undone
+    does not count.
     """
     if not (journal_entry.incoming and journal_entry.outgoing):
         return False
@@ -164,7 +164,7 @@ async def _absent(
 
 
 def is_untouched(now: MemoryRecord, then: MemoryRecord) -> bool:
-    """Return whether a memory is as a run brought it in, so that an undo may take it out."""
+    """Return whether a memory is unchanged since a run brought it in, so that an undo may remove it."""
     # Not updated_at: a backend may write one of its own when it stores.
     return all(
         getattr(now.entry, name) == getattr(then.entry, name)
@@ -173,17 +173,17 @@ def is_untouched(now: MemoryRecord, then: MemoryRecord) -> bool:
 
 
 class SkipReason(StrEnum):
-    """Why an undo would leave a memory as it is."""
+    """The reason why an undo leaves a memory as it is."""
 
     #: A later run has decided about it.
     DECIDED_SINCE = "decided since"
-    #: It would come back, and a memory with its id is in the store.
+    #: It would be restored, and a memory with its id is in the store.
     THERE_ALREADY = "there already"
-    #: It would go, and an agent has changed it.
+    #: It would be removed, and an agent has changed it.
     CHANGED_SINCE = "changed since"
-    #: It was exchanged for a memory, its summary or its original, that an engine or a person has deleted since.
+    #: An engine or a person has since deleted the memory that replaced it: its summary or its original.
     DELETED_SINCE = "what it was exchanged for was deleted since"
-    #: It would go, and is not in the store.
+    #: It would be removed, and is not in the store.
     GONE_ALREADY = "gone already"
 
 
@@ -195,13 +195,13 @@ class UndoSkip(Frozen):
 
 
 class UndoPlan(Frozen):
-    """What the undo of a run would do; a memory that the run moved twice stands here twice.
+    """The effects of undoing a run; a memory that the run moved twice is listed twice.
 
     Attributes:
         run_id: the run that would be undone.
-        restored: ids that would come back.
-        removed: ids that would go.
-        skipped: what would be left as it is, and why.
+        restored: ids that would be restored.
+        removed: ids that would be removed.
+        skipped: memories that would stay as they are, and why.
     """
 
     run_id: str
@@ -212,14 +212,14 @@ class UndoPlan(Frozen):
 
 
 async def plan_undo(run_id: str, *, backend: BatchBackend, ledger: Ledger, company: str) -> UndoPlan:
-    """Return what undoing the run now would do; nothing is written or marked.
+    """Return the plan of undoing the run now; nothing is written or claimed.
 
     Raises:
         MemoryInputError: the run cannot be undone; the message says why.
     """
     target = undo_target(ledger, company, run_id)
     store = _Store(backend, target.agent_id)
-    # An undo first finishes what the agent's runs had decided and did not carry out.
+    # An undo first finishes the open entries of the agent's runs.
     for journal_entry in ledger.journal.open_of(company, target.agent_id):
         await store.finish(journal_entry)
     restored: list[str] = []
@@ -228,7 +228,7 @@ async def plan_undo(run_id: str, *, backend: BatchBackend, ledger: Ledger, compa
     for journal_entry in ledger.journal.journal_entries(run_id, newest_first=True):
         ids = journal_entry.incoming_ids | journal_entry.outgoing_ids
         overtaken = ledger.journal.overtaken(journal_entry.booking_id, ids, not_by={run_id})
-        await store.check_now(ids)
+        await store.read(ids)
         deleted = SkipReason.DELETED_SINCE if deleted_since(ledger, journal_entry) else None
         for record in journal_entry.outgoing:
             memory_id = record.entry.id
@@ -256,15 +256,15 @@ async def plan_undo(run_id: str, *, backend: BatchBackend, ledger: Ledger, compa
 
 
 class _Store:
-    """The store as it would be, while one entry after the other is reversed."""
+    """Simulates the store while one entry after the other is reversed."""
 
     def __init__(self, backend: BatchBackend, agent_id: str) -> None:
         self._backend = backend
         self._agent_id = agent_id
         self._there: dict[str, MemoryRecord | None] = {}
 
-    async def check_now(self, ids: frozenset[str]) -> None:
-        """Read those of the ids that were not looked at before."""
+    async def read(self, ids: frozenset[str]) -> None:
+        """Read the ids that were not read before."""
         new = sorted(each for each in ids if each not in self._there)
         if new:
             self._there.update(dict.fromkeys(new))
@@ -272,8 +272,8 @@ class _Store:
             self._there.update((record.entry.id, record) for record in found)
 
     async def finish(self, journal_entry: JournalEntry) -> None:
-        """Let happen what an entry had decided."""
-        await self.check_now(journal_entry.incoming_ids | journal_entry.outgoing_ids)
+        """Simulate the rest of an open entry."""
+        await self.read(journal_entry.incoming_ids | journal_entry.outgoing_ids)
         for record in journal_entry.incoming:
             if self._there[record.entry.id] is None:
                 self.put(record)
@@ -283,20 +283,20 @@ class _Store:
                 self.take(record.entry.id)
 
     def why_not_back(self, memory_id: str) -> SkipReason | None:
-        """Return why a memory could not come back."""
+        """Return why a memory could not be restored."""
         return None if self._there[memory_id] is None else SkipReason.THERE_ALREADY
 
     def why_not_out(self, record: MemoryRecord) -> SkipReason | None:
-        """Return why a memory could not go."""
+        """Return why a memory could not be removed."""
         now = self._there[record.entry.id]
         if now is None:
             return SkipReason.GONE_ALREADY
         return None if is_untouched(now, record) else SkipReason.CHANGED_SINCE
 
     def put(self, record: MemoryRecord) -> None:
-        """Let a memory be there."""
+        """Add a memory."""
         self._there[record.entry.id] = record
 
     def take(self, memory_id: str) -> None:
-        """Let a memory be gone."""
+        """Remove a memory."""
         self._there[memory_id] = None

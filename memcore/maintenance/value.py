@@ -1,4 +1,4 @@
-"""What a memory is worth when an agent has too many: a rule that anyone can read, and replace."""
+"""The value of a memory when an agent has too many: a rule that an installed package can replace."""
 
 import math
 from dataclasses import dataclass
@@ -9,26 +9,26 @@ from typing import Protocol
 from memcore.errors import MemoryConfigError
 from memcore.models.memory import MemoryEntry
 
-#: Time after which a memory that nobody touched has half of its recency: a quarter, as long as most work is spoken of.
+#: Time after which an unused memory has half of its recency: a quarter of a year, as long as most work is discussed.
 HALF_LIFE = timedelta(days=90)
 
-#: Uses after which a memory counts as used as much as any.
+#: Uses after which further ones add nothing.
 MANY_USES = 8
 
-#: What use weighs beside recency: it says that a memory was wanted, age only that it may not be any more.
+#: Weight of use beside recency: use shows that a memory was wanted, age only that it may not be any more.
 USE_WEIGHT = 3.0
 
-#: What is left of a memory that a newer one says nearly as well.
+#: Share of its value that is left to a memory which a newer one repeats.
 REPEATED_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A memory of an agent that has too many, and what is known of it.
+    """A memory to be valued, and its uses.
 
     Attributes:
         uses: how often the agent was shown it.
-        last_used_at: when it was last; None if never.
+        last_used_at: when that was last; None if never.
         is_repeated: whether a newer memory of the agent says nearly the same.
     """
 
@@ -39,22 +39,22 @@ class Candidate:
 
 
 class MemoryValue(Protocol):
-    """Say what a memory is worth; what is worth least goes first, of equals the oldest.
+    """Values a memory; the least valuable is removed first, of equals the oldest.
 
-    Core and pinned memories go last whatever this says. An answer that is no finite number, or an exception, ends the
-    run before anything is removed.
+    Core and pinned memories go last, whatever their value. An answer that is no finite number, or an exception, ends
+    the run before anything is removed.
     """
 
     def __call__(self, candidate: Candidate, now: datetime) -> float:
-        """Return the worth of one memory at a time; only the order matters."""
+        """Return the value of one memory; only the order matters."""
         ...
 
 
 def usual_value(candidate: Candidate, now: datetime) -> float:
     """Return confidence x (recency + 3 x use), a tenth of it where a newer memory says nearly the same.
 
-    Recency is halved every 90 days since the memory was made. Use grows with the logarithm of how often it was shown,
-    up to 8 times, and is halved every 90 days since it was last.
+    Recency halves every 90 days since the memory was made. Use grows with the logarithm of the uses, up to 8, and
+    halves every 90 days since the last one.
     """
     entry = candidate.entry
     worth = _halved(now - entry.created_at)
@@ -68,12 +68,12 @@ def _halved(since: timedelta) -> float:
     return float(0.5 ** (max(since, timedelta(0)) / HALF_LIFE))
 
 
-#: Entry points under which a company's package names its rule.
+#: Entry point group under which a package names its rule.
 GROUP = "memtend.memory_value"
 
 
 def installed_value() -> MemoryValue:
-    """Return the rule that an installed package names, or else the shipped one.
+    """Return the rule of an installed package, or else the shipped one.
 
     A package names it in its pyproject.toml::
 

@@ -1,4 +1,4 @@
-"""One collection: an engine shard, the request that made it, its writers' turn and its upkeep."""
+"""One collection: an engine shard, the request that created it, its serialised writes and its upkeep."""
 
 import asyncio
 import logging
@@ -96,7 +96,7 @@ class Collection:
         self.created = created
 
     async def write(self, batches: Sequence[Sequence[Operation]], *, wait: bool) -> list[int]:
-        """Apply operations in order, letting searches in between, and return one operation number a batch.
+        """Apply operations in order, with searches in between, and return one operation number per batch.
 
         With ``wait`` it returns when the writes survive a power cut. Without, they survive ``kill -9`` on return and a
         power cut when the upkeep has synced the log, about a second later.
@@ -216,7 +216,7 @@ class Collection:
         return changed
 
     async def close(self) -> None:
-        """Wait for the writer whose turn it is, write everything to disk and let go of the files."""
+        """Wait for the current writer, write everything to disk and close the files."""
         async with self._turn:
             if not self._is_open:
                 return

@@ -1,6 +1,6 @@
-"""What a collection's shard must hold, written beside it: how many points, and which files of which size.
+"""Completeness of a shard: the least number of points and the file sizes, written beside it.
 
-The engine opens a shard whose files were cut without a word and serves what is left of it. So the store keeps two files
+The engine opens a shard with cut files without an error, and serves what is left of it. So the store keeps two files
 of its own in the collection's folder, and compares at every start:
 
 - ``points.count``: the least number of points. It is raised after the log is synced, and lowered before points are
@@ -69,12 +69,12 @@ class PointCount:
             sync_file(self._path)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._handle)
 
 
 def least_points(folder: Path) -> int | None:
-    """Return the least number of points that a collection's shard must hold, None where nobody wrote it down."""
+    """Return the least number of points that a collection's shard must hold, None where it is not recorded."""
     try:
         content = (folder / _COUNT).read_bytes()
     except FileNotFoundError:

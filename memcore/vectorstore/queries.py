@@ -1,4 +1,4 @@
-"""Queries, from Qdrant's REST models to the engine: nearest, hybrid with prefetches, ordered, sampled."""
+"""Queries, filters and selectors, translated from Qdrant's REST models to the engine's."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Bringing a damaged collection back: from its own log, from a backup, or with what is left of it.
+"""Recovery of a damaged collection: from its own log, from a backup, or with the points that are left.
 
 A damaged shard is moved aside within its collection's folder and never deleted::
 

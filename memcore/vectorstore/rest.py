@@ -1,4 +1,4 @@
-"""Requests, from the wire to checked values."""
+"""Qdrant's REST format: request bodies, answers, and the errors with their HTTP status."""
 
 import time
 from collections.abc import Generator
@@ -75,7 +75,7 @@ class NotFoundError(ApiError):
 
     @classmethod
     def collection(cls, name: str) -> "NotFoundError":
-        """Say it in Qdrant's words, which clients match against."""
+        """Build the error in Qdrant's words, which clients match."""
         return cls(f"Not found: Collection `{name}` doesn't exist!")
 
 
@@ -186,7 +186,7 @@ def switch(request: Request, name: str) -> bool:
     return _SWITCH.validate_python(request.query_params.get(name, "false"))
 
 
-#: Where the gate leaves the time at which a request arrived, in seconds of ``time.perf_counter``.
+#: Where the API key middleware leaves the time at which a request arrived, in seconds of ``time.perf_counter``.
 ARRIVED = "memcore.vectorstore.arrived"
 
 

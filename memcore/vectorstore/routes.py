@@ -1,4 +1,4 @@
-"""The REST calls about collections: list, make, describe, change, delete, index, alias."""
+"""The REST calls: collections, indexes and aliases; reads of points; writes of points."""
 
 import uuid
 from collections.abc import Sequence
@@ -78,7 +78,7 @@ class CollectionCalls:
         ]
 
     async def issues(self, request: Request) -> Response:
-        """List the collections that are refused, each with the sentence that says why and what restores it."""
+        """List the refused collections, each with the reason and what restores it."""
         found = [
             {"id": f"collection/{name}", "description": reason, "related_collection": name}
             for name, reason in sorted(self._store.refused.items())
@@ -93,7 +93,7 @@ class CollectionCalls:
         )
 
     async def exists(self, request: Request) -> Response:
-        """Say whether a name is a collection's or an alias's."""
+        """Answer whether a collection or an alias has a name."""
         name = self._store.aliases.resolve(request.path_params["name"])
         return ok(request, {"exists": self._store.exists(name)})
 
@@ -320,9 +320,9 @@ class WriteCalls:
         ]
 
     async def _read(self, request: Request) -> tuple[Collection, dict[str, Any]]:
-        # the collection first: a missing one is told before a wrong body is
+        # the collection first: a missing one is reported before a wrong body
         collection = self._store.collection(request.path_params["name"])
-        # What removes something makes room, and needs little.
+        # A removal frees space, and needs little.
         removes = request.url.path.endswith("/delete")
         self._store.refuse_when_full(least=FOR_REMOVALS if removes else FOR_WRITES)
         return collection, await body_of(request)

@@ -1,4 +1,4 @@
-"""The shape of a collection: its vectors, their sizes and distances, and what of Qdrant's options is honoured."""
+"""The shape of a collection: vectors, sizes, distances, indexes and honoured options; checks of points against it."""
 
 import math
 import re

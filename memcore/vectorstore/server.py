@@ -1,9 +1,9 @@
 """The store server's process: ``python -m memcore.vectorstore.server --data DIR --port N --api-key-file FILE``.
 
 It owns the data folder alone, binds to loopback, prints ``store.ready url=... pid=...`` when it answers, and ends with
-exit code 0 after SIGTERM or SIGINT: it stops accepting, finishes what it has begun, writes everything to disk and lets
-go. Exit code 2 says that it could not start, in one sentence on standard error; 1 that the disk is full, and that it
-may be started again.
+exit code 0 after SIGTERM or SIGINT: it stops accepting, finishes requests, writes everything to disk and closes. Exit
+code 2 means that it could not start, with one sentence on standard error; 1 that the disk is full, and that it may be
+started again.
 
 Durability: see ``memcore.vectorstore.store``. One thread does everything but syncing: the engine keeps the
 interpreter's lock in every call, so a vacuum of a large collection (about a second at 50,000 points, only after ten
@@ -50,7 +50,7 @@ from memcore.vectorstore.rest import (
 from memcore.vectorstore.routes import CollectionCalls, ReadCalls, WriteCalls
 from memcore.vectorstore.store import Compaction, Store
 
-#: Paths that tell no more than that a server is there and which API it speaks (the same as Qdrant's).
+#: Paths that show no more than that a server runs and which API it speaks (the same as Qdrant's).
 _OPEN_PATHS = frozenset({"/", "/healthz", "/livez", "/readyz"})
 
 
@@ -58,7 +58,7 @@ class ApiKeyMiddleware:
     """Middleware that checks the API key in constant time.
 
     Args:
-        app: what lies behind the gate.
+        app: the application behind it.
         api_key: the key expected in the header ``api-key`` or as a bearer token; None lets everybody pass.
     """
 
@@ -108,7 +108,7 @@ def build_app(store: Store, *, api_key: str | None, monotonic: Callable[[], floa
             await store.close()
 
     async def healthy(_: Request) -> Response:
-        # Ready all the same: the other collections are served. Which these are is told to who has the key.
+        # Ready all the same: the other collections are served. GET /issues lists the refused ones, and needs the key.
         refused = len(store.refused)
         return PlainTextResponse(
             f"{refused} collections are refused: GET /issues" if refused else "all shards are ready"
@@ -221,7 +221,7 @@ def _api_key(options: argparse.Namespace) -> str | None:
 
 @contextlib.contextmanager
 def _bound(host: str, port: int) -> Generator[socket.socket]:
-    """Bind before anything is opened: a taken port is told at once."""
+    """Bind before anything is opened: a taken port is reported at once."""
     try:
         family = socket.AF_INET6 if ip_address(host).version == 6 else socket.AF_INET  # noqa: PLR2004  # IPv6
         listener = socket.socket(family, socket.SOCK_STREAM)
@@ -254,7 +254,7 @@ async def _serve(data: Path, listener: socket.socket, api_key: str | None) -> No
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn, ending with exit code 0 after a signal and saying when it is ready."""
+    """Uvicorn, with exit code 0 after a signal and a line when it is ready."""
 
     def __init__(self, config: uvicorn.Config, listener: socket.socket) -> None:
         super().__init__(config)

@@ -1,4 +1,4 @@
-"""The data folder: its collections and aliases, which a crash between any two steps leaves whole.
+"""The store: a data folder with collections and aliases, crash-safe at every step, and its upkeep.
 
 ::
 
@@ -226,7 +226,7 @@ class Store:
         return True
 
     async def close(self) -> None:
-        """Write everything to disk and let go of the files."""
+        """Write everything to disk and close the files."""
         async with self._active_collection:
             for collection in self.collections.values():
                 await collection.close()
@@ -244,14 +244,11 @@ def _folder_name(name: str) -> str:
 # The durability policy, whole:
 #
 # - The write-ahead log is always on: a write that was answered survives ``kill -9``.
-# - ``wait=true``: the log is synced before the answer; writers that arrive meanwhile share the next sync (see
-# ``wal``).
+# - ``wait=true``: the log is synced before the answer; writers that arrive meanwhile share the next sync (``wal``).
 # - ``wait=false``: the log is synced by the timer here, within ``TICK`` of the answer.
-# - A checkpoint writes the segments themselves, so that the log stays short: in an idle moment, or when the last is
-# old.
-# - A vacuum follows when the collection was idle for a while; the engine itself leaves segments alone that have less
-# than
-#   20% deleted points.
+# - A checkpoint writes the segments, so that the log stays short: in an idle moment, or when the last one is old.
+# - A vacuum follows when the collection was idle for a while; the engine skips segments with less than 20% deleted
+#   points.
 
 #: Time between two rounds, and so how long a write with wait=false may be lost to a power cut.
 TICK = timedelta(seconds=1)
@@ -267,7 +264,7 @@ QUIET = timedelta(seconds=10)
 
 
 class Compaction:
-    """Goes round the collections of a store.
+    """Checkpoints and vacuums the collections of a store.
 
     Args:
         store: the open store.
@@ -279,13 +276,13 @@ class Compaction:
         self._monotonic = monotonic
 
     async def run(self) -> None:
-        """Go round for ever; cancel it to stop."""
+        """Do a round every TICK; cancel it to stop."""
         while True:
             await asyncio.sleep(TICK.total_seconds())
             await self.round()
 
     async def round(self) -> None:
-        """Do once what is due; a failure is logged, tried again the next time, and holds up no other collection."""
+        """Do the due work once; a failure is logged, retried in the next round, and stops no other collection."""
         for collection in list(self._store.collections.values()):
             try:
                 await self._compact_due(collection)

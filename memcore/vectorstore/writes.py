@@ -44,7 +44,7 @@ class PointRemoval:
 
 @dataclass(frozen=True, kw_only=True)
 class SparseRemoval:
-    """What has to be done before some points lose sparse vectors, around a fault of the engine.
+    """The work before some points lose sparse vectors, around a bug of the engine.
 
     qdrant-edge-py 0.9.0 leaves the terms of a deleted sparse vector in its index; they come back to life when the point
     gets another one, and a search then finds the point by words that it no longer has. Emptying a vector before

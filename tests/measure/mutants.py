@@ -35,7 +35,7 @@ MAINTENANCE, LEDGER = "tests/integration/maintenance", "tests/integration/ledger
 TESTS = {
     "journal": (
         f"{LEDGER}/test_journal.py", f"{LEDGER}/test_deletion.py", f"{LEDGER}/test_archive.py",
-        f"{MAINTENANCE}/test_night.py", f"{MAINTENANCE}/test_deleting.py", f"{MAINTENANCE}/test_crashes.py",
+        f"{MAINTENANCE}/test_maintenance_run.py", f"{MAINTENANCE}/test_deleting.py", f"{MAINTENANCE}/test_crashes.py",
         f"{MAINTENANCE}/test_archiving_crashes.py",
     ),
     "leases": (

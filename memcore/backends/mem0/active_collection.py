@@ -1,4 +1,4 @@
-"""One collection and all that belongs to it: whoever asks it can only ask with the embedder that filled it."""
+"""The active collection, bound to the embedder that filled it; and the cache that follows the ledger's pointer."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ from memcore.records import MemoryRecord, Vectors
 
 
 class SharedPoints:
-    """Carry the log's lines out, each as often as one likes, and read what a version shows."""
+    """Executes lines of the log of shared knowledge, idempotently, and reads a version."""
 
     def __init__(self, client: QdrantClient, collection: str, *, writer: Writer, dims: int) -> None:
         self._client = client
@@ -49,8 +49,8 @@ class SharedPoints:
     def execute(self, lines: Sequence[SharedEntry], known: Mapping[int, Vectors | None]) -> None:
         """Write the points of publications, and the end of those that are retracted.
 
-        Nothing that is there already is written anew: a slow process may carry out a line long after others have gone
-        on, and must not bring back what they ended.
+        Existing points are not written anew: a slow process may execute a line long after others have gone on, and must
+        not bring back what they ended.
 
         Args:
             lines: consecutive lines of the log; all before them are in the store.
@@ -96,7 +96,7 @@ PlanOf = Callable[[EmbedderKind, float | None], SearchPlan]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveCollection:
-    """A collection with its embedder, and what reads and writes it; it is made whole, and never changed.
+    """A collection with its embedder, reader and writer; immutable.
 
     Attributes:
         collection: its name in the store.
@@ -125,7 +125,7 @@ def build_active_collection(
     encoder: Bm25Encoder,
     text: IndexedText,
     plan: SearchPlan,
-    takes_no_progress: bool,
+    takes_unlabelled_vectors: bool,
 ) -> ActiveCollection:
     """Put a collection and its embedder together."""
     identity = EmbedderIdentity.of(embedder, text_form=text.form(encoder.weighting))
@@ -137,7 +137,7 @@ def build_active_collection(
         encoder=encoder,
         text=text,
         space=identity.label,
-        takes_no_progress=takes_no_progress,
+        takes_unlabelled_vectors=takes_unlabelled_vectors,
     )
     return ActiveCollection(
         collection=collection,
@@ -155,7 +155,7 @@ def build_active_collection(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointerReader:
-    """The row, and how text queries are answered with whatever embedder it names."""
+    """The pointer row, and the search plan for each embedder that it may name."""
 
     row: PointerConfig
     plan_of: PlanOf
@@ -172,7 +172,7 @@ def served(
     dense_weight: float | None = None,
     checkpoint_id: str | None = None,
 ) -> ServedCollection:
-    """Describe a collection and everything that belongs to it."""
+    """Describe a collection for its pointer row."""
     return ServedCollection(
         name=name,
         generation=generation,
@@ -185,13 +185,13 @@ def served(
     )
 
 
-#: How long a reader believes what it saw. A switch keeps writers waiting for so long, so that no reader misses a write.
+#: How long a reader uses a cached pointer. A switch delays writers for as long, so that no reader misses a write.
 READ_AGE = timedelta(seconds=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheEntry:
-    """What was seen in the ledger, and when; without a row for a backend that follows none."""
+    """The pointer row as read from the ledger, and when; no row for a backend that follows none."""
 
     active_collection: ActiveCollection
     pointer: CollectionPointer | None = None
@@ -199,7 +199,7 @@ class CacheEntry:
 
 
 class CollectionCache:
-    """Hand out the active collection that serves; safe in several threads.
+    """Returns the collection that serves; safe in several threads.
 
     Args:
         client: the store.
@@ -254,11 +254,11 @@ class CollectionCache:
         self._seen = CacheEntry(active_collection=active_collection, pointer=found, at=self._clock())
 
     def last(self) -> CacheEntry:
-        """Return what was seen last, however old."""
+        """Return the cached entry, however old."""
         return self._seen
 
     def reading(self) -> ActiveCollection:
-        """Return the active collection to read from; while the ledger is away, the last one that was seen."""
+        """Return the active collection to read from; while the ledger is away, the cached one."""
         seen = self._seen
         try:
             return self.recent().active_collection
@@ -266,18 +266,18 @@ class CollectionCache:
             return seen.active_collection
 
     def recent(self) -> CacheEntry:
-        """Return what was seen in the last two seconds, or look: what served before may be gone by now."""
+        """Return an entry at most two seconds old: what served before may be gone by now."""
         seen = self._seen
         if seen.pointer is None or timedelta() <= self._clock() - seen.at < READ_AGE:
             return seen
         return self.check_now()
 
     def check_now(self) -> CacheEntry:
-        """Look up now what serves. Raises MemoryConnectionError; MemoryConfigError when its embedder cannot be had."""
+        """Read the pointer row. Raises MemoryConnectionError; MemoryConfigError when its embedder cannot be had."""
         if self._servings is None:
             return self._seen
         with self._lock:
-            # Before the call: what it shows was true at some time after that.
+            # Before the call: its answer was true at some later time.
             at = self._clock()
             found = self._servings.get(self._company)
             if found is None:
@@ -289,7 +289,7 @@ class CollectionCache:
             return self._seen
 
     def unfreeze(self, pointer: CollectionPointer) -> None:
-        """Let writes go on that somebody stopped and did not come back for."""
+        """Resume writes that a dead reindex had stopped."""
         if self._servings is not None:
             self._servings.unfreeze(self._company, version=pointer.version)
 
@@ -311,7 +311,7 @@ class CollectionCache:
             encoder=encoder,
             text=text,
             plan=following.plan_of(embedder.kind, wanted.dense_weight),
-            takes_no_progress=wanted.generation == 1,
+            takes_unlabelled_vectors=wanted.generation == 1,
         )
         if active_collection.identity != wanted.identity:
             raise MemoryConfigError(

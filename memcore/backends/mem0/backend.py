@@ -1,7 +1,6 @@
 """The mem0 backend: the reference's backend protocol and the batch protocol, over one collection.
 
-The methods stand in the order of the protocols and hand each call to the package that knows how: reader, search,
-writer.
+The methods follow the order of the protocols and delegate to the reader, the search and the writer.
 """
 
 import asyncio
@@ -45,7 +44,7 @@ from memcore.records import MemoryRecord, Page, Scope, Where
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mem0Components:
-    """What a backend is made of; see Mem0Backend."""
+    """The parts of a backend; see Mem0Backend."""
 
     place: Mem0Config
     company: str
@@ -59,7 +58,7 @@ class Mem0Components:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mem0Connection:
-    """What exists between connect and disconnect; shared knowledge and facts only where there is a ledger."""
+    """The open connections between connect and disconnect; shared knowledge and facts need a ledger."""
 
     client: QdrantClient
     calls: StoreExecutor
@@ -97,7 +96,7 @@ async def connected(parts: Mem0Components) -> Mem0Connection:
         encoder=parts.encoder,
         text=parts.text,
         plan=parts.plan,
-        takes_no_progress=True,
+        takes_unlabelled_vectors=True,
     )
     collection_cache = CollectionCache(
         client, history=history, company=company, configured=configured, following=parts.following, clock=clock
@@ -141,7 +140,7 @@ _log = logging.getLogger(__name__)
 
 
 class Mem0Backend:
-    """Keep memories in mem0's collection layout on a Qdrant store, readable by stock mem0.
+    """Keeps memories in mem0's collection layout on a Qdrant store, readable by stock mem0.
 
     ``retrieve`` and ``get`` do not show expired memories; ``count``, ``get_many``, ``scan`` and the rest see all that
     is stored, so that maintenance does. Open it after a fork, never before. Safe in several tasks of one event loop.
@@ -153,8 +152,8 @@ class Mem0Backend:
         encoder: makes the sparse vectors.
         plan: how text queries are answered.
         text_template: the text that is embedded (``memory.storage.text_template``).
-        following: how the row is followed that says which collection serves; None stays with the place's own.
-        is_sharing: whether agents share knowledge; the organisation's facts are there either way.
+        following: how the pointer row is followed; None stays with the place's own collection.
+        is_sharing: whether agents share knowledge; organisation facts exist either way.
         deletion: journals what ``delete`` removes; without one it is gone for good, with no tombstone and no undo.
         clock: the time.
     """
@@ -261,12 +260,12 @@ class Mem0Backend:
 
     @property
     def supports_shared_access(self) -> bool:
-        """Whether the policy lets agents share, and its place names a ledger, which holds the log of that."""
+        """Whether the policy lets agents share, and a ledger holds the log."""
         return self._is_sharing
 
     @property
     def facts(self) -> FactStore | None:
-        """The organisation's facts, which lie where shared knowledge does; None before connect or without a ledger."""
+        """The store of organisation facts; None before connect or without a ledger."""
         return None if self._opened is None else self._opened.facts
 
     @property

@@ -1,4 +1,4 @@
-"""Where the mem0 backend's data lie."""
+"""The addresses of the mem0 backend's data."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ DEFAULT_TIMEOUT = timedelta(seconds=30)
 
 
 class Mem0Config(Frozen):
-    """Name the vector store, the history and the collection; the repr shows no secret.
+    """The addresses of vector store, history and collection; the repr shows no secret.
 
     Attributes:
         url: a Qdrant server, or memtend's own store server.
@@ -41,7 +41,7 @@ class Mem0Config(Frozen):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointerConfig:
-    """Where the row is, and how another embedder is loaded than the one that is configured.
+    """The address of the pointer row, and how an embedder that it names is loaded.
 
     Attributes:
         ledger_url: SQLAlchemy URL of the ledger.

@@ -1,4 +1,4 @@
-"""The connection to the store."""
+"""The connection to the store: its threads, its client, and its failures as our errors."""
 
 import asyncio
 import warnings
@@ -18,22 +18,22 @@ from memcore.errors import MemoryConnectionError, MemoryDiskFullError, MemoryRet
 
 _T = TypeVar("_T")
 
-#: Threads that wait for the store: a hybrid search takes milliseconds, so a few serve hundreds of agents; embedding
-#: runs in them too, and more than the cores of a small machine would only take turns.
+#: Threads that call the store: a hybrid search takes milliseconds, so a few serve hundreds of agents; embedding runs in
+#: them too, and more threads than cores gain nothing.
 THREADS = 4
 
-#: Answers that say who we are not, rather than what went wrong.
+#: Answers to a wrong or missing API key.
 _UNAUTHORIZED = frozenset({401, 403})
 
-#: Answers of a store, or of what stands before it, that cannot serve now.
+#: Answers of a store, or of a proxy, that cannot serve now.
 _UNAVAILABLE = frozenset({429, 502, 503, 504})
 
-#: The answer of a store whose disk has no room.
+#: The answer of a store whose disk is full.
 _DISK_FULL = 507
 
 
 class StoreExecutor:
-    """Run the sync client's calls on a few threads of their own.
+    """Runs the sync client's calls on a few threads of their own.
 
     asyncio's shared executor would make a slow store stop everything else that uses it.
     """
@@ -73,14 +73,14 @@ def _error_of(what: str, error: ApiException, failure: type[errors.MemoryError])
         return failure(f"{what}: the vector store's answer could not be read ({type(error.source).__name__})")
     if not isinstance(error, UnexpectedResponse):
         return failure(f"{what}: the vector store refused ({type(error).__name__})")
-    kind, reported = failure, "refused with"
+    kind, problem = failure, "refused with"
     if error.status_code == _DISK_FULL:
-        kind, reported = MemoryDiskFullError, "has no room on its disk:"
+        kind, problem = MemoryDiskFullError, "has no room on its disk:"
     elif error.status_code in _UNAUTHORIZED:
-        kind, reported = MemoryConnectionError, "refused the API key:"
+        kind, problem = MemoryConnectionError, "refused the API key:"
     elif error.status_code in _UNAVAILABLE:
-        kind, reported = MemoryConnectionError, "cannot serve now, and `memtend doctor` says why:"
-    return kind(f"{what}: the vector store {reported} status {error.status_code}")
+        kind, problem = MemoryConnectionError, "cannot serve now, and `memtend doctor` says why:"
+    return kind(f"{what}: the vector store {problem} status {error.status_code}")
 
 
 #: How long a connection to the store is kept without use: less than the 5 s after which servers close theirs (uvicorn,

@@ -1,4 +1,4 @@
-"""From the company's policy to a mem0 backend."""
+"""Builds a mem0 backend from the company's policy."""
 
 from memcore.backends.deletion import Deletion
 from memcore.backends.fusion import default_dense_weight
@@ -25,8 +25,8 @@ def build_mem0(
 ) -> Mem0Backend:
     """Return a disconnected backend that searches as the policy says.
 
-    Only the weighted fusion is the backend's: linear ranks the vectors alone, and rrf joins them with
-    ``retrieve_rankings`` where personal and shared memories meet. Sparse vectors are written whatever the strategy, so
+    The backend does only the weighted fusion: linear ranks the vectors alone, and rrf fuses the lists of
+    ``retrieve_rankings`` with those of shared memories. Sparse vectors are written whatever the strategy, so
     that turning keywords on later needs no reindex.
     """
     plan_of = plans(config)

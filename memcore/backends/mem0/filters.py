@@ -1,4 +1,4 @@
-"""Where and MemoryQuery as Qdrant filters; the only place that says which points are an agent's."""
+"""Qdrant filters of Where and MemoryQuery; only this module decides which points are an agent's."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,12 +33,12 @@ def owned(agent_id: str, *conditions: Condition, but_not: Sequence[Condition] = 
 
 
 def shared(*conditions: Condition, but_not: Sequence[Condition] = ()) -> Filter:
-    """Return the filter for shared knowledge of whatever version, published by whomever."""
+    """Return the filter for shared knowledge of any version and publisher."""
     return _of_owner(SHARED_OWNER, conditions, but_not)
 
 
 def of_owners(owners: Sequence[str]) -> Filter:
-    """Return the filter for all that lies under any of these owners, for carrying it to another collection."""
+    """Return the filter for all points of these owners, for copying them to another collection."""
     return _of_owner(tuple(owners), (), ())
 
 
@@ -108,7 +108,7 @@ def expired(now: datetime) -> list[Condition]:
 
 
 def has_expired(payload: Mapping[str, Any] | None, now: datetime) -> bool:
-    """Say of a point that was found what the condition of :func:`expired` says in the store."""
+    """Return whether a point has expired, as the condition of :func:`expired` does in the store."""
     at = (payload or {}).get(Key.EXPIRES_TS)
     return isinstance(at, int | float) and not isinstance(at, bool) and at <= now.timestamp() + _HALF_A_MICROSECOND
 
@@ -196,7 +196,7 @@ def _later(seconds: float | None) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchScope:
-    """One owner's memories, and what of them a query may find.
+    """The memories of one owner, and those that a query may find.
 
     Attributes:
         owner: the agent, or the owner of shared knowledge.

@@ -1,4 +1,4 @@
-"""mem0's history of each memory, written in batches: what was added and what was deleted, and never a deleted text.
+"""mem0's history table, written in batches: additions and deletions, and never a deleted text.
 
 Rows are those of mem0ai 2.2.1, so its own SQLiteManager reads the same file. A memory's rows alternate: ADD with its
 text, DELETE without; the ids say which turn it is, so writing a turn twice leaves one row. Deleting takes the text
@@ -35,7 +35,7 @@ _CHUNK = 512
 
 @dataclass(frozen=True, slots=True)
 class _Turns:
-    """What the rows of one memory say: how often it was deleted, whether it is there, and when it was created."""
+    """The state of one memory by its rows: times deleted, whether it exists, and when it was created."""
 
     deletes: int = 0
     is_live: bool = False
@@ -56,7 +56,7 @@ class _Turns:
 
 
 class History:
-    """Write and read history rows; every method is one transaction.
+    """Writes and reads history rows; every method is one transaction.
 
     Args:
         url: ``sqlite:///FILE`` (stock mem0 reads the same file) or ``postgresql://...``, migrated by migrate_history.
@@ -124,7 +124,7 @@ class History:
                 )
 
     def kept(self, entries: Sequence[MemoryEntry]) -> None:
-        """Take back ``deleted`` for entries that turned out to stay: their text returns, the DELETE row goes."""
+        """Revert ``deleted`` for entries that stay: their text returns, the DELETE row goes."""
         for chunk in _chunks({entry.id: entry for entry in entries}):
             with self._database.write() as connection:
                 for key, turn in _turns(connection, chunk).items():
@@ -145,14 +145,14 @@ class History:
             return [dict(row) for row in connection.execute(statement).mappings()]
 
     def _add_row(self, entry: MemoryEntry, turn: _Turns) -> dict[str, Any]:
-        first_reported = entry.updated_at or entry.created_at
+        stored_at = entry.updated_at or entry.created_at
         return _row(
             entry.id,
             _ADD,
             turn.deletes,
             # mem0 sorts by creation, then by update: a restored memory must come after its deletion.
             created_at=turn.created_at or iso(entry.created_at),
-            updated_at=iso(self._clock() if turn.deletes else first_reported),
+            updated_at=iso(self._clock() if turn.deletes else stored_at),
             text=entry.content,
         )
 

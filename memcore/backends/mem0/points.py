@@ -19,10 +19,8 @@ from memcore.errors import MemoryInputError
 from memcore.models.memory import MemoryEntry
 from memcore.records import MemoryRecord, Vectors
 
-# The client's models cost a search more than the store's engine does: the request is built of dicts instead, and of
-# the
-# answer only what a search reads is looked at. The call itself is the client's own, with its key, time-out and
-# errors.
+# The client's models cost a search more than the store's engine does: the request is built of dicts instead,
+# and only the fields that a search needs are read. The call itself is the client's own: key, time-out and errors.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What is read by id, by filter and in order; every read asks the store for exactly the owner's points."""
+"""The reader of a collection: by id, by filter and in order, always with the owner's filter."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,13 +17,12 @@ from memcore.models.memory import MemoryEntry, MemoryQuery
 from memcore.records import MemoryRecord, Page, Scope, Where
 
 # Qdrant's ordered scroll has no cursor and breaks ties as it likes; its scroll by id has a cursor and no order. So
-# the
-# pages follow the creation time, and a group of memories of one time that a page would cut is read by id.
+# the pages follow the creation time, and a group of memories of one time that a page would cut is read by id.
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a scan has come: everything up to this time; of this time itself up to this id, or all of it."""
+    """The position of a scan: all memories before this time are read, and those of this time up to the id."""
 
     at: float
     memory_id: str | None = None
@@ -43,7 +42,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pager:
-    """Read one page after another.
+    """Reads one page after another.
 
     Attributes:
         narrowed: makes the scan's filter, narrowed by further conditions.
@@ -116,12 +115,12 @@ _VALUES = 1_000
 
 
 class Reader:
-    """Read one collection with a sync client.
+    """Reads one collection with a sync client.
 
     Args:
         client: the store.
         collection: its name.
-        space: what its vectors mean.
+        space: the space of its vectors.
     """
 
     def __init__(self, client: QdrantClient, collection: str, *, space: str) -> None:

@@ -1,4 +1,4 @@
-"""The collection that is filled while another one serves, and what a reindex does with it."""
+"""The target of a reindex: the collection that is filled while another one serves."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 #: Points compared at once.
 PAGE = 256
 
-#: Texts embedded between two signs of life: a server is asked for so many at once.
+#: Texts embedded between two lease renewals: one request to a server.
 TEXTS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncResult:
-    """What came of a page.
+    """The result of a page.
 
     Attributes:
         looked_at: points of the source.
         written: points added to, changed in or taken out of the target.
-        passed_over: points that cannot be read as a memory; they stay behind.
+        passed_over: points that cannot be read as a memory; they are not copied.
         following: the id from which to go on; None after the last.
     """
 
@@ -51,13 +51,13 @@ class SyncResult:
 
 
 class CollectionSync:
-    """Compare two collections page by page, in the order of ids, and bring the target to what the source has.
+    """Copies one collection to another, page by page in the order of ids; only differences are written.
 
     Args:
         client: the store.
         source: the collection that serves.
         target: the active collection that is filled.
-        alive: called before each write and between texts; it raises when somebody else does this work now.
+        alive: called before each write and between texts; it raises when another worker has the lease.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class CollectionSync:
             self._alive()
             vectors |= self._embedded({key: texts[key] for key in keys[at : at + TEXTS]})
         if vectors:
-            # Embedding takes time: what is written is what stands there now.
+            # Embedding takes time: write the payloads as they are now.
             found = retrieve(self._client, self._source, keys)
             points = [
                 {"id": key, "vector": vectors[key], "payload": payload}
@@ -147,7 +147,7 @@ class CollectionSync:
         except MemoryInputError:
             if len(texts) > 1:
                 return np.concatenate([self._dense([text]) for text in texts])
-            # This embedder refuses what the last one took. The zero vector is near to nothing: words still find it.
+            # This embedder refuses a text that the last one took. With the zero vector only keywords find it.
             return np.zeros((1, embedder.dims), dtype=np.float32)
 
     def _embedded(self, texts: dict[str, str]) -> dict[str, dict[str, Any]]:
@@ -166,7 +166,7 @@ def _text(payload: dict[str, Any] | None) -> object:
 
 
 class ReindexTarget:
-    """Fill, count and drop collections of one store. Open it after a fork, never before.
+    """Fills, counts and drops collections of one store. Open it after a fork, never before.
 
     Args:
         place: where the store is.
@@ -190,7 +190,7 @@ class ReindexTarget:
         await self._calls.write("reindex", lambda: self._client.delete_collection(collection))
 
     async def prepare(self, target: ServedCollection, *, is_begun: bool) -> None:
-        """Create the collection that is to be filled, or make sure that it is there when its filling has begun.
+        """Create the target collection, or check that it exists when its filling has begun.
 
         Raises MemoryConfigError when its embedder is not what it was, or when what was filled is gone.
         """
@@ -211,7 +211,7 @@ class ReindexTarget:
         *,
         alive: Callable[[], None],
     ) -> SyncResult:
-        """Align a page of what lies under these owners, from an id on."""
+        """Align a page of the points of these owners, from an id on."""
         return await self._aligned(source, target, of_owners(owners), start, alive=alive)
 
     async def close(self) -> None:
@@ -261,7 +261,7 @@ class ReindexTarget:
             encoder=Bm25Encoder(weighting=TermWeighting(target.term_weighting)),
             text=IndexedText(target.text_template),
             plan=SearchPlan(),
-            takes_no_progress=False,
+            takes_unlabelled_vectors=False,
         )
         if active_collection.identity != target.identity:
             raise MemoryConfigError(

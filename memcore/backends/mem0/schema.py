@@ -1,8 +1,8 @@
-"""A memory as a Qdrant payload and back: mem0's keys, memtend's beside them, and whatever else stood there.
+"""The collection's schema: payload codec, collection layout and indexed text.
 
-Times stand twice: as ISO text, which is the truth and what mem0 reads, and as a float of epoch seconds, which is what
-the store filters and orders by. The claim mark is the store's alone: it is no part of a memory, so a memory that is
-written back comes without it.
+A payload has mem0's keys, memtend's beside them, and whatever else was there. Times are stored twice: as ISO text,
+which is authoritative and what mem0 reads, and as epoch seconds, by which the store filters and orders. The claim mark
+is no part of a memory: a memory that is written back comes without it.
 """
 
 import hashlib
@@ -58,7 +58,7 @@ class Key(StrEnum):
     SUMMARY_OF = "summary_of"
     DEPTH = "depth"
     CLAIM = "claim"
-    #: Of shared knowledge: who published it, and the versions from which and until which it is there.
+    #: Of shared knowledge: its publisher, the first version that has it, and the first that has it no more.
     SHARED_BY = "shared_by"
     SHARED_SINCE = "shared_since"
     SHARED_UNTIL = "shared_until"
@@ -183,7 +183,7 @@ def _given(optional: Mapping[Key, Any]) -> dict[str, Any]:
 
 
 def _stray(extra: Mapping[str, Any]) -> dict[str, Any]:
-    # A key of ours among the outsiders would be written past the codec; a claim mark above all.
+    # A key of ours among the foreign ones would bypass the codec; a claim mark above all.
     return {key: value for key, value in extra.items() if key not in _KNOWN or key == Key.USER_ID}
 
 
@@ -336,12 +336,12 @@ _MONTHS = (
 
 
 class IndexedText:
-    """Fill a text template for each memory.
+    """Fills a text template for each memory.
 
     Args:
         template: plain placeholders among agent, category, content, date (the UTC day, as in 8 May 2023), namespace,
             source, speaker (of a tag ``speaker:NAME``) and tags, as ``memory.storage.text_template`` has checked them;
-            it names the form in which the collection's texts are.
+            it is recorded as the text form of the collection.
     """
 
     def __init__(self, template: str = PLAIN) -> None:

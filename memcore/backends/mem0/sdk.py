@@ -33,7 +33,7 @@ _BUILDING = threading.Lock()
 
 
 class InjectedEmbedder:
-    """Our embedder with mem0's methods.
+    """Adapts our embedder to mem0's interface.
 
     Args:
         config: mem0's embedder configuration; our embedder travels in its ``model_kwargs``.
@@ -56,7 +56,7 @@ class InjectedEmbedder:
 
 
 class NullLLM:
-    """Stands where mem0 wants a language model and refuses to be asked.
+    """Takes the place of mem0's language model and refuses every call.
 
     Args:
         config: mem0's LLM configuration.

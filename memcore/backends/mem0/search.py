@@ -1,8 +1,8 @@
-"""Search by meaning and by words, in one round trip to the store.
+"""Search by meaning and by keywords, in one round trip to the store.
 
-Expired memories never count against a list's length. The store could leave them out, but looks at every memory's expiry
-for it: two thirds more time for an agent of 20,000. So it is asked without, what has expired is dropped here, and only
-when a list may have lost places by that is the store asked again, with the condition.
+Expired memories never count against a list's length. A filter on the expiry costs the store two thirds more time for an
+agent of 20,000. So the first query goes without it, and expired memories are dropped here. Only when a list may have
+lost places by that, the query is repeated with the filter.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,17 +26,17 @@ from memcore.models.memory import MemoryEntry, MemoryQuery
 #: Fewest candidates of a list that is to be fused; 100 measured no better (docs/benchmarks/2026-11.md).
 _CANDIDATES = 50
 
-#: How long an agent's searches name the condition from the start once one had to be repeated for it: the next
-#: maintenance removes what has expired, and until then nearly every search would be made twice.
-_AVOID_FOR = timedelta(minutes=5)
+#: How long an agent's searches use the expiry filter at once, after one had to be repeated: until the next maintenance
+#: run removes what has expired, nearly every search would be made twice.
+_FILTER_FOR = timedelta(minutes=5)
 
-#: Agents about whom that is remembered, a megabyte of ids.
-_MOST_AVOIDED = 10_000
+#: Agents for which that is remembered: a megabyte of ids.
+_MOST_FILTERED = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPlan:
-    """How a text query is answered.
+    """The way in which text queries are answered.
 
     Attributes:
         is_hybrid: vectors and keywords; False asks the vectors alone.
@@ -54,7 +54,7 @@ class SearchPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Question:
-    """A text as the store is asked for it; None where it says nothing to a list."""
+    """The vectors of a text query; None for a list that is not asked."""
 
     dense: NDArray[np.float32] | None
     sparse: dict[str, Any] | None
@@ -62,7 +62,7 @@ class _Question:
 
 @dataclass(slots=True)
 class _Lists:
-    """What a space answered: its lists, and of what is in one of them its score in the other."""
+    """The lists of one search scope, with the scores of their hits in the other list."""
 
     dense: list[Found] = field(default_factory=list)
     sparse: list[Found] = field(default_factory=list)
@@ -70,11 +70,11 @@ class _Lists:
     words: dict[str, float] = field(default_factory=dict)
 
     def know_cosines(self, points: list[Found]) -> None:
-        """Take the similarities of what keywords found."""
+        """Add the similarities of the keyword hits."""
         self.cosines = _scores(points)
 
     def know_words(self, points: list[Found]) -> None:
-        """Take the BM25 scores of what meaning found."""
+        """Add the BM25 scores of the vector hits."""
         self.words = _scores(points)
 
     def drop_expired(self, now: datetime) -> None:
@@ -94,7 +94,7 @@ class _Lists:
 
 
 class Search:
-    """Answer text queries over one agent's memories and the shared ones; expired ones are never found."""
+    """Answers text queries over one agent's memories and the shared ones; expired ones are never found."""
 
     def __init__(
         self, client: QdrantClient, collection: str, *, embedder: Embedder, encoder: Bm25Encoder, plan: SearchPlan
@@ -104,7 +104,7 @@ class Search:
         self._embedder = embedder
         self._encoder = encoder
         self._plan = plan
-        self._avoided_until: dict[str, datetime] = {}
+        self._filtered_until: dict[str, datetime] = {}
 
     def by_text(
         self, search_scope: SearchScope, query: MemoryQuery, text: str, *, now: datetime
@@ -160,15 +160,15 @@ class Search:
     def _asked(
         self, search_scopes: Sequence[SearchScope], question: _Question, *, now: datetime, dense: int, sparse: int
     ) -> list[_Lists]:
-        """Ask every space at once, and once more where what has expired has taken places."""
+        """Query every scope at once; repeat with the expiry filter where expired memories took places."""
         known = [
-            now if self._avoided_until.get(search_scope.owner, now) > now else None for search_scope in search_scopes
+            now if self._filtered_until.get(search_scope.owner, now) > now else None for search_scope in search_scopes
         ]
         lists = self._run_queries(search_scopes, question, known, dense=dense, sparse=sparse)
         short = [at for at, one in enumerate(lists) if _lost(one.dense, dense, now) or _lost(one.sparse, sparse, now)]
         if short:
             for at in short:
-                self._avoid_prefetch(search_scopes[at].owner, now)
+                self._filter_expiry(search_scopes[at].owner, now)
             again = self._run_queries(
                 [search_scopes[at] for at in short], question, [now] * len(short), dense=dense, sparse=sparse
             )
@@ -187,7 +187,7 @@ class Search:
         dense: int,
         sparse: int,
     ) -> list[_Lists]:
-        """Make one round trip; ``known`` says for each space by when the store is to look at the expiry."""
+        """Make one round trip; ``known`` holds for each scope the time of its expiry filter, or None."""
         lists = [_Lists() for _ in search_scopes]
         queries: list[dict[str, Any]] = []
         takers: list[Callable[[list[Found]], None]] = []
@@ -221,10 +221,10 @@ class Search:
             take(points)
         return lists
 
-    def _avoid_prefetch(self, owner: str, now: datetime) -> None:
-        if len(self._avoided_until) >= _MOST_AVOIDED:
-            self._avoided_until.clear()
-        self._avoided_until[owner] = now + _AVOID_FOR
+    def _filter_expiry(self, owner: str, now: datetime) -> None:
+        if len(self._filtered_until) >= _MOST_FILTERED:
+            self._filtered_until.clear()
+        self._filtered_until[owner] = now + _FILTER_FOR
 
 
 def _least(query: MemoryQuery) -> int:
@@ -232,7 +232,7 @@ def _least(query: MemoryQuery) -> int:
 
 
 def _lost(points: Sequence[Found], limit: int, now: datetime) -> bool:
-    """Say whether what has expired may have kept something out of a list."""
+    """Return whether expired memories may have kept others out of a list."""
     return len(points) >= limit > 0 and any(has_expired(one.payload, now) for one in points)
 
 

@@ -1,4 +1,4 @@
-"""Shared knowledge over the log and the store: the line first, then the point, then the head that searches see."""
+"""Shared knowledge and organisation facts: the log's line first, then the point, then the head that searches see."""
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
@@ -22,17 +22,17 @@ from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryStoreRequest
 from memcore.models.organization import OrgFact, OrgFactCategory
 from memcore.records import MemoryRecord, Vectors
 
-#: How long a line of the log may be open before a search carries it out: its writer needs milliseconds, so it is gone.
+#: How long a line may be open before a search executes it: a writer needs milliseconds, so this one is dead.
 _OVERDUE = timedelta(seconds=5)
 
 _log = logging.getLogger(__name__)
 
 
 class SharedKnowledge:
-    """Publish, search and retract for one company.
+    """Publishes, searches and retracts for one company.
 
-    A line of the log that a dead process left open is carried out by the next one that publishes or retracts, and by
-    any search that finds it older than five seconds; until then searches see the version before it.
+    A line of the log that a dead process left open is executed by the next publication or retraction, and by any search
+    once it is older than five seconds; until then searches see the version before it.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class SharedKnowledge:
         return await self.put(fact_record(agent_id, request, company=self._company, now=self._clock()), once=once)
 
     async def put(self, record: MemoryRecord, *, once: bool) -> str:
-        """Publish a record, whoever its agent is, and return the id once searches see it."""
+        """Publish a record of any agent, and return the id once searches see it."""
 
         def write() -> tuple[SharedEntry, Vectors | None]:
             # Before the log: a text that the embedder refuses would stay open there, and stop all that follow it.
@@ -116,21 +116,21 @@ class SharedKnowledge:
         return SearchScope.of_shared(query, version=await self.version(), exclude_agent=exclude_agent)
 
     async def version(self) -> int:
-        """Return the version that searches see, after carrying out what a dead process left open."""
-        standing = await self._published_versions("shared_version")
-        if not self._is_overdue(standing):
-            return standing.head
+        """Return the version that searches see, after executing the lines that a dead process left open."""
+        position = await self._log_position("shared_version")
+        if not self._is_overdue(position):
+            return position.head
         try:
             # A reader does not wait: while a reindex stops the writes, the version before it serves.
-            await self._follow("shared_version", standing.last, {}, waits=False)
+            await self._follow("shared_version", position.last, {}, waits=False)
         except errors.MemoryError as error:
-            # The version before it is whole: a reader who has it is served.
+            # The version before it is complete and still serves.
             _log.warning(
                 BackendEvent.SHARED_OVERDUE,
-                extra={"company": self._company, "version": standing.head + 1, "error": type(error).__name__},
+                extra={"company": self._company, "version": position.head + 1, "error": type(error).__name__},
             )
-            return standing.head
-        return standing.last
+            return position.head
+        return position.last
 
     def close(self) -> None:
         """Close the log's connections."""
@@ -144,22 +144,22 @@ class SharedKnowledge:
             raise MemoryInputError("version", f"is {version}; it must be 0 to {head}, the newest")
         return version
 
-    def _is_overdue(self, standing: LogPosition) -> bool:
-        return standing.open_since is not None and self._clock() - standing.open_since >= _OVERDUE
+    def _is_overdue(self, position: LogPosition) -> bool:
+        return position.open_since is not None and self._clock() - position.open_since >= _OVERDUE
 
     async def _follow(
         self, what: str, version: int, known: Mapping[int, Vectors | None], *, waits: bool = True
     ) -> None:
-        """Bring the store, and then the head, to a version: every line before it too, for the head passes over none."""
-        while (head := (await self._published_versions(what)).head) < version:
+        """Bring the store, and then the head, to a version; all lines before it are executed too."""
+        while (head := (await self._log_position(what)).head) < version:
             found = await self._calls.read(what, partial(self._log.lines, self._company, after=head))
             lines = [line for line in found if line.version <= version]
-            # Before the head: it says that every collection that will serve has these lines.
+            # Before the head: it means that every collection that will serve has these lines.
             carried = partial(_execute, lines, known)
             await self._fenced_writer.write(what, [SHARED_OWNER], carried, waits=waits)
             await self._calls.write(what, partial(self._log.advance, self._company, lines[-1].version))
 
-    async def _published_versions(self, what: str) -> LogPosition:
+    async def _log_position(self, what: str) -> LogPosition:
         return await self._calls.read(what, lambda: self._log.standing(self._company))
 
 
@@ -170,7 +170,7 @@ def _execute(
 
 
 class Facts:
-    """Show, hide and find facts by the way of shared knowledge, and read them where they stand, in the ledger."""
+    """Publishes, retracts and searches facts as shared knowledge, and reads them from the ledger."""
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class Facts:
         await self._shared.take(ORGANISATION, memory_id)
 
     async def rankings(self, query: MemoryQuery) -> RankedLists:
-        """Return what a text finds of the facts alone."""
+        """Return the facts that match a text."""
         now, text, version = self._clock(), query.text, await self._shared.version()
         if text is None or version == 0:
             return RankedLists()
@@ -215,7 +215,7 @@ class Facts:
         )
 
     async def standing(self, fact_ids: Collection[str]) -> dict[str, tuple[int, OrgFact]]:
-        """Return those of the facts that stand, each with its version."""
+        """Return those of the facts that are valid, each with its version."""
         return await self._calls.read("standing", lambda: self._log.standing(self._company, fact_ids))
 
     async def policies(self, *, offset: int) -> tuple[OrgFact, ...]:

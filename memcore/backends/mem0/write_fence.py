@@ -1,9 +1,8 @@
-"""Every write of a backend: to the collection that serves, whatever is switched meanwhile.
+"""Fenced writes: they reach the collection that serves, even when a reindex switches it meanwhile.
 
-A write counts only when the row that names the collection is behind it as it was before it; else it is done again where
-the row points then. All writes are made so that twice is as good as once. So whoever has stopped the writes, and looked
-at the old collection after that, has seen every write that counted there. The whole argument is in
-docs/explanation/embedders.md.
+A write counts only when the pointer row is the same before and after it; else it is repeated where the row points then.
+All writes are idempotent. So a reindex that stops the writes, and then reads the old collection, sees every write that
+counted there. See docs/explanation/embedders.md.
 """
 
 import asyncio
@@ -19,24 +18,24 @@ from memcore.clock import Clock
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.embedders.collections import Phase
 
-#: Pause between two looks at a row that keeps writes waiting; they wait for seconds.
+#: Pause between two reads of a row that keeps writes waiting; they wait for seconds.
 _POLL_INTERVAL = timedelta(milliseconds=50)
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class _FrozenWaits:
-    """Writes are stopped."""
+class _Frozen:
+    """Writes are frozen: try again."""
 
 
 class FencedWriter:
-    """Carry writes out.
+    """Executes writes against the collection that serves.
 
     Args:
         collection_cache: which collection serves.
         calls: the threads that speak to the store.
-        company: whose marks are left while a reindex is under way.
+        company: whose owners are marked while a reindex is under way.
         clock: the time.
     """
 
@@ -65,10 +64,10 @@ class FencedWriter:
             waits: False raises MemoryConnectionError instead of waiting while writes are stopped.
         """
         before: list[_T] = []
-        health_check: Callable[[], CacheEntry] = self._collection_cache.recent
+        lookup: Callable[[], CacheEntry] = self._collection_cache.recent
         while True:
-            done = await self._calls.write(what, partial(self._attempt, health_check, owners, write))
-            if isinstance(done, _FrozenWaits):
+            done = await self._calls.write(what, partial(self._attempt, lookup, owners, write))
+            if isinstance(done, _Frozen):
                 if not waits:
                     raise MemoryConnectionError(f"{what}: writes wait for the end of a reindex")
                 # Not in a thread of the calls: reads need those.
@@ -78,21 +77,21 @@ class FencedWriter:
                 before = [joined(before[0], answer)] if before else [answer]
                 if counts:
                     return before[0]
-            health_check = self._collection_cache.check_now
+            lookup = self._collection_cache.check_now
 
     def _attempt(
-        self, health_check: Callable[[], CacheEntry], owners: Collection[str], write: Callable[[ActiveCollection], _T]
-    ) -> "tuple[_T, bool] | _FrozenWaits":
-        seen = health_check()
+        self, lookup: Callable[[], CacheEntry], owners: Collection[str], write: Callable[[ActiveCollection], _T]
+    ) -> "tuple[_T, bool] | _Frozen":
+        seen = lookup()
         pointer, marks = seen.pointer, self._collection_cache.marks
         if pointer is None or marks is None:
             return write(seen.active_collection), True
         now = self._clock()
         if pointer.is_closed(now):
-            return _FrozenWaits()
+            return _Frozen()
         if pointer.is_overdue(now):
             self._collection_cache.unfreeze(pointer)
-            return _FrozenWaits()
+            return _Frozen()
         marked = owners if pointer.phase is Phase.FILLING else ()
         marks.mark(self._company, marked)
         answer = write(seen.active_collection)

@@ -1,4 +1,4 @@
-"""What changes the store: insert-only writes, marks, and removals that take the history's text along."""
+"""The writer of a collection: insert-only writes, marks, and removals that also remove the history's text."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ from memcore.records import MemoryRecord, Vectors, Where
 
 
 class Writer:
-    """Write one collection with a sync client; when a method returns, readers see what it did.
+    """Writes one collection with a sync client; when a method returns, readers see the change.
 
     Args:
         client: the store.
@@ -30,10 +30,9 @@ class Writer:
         embedder: makes the dense vectors.
         encoder: makes the sparse vectors.
         text: what is embedded.
-        space: what the collection's vectors mean; a record that comes with others is embedded anew.
-        takes_no_progress: whether vectors of which nobody said what they mean are taken as they are, which is right in
-        the
-            first collection of an installation, for there were no others when they were made.
+        space: the space of the collection's vectors; a record with vectors of another one is embedded anew.
+        takes_unlabelled_vectors: whether vectors without a space are taken as they are: right in the first collection
+            of an installation, for there was no other when they were made.
     """
 
     def __init__(
@@ -46,7 +45,7 @@ class Writer:
         encoder: Bm25Encoder,
         text: IndexedText,
         space: str,
-        takes_no_progress: bool = True,
+        takes_unlabelled_vectors: bool = True,
     ) -> None:
         self._client = client
         self._collection = collection
@@ -55,10 +54,10 @@ class Writer:
         self._encoder = encoder
         self._text = text
         self._space = space
-        self._takes_no_progress = takes_no_progress
+        self._takes_unlabelled_vectors = takes_unlabelled_vectors
 
     def store(self, records: Sequence[MemoryRecord]) -> None:
-        """Embed what has no vectors, write what is new, and record both in the history."""
+        """Embed records without vectors, write the new ones, and record them in the history."""
         for record in records:
             require_agent_id(record.entry.agent_id)
             require_memory_id(record.entry.id)
@@ -116,9 +115,9 @@ class Writer:
 
     def _remove(self, where: Where, ids: list[str]) -> int:
         # The history first: a crash in between is repaired by deleting again, while a text left in the history of a
-        # memory that is already gone would never be looked for.
+        # deleted memory would never be found.
         self._history.deleted(ids)
-        # By the whole condition and not by id alone: what lost its mark since it was listed must stay.
+        # By the whole condition, not by id alone: a memory that lost its mark since must stay.
         self._client.delete(
             self._collection, points_selector=FilterSelector(filter=of_where(where, with_ids(ids))), wait=True
         )
@@ -149,7 +148,7 @@ class Writer:
         ]
 
     def _is_ours(self, vectors: Vectors) -> bool:
-        return self._takes_no_progress if vectors.space is None else vectors.space == self._space
+        return self._takes_unlabelled_vectors if vectors.space is None else vectors.space == self._space
 
     def _set(self, payload: dict[str, Any], points: FilterSelector) -> None:
         self._client.set_payload(self._collection, payload=payload, points=points, wait=True)

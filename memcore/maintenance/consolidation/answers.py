@@ -1,4 +1,4 @@
-"""The answers that the ledger keeps: what a run reads, which never waits for a model."""
+"""Model answers: cached in the ledger, read by runs that never wait for a model, fetched by synthesis jobs."""
 
 import builtins
 import logging
@@ -32,7 +32,7 @@ from memcore.models.execution import ChatMessage, MessageRole
 
 
 class CachedAnswers:
-    """Look questions up for one run.
+    """Answers one run's questions from the ledger; asks no model.
 
     Args:
         table: where answers are kept.
@@ -52,7 +52,7 @@ class CachedAnswers:
 
 
 class NoAnswers:
-    """Stand in where nobody is asked: a plan, which only counts the questions."""
+    """Counts a plan's questions and answers none."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -80,7 +80,7 @@ def is_settled(answer: Answer, run: Run) -> bool:
 
 
 def reply(answer: Answer) -> Reply:
-    """Return a settled answer as ops see it."""
+    """Return a settled answer as a reply."""
     return Reply(text=answer.text, reason=answer.reason or "")
 
 
@@ -91,13 +91,13 @@ _log = logging.getLogger(__name__)
 
 
 class AnsweringModel:
-    """Ask a model for one run.
+    """Asks a model the questions of one run, and keeps the answers in the ledger.
 
     Args:
         table: where answers are kept.
-        run: for whom.
-        model: who answers.
-        renewal: time between two signs of life.
+        run: whose questions.
+        model: answers them.
+        renewal: time between two renewals of the question's lease.
     """
 
     def __init__(self, table: AnswersTable, run: Run, model: Model, *, renewal: timedelta = QUESTION_RENEWAL) -> None:
@@ -109,8 +109,8 @@ class AnsweringModel:
     async def ask(self, question: Question) -> Reply:
         """Return the answer that is kept, or ask and keep it.
 
-        A model that fails in passing, for good or in an unknown way leaves a reply without text, for the op to do
-        without. One that refuses (a wrong key, a wrong model) raises, and nothing is kept.
+        A model that fails, in passing or for good, gives a reply without text; the op does without it. A server that
+        refuses (a wrong key, a wrong model) raises, and nothing is kept.
 
         Raises:
             AnswerMissingError: another worker asks it now.
@@ -195,11 +195,11 @@ _LEAST_SOURCES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionOutcome:
-    """How it went.
+    """The result of a synthesis job.
 
     Attributes:
         outcome: of the job.
-        maintenance_run: the run to dispatch, when it has nothing left to wait for.
+        maintenance_run: the run to dispatch, once it waits for no other answer.
     """
 
     outcome: Outcome
@@ -207,17 +207,17 @@ class QuestionOutcome:
 
 
 class SynthesisService:
-    """Ask a model on behalf of runs; nothing in the store is changed here, so no lease of a run is needed.
+    """Asks a model the questions of runs. It changes nothing in the store, so it needs no lease of a run.
 
     Args:
         backend: where the memories are read.
         ledger: runs, their parts, answers, switches.
         policy: the company's decisions.
         company: whose runs.
-        model: who is asked; None when none is connected.
+        model: is asked; None when none is connected.
         clock: the time.
         build_strategy: makes the strategy, as for the run.
-        renewal: time between two signs of life while the model thinks.
+        renewal: time between two renewals of the question's lease.
     """
 
     def __init__(
@@ -242,11 +242,11 @@ class SynthesisService:
         self._renewal = renewal
 
     async def ask(self, run_id: str, place: int) -> QuestionOutcome:
-        """Ask what one part needs to know; doing it again asks nothing twice.
+        """Ask the questions of one part; a second call asks none twice.
 
         Returns:
             Done: all answers are kept; the run can go on with this part.
-            Skipped: nothing to ask now; the reason says why, and the run dispatches again where it must.
+            Skipped: nothing to ask now; the reason says why, and the run dispatches the job again where needed.
             Dead: the run is unknown, or another company's.
 
         Raises:
@@ -276,7 +276,7 @@ class SynthesisService:
         return QuestionOutcome(outcome=outcome, maintenance_run=self._ledger.runs.wake(run_id) if is_over else None)
 
     def _postpone(self, part: Synthesis, error: BudgetExceededError | ProviderError) -> bool:
-        """Let all parts of the run sleep, or give them up; False when that has been done."""
+        """Postpone or refuse all parts of the run; False when that was done before."""
         syntheses = self._ledger.syntheses
         if isinstance(error, BudgetExceededError):
             return syntheses.sleep(part.run_id, until=error.until, reason=str(error))

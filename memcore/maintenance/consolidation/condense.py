@@ -1,4 +1,4 @@
-"""The extractive summary: the sentences that tell most, word for word, in half the package; no model is asked."""
+"""Extractive summaries: the most telling sentences, word for word, in half the length; no model is asked."""
 
 import heapq
 import math
@@ -19,7 +19,7 @@ from memcore.records import MemoryRecord
 #: Longest label, in characters: it stays with every passage that is kept of its memory, so it must be short.
 _LONGEST_LABEL = 60
 
-#: "[8 May 2023]", or "Caroline:", or both: the way in which texts say when and by whom. The space after the colon keeps
+#: "[8 May 2023]", or "Caroline:", or both: how texts say when and by whom. The space after the colon keeps
 #: addresses ("https://") and times of day ("10:30") whole.
 _LABEL = re.compile(r"(\[[^\[\]\n]+\](?=\s))? ?([^\W\d_][^\s:,;.!?\[\]]*(?: [^\s:,;.!?\[\]]+){0,2}:(?=\s))?")
 
@@ -38,7 +38,7 @@ _PAUSE = re.compile(r"(?<=[,;:]) |(?<=[\uff0c\uff1b\uff1a\u3001\u060c\u061b])| (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """What a text begins with to say when and by whom; each part may be empty.
+    """The date and speaker at the beginning of a text; either may be empty.
 
     Attributes:
         when: in brackets.
@@ -143,8 +143,8 @@ class SentenceCandidate:
     Attributes:
         terms: what it says, each once.
         cost: its bytes.
-        frames: what must stand beside it, as its line's label, and costs room once for all that share it: a name for
-            each, and its bytes.
+        frames: what must stand beside it, as its line's label: its bytes by its name. All that share a frame
+            pay for it once.
     """
 
     terms: AbstractSet[str]
@@ -196,7 +196,7 @@ _SMOOTHING = 0.5
 
 
 class Vocabulary:
-    """Count in how many texts each term stands.
+    """Document frequencies: in how many texts each term stands.
 
     Args:
         tokenizer: how texts become terms; terms of another tokenizer would all look rare.
@@ -209,7 +209,7 @@ class Vocabulary:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has been counted, so that every term is as rare as any other."""
+        """Whether nothing was counted: every term is equally rare."""
         return self._texts == 0
 
     def read(self, texts: Iterable[str]) -> None:
@@ -223,7 +223,7 @@ class Vocabulary:
         return self._tokenizer.terms(text)
 
     def rarity(self, term: str) -> float:
-        """Return how much a term tells, above 0: the logarithm of the texts to those that have it (idf)."""
+        """Return the inverse document frequency (idf) of a term, above 0."""
         return math.log((self._texts + 1.0) / (min(self._texts_with[term], self._texts) + _SMOOTHING))
 
 
@@ -232,7 +232,7 @@ VocabularyOf = Callable[[str], Awaitable[Vocabulary]]
 
 
 async def no_vocabulary(_agent_id: str) -> Vocabulary:
-    """Return an empty one: nothing is known of the agent's other memories."""
+    """Return an empty vocabulary."""
     return Vocabulary()
 
 
@@ -242,7 +242,7 @@ _LONGEST_PASSAGE = 160
 #: Shortest passage into which a sentence is parted, in characters: less is a scrap.
 _SHORTEST_LIMIT = 40
 
-#: A passage takes at most this share of the package, so that there is something to choose among.
+#: Largest share of the byte budget that a passage takes, so that there is something to choose among.
 _PASSAGE_SHARE = 0.25
 
 #: Stands where a sentence was cut.
@@ -254,10 +254,10 @@ _PASSAGE_BYTES, _CUT_BYTES, _LINE_BYTES, _LISTED_BYTES, _HEADING_BYTES = 1, 6, 2
 
 
 class CondensingOp:
-    """Keep the sentences that tell a memory from the others, each once; the same text for the same vocabulary.
+    """Keeps the sentences that distinguish a memory from the others, each once; deterministic for a vocabulary.
 
-    A sentence is worth the rarity of its words among the agent's memories, words that another kept sentence has said
-    left out, for the package it takes: names, numbers and identifiers are rare and stay, greetings and repetitions go.
+    A sentence is worth the rarity of its words among the agent's memories, without those of sentences already kept,
+    per byte: names, numbers and identifiers are rare and stay, greetings and repetitions go.
     When and by whom ("[8 May 2023] Caroline:") stays with whatever is kept.
 
     Args:
@@ -331,25 +331,25 @@ def _lines(passages: Sequence[tuple[int, Passage]], places: Sequence[int]) -> di
 
 def _text(labels: Sequence[Label], lines: Mapping[int, str]) -> str:
     """Put the lines under one another; neighbours of one date share it as their heading."""
-    reported: list[str] = []
+    text: list[str] = []
     for when, run in groupby(lines, key=lambda row: labels[row].when):
         spoken = [f"{labels[row].who} {lines[row]}".lstrip() for row in run]
         if when and len(spoken) > 1:
-            reported += [when, *(f"- {line}" for line in spoken)]
+            text += [when, *(f"- {line}" for line in spoken)]
         else:
-            reported += [f"{when} {line}".lstrip() for line in spoken]
-    return "\n".join(reported)
+            text += [f"{when} {line}".lstrip() for line in spoken]
+    return "\n".join(text)
 
 
-#: Memories whose words are counted: one query of the store, 0.1 s. What is rare among so many is known.
+#: Memories whose words are counted: one query of the store, 0.1 s, and enough to know which words are rare.
 ENOUGH_MEMORIES = 1_000
 
 
 class CorpusVocabulary:
-    """Read the newest memories of an agent, once; make one for each run. A run that summarises nothing reads none.
+    """The vocabulary of an agent's newest memories, read at the first use; one instance per run.
 
-    A run sees only what has just become old enough, and among twenty memories every word looks rare: so the others
-    are counted too, summaries included.
+    A run sees only memories that have just become old enough, and among twenty of them every word looks rare. So the
+    others are counted too, summaries included.
 
     Args:
         backend: where they are.

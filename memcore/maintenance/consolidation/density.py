@@ -1,4 +1,4 @@
-"""Whether a memory reads like talk or like data: talk may be summarised, data must be kept word for word."""
+"""Density of a text: talk may be summarised, data must be kept word for word; an op for each, chosen by it."""
 
 import logging
 import re
@@ -12,10 +12,9 @@ from memcore.models.memory import MemoryEntry
 from memcore.records import MemoryRecord
 
 # The signals are those of the reference (memory-and-persistence, Dual-Mode Archival). What counts as a match is ours:
-# tables, logs and shells must be seen, and prose of any language must not be mistaken for them. So shares of
-# characters
-# are asked where the reference counts words, which not every script separates. Every pattern has a bounded length or
-# begins where a run begins: the time grows with the text, not with its square.
+# tables, logs and shells must be seen, and prose of any language must not be mistaken for them. Shares of
+# characters replace the reference's counts of words, which not every script separates. Every pattern has a bounded
+# length or begins where a run begins: the time grows with the text, not with its square.
 
 #: Characters that code and data are punctuated with, and prose hardly ever.
 _MARK = r"""{}\[\]()<>=;|/\\_#$%&*+@^~`\""""
@@ -162,7 +161,7 @@ def _is_structured(line: str) -> bool:
 
 
 def _is_pair(line: str) -> bool:
-    """Tell a key with its value, or a list's short item, from what somebody said."""
+    """Return whether the line is a key with its value, or a short item of a list, and no sentence."""
     line = line.strip()
     bullet = _BULLET.match(line)
     body = line[bullet.end() :] if bullet else line
@@ -173,7 +172,7 @@ def _is_pair(line: str) -> bool:
 
 
 def _is_record(line: str) -> bool:
-    """Tell a line of marks and figures from a sentence, even from one in which a long id stands."""
+    """Return whether the line is made of marks and figures; a sentence with one long id is not."""
     share = len(_MARKS_AND_DIGITS.findall(line)) / max(1, _visible(line))
     words = line.split()
     odd = sum(map(bool, map(_MARKS_AND_DIGITS.search, words)))
@@ -190,14 +189,14 @@ _log = logging.getLogger(__name__)
 
 
 class ContentDensity(StrEnum):
-    """What a text is: talk (chat, stories, minutes), or data (code, logs, tables, ids)."""
+    """The kind of a text: talk (chat, stories, minutes), or data (code, logs, tables, ids)."""
 
     SPARSE = "sparse"
     DENSE = "dense"
 
 
 class DensityClassifier:
-    """Tell dense texts from sparse ones by five weighted signals, without a model; the same text, the same answer.
+    """Classifies texts as dense or sparse by five weighted signals; deterministic, without a model.
 
     Args:
         dense_threshold: the score from which on a text is dense; 0.0 takes everything for dense, 1.0 everything for
@@ -223,7 +222,7 @@ class DensityClassifier:
         return ContentDensity.DENSE if is_dense else ContentDensity.SPARSE
 
     def classify_batch(self, entries: Iterable[MemoryEntry]) -> tuple[tuple[MemoryEntry, ContentDensity], ...]:
-        """Return each memory with what it is, in the order in which they came; how many are what is logged."""
+        """Return each memory with its density, in the given order, and log the counts."""
         pairs = tuple((entry, self.classify(entry.content)) for entry in entries)
         counts = Counter(density for _, density in pairs)
         _log.info(
@@ -234,7 +233,7 @@ class DensityClassifier:
 
 
 class DensityRoutingOp:
-    """Choose between two ops by what most of a group is.
+    """Chooses an op by the density of most of the group.
 
     Args:
         classifier: tells dense from chatty.

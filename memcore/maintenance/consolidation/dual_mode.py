@@ -1,4 +1,4 @@
-"""What is kept of dense text: its facts, word for word, and pieces of its beginning, middle and end."""
+"""Dual-mode archival: dense text keeps its facts word for word and three anchors; a model shortens sparse text."""
 
 import asyncio
 import logging
@@ -45,7 +45,7 @@ _KEY_VALUE = re.compile(r"""["']?[^\W\d][\w.-]{0,80}["']?[ \t]?(?::[ \t]|=(?![=>
 
 
 class ExtractivePreserver:
-    """Keep what a summary of dense text would lose: links, ids, versions, settings, and where they stood.
+    """Extracts the facts of dense text (links, ids, versions, settings) and its beginning, middle and end.
 
     Args:
         max_facts: most facts of one text.
@@ -97,7 +97,7 @@ def _short(facts: Iterable[str]) -> Iterator[str]:
 
 
 def _without_end(url: str) -> str:
-    """Take from a link the punctuation of the sentence in which it stands, and the bracket that it does not open."""
+    """Strip from a link the punctuation of its sentence, and a bracket that it does not open."""
     while (rest := url.rstrip(_PUNCTUATION)) != url or _closes_nothing(url):
         url = rest if rest != url else url[:-1]
     return url
@@ -112,7 +112,7 @@ _SEPARATOR = "\n---\n"
 
 
 class ExtractivePreservationOp:
-    """Join what the preserver extracts from each memory; needs no model and gives the same text every time.
+    """Joins the extracts of all memories; deterministic, without a model.
 
     Args:
         preserver: what is kept of a text.
@@ -146,11 +146,11 @@ _log = logging.getLogger(__name__)
 
 
 class AbstractiveSummarizer:
-    """Let a model shorten memories, each alone.
+    """Shortens memories with a model, one at a time.
 
     Args:
         answers: where the answers come from.
-        model: whose; must not be blank.
+        model: its name; must not be blank.
         max_summary_tokens: longest short version.
         temperature: sampling temperature.
 
@@ -197,8 +197,8 @@ class AbstractiveSummarizer:
     async def summarize_batch(self, sources: Sequence[MemoryRecord]) -> tuple[tuple[str, str], ...]:
         """Return id and short version of each, in order; all are asked for at once.
 
-        Raises one of the errors of ``summarize``; what was answered meanwhile is kept. Trouble of this process goes
-        before a missing answer, which would hide it.
+        Raises one of the errors of ``summarize``; answers that came meanwhile are kept. Errors of this process are
+        raised before a missing answer, which would hide them.
         """
         found = await asyncio.gather(*(self.summarize(source) for source in sources), return_exceptions=True)
         failures = [each for each in found if isinstance(each, BaseException)]
@@ -208,10 +208,10 @@ class AbstractiveSummarizer:
 
 
 class AbstractiveSummarizationOp:
-    """Join the short versions.
+    """Joins the short versions of all memories.
 
     Args:
-        summarizer: makes them.
+        summarizer: writes them.
     """
 
     def __init__(self, summarizer: AbstractiveSummarizer) -> None:

@@ -1,4 +1,4 @@
-"""From the name of a strategy to the strategy: the shipped ones, and those that a package registers."""
+"""Builds consolidation strategies by name: the shipped ones, and those that a package registers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ from memcore.maintenance.consolidation.summary import ConcatenationOp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsolidationDeps:
-    """What strategies are built from.
+    """The parts from which strategies are built.
 
     Attributes:
         policy: the company's decisions.
@@ -100,7 +100,7 @@ def _dual_mode(deps: ConsolidationDeps) -> ConsolidationStrategy:
 def _llm(deps: ConsolidationDeps) -> ConsolidationStrategy:
     config = deps.policy.llm or LLMConsolidationConfig()
     op = LLMSynthesisOp(_answers(deps), config=config, trajectories=deps.trajectories)
-    # So that no group is longer than the prompt may be: what does not fit goes into the next one.
+    # No group may be longer than the prompt: what does not fit goes into the next one.
     return _composite(deps, op, max_tokens=config.max_total_user_content_chars // BYTES_PER_TOKEN)
 
 

@@ -1,4 +1,4 @@
-"""A summary by a language model, and what stands in for it when the model cannot."""
+"""Summaries by a language model, with a fallback without one; prompts and recent trajectories."""
 
 import hashlib
 import logging
@@ -97,7 +97,7 @@ async def no_trajectories(_agent_id: str) -> tuple[str, ...]:
 
 
 class LLMSynthesisOp:
-    """Let a model merge the memories; one that cannot costs only the beauty of the summary.
+    """Merges memories with a model; joins their beginnings when the model gives no text.
 
     Args:
         answers: where the answer comes from.
@@ -170,7 +170,7 @@ class LLMSynthesisOp:
 
 
 def digests(sources: Sequence[MemoryRecord]) -> tuple[str, ...]:
-    """Return id and digest of each text, sorted: another order is the same question, another text another one."""
+    """Return id and digest of each text, sorted: the order of the sources does not change the question."""
     found = []
     for source in sources:
         text = source.entry.content.encode("utf-8", "surrogatepass")
@@ -185,11 +185,11 @@ def _warn_of_cuts(sources: Sequence[MemoryRecord], max_chars: int) -> None:
 
 
 class RecentTrajectories:
-    """Read an agent's newest distillations.
+    """Reads an agent's newest distillations.
 
     Args:
         backend: where they are.
-        config: how many, and how much of each.
+        config: how many, and how many characters of each.
     """
 
     def __init__(self, backend: MemoryBackend, config: LLMConsolidationConfig) -> None:

@@ -1,4 +1,4 @@
-"""Which of the eligible memories are merged, and with which."""
+"""Selection: groups the eligible memories, and cuts groups to the size of a summary."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ BYTES_PER_TOKEN = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryCandidate:
-    """One candidate for consolidation.
+    """A memory that consolidation may merge.
 
     Attributes:
         project_id: memories of different projects are never merged; a project's end removes its summaries too.
@@ -38,7 +38,7 @@ class SummaryCandidate:
 
     @classmethod
     def of(cls, record: MemoryRecord) -> Self:
-        """Take from a record what selection needs."""
+        """Build a candidate from a record."""
         entry = record.entry
         return cls(
             id=entry.id,
@@ -54,7 +54,7 @@ class SummaryCandidate:
 
     @property
     def age_key(self) -> tuple[datetime, str]:
-        """Order oldest first, ties by id."""
+        """The sort key: oldest first, ties by id."""
         return (self.created_at, self.id)
 
 
@@ -64,11 +64,11 @@ _LEAST_THRESHOLD = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Memories that belong together.
+    """Memories that are merged together.
 
     Attributes:
-        kept: stays as it is.
-        removed: are merged, oldest first.
+        kept: the memory that stays as it is.
+        removed: the memories that are merged, oldest first.
     """
 
     kept: SummaryCandidate
@@ -76,18 +76,18 @@ class Group:
 
 
 class EntrySelector(Protocol):
-    """Choose what is merged; any selector goes with any op."""
+    """Chooses the memories to merge; any selector works with any op."""
 
     def select(self, members: Iterable[SummaryCandidate]) -> tuple[Group, ...]:
-        """Return the groups to merge; no member stands in two."""
+        """Return the groups to merge; no member is in two."""
         ...
 
 
 class HighestRelevanceSelector:
-    """Group by category, namespace, project and whether they expire; keep the most relevant of each group.
+    """Groups by category, namespace, project and expiry; keeps the most relevant memory of each group.
 
-    Maintenance asks the store without a text, so its members have no relevance and the newest is kept; that is
-    what the rule means there, and not an accident of the store's order.
+    Maintenance asks the store without a text, so its candidates have no relevance and the newest is kept, whatever
+    the store's order.
 
     Args:
         group_threshold: smaller groups are left alone; at least 2.
@@ -118,7 +118,7 @@ MAX_ENTRY = 256
 #: Tags a summary keeps free for its own: "consolidated", and how its op made it.
 _OWN_TAGS = 4
 
-#: Tags a summary has room for beside its own.
+#: Most tags of a summary beside its own.
 _MAX_USER_TAGS = MAX_TAGS - _OWN_TAGS
 
 #: Fewer members than this make no summary: one memory is its own best summary.
@@ -127,13 +127,13 @@ _LEAST_MEMBERS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkLimits:
-    """How much one summary may stand for.
+    """Limits of the memories behind one summary.
 
     Attributes:
         max_entries: 2 or more; never more than an entry holds.
         max_tokens: of the members' texts together; a member of more is merged with nothing.
-        target_tokens: a part ends before it holds more, once it has two members; None is max_tokens. A prompt has room
-            for a few summaries only when they are short.
+        target_tokens: a part ends before it holds more, once it has two members; None is max_tokens. A prompt holds
+            several summaries only when they are short.
     """
 
     max_entries: int = 20
@@ -146,11 +146,11 @@ class ChunkLimits:
             raise MemoryConfigError(f"group_max_entries is {self.max_entries}; the least is {_LEAST_MEMBERS}")
 
     def cut(self, members: Sequence[SummaryCandidate]) -> Iterator[tuple[SummaryCandidate, ...]]:
-        """Yield runs of neighbours in the order given; one that would stand alone is not yielded, and stays.
+        """Yield parts of neighbours in the given order; a memory that would be alone in its part is not yielded.
 
-        What lies close in time mostly belongs together, so a full part ends where the longest pause of its second half
-        is, at the last of equals. A summary carries the union of its members' tags, so a part also ends where these
-        would be too many: no tag is dropped.
+        Memories close in time mostly belong together, so a full part ends at the longest pause in its second half, the
+        last of equals. A summary carries the union of its members' tags, so a part also ends before these are too
+        many: no tag is dropped.
         """
         part: list[SummaryCandidate] = []
         for member in members:
@@ -179,7 +179,7 @@ class ChunkLimits:
 
 
 def _longest_pause(part: Sequence[SummaryCandidate]) -> int:
-    """Return the place before which to cut a part and the member that it cannot take."""
+    """Return the place of the longest pause in the second half of a part; the part is cut before it."""
     least = max(len(part) // 2, min(_LEAST_MEMBERS, len(part) - 1))
     return max(range(least, len(part)), key=lambda place: (part[place].created_at - part[place - 1].created_at, place))
 

@@ -1,4 +1,4 @@
-"""The consolidation step: groups of old memories become summaries, one entry a summary."""
+"""The consolidation step: replaces groups of old memories by summaries, one journal entry each."""
 
 import logging
 from collections.abc import AsyncIterator, Sequence
@@ -23,10 +23,10 @@ _LEAST_SOURCES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """What became of a part.
+    """The result of replacing a part.
 
     Attributes:
-        entry_counts: what was moved.
+        entry_counts: memories that came in and went out.
         unanswered: ids of the memories about which a model has to be asked first; nothing was moved then.
     """
 
@@ -36,7 +36,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """A part as it was chosen.
+    """A part that was chosen for a summary.
 
     Attributes:
         ids: the memories.
@@ -50,7 +50,7 @@ class Chosen:
 async def replace_by_summaries(
     run_context: RunContext, strategy: ConsolidationStrategy, where: Where, parts: Sequence[Chosen]
 ) -> tuple[Replacement, ...]:
-    """Replace, part by part, those of the ids that still meet the filter; each part is an entry of its own.
+    """Replace the memories of each part that still match the filter; each part is one journal entry.
 
     Args:
         run_context: whose entries these are.
@@ -74,7 +74,7 @@ async def replace_by_summaries(
 
 
 class _Writer:
-    """Writes the summary of one part, and remembers how that went."""
+    """Writes the summary of one part, and remembers the result."""
 
     def __init__(self, run_context: RunContext, strategy: ConsolidationStrategy, kept: MemoryRecord | None) -> None:
         self._run_context = run_context
@@ -95,7 +95,7 @@ class _Writer:
         return summary_record(sources, draft, company=self._run_context.snapshot.company, strategy=self._strategy.name)
 
     def archive_as(self, _source: MemoryRecord) -> ArchivalMode:
-        # Whatever its age, and whether or not the limit archives too: a summary has lost words, the archive has none.
+        # Always, whatever the memory's age and the policy of enforcement: a summary loses words, the archive does not.
         return self._mode or ArchivalMode.EXTRACTIVE
 
 
@@ -105,7 +105,7 @@ REDISPATCH_AFTER = timedelta(minutes=15)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingAnswers:
-    """A run gives itself back until then, or until the last answer has come.
+    """A run releases its lease until that time, or until the last answer has come.
 
     Attributes:
         reason: one sentence for people.
@@ -117,7 +117,7 @@ class PendingAnswers:
 
 
 def wait_for(parts: Sequence[Synthesis], *, now: datetime) -> PendingAnswers | None:
-    """Return what the parts of a run wait for, or None when they are done.
+    """Return the answers that a run waits for, or None when its parts are done.
 
     Raises:
         ProviderError: none waits, and some were refused.
@@ -139,7 +139,7 @@ _log = logging.getLogger(__name__)
 
 
 async def parts(snapshot: AgentSnapshot, strategy: ConsolidationStrategy) -> AsyncIterator[tuple[Where, SummaryGroup]]:
-    """Yield what stands behind each summary, with the filter that its members met; one category at a time."""
+    """Yield the memories behind each summary, with the filter that they matched; one category at a time."""
     eligibility = snapshot.eligibility
     for category in eligibility.categories:
         where = eligibility.where(snapshot.agent_id, category)
@@ -155,10 +155,10 @@ async def parts(snapshot: AgentSnapshot, strategy: ConsolidationStrategy) -> Asy
 async def apply_consolidation(
     run_context: RunContext, strategy: ConsolidationStrategy, syntheses: Syntheses
 ) -> PendingAnswers | None:
-    """Replace each part by its summary; return what the run waits for, or None when nothing is left.
+    """Replace each part by its summary; return the answers that the run waits for, or None when it is done.
 
-    A part whose summary needs a model that has not answered yet is written down, and the run comes back to it: no
-    lease is held while a model thinks. A part that has shrunk to one memory since it was chosen stays as it is.
+    A part whose model answer is missing is recorded, and a later attempt replaces it: no lease is held while a model
+    thinks. A part that has shrunk to one memory since it was chosen stays as it is.
 
     Raises:
         ProviderError: the model's server refused; its parts stay as they are.
@@ -182,7 +182,7 @@ async def apply_consolidation(
 
 
 async def _begin(run_context: RunContext, strategy: ConsolidationStrategy, syntheses: Syntheses) -> list[Replacement]:
-    """Replace what needs no model, and write down what does."""
+    """Replace the parts that need no model, and record those that do."""
     moved: list[Replacement] = []
     left: list[Synthesis] = []
     async for where, together in _together(parts(run_context.snapshot, strategy)):
@@ -209,7 +209,7 @@ async def _begin(run_context: RunContext, strategy: ConsolidationStrategy, synth
 async def _together(
     found: AsyncIterator[tuple[Where, SummaryGroup]],
 ) -> AsyncIterator[tuple[Where, list[SummaryGroup]]]:
-    """Yield the parts of one filter in rounds of at most an entry's size: each round is one way to the store."""
+    """Yield the parts of one filter in batches of at most an entry's size: one round trip to the store each."""
     where: Where | None = None
     together: list[SummaryGroup] = []
     async for its, part in found:

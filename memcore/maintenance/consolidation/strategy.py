@@ -1,4 +1,4 @@
-"""A strategy is a selector and an op; any pair is as valid as the shipped ones."""
+"""Consolidation strategies: a selector with an op; and the questions that an op asks a model."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,10 +25,10 @@ class SummaryDraft:
 
 
 class ConsolidationOp(Protocol):
-    """Turn memories into the text of one summary; storing and deleting is the journaled store's."""
+    """Writes the text of one summary; the journaled store stores and deletes."""
 
     async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
-        """Return a text that stands for the sources.
+        """Return a text that replaces the sources.
 
         Args:
             sources: of one category, oldest first; they will be removed.
@@ -38,7 +38,7 @@ class ConsolidationOp(Protocol):
 
 
 class ConsolidationStrategy(Protocol):
-    """Say what is merged and what the summary reads; it never touches the store."""
+    """Chooses the memories to merge and writes their summary; it never touches the store."""
 
     @property
     def name(self) -> str:
@@ -46,7 +46,7 @@ class ConsolidationStrategy(Protocol):
         ...
 
     def parts(self, members: Iterable[SummaryCandidate]) -> Iterator[SummaryGroup]:
-        """Yield what stands behind each summary; no member stands in two."""
+        """Yield the memories behind each summary; no member is in two."""
         ...
 
     async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
@@ -59,12 +59,12 @@ class ConsolidationStrategy(Protocol):
 
 
 class CompositeConsolidationStrategy:
-    """Pair a selector with an op.
+    """A strategy of a selector and an op.
 
     Args:
         selector: which memories are merged.
-        op: what becomes of them.
-        limits: how many stand behind one summary.
+        op: writes the summary.
+        limits: how many memories one summary replaces.
         name: distinguishes its summaries from those of another pair.
     """
 
@@ -99,11 +99,11 @@ _CHARS_PER_TOKEN = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One question; two with the same purpose, model and subject are one, and have one answer.
+    """One question to a model; questions of the same purpose, model and subject have one answer.
 
     Attributes:
         purpose: what for, as ``system:memory:consolidate:semantic``.
-        model: whose answer; None takes the provider's default.
+        model: who is asked; None takes the provider's default.
         about: all that the answer depends on: ids and digests of texts, never the texts.
         max_tokens: longest answer.
         request: makes the prompt; called only when the model is really asked.
@@ -123,7 +123,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What came of a question.
+    """The answer to a question, or the reason why there is none.
 
     Attributes:
         text: the answer, stripped and not blank; None when there is none that can be used.
@@ -135,10 +135,10 @@ class Reply:
 
 
 class AnswerSource(Protocol):
-    """Where an op gets its answers: the ledger in a maintenance run, a model in the job that asks."""
+    """Answers an op's questions: from the ledger in a maintenance run, from a model in a synthesis job."""
 
     async def ask(self, question: Question) -> Reply:
-        """Return what came of the question.
+        """Return the reply to the question.
 
         Raises:
             AnswerMissingError: the model has not been asked yet, or is being asked now.

@@ -1,4 +1,4 @@
-"""How a summary becomes a memory: what it takes over from the memories that it stands for."""
+"""Summaries as memories: the record of one, and the op that joins the beginnings of its sources."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,9 +18,9 @@ def summary_record(
     """Return the memory that replaces the sources, without vectors.
 
     It has their category and namespace, the union of their tags, their least confidence and least expiry, the scope
-    they share, and their ids. It is as old as its newest source: dated now, retention would start its clock anew and
-    keep text longer than the rule allows; dated as the oldest, it would take the newest text away too early.
-    Its id depends on the sources and the strategy alone, so making it twice makes one.
+    they share, and their ids. It is as old as its newest source: dated now, it would keep text longer than the
+    retention rule allows; dated as the oldest, it would lose the newest text too early. Its id depends on the sources
+    and the strategy alone, so making it twice makes one.
     """
     entries = [source.entry for source in sources]
     first = entries[0]
@@ -71,7 +71,7 @@ _CUT = "..."
 
 
 class ConcatenationOp:
-    """Join the beginnings of the memories as bullets; needs no model and gives the same text every time.
+    """Joins the beginnings of the memories as bullets; deterministic, without a model.
 
     Args:
         max_entry_chars: characters that each keeps.

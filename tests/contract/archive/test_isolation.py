@@ -17,7 +17,7 @@ WORDS = "the safe opens at seventeen past four"
 
 @dataclass(frozen=True, kw_only=True)
 class AccessViolation:
-    """An outsider, and what he is after: the owner's entry, under both of its ids."""
+    """An outsider's attempt on the owner's entry, under both of its ids."""
 
     store: ArchivalStore
     me: str
@@ -54,7 +54,7 @@ def test_every_call_of_the_protocol_is_tried() -> None:
 
 
 @pytest.mark.parametrize(("me", "company"), [("eve", "acme"), ("ada", "globex"), ("eve", "globex")])
-async def test_a_outsider_misses_with_every_call(
+async def test_an_outsider_misses_with_every_call(
     build: Callable[[str], ArchivalStore], store: ArchivalStore, me: str, company: str
 ) -> None:
     target_memories = entry(1, WORDS)

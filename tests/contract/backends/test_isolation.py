@@ -47,11 +47,11 @@ async def holdings(backend: WorkerBackend, agent: str, token: str) -> str:
     marked = (await backend.scan(Where(agent_id=agent, token=token))).records
     assert isinstance(backend, SharedKnowledgeStore)
     published = [entry for entry in await backend.search_shared(MemoryQuery(limit=1_000)) if entry.agent_id == agent]
-    return f"{held} {[one.entry.id for one in marked]} {published} {await reported(backend, held)}"
+    return f"{held} {[one.entry.id for one in marked]} {published} {await history_of(backend, held)}"
 
 
 async def known_fact(backend: WorkerBackend) -> MemoryRecord | None:
-    """Show the one fact that the company knows, where the backend has room for such."""
+    """Show the one fact that the company knows, where the backend has facts."""
     facts = facts_of(backend)
     if facts is None:
         return None
@@ -68,7 +68,7 @@ async def known_fact(backend: WorkerBackend) -> MemoryRecord | None:
     return shown
 
 
-async def reported(backend: WorkerBackend, held: tuple[MemoryRecord, ...]) -> object:
+async def history_of(backend: WorkerBackend, held: tuple[MemoryRecord, ...]) -> object:
     if not isinstance(backend, Mem0Backend):
         return None
     history = History(backend._place.history_url)
@@ -84,7 +84,7 @@ def test_every_call_of_the_protocols_is_tried() -> None:
 
 @settings(max_examples=examples(3), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-async def test_no_call_of_a_outsider_shows_counts_or_changes_anything(
+async def test_no_call_of_an_outsider_shows_counts_or_changes_anything(
     backend: WorkerBackend, other_company: WorkerBackend, data: st.DataObject
 ) -> None:
     owner, neighbour = new_agent("owner"), new_agent("neighbour")

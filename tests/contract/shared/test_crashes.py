@@ -57,16 +57,16 @@ async def ids_of(backend: Mem0Backend, tag: str) -> list[str]:
     return [entry.id for entry in newest]
 
 
-@pytest.mark.parametrize("memory_history", STORIES)
+@pytest.mark.parametrize("steps", STORIES)
 async def test_a_crash_between_two_steps_leaves_the_old_or_the_new_version(
-    memory_history: str, make_backend: MakeBackend, clock: StoppedClock
+    steps: str, make_backend: MakeBackend, clock: StoppedClock
 ) -> None:
-    (*before, last), is_there_after = STORIES[memory_history]
+    (*before, last), is_there_after = STORIES[steps]
     others = make_backend()
     await others.connect()
     point = 0
     for point in count():
-        tag = f"{memory_history} {point}"
+        tag = f"{steps} {point}"
         for step in before:
             await step(others, tag)
         old, old_version = await ids_of(others, tag), await others.shared_version()

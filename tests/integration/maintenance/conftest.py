@@ -1,4 +1,4 @@
-"""Worlds for the run: each its own store and ledger."""
+"""Fixtures of a maintenance run: each has its own store and ledger."""
 
 import tempfile
 from collections.abc import Iterator

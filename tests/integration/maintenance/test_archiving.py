@@ -193,7 +193,7 @@ async def test_what_the_agent_never_had_in_the_archive_is_not_restored(
     assert await world.live("bob") == {}
 
 
-async def test_what_came_back_and_was_deleted_since_is_not_raised_from_the_archive(world: MaintenanceFixture) -> None:
+async def test_what_came_back_and_was_deleted_since_is_not_restored_from_the_archive(world: MaintenanceFixture) -> None:
     await removed_by_enforcement(world, memory(1, days_old=80))
     entry_id = archived(world)[uid(1)].archival_id
     await restored(world, entry_id)

@@ -159,7 +159,7 @@ async def test_old_memories_of_open_sessions_are_not_looked_at_run_after_run(
     assert CHECKS.isdisjoint(store.calls), store.calls
 
 
-async def test_summaries_of_one_category_share_the_way_to_the_store(
+async def test_summaries_of_one_category_share_a_round_trip_to_the_store(
     make_maintenance_fixture: MakeMaintenanceFixture,
 ) -> None:
     world = made(make_maintenance_fixture)

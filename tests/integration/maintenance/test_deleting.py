@@ -162,8 +162,8 @@ async def test_why_tells_that_an_engine_deleted_it_and_the_journal_keeps_it(worl
     assert memory_history.memory.text == "the door code is 4711"
     (history_event,) = memory_history.memory.chapters
     assert (history_event.reason, history_event.run_kind, history_event.origin) == ("deleted", "remove", "engine")
-    reported = str(drawn(memory_history).children[1].children[0].label)
-    assert f"removed by run {run.run_id} (remove, engine): somebody deleted it" in reported
+    label = str(drawn(memory_history).children[1].children[0].label)
+    assert f"removed by run {run.run_id} (remove, engine): somebody deleted it" in label
     await world.undo(run.run_id)
     assert set(await world.live()) == {uid(1)}
     await world.check_balance()

@@ -22,7 +22,7 @@ from memcore.maintenance.rules import EndedScopes, Timeouts
 from memcore.models.memory import MemoryCategory, MemoryLevel
 from memcore.records import Lineage, MemoryRecord
 
-#: Much of an agent's memory ends with its session, and no brake may hold that.
+#: Much of an agent's memory ends with its session, and no removal guard may hold that.
 HELD_BY_GUARD = ConsolidationConfig(max_removed_fraction=0.01, max_removed_floor=0)
 
 HOURS = 1 / 24

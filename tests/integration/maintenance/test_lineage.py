@@ -1,4 +1,4 @@
-"""Lineage: any summary names its originals, any original its summaries, whatever happened since."""
+"""Lineage: a summary names its originals and an original its summaries, whatever happened since."""
 
 import asyncio
 import tempfile
@@ -99,13 +99,13 @@ async def _ask_about_everything(world: MaintenanceFixture, records: list[MemoryR
     for memory_id in known:
         memory_history = await why(world, memory_id, agent_id=AGENT, with_text=True)
         _agrees(memory_history, made_of)
-        reported = memory_history.memory
-        assert (reported.state is MemoryState.LIVE) == (memory_id in live)
-        assert (reported.text_in is TextLocation.STORE) == (memory_id in live)
-        if reported.text_in is not TextLocation.GONE:
-            assert reported.text == texts.get(memory_id, reported.text)
+        described = memory_history.memory
+        assert (described.state is MemoryState.LIVE) == (memory_id in live)
+        assert (described.text_in is TextLocation.STORE) == (memory_id in live)
+        if described.text_in is not TextLocation.GONE:
+            assert described.text == texts.get(memory_id, described.text)
         trace = world.ledger.journal.trace(memory_id)
-        assert [(each.run_id, each.kind) for each in reported.chapters] == [
+        assert [(each.run_id, each.kind) for each in described.chapters] == [
             (each.run_id, each.kind) for each in trace if each.counted
         ]
 
@@ -137,7 +137,7 @@ async def _merged(world: MaintenanceFixture) -> str:
     return summary.entry.id
 
 
-def reported(memory_history: MemoryHistory, memory_id: str) -> MemoryTrace:
+def trace_of(memory_history: MemoryHistory, memory_id: str) -> MemoryTrace:
     found = memory_history.find(memory_id)
     assert found is not None
     return found
@@ -157,7 +157,7 @@ async def test_a_summary_tells_what_it_stands_for_and_where_that_is_in_full(worl
         "maintenance",
         "manual",
     )
-    first = reported(memory_history, uid(1))
+    first = trace_of(memory_history, uid(1))
     assert (first.state, first.replaced_by, first.text_in) == (
         MemoryState.REPLACED,
         (summary_id,),
@@ -165,7 +165,7 @@ async def test_a_summary_tells_what_it_stands_for_and_where_that_is_in_full(worl
     )
     assert first.text is None
     assert first.text_until is None
-    assert reported(await why(world, summary_id, with_text=True), uid(1)).text == "the text of memory 1"
+    assert trace_of(await why(world, summary_id, with_text=True), uid(1)).text == "the text of memory 1"
     assert "the text of memory" not in repr(await why(world, summary_id, with_text=True))
 
 
@@ -188,7 +188,7 @@ async def test_undo_and_its_undo_are_part_of_the_history(world: MaintenanceFixtu
 
     again = await why(world, uid(1))
     assert (again.memory.state, again.memory.replaced_by) == (MemoryState.REPLACED, (summary_id,))
-    assert reported(again, summary_id).state is MemoryState.LIVE
+    assert trace_of(again, summary_id).state is MemoryState.LIVE
     assert [history_event.kind for history_event in again.memory.chapters] == ["removed", "restored", "removed"]
 
 
@@ -208,7 +208,7 @@ async def test_a_summary_of_summaries_is_followed_to_the_bottom_and_back_to_the_
     memory_history = await why(world, top.entry.id)
 
     assert uid(1) in memory_history.originals()
-    assert all(not reported(memory_history, each).made_of for each in memory_history.originals())
+    assert all(not trace_of(memory_history, each).made_of for each in memory_history.originals())
     assert top.entry.id in (await why(world, uid(1))).summaries()
     assert len((await why(world, uid(1))).summaries()) == 3
 

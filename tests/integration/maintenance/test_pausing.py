@@ -50,7 +50,7 @@ async def test_each_switch_stops_all_three_steps(world: MaintenanceFixture, swit
     assert (run.state, run.attempt) == (RunState.QUEUED, 0)
 
 
-async def test_a_run_that_is_paused_sleeps_and_gives_way_to_the_undo_of_an_earlier_one(
+async def test_a_run_that_is_paused_sleeps_and_is_preempted_by_the_undo_of_an_earlier_one(
     world: MaintenanceFixture,
 ) -> None:
     await _groups(world)

@@ -1,4 +1,4 @@
-"""Lessons passed on: to an agent's like, once, whatever crashes; on SQLite and PostgreSQL, in memory and on a store."""
+"""Propagation of lessons to peers, once, whatever crashes; on SQLite and PostgreSQL, in memory and on a store."""
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -54,10 +54,10 @@ async def learn(world: MaintenanceFixture, *lessons: MemoryRecord) -> None:
     """Do what the job that draws lessons does: first the memory, then the row."""
     await world.store(lessons)
     for lesson in lessons:
-        reported(world, lesson)
+        record_lesson(world, lesson)
 
 
-def reported(world: MaintenanceFixture, lesson: MemoryRecord) -> None:
+def record_lesson(world: MaintenanceFixture, lesson: MemoryRecord) -> None:
     entry = lesson.entry
     world.ledger.lessons.open(COMPANY, entry.agent_id, f"row of {entry.id}")
     assert world.ledger.lessons.drawn(COMPANY, f"row of {entry.id}", "stored", memory_id=entry.id, confidence=0.9)
@@ -115,7 +115,7 @@ async def stored(
         await backend.disconnect()
 
 
-async def test_a_lesson_reaches_the_agents_like_with_all_that_it_says(stored: MaintenanceFixture) -> None:
+async def test_a_lesson_reaches_the_agents_peers_with_all_that_it_says(stored: MaintenanceFixture) -> None:
     world = stored
     open_context(world, *CLERKS)
     open_context(world, "eve", role="pilot", department="air")
@@ -151,7 +151,7 @@ async def test_it_is_passed_on_once_and_never_by_those_who_have_it_from_another(
         assert await propagation(world, config()).run(agent_id) == 0
     # Were a copy taken for a lesson of its owner's own, it would still stay where it is.
     (copy, _) = await held(world, "cy")
-    reported(world, copy)
+    record_lesson(world, copy)
     assert await propagation(world, config()).run("cy") == 0
     assert await holders(world, *CLERKS, "flo") == {"ada": 2, "bob": 0, "cy": 2, "dan": 2, "flo": 0}
 
@@ -200,7 +200,7 @@ async def test_while_all_is_paused_nothing_is_passed_on_and_nothing_lost(world: 
     assert await propagation(world, config()).run("ada") == 3
 
 
-async def test_who_has_no_like_keeps_its_lessons_to_itself_for_good(world: MaintenanceFixture) -> None:
+async def test_an_agent_without_peers_keeps_its_lessons_to_itself_for_good(world: MaintenanceFixture) -> None:
     world.ledger.agents.put(AgentSpec(company=COMPANY, agent_id="ada"))
     open_context(world, "bob")
     await learn(world, lesson_memory(1))

@@ -131,12 +131,12 @@ async def test_a_slow_model_keeps_its_question_however_long_it_thinks(
     await world.service().run(run.run_id)
     renew, renewed = world.ledger.answers.renew, asyncio.Event()
 
-    def noticed(*args: Any, **kwargs: Any) -> bool:
+    def renew_and_signal(*args: Any, **kwargs: Any) -> bool:
         is_held = renew(*args, **kwargs)
         renewed.set()
         return is_held
 
-    monkeypatch.setattr(world.ledger.answers, "renew", noticed)
+    monkeypatch.setattr(world.ledger.answers, "renew", renew_and_signal)
     asking = asyncio.create_task(world.synthesis(renewal=timedelta(milliseconds=1)).ask(run.run_id, 0))
     await slow.begun.wait()
 

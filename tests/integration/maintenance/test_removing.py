@@ -1,4 +1,4 @@
-"""One memory removed on a person's word: journaled, undoable, once, whoever dies."""
+"""Removal of one memory on request: journaled, undoable, once, whatever crashes."""
 
 from datetime import timedelta
 

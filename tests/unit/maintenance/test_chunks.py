@@ -50,9 +50,9 @@ def test_a_part_aims_at_the_target_and_long_ones_still_find_a_partner() -> None:
     st.sampled_from([None, 300]),
 )
 def test_parts_are_neighbours_within_the_limits_and_no_member_stands_in_two(
-    reported: list[tuple[float, int]], most: int, target: int | None
+    timed: list[tuple[float, int]], most: int, target: int | None
 ) -> None:
-    found = members(sorted(hour for hour, _ in reported), tokens=[tokens for _, tokens in reported])
+    found = members(sorted(hour for hour, _ in timed), tokens=[tokens for _, tokens in timed])
 
     parts = list(ChunkLimits(max_entries=most, max_tokens=1000, target_tokens=target).cut(found))
 

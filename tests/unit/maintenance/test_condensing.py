@@ -76,7 +76,7 @@ def test_a_piece_of_a_sentence_shows_that_it_was_cut() -> None:
     )
 
 
-def test_the_marks_of_cuts_take_capacity_too() -> None:
+def test_the_marks_of_cuts_take_bytes_too() -> None:
     common = "and all of it was the same as it is,"
     text = " ".join(f"{common} but number{n} lives near place{n} of{n}," for n in (101, 202, 303, 404))
 
@@ -87,7 +87,7 @@ def test_the_marks_of_cuts_take_capacity_too() -> None:
         assert len(summary.encode()) <= percent * len(text) / 100
 
 
-def test_where_there_is_little_capacity_sentences_are_parted_so_that_more_than_one_is_heard() -> None:
+def test_under_a_small_budget_sentences_are_parted_so_that_more_than_one_is_heard() -> None:
     texts = [
         f"zebra{n} and lion{n} walked along the river{n}, then tiger{n} saw a boat{n} with people{n}" for n in "abc"
     ]

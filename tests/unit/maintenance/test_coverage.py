@@ -1,4 +1,4 @@
-"""What is chosen when not all finds room."""
+"""The choice of sentences within a budget."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +14,7 @@ def evenly(_: str) -> float:
     return 1.0
 
 
-def test_what_says_most_for_its_capacity_is_chosen_and_the_order_stays() -> None:
+def test_what_says_most_for_its_bytes_is_chosen_and_the_order_stays() -> None:
     assert cover([candidate("a"), candidate("abc"), candidate("xy")], budget=20, rarity=evenly) == [1, 2]
 
 
@@ -22,7 +22,7 @@ def test_what_another_has_said_counts_no_more() -> None:
     assert cover([candidate("abcd"), candidate("abc"), candidate("x")], budget=20, rarity=evenly) == [0, 2]
 
 
-def test_a_repetition_is_left_out_even_where_there_is_capacity() -> None:
+def test_a_repetition_is_left_out_even_within_the_budget() -> None:
     assert cover([candidate("abc"), candidate("ab"), candidate("")], budget=100, rarity=evenly) == [0]
 
 
@@ -32,7 +32,7 @@ def test_a_rare_word_is_worth_more_than_two_common_ones() -> None:
     assert cover([candidate("ab"), candidate("z")], budget=10, rarity=rarity) == [1]
 
 
-def test_a_frame_takes_capacity_once_for_all_that_share_it() -> None:
+def test_a_frame_takes_bytes_once_for_all_that_share_it() -> None:
     shared = [candidate("a", line=30), candidate("b", line=30), candidate("c", other=30)]
 
     assert cover(shared, budget=50, rarity=evenly) == [0, 1]
@@ -48,11 +48,11 @@ def test_one_that_is_too_long_is_better_than_nothing_but_not_than_a_shorter_one(
     st.lists(st.tuples(st.text("abcdef", max_size=5), st.integers(1, 30), st.integers(0, 3)), max_size=12),
     st.integers(0, 120),
 )
-def test_the_lazy_choice_is_the_plain_greedy_one(reported: list[tuple[str, int, int]], budget: int) -> None:
+def test_the_lazy_choice_is_the_plain_greedy_one(rows: list[tuple[str, int, int]], budget: int) -> None:
     def rarity(term: str) -> float:
         return float(ord(term) - 90)
 
-    candidates = [candidate(terms, cost=cost, **{f"line{row}": 2 * row}) for terms, cost, row in reported]
+    candidates = [candidate(terms, cost=cost, **{f"line{row}": 2 * row}) for terms, cost, row in rows]
 
     chosen = cover(candidates, budget=budget, rarity=rarity)
 

@@ -117,7 +117,7 @@ def test_a_lost_lease_ends_the_renewals() -> None:
             lease.check()
 
 
-def test_a_lease_that_is_yielded_up_ends_when_the_wait_is_over() -> None:
+def test_a_lease_that_is_released_ends_when_the_wait_is_over() -> None:
     register = Register()
     make(register, Steady()).release(after=timedelta(seconds=5))
     assert register.leases == [timedelta(seconds=5)]

@@ -104,6 +104,6 @@ def test_each_remark_of_a_transcript_has_its_own_label_and_other_lines_follow_th
 
 @given(st.text(alphabet=st.sampled_from("ab [].:\n\r\u2028é"), max_size=60))
 def test_rows_hold_everything_in_order(text: str) -> None:
-    reported = "".join(label.when + label.who + rest for label, rest in part_rows(text))
+    joined = "".join(label.when + label.who + rest for label, rest in part_rows(text))
 
-    assert re.sub(r"\s", "", reported) == re.sub(r"\s", "", text)
+    assert re.sub(r"\s", "", joined) == re.sub(r"\s", "", text)

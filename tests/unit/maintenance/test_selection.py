@@ -83,7 +83,7 @@ def test_a_memory_longer_than_a_summary_may_stand_for_is_never_merged() -> None:
     assert [ids(chunk) for chunk in ChunkLimits().cut(found)] == [[1, 2], [4, 5]]
 
 
-def test_no_tag_is_lost_because_a_summary_has_capacity_for_only_so_many() -> None:
+def test_no_tag_is_lost_because_a_summary_may_have_only_so_many() -> None:
     found = [member for n in range(1, 5) for member in members(n, tags=[f"{n}-{k}" for k in range(25)])]
 
     chunks = list(ChunkLimits().cut(found))

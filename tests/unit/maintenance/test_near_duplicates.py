@@ -1,4 +1,4 @@
-"""Which memories a newer one repeats."""
+"""Near duplicates: memories that a newer one repeats."""
 
 from collections.abc import AsyncIterator, Sequence
 
@@ -10,7 +10,7 @@ from memcore.records import MemoryRecord
 PLACES = ("kitchen", "cellar", "attic", "garage", "study", "nursery", "hallway", "pantry", "library", "workshop")
 
 
-def reported(*texts: str) -> list[MemoryRecord]:
+def memories(*texts: str) -> list[MemoryRecord]:
     return [memory(n, content=text) for n, text in enumerate(texts)]
 
 
@@ -22,7 +22,7 @@ def repeated(records: Sequence[MemoryRecord]) -> frozenset[str]:
 
 def test_of_texts_that_say_the_same_all_but_the_newest_are_repeated() -> None:
     text = "The deploy of the billing service to production failed on Tuesday because the migration timed out"
-    records = reported(
+    records = memories(
         text, "Somebody painted the fence behind the old barn bright green last summer", f"{text}.", text
     )
     assert repeated(records) == {uid(0), uid(2)}
@@ -30,21 +30,21 @@ def test_of_texts_that_say_the_same_all_but_the_newest_are_repeated() -> None:
 
 def test_a_text_with_a_word_changed_is_a_repetition_and_one_of_the_same_form_is_not() -> None:
     long = " ".join(
-        f"In the {capacity} there is a window that looks at garden number {n}." for n, capacity in enumerate(PLACES)
+        f"In the {place} there is a window that looks at garden number {n}." for n, place in enumerate(PLACES)
     )
     other = " ".join(
-        f"Nobody paints the {capacity} before guest {n} has left for the station." for n, capacity in enumerate(PLACES)
+        f"Nobody paints the {place} before guest {n} has left for the station." for n, place in enumerate(PLACES)
     )
-    assert repeated(reported(long, long.replace("health_checks", "stares", 1), other)) == {uid(0)}
+    assert repeated(memories(long, long.replace("looks", "stares", 1), other)) == {uid(0)}
 
 
 def test_short_remarks_repeat_nothing() -> None:
-    assert repeated(reported("Thanks, bye!", "Thanks, bye!", "")) == frozenset()
+    assert repeated(memories("Thanks, bye!", "Thanks, bye!", "")) == frozenset()
 
 
 def test_texts_without_spaces_are_compared_too() -> None:
     text = "本番環境への請求サービスの展開は移行がタイムアウトしたため火曜日に失敗しました"
-    assert repeated(reported(text, text)) == {uid(0)}
+    assert repeated(memories(text, text)) == {uid(0)}
 
 
 def test_no_memories_have_no_repetitions() -> None:
@@ -52,8 +52,8 @@ def test_no_memories_have_no_repetitions() -> None:
 
 
 async def test_pages_make_no_difference() -> None:
-    records = reported(
-        *[f"The {capacity} is cleaned by the robot on the first Monday of the month" for capacity in PLACES * 3]
+    records = memories(
+        *[f"The {place} is cleaned by the robot on the first Monday of the month" for place in PLACES * 3]
     )
 
     async def pages(size: int) -> AsyncIterator[tuple[MemoryRecord, ...]]:

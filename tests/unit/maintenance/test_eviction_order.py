@@ -1,4 +1,4 @@
-"""Who goes first when there are too many."""
+"""The order of eviction."""
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ NOW = START
 
 
 class ByConfidence:
-    """An appraisal that knows nothing but the entries."""
+    """A scorer by confidence alone."""
 
     async def values(self, records: Sequence[MemoryRecord], *, now: datetime) -> list[float]:
         del now

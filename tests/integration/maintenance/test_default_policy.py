@@ -1,4 +1,4 @@
-"""The run as it comes: whose memories it merges, and where what it replaced can be found afterwards."""
+"""A run under the default policy: the categories that it merges, and where replaced memories are found."""
 
 from datetime import timedelta
 

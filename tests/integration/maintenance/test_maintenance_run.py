@@ -1,4 +1,4 @@
-"""A run from end to end: what goes, what comes, and what may never happen."""
+"""A maintenance run from end to end: removals, summaries, limits, and the removal guard."""
 
 from datetime import timedelta
 
