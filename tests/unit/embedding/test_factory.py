@@ -36,7 +36,10 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
             {"provider": "minilm", "model": "other", "dims": 384},
             r"'minilm' is a model already: leave model and dims out",
         ),
-        ({"provider": "static", "prompt_prefixes": PromptPrefixes(query_prefix="q: ")}, r"'static' reads no instructions"),
+        (
+            {"provider": "static", "prompt_prefixes": PromptPrefixes(query_prefix="q: ")},
+            r"'static' reads no instructions",
+        ),
         ({"provider": "onnx"}, r"model: 'onnx' needs one, and its dims"),
         ({"provider": "openai-compatible"}, r"'openai-compatible' needs an address: set MEMTEND_EMBEDDER_URL"),
         ({"provider": "sentence-transformers"}, r"'sentence-transformers' needs one"),
