@@ -1,7 +1,7 @@
-"""What an agent engine imports: send memories and maintenance jobs, ask what became of them.
+"""The client of agent engines: sends memories and maintenance jobs, and reads their outcomes.
 
 Importing this loads neither a broker library nor a model; both wait until the first job is sent. The asynchronous
-client loads when it is first asked for: most engines that are not asynchronous have no event loop either.
+client loads on first use: most engines that are not asynchronous have no event loop either.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""``AsyncMemoryClient``: the same client for engines that live in an event loop."""
+"""``AsyncMemoryClient``: MemoryClient for engines that run an event loop."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from memcore.config.settings import Settings
     from memcore.models.finetune import FineTunePlan
 
-#: Calls at a time: a send takes a tenth of a millisecond, so that only a broker that hangs makes more of them wait.
+#: Concurrent calls: a send takes a tenth of a millisecond, so only a broker that hangs makes more of them wait.
 THREADS = 4
 
 Given = ParamSpec("Given")
@@ -37,7 +37,7 @@ Result = TypeVar("Result")
 
 
 class AsyncMemoryClient:
-    """Send memories and jobs from a coroutine; every method does what MemoryClient's of the same name does.
+    """Send memories and jobs from a coroutine; every method does what MemoryClient's does.
 
     The broker's libraries are synchronous, so calls run in a few threads of this client's own: the event loop never
     waits, and the engine's default executor is left alone. A cancelled call may still send what it was about to send.
@@ -108,7 +108,7 @@ class AsyncMemoryClient:
 
     @property
     def blocking(self) -> MemoryClient:
-        """The client whose calls this one runs in threads, for code that has threads of its own."""
+        """The MemoryClient whose calls run in threads, for code that has threads of its own."""
         return self._client
 
     async def store(
@@ -164,7 +164,7 @@ class AsyncMemoryClient:
         return await self._run(self._client.end_task, agent_id, task_id)
 
     async def evolve_now(self) -> JobReceipt:
-        """Ask the skill evolver to look now; the job's id is the cycle's id."""
+        """Request a cycle of the skill evolver now; the job's id is the cycle's id."""
         return await self._run(self._client.evolve_now)
 
     async def finetune(self, plan: "FineTunePlan | Mapping[str, Any]", *, request_id: str | None = None) -> JobReceipt:
@@ -172,13 +172,13 @@ class AsyncMemoryClient:
         return await self._run(self._client.finetune, plan, request_id=request_id)
 
     async def record_use(self, uses: Iterable[Use], *, batch_id: str | None = None) -> JobReceipt:
-        """Tell which memories agents were shown, up to 1,024 in one call; the job's id is the batch's."""
+        """Report the memories that agents were shown, up to 1,024 in one call; the job's id is the batch's."""
         return await self._run(self._client.record_use, uses, batch_id=batch_id)
 
     async def record_experience(
         self, agent_id: str, *, track: bool = True, **fields: Unpack[ExperienceFields]
     ) -> ExperienceReceipt:
-        """Send what an agent of level persistent went through, to be kept as it is; a run may compress it."""
+        """Send a raw experience of an agent of level persistent, to be kept unchanged; a run may compress it."""
         return await self._run(self._client.record_experience, agent_id, track=track, **fields)
 
     async def distill(
@@ -195,11 +195,11 @@ class AsyncMemoryClient:
     async def applied(
         self, agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None = None
     ) -> AppliedReceipt | None:
-        """Tell that an agent did as a skill says; None, with a warning in the log, when it could not be sent."""
+        """Report that an agent applied a skill; None, with a warning in the log, when it could not be sent."""
         return await self._run(self._client.applied, agent_id, skill_id, outcome, task_id=task_id)
 
     async def status(self, job_id: str) -> JobStatus:
-        """Return where a job stands."""
+        """Return the status of a job."""
         return await self._run(self._client.status, job_id)
 
     async def wait(self, job_ids: Iterable[str], *, timeout_seconds: float) -> AsyncIterator[JobStatus]:

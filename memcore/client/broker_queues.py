@@ -1,4 +1,4 @@
-"""The queues as the broker is told of them; whoever speaks to it first, engine or worker, declares each one alike."""
+"""The declarations of the broker's queues: engine and worker declare alike, whichever connects first."""
 
 from collections.abc import Iterable
 from datetime import timedelta

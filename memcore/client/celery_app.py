@@ -1,6 +1,6 @@
-"""A Celery app that its caller configures and nobody else.
+"""A Celery app that its caller alone configures.
 
-Celery prefers what the environment says to what a program says: ``CELERY_BROKER_URL``, ``CELERY_CONFIG_MODULE``,
+For Celery the environment wins over the program: ``CELERY_BROKER_URL``, ``CELERY_CONFIG_MODULE``,
 ``DJANGO_SETTINGS_MODULE``, for its command line even ``APP`` and ``BROKER_URL``. An engine or a shell that works on a
 Celery project of its own has them set, and our jobs would go to its broker.
 """

@@ -1,4 +1,4 @@
-"""``MemoryClient``: the one object an agent engine needs to hand memories and jobs to the run context."""
+"""``MemoryClient``, and what it sends beside memories: runs, cycles, fine-tune runs, traces, applications of skills."""
 
 import logging
 import threading
@@ -72,10 +72,10 @@ _KNOWN_AGENT: TypeAdapter[str] = TypeAdapter(Annotated[StoredKey, AfterValidator
 def submit_run(
     sender: "JobResults", agent_id: str, *, company: str, now: datetime, admit: "Admit | None", **wanted: Any
 ) -> JobReceipt:
-    """Send a run of an agent's; the job's id is the run's id. Raises MemoryInputError, naming the field."""
+    """Send one run of an agent; the job's id is the run's id. Raises MemoryInputError, naming the field."""
     try:
-        # A run may give an agent its first row. Whatever else is asked for names what stands, and an older release
-        # took control characters.
+        # A run may give an agent its first row. All other ids name existing things, and an older release took control
+        # characters.
         (_NEW_AGENT if "kind" not in wanted else _KNOWN_AGENT).validate_python(agent_id)
     except ValidationError as error:
         raise MemoryInputError("agent_id", MemoryInputError.of(error).problem) from None
@@ -145,7 +145,7 @@ def submit_finetune(sender: "JobResults", payload: FineTunePayload, *, admit: "A
 
 
 class RunCalls(ABC):
-    """What MemoryClient can ask for beside the schedule."""
+    """MemoryClient's requests for runs, cycles and fine-tune runs, beside the schedule."""
 
     _company: str
     _clock: Clock
@@ -167,7 +167,7 @@ class RunCalls(ABC):
     def restore(self, agent_id: str, entry_id: str) -> JobReceipt:
         """Ask for a memory to be brought back from the archive as it was; the job's id is the run's id.
 
-        The next runs leave it alone for a while, and the run can be undone. A memory that stands in the store already
+        The next runs leave it alone for a while, and the run can be undone. A memory that is in the store already
         is left as it is: the job ends as skipped.
 
         Args:
@@ -177,10 +177,10 @@ class RunCalls(ABC):
         return self._send_run(agent_id, kind="restore", scope_id=entry_id)
 
     def end_session(self, agent_id: str, session_id: str) -> JobReceipt:
-        """Say that a session has ended: what was to live no longer goes, and `memtend runs undo` brings it back.
+        """Say that a session has ended: memories that end with it go, and `memtend runs undo` brings it back.
 
         At level session that is every memory stored in it before this call, also one that is still in the queue; at
-        other levels the working ones. Ending twice, or what nobody knows, does nothing.
+        other levels the working ones. Ending it twice, or an unknown one, does nothing.
         """
         return self._send_run(agent_id, kind="end_session", scope_id=session_id)
 
@@ -193,7 +193,7 @@ class RunCalls(ABC):
         return self._send_run(agent_id, kind="end_task", scope_id=task_id)
 
     def evolve_now(self) -> JobReceipt:
-        """Ask the skill evolver to look now, beside its schedule; the job's id is the cycle's id.
+        """Request a cycle of the skill evolver now, beside its schedule; the job's id is the cycle's id.
 
         It files proposals that wait for a person (docs/explanation/learning.md). While it is switched off, the cycle
         is empty.
@@ -237,14 +237,11 @@ class RunCalls(ABC):
 class ClientEvent(StrEnum):
     """A log event of the client."""
 
-    #: A trace was not sent, and the engine goes on; agent, trace and error stand beside.
+    #: A trace was not sent, and the engine goes on; fields: agent, trace and error.
     TRACE_LOST = "memory.distill.lost"
-    #: An application of a skill was not sent, and the engine goes on; agent, skill and error stand beside.
+    #: An application of a skill was not sent, and the engine goes on; fields: agent, skill and error.
     APPLICATION_LOST = "memory.skills.applied.lost"
 
-
-#: Stands for the id until the other fields have been checked.
-_UNNAMED = "unnamed"
 
 _log = logging.getLogger(__name__)
 
@@ -336,7 +333,7 @@ BLOCK_SECONDS = 30.0
 
 
 class MemoryClient(RunCalls):
-    """Send memories and maintenance jobs, and ask what became of them. Thread-safe; close it when done.
+    """Sends memories and maintenance jobs, and reads their outcomes. Thread-safe; close it when done.
 
     Every call validates before anything is sent, and returns once the broker holds the job (at-least-once; ids are
     deterministic, so a job that runs twice writes once).
@@ -425,7 +422,7 @@ class MemoryClient(RunCalls):
     ) -> StoreReceipt:
         """Send one memory, or a mapping of its fields, and return its id.
 
-        An agent that sends far more than any agent makes is loading in bulk, and goes over the bulk queue.
+        The rate limiter sends the memories of an agent above 16 a second over the bulk queue.
 
         Raises:
             MemoryInputError: a field breaks a limit, or the session or project that the agent's level asks for is
@@ -477,13 +474,13 @@ class MemoryClient(RunCalls):
         return self._send_items(items, queue=Queue.STORE_BULK, track=track)
 
     def record_use(self, uses: Iterable[Use], *, batch_id: str | None = None) -> JobReceipt:
-        """Tell which memories agents were shown, up to 1,024 in one call; the job's id is the batch's.
+        """Report the memories that agents were shown, up to 1,024 in one call; the job's id is the batch's.
 
         Hand this method to a BufferedUseRecorder, which calls it in batches, off the hot path.
 
         Args:
             uses: what was shown.
-            batch_id: names this telling; telling it again under the same id counts once. A new one when left out.
+            batch_id: names this report; the same id counts once. A new one when left out.
 
         Raises:
             MemoryInputError: there are none or too many; nothing was sent.
@@ -506,7 +503,7 @@ class MemoryClient(RunCalls):
     def record_experience(
         self, agent_id: str, *, track: bool = True, **fields: Unpack[ExperienceFields]
     ) -> ExperienceReceipt:
-        """Send what an agent of level persistent went through, to be kept as it is; a run may compress it.
+        """Send a raw experience of an agent of level persistent, to be kept unchanged; a run may compress it.
 
         Args:
             agent_id: who went through it.
@@ -565,16 +562,16 @@ class MemoryClient(RunCalls):
     def applied(
         self, agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None = None
     ) -> AppliedReceipt | None:
-        """Tell that an agent did as a skill, or a lesson of its own, says (docs/explanation/learning.md).
+        """Report that an agent applied a skill, or a lesson of its own (docs/explanation/learning.md).
 
         An engine's task never fails for it: None, with a warning in the log, when it could not be sent.
 
         Args:
-            agent_id: who did.
+            agent_id: who applied it.
             skill_id: the id under which it was found.
             outcome: how it went, ``success`` or ``failure``.
-            task_id: the task in which; the same one applies a skill once, and its first outcome counts. Without it
-                each call counts.
+            task_id: the task; the same one applies a skill once, and its first outcome counts. Without it each call
+                counts.
 
         Raises:
             MemoryInputError: a field breaks a limit, or no memory can have such an id; nothing was sent.
@@ -585,11 +582,11 @@ class MemoryClient(RunCalls):
         return submit_application(self._sender, payload, admit=self._admit)
 
     def status(self, job_id: str) -> JobStatus:
-        """Return where a job stands. Raises MemoryConnectionError."""
+        """Return the status of a job. Raises MemoryConnectionError."""
         return self._sender.status(job_id)
 
     def finished(self, job_ids: Iterable[str]) -> list[JobStatus]:
-        """Look once, and return the status of those jobs that have finished; raises MemoryConnectionError."""
+        """Poll once, and return the status of the jobs that have finished; raises MemoryConnectionError."""
         return self._sender.finished(tuple(job_ids))
 
     def wait(self, job_ids: Iterable[str], *, timeout_seconds: float) -> Iterator[JobStatus]:
@@ -644,7 +641,7 @@ class MemoryClient(RunCalls):
         return item
 
     def _queue_of(self, items: Sequence[StoreItem]) -> Queue:
-        # From the sealed items, whose agent is checked; with none there is nothing to send, over whichever queue.
+        # From the built items, whose agent is checked; with none there is nothing to send, over whichever queue.
         return self._rate_limiter.queue(items[0].agent_id, count=len(items)) if items else Queue.STORE_BULK
 
     def _send_items(self, items: list[StoreItem], *, queue: Queue, track: bool) -> StoreReceipt:
@@ -669,6 +666,6 @@ def _named(argument: str, values: Iterable[object]) -> Iterator[tuple[str, objec
 
 
 def broker_disk(settings: "Settings") -> Path | None:
-    """Return where the embedded stack's broker keeps its jobs, None where the broker is another one."""
+    """Return where the embedded stack's broker keeps its jobs; None where the broker is another one."""
     folder = settings.home / "data" / "broker"
     return folder if urlsplit(settings.broker_url).hostname == "127.0.0.1" and folder.is_dir() else None

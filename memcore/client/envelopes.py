@@ -1,4 +1,4 @@
-"""Putting memories into envelopes: the id, the times and the scope are fixed here, once, before anything is sent."""
+"""The builders of payloads: they fix ids, times and scope once, before anything is sent."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ Value = TypeVar("Value", bound=Frozen)
 
 
 class Scope(Frozen):
-    """The session, project and task in which a memory was made; they end what is not persistent."""
+    """The session, project and task in which a memory was made; what is not persistent ends with them."""
 
     session_id: Key | None = None
     project_id: Key | None = None
@@ -75,7 +75,7 @@ class PayloadChunk:
 
 
 def checked(model: type[Value], given: object, *, name: str, prefix: str = "") -> Value:
-    """Return what a caller gave as the model that it says, or is.
+    """Return the caller's value, or mapping of fields, as the model.
 
     Args:
         model: the model.
@@ -147,7 +147,7 @@ def chunk_payloads(company: str, items: Iterable[StoreItem]) -> Iterator[Payload
     batch: list[str] = []
     size = _FRAME_BYTES
     for item in items:
-        # Its JSON is the only honest weight: tags weigh too, and a control character takes six bytes.
+        # The size of the JSON counts: it includes tags, and a control character takes six bytes.
         text = item.model_dump_json()
         weight = len(text.encode()) + 1
         if batch and (len(batch) == MAX_STORE_ITEMS or size + weight > MAX_PAYLOAD_BYTES):
@@ -202,12 +202,8 @@ def build_trace_payload(
     return payload.model_copy(update={"trace_id": trace_id})
 
 
-#: Stands for the id until the other fields have been checked.
-_UNNAMED = "unnamed"
-
-
 class ExperienceFields(TypedDict, total=False):
-    """What an engine says of an experience.
+    """The fields of an experience, as an engine gives them.
 
     Attributes:
         prompt: what the agent was asked.
@@ -265,12 +261,12 @@ def build_experience_payload(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutgoingJob:
-    """One job to be published.
+    """A job to publish.
 
     Attributes:
         queue: where it goes.
         payload: its JSON; never shown in a repr.
-        summary: all that monitoring shows of its arguments.
+        summary: the arguments as monitoring shows them.
     """
 
     job_id: str

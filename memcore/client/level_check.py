@@ -1,4 +1,4 @@
-"""What a client of a stack can see for itself, so that what no worker may do is refused at once."""
+"""The client's checks against policy and ledger: what every worker would refuse is refused at once."""
 
 import time
 from collections.abc import Callable
@@ -15,16 +15,16 @@ from memcore.models.memory import MemoryCategory, MemoryLevel, experience_refusa
 if TYPE_CHECKING:
     from memcore.config.settings import Settings
 
-#: Seconds for which a level is remembered: a person who changes one waits no longer.
+#: Seconds for which a level is cached: a changed level takes effect within this time.
 REMEMBERED_SECONDS = 60.0
 
 
 class LevelChecker:
-    """Refuse what lacks the id that its agent's level asks for, and a second fine-tune run.
+    """Refuses memories without the id that their agent's level requires, and a second fine-tune run.
 
-    The policy says the company's level, and the ledger an agent's own, which wins. The ledger is asked only about
+    The policy holds the company's level, and the ledger an agent's own, which wins. The ledger is asked only about
     memories that the company's level refuses: no engine waits for a database with each memory. What is not known here
-    refuses nothing: the worker decides, keeps as a dead letter what it may not store, and ``wait`` says why.
+    is sent: the worker decides, keeps as a dead letter what it may not store, and ``wait`` says why.
 
     Args:
         settings: where policy and ledger are; without a policy file the default holds.

@@ -1,4 +1,4 @@
-"""Speaking to the broker: the only place in memcore that knows Celery, imported when the first job is sent."""
+"""The publisher of jobs and the reader of their outcomes, over Celery; imported when the first job is sent."""
 
 import json
 import time
@@ -30,7 +30,7 @@ _JOB, _SUMMARY, _TAG, _BODY = ("memtend<job>", "memtend<summary>", "memtend<tag>
 
 
 class MessageTemplate:
-    """The message of one task on one queue, as Celery and kombu would write it, with gaps for what a job brings.
+    """The message of one task on one queue, as Celery and kombu would write it, with gaps for a job's values.
 
     Build it with :meth:`of`; it is bound to no connection and may be used by many threads.
     """
@@ -111,7 +111,7 @@ _BROKER_ERRORS = (OSError, AMQPError, CeleryError, KombuError, RedisError)
 
 
 class Publisher:
-    """Publish jobs through a Celery app's connections; thread-safe, and safe to hand to a forked child.
+    """Publishes jobs through a Celery app's connections; thread-safe, and safe across fork.
 
     Args:
         app: whose broker and whose settings for messages.
@@ -198,7 +198,7 @@ class Publisher:
 
 
 def _open_channel(producer: Any) -> Any:
-    # A broker that falls at the wrong moment leaves a closed channel with its producer, and kombu then dies of an
+    # A broker that stops at the wrong moment leaves a closed channel with its producer, and kombu then dies of an
     # AttributeError; this error is one that it connects again after.
     if producer.channel.closed:
         msg = "the channel is closed"
@@ -207,7 +207,7 @@ def _open_channel(producer: Any) -> Any:
 
 
 def chunks(outgoing_jobs: Iterable[OutgoingJob]) -> Iterator[list[OutgoingJob]]:
-    """Cut the postings into what one round trip carries; the order stays."""
+    """Cut the jobs into round trips; the order stays."""
     chunk: list[OutgoingJob] = []
     size = 0
     for outgoing_job in outgoing_jobs:
@@ -242,16 +242,16 @@ _CONNECT_SECONDS = 5
 #: Attempts to publish before the error reaches the caller; the first may find a connection that died while idle.
 _PUBLISH_RETRIES = 3
 
-#: The state, beside Celery's own, of a job that will be run again at a better time.
+#: The state, beside Celery's own, of a snoozed job.
 SNOOZED = "SNOOZED"
 
-#: The state of a long job that says how far it is.
+#: The state of a long job that reports its progress.
 PROGRESS = "PROGRESS"
 
 #: Celery's states that say a job has started but not ended.
 _RUNNING_STATES = {"STARTED", PROGRESS, "RECEIVED"}
 
-#: What kombu must be told of a Redis broker.
+#: kombu's transport options for a Redis broker.
 _PATIENCE = {"socket_connect_timeout": _CONNECT_SECONDS, "socket_keepalive": True}
 
 _BROKER_ERRORS = (OSError, AMQPError, CeleryError, KombuError, RedisError)
@@ -262,7 +262,7 @@ Admit = Callable[[str, int], int]
 
 
 class JobResults:
-    """Publish jobs by name and read their outcomes; needs no worker code."""
+    """Publishes jobs by name and reads their outcomes; needs no worker code."""
 
     def __init__(self, broker_url: str, result_url: str | None) -> None:
         """Prepare the connection; nothing is opened before the first job.
@@ -345,7 +345,7 @@ class JobResults:
         return _status(job_id, meta)
 
     def finished(self, job_ids: Sequence[str]) -> list[JobStatus]:
-        """Look once, and return the status of those that have finished; raises MemoryConnectionError."""
+        """Poll once, and return the status of those that have finished; raises MemoryConnectionError."""
         return [status for status in map(self.status, job_ids) if status.is_finished]
 
     def wait(self, job_ids: Sequence[str], *, timeout_seconds: float) -> Iterator[JobStatus]:
@@ -380,9 +380,9 @@ def _status(job_id: str, meta: dict[str, Any]) -> JobStatus:
             reason=result.get("reason"),
         )
     if state in _RUNNING_STATES:
-        reported = result if state == PROGRESS and isinstance(result, dict) else {}
+        progress = result if state == PROGRESS and isinstance(result, dict) else {}
         return JobStatus(
-            job_id=job_id, state=JobState.RUNNING, stage=reported.get("stage"), fraction=reported.get("fraction")
+            job_id=job_id, state=JobState.RUNNING, stage=progress.get("stage"), fraction=progress.get("fraction")
         )
     if state == "RETRY":
         return JobStatus(job_id=job_id, state=JobState.RETRYING)

@@ -1,4 +1,4 @@
-"""What the client hands back: receipts for jobs that were sent, and what became of them."""
+"""Receipts of sent jobs, the states of jobs, and the jobs that a wait has pending."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -10,10 +10,10 @@ from memcore.models.base import Frozen
 
 
 class JobState(StrEnum):
-    """Where a job stands."""
+    """The state of a job."""
 
     PENDING = "pending"
-    """On its way, or not known here: never sent, or its result has expired."""
+    """Queued, or unknown: never sent, or its result has expired."""
     RUNNING = "running"
     DONE = "done"
     SKIPPED = "skipped"
@@ -23,7 +23,7 @@ class JobState(StrEnum):
 
 
 class JobReceipt(Frozen):
-    """Proof that the broker holds a job; ask ``MemoryClient.status(job_id)`` what became of it."""
+    """Proof that the broker holds a job; ``MemoryClient.status(job_id)`` returns its status."""
 
     job_id: str
 
@@ -41,12 +41,12 @@ class StoreReceipt(Frozen):
 
 
 class JobStatus(Frozen):
-    """What became of a job.
+    """The status of a job.
 
     Attributes:
         facts: small counts that the job reported, such as ``stored``.
         reason: why it was skipped, snoozed, retried or given up.
-        stage: what a long job is at, as far as it has said.
+        stage: the stage of a long job, as it last reported.
         fraction: the share of the stage, or of a reindex, that is done, 0 to 1.
     """
 
@@ -59,7 +59,7 @@ class JobStatus(Frozen):
 
     @property
     def is_finished(self) -> bool:
-        """Whether the job will do no more."""
+        """Whether the job has ended."""
         return self.state in {JobState.DONE, JobState.SKIPPED, JobState.DEAD}
 
 
@@ -79,7 +79,7 @@ class AppliedReceipt(Frozen):
     """Proof that the broker holds an application of a skill.
 
     Attributes:
-        job_id: its job, as logs and dead letters name it; its outcome is not kept, so ``wait`` would wait in vain.
+        job_id: its job, as logs and dead letters name it; its outcome is not kept, so ``wait`` would time out.
         application_id: the id by which it counts once; the same skill, agent and task have the same id.
     """
 
@@ -99,15 +99,15 @@ class DistillReceipt(Frozen):
     trace_id: str
 
 
-#: Seconds between two looks at the outcomes that a caller waits for.
+#: Seconds between two polls of the outcomes that a caller waits for.
 POLL_SECONDS = 0.05
 
 
 class PendingJobs:
-    """Keep count of the jobs that have not finished; whoever waits does the looking and the sleeping.
+    """The jobs of one wait that have not finished; the caller polls and sleeps.
 
     Args:
-        job_ids: whose end is awaited; one given twice is awaited once.
+        job_ids: the jobs; one given twice counts once.
         timeout_seconds: how long in all.
         clock: seconds that only grow.
     """
@@ -123,7 +123,7 @@ class PendingJobs:
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """The jobs that are still out."""
+        """The ids of the jobs that have not finished."""
         return tuple(self._out)
 
     def mark_finished(self, finished: Sequence[JobStatus]) -> Sequence[JobStatus]:
@@ -133,7 +133,7 @@ class PendingJobs:
         return finished
 
     def poll_delay(self) -> float:
-        """Return the seconds to sleep until the next look; raises TimeoutError when time is up."""
+        """Return the seconds to sleep until the next poll; raises TimeoutError when time is up."""
         if self._clock() > self._until:
             left, limit = len(self._out), self._timeout_seconds
             raise TimeoutError(f"{left} of {self._count} jobs had not finished after {limit:g} seconds")

@@ -1,4 +1,4 @@
-"""Back-pressure: how much may wait on a queue before an engine has to stop, or wait, itself."""
+"""Back-pressure: a limit on each queue's length, and the rate limiter that routes bulk loads."""
 
 import threading
 import time
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 #: What a client does when a queue is full: tell its caller, or wait for room.
 WhenFull = Literal["error", "block"]
 
-#: Jobs sent on the word of one look at a queue: a look costs a round trip, a tenth of a millisecond or more.
+#: Jobs sent after one poll of a queue: a poll costs a round trip, a tenth of a millisecond or more.
 JOBS_PER_READ = 100
 
-#: How long one look is believed, in seconds: workers take jobs meanwhile, so that only other senders can make it wrong.
+#: How long one poll counts, in seconds: workers take jobs meanwhile, so that only other senders can make it wrong.
 POLL_INTERVAL_SECONDS = 0.1
 
-#: Pause between two looks while waiting for room, in seconds.
+#: Pause between two polls while waiting for room, in seconds.
 WAIT_SECONDS = 0.05
 
 
@@ -34,10 +34,10 @@ class _QueueLength:
 
 
 class QueueLimit:
-    """Let jobs through while their queue holds fewer than a number; thread-safe.
+    """Admits jobs while their queue holds fewer than ``max_waiting``; thread-safe.
 
-    Clients look apart from each other and not at every job, so that many of them together may overshoot by what each
-    sends between two looks.
+    Each client polls for itself, and not at every job: many clients together may overshoot by what each sends between
+    two polls.
 
     Args:
         count: how many jobs wait on a queue.
@@ -90,7 +90,7 @@ class QueueLimit:
             self._sleep(WAIT_SECONDS)
 
     def _take(self, queue: str, jobs: int, *, must_fit: int) -> int:
-        # Asked under the lock: threads that find an old look shall not all ask.
+        # Polled under the lock, so that only one thread replaces an old poll.
         with self._lock:
             health_check = self._checks.get(queue)
             if (
@@ -119,19 +119,18 @@ def check_limit(*, max_waiting: int, when_full: str, block_seconds: float) -> No
 
 
 #: Memories that an agent may send in one burst over its shard: what a worker writes in a quarter of a second, so that
-#: whoever shares the shard hardly notices.
+#: other agents of the shard hardly notice.
 BURST = 64
 
-#: Memories that an agent may send over its shard in the long run, per second; no agent thinks faster.
+#: Memories that an agent may send over its shard in the long run, per second; no agent makes more.
 PER_SECOND = 16.0
 
-#: Agents remembered at a time; about 2 MB. Those who sent nothing for a while have a full allowance, and are forgotten
-#: first.
+#: Agents remembered at a time; about 2 MB. Idle agents have a full allowance, and are forgotten first.
 MAX_AGENTS = 10_000
 
 
 class StoreRateLimiter:
-    """Choose the queue of each store by what its agent sent lately; thread-safe.
+    """Per-agent rate limiter: routes an agent above 16 memories a second to the bulk queue; thread-safe.
 
     Args:
         clock: what time it is.

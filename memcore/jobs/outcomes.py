@@ -1,4 +1,4 @@
-"""How a job ended, as a type: a reader never has to look up what a boolean means."""
+"""The outcomes of a job, as types: a reader never has to look up what a boolean means."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """Something passing went wrong: do it again after ``delay``; an attempt is used up."""
+    """A transient error: run the job again after ``delay``; an attempt is used up."""
 
     reason: str
     delay: timedelta
@@ -29,7 +29,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snooze:
-    """The time is wrong (paused, over budget, newer payload): look again after ``delay``; no attempt is used up."""
+    """Not now (paused, over budget, newer payload): run the job again after ``delay``; no attempt is used up."""
 
     reason: str
     delay: timedelta
@@ -37,14 +37,14 @@ class Snooze:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deferred:
-    """A row in the ledger waits for its time: this message is done, and the sweep dispatches the row."""
+    """The job waits as a row of the ledger: this message is done, and the sweep dispatches the row in time."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dead:
-    """It will never work as it stands; a person decides."""
+    """The job can never succeed as it is: it becomes a dead letter, and a person decides."""
 
     reason: str
 
@@ -53,10 +53,10 @@ class Dead:
 Outcome = Done | Skipped | Retry | Snooze | Deferred | Dead
 
 
-#: Takes the stage that a job is in, and the share of it that is done, 0 to 1, None while nobody knows it. It may be
-#: called as often as one likes, takes no text of a memory, and raises nothing.
+#: Takes a job's stage and the share of it that is done, 0 to 1, None while unknown. It may be called at any rate, takes
+#: no text of a memory, and raises nothing.
 ProgressCallback = Callable[[str, float | None], None]
 
 
 def no_progress(_stage: str, _fraction: float | None) -> None:
-    """Tell nobody."""
+    """Report nothing."""

@@ -1,4 +1,4 @@
-"""What every payload has: the company whose job it is."""
+"""The payloads of all jobs, their versions and their size limits."""
 
 from typing import Any, Literal, Self
 from uuid import UUID
@@ -24,7 +24,7 @@ class Payload(Frozen):
     company: Key
 
 
-# A newer worker reads older versions; an older worker puts a newer version back (SPEC Q3).
+# A newer worker reads older versions; an older worker requeues a newer version (SPEC Q3).
 
 #: The newest version of payloads that this code knows; each newer one also reads the older. A payload carries the
 #: least version whose workers understand it, so that they need not wait for newer ones; version 2 brings restores,
@@ -48,7 +48,7 @@ class _Envelope(BaseModel):
 
 
 def is_newer(payload: str) -> bool:
-    """Tell whether a payload was written by newer code than this, so that it must wait for a newer worker."""
+    """Return whether newer code than this wrote the payload, so that it must wait for a newer worker."""
     try:
         return _Envelope.model_validate_json(payload).version > VERSION
     except ValidationError:
@@ -108,13 +108,13 @@ class StorePayload(Payload):
 
 
 class MaintenancePayload(Payload):
-    """One run: maintenance, an undo, the end of a session, project or task, a return from the archive, or a removal.
+    """One run: maintenance, an undo, the end of a session, project or task, a restore, or a removal.
 
     Attributes:
         agent_id: the agent whose memories the run may change.
         run_id: the row of the run; the row is the truth.
         kind: what the run does.
-        version: 2 for a restore, 3 for a removal, which older workers put back; 1 for everything else.
+        version: 2 for a restore, 3 for a removal, which older workers requeue; 1 for everything else.
         origin: who asked for the run.
         planned_at: the slot for which the run was planned; of an end, the time of the request, and later memories stay.
         undo_of: the run to undo, for kind "undo".
@@ -166,7 +166,7 @@ class DistillPayload(Payload):
         return self
 
 
-#: What the reference's model leaves open: the tables, the broker and the terminal have limits.
+#: Limits of tables, broker and terminal, which the reference's model leaves open.
 _GIVEN: dict[str, TypeAdapter[Any]] = {
     "id": TypeAdapter(Key),
     "agent_id": TypeAdapter(AgentId),
@@ -224,7 +224,7 @@ class FineTunePayload(Payload):
     Attributes:
         run_id: the run; its row names the next stage.
         plan: the plan as JSON, where an engine starts the run and its row is missing; None for a run that has its row.
-        version: 3 with a plan, which older workers put back; 1 without.
+        version: 3 with a plan, which older workers requeue; 1 without.
     """
 
     run_id: Key
@@ -256,7 +256,7 @@ class ReindexPayload(Payload):
     version: Literal[1] = 1
 
 
-#: How it went when an agent did as a skill says.
+#: How the application of a skill went.
 ApplicationOutcome = Literal["success", "failure"]
 
 

@@ -1,4 +1,4 @@
-"""Every queue, what belongs on it, and which one a store job takes."""
+"""The queues, the task names, and the choice of a store job's queue."""
 
 import hashlib
 from enum import StrEnum
@@ -26,8 +26,8 @@ class Queue(StrEnum):
     """Imports, and calls with more than 32 memories, so that no engine waits behind them."""
 
     MAINTENANCE = "memory.maintenance"
-    """One agent's maintenance run; the undo of a run; the end of a session, project or task; a return from the
-    archive; the removal of one memory.
+    """One agent's maintenance run; the undo of a run; the end of a session, project or task; a restore from
+    the archive; the removal of one memory.
     """
 
     DISTILL = "memory.distill"

@@ -1,4 +1,4 @@
-"""``AsyncMemory``: the same for an engine that lives in an event loop."""
+"""``AsyncMemory``: Memory for engines that run an event loop."""
 
 from collections.abc import Collection, Iterable, Mapping
 from types import TracebackType
@@ -119,7 +119,7 @@ class AsyncMemory:
     async def applied(
         self, agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None = None
     ) -> AppliedReceipt | None:
-        """Tell that an agent did as a skill says; None, with a warning in the log, when it could not be sent."""
+        """Report that an agent applied a skill; None, with a warning in the log, when it could not be sent."""
         return await self._client.applied(agent_id, skill_id, outcome, task_id=task_id)
 
     async def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:

@@ -1,4 +1,4 @@
-"""What the calls of Memory and AsyncMemory take, and how a wrong value is named."""
+"""The arguments of Memory and AsyncMemory, and their checks."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from memcore.client.results import DistillReceipt, ExperienceReceipt, JobReceipt
 from memcore.errors import MemoryInputError
 from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
 
-#: Seconds that ``wait`` waits unless told otherwise: a store job takes milliseconds, behind a full queue a few seconds.
+#: Seconds that ``wait`` waits by default: a store job takes milliseconds, behind a full queue a few seconds.
 WAIT_SECONDS = 30.0
 
 #: The fields of a memory that its metadata holds; here they stand beside the others.
@@ -25,7 +25,7 @@ Jobs: TypeAlias = StoreReceipt | JobReceipt | DistillReceipt | ExperienceReceipt
 
 
 class StoreFields(TypedDict, total=False):
-    """What may be said of a memory beside its text.
+    """The fields of a memory beside its text.
 
     Attributes:
         category: ``working``, ``episodic``, ``semantic``, ``procedural`` or ``social``; ``semantic`` when left out.
@@ -51,7 +51,7 @@ class StoreFields(TypedDict, total=False):
 
 
 class SearchFields(TypedDict, total=False):
-    """What narrows a search; all of it must hold.
+    """The filters of a search; all of them must hold.
 
     Attributes:
         categories: any of these categories.

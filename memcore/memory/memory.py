@@ -201,7 +201,7 @@ class Memory:
     def applied(
         self, agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None = None
     ) -> AppliedReceipt | None:
-        """Tell that an agent did as a skill or lesson says, and how it went: ``success`` or ``failure``.
+        """Report that an agent applied a skill or lesson, and how it went: ``success`` or ``failure``.
 
         None, with a warning in the log, when it could not be sent. The same task applies a skill once.
 
