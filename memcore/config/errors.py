@@ -1,4 +1,4 @@
-"""One sentence for what is wrong with a configuration."""
+"""The keys of the policy file, and one-sentence messages about wrong ones."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

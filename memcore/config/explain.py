@@ -1,4 +1,4 @@
-"""What counts, and why: the effective policy key by key."""
+"""The effective policy, key by key: each value and its origin."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

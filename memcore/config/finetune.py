@@ -1,4 +1,4 @@
-"""Whether a fine-tuned embedder is in use, and where the stages of fine-tuning run."""
+"""Policy keys of fine-tuning: the checkpoint that replaces the model, and where stages run."""
 
 from typing import Annotated, Literal, Self
 

@@ -1,4 +1,4 @@
-"""How lessons are learned, kept and shared."""
+"""Policy keys of learning: how lessons are drawn, kept and shared, and how long a proposal waits."""
 
 from datetime import timedelta
 from typing import Annotated, Literal, Self
@@ -69,7 +69,7 @@ class PropagationConfig(Frozen):
     max_propagation_targets: int = Field(default=10, ge=1)
 
 
-#: The reference's example, which is no model of any server.
+#: The reference's example; no server has this model.
 NO_MODEL = "example-small-001"
 
 

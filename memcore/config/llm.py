@@ -1,4 +1,4 @@
-"""How language models are asked, and what they cost."""
+"""Policy keys of language models: requests, prices and budgets."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -30,7 +30,7 @@ class ModelPrice(Frozen):
         return (prompt_tokens * self.prompt_per_million + completion_tokens * self.completion_per_million) / 1_000_000
 
 
-#: The price of a model that stands on no list.
+#: The price of a model that is not listed.
 FREE = ModelPrice(prompt_per_million=0.0, completion_per_million=0.0)
 
 

@@ -1,4 +1,4 @@
-"""From a policy file to a Policy, or to one sentence that says what is wrong with it."""
+"""The loader of policy files: returns a Policy, or raises one sentence that says what is wrong."""
 
 import json
 from datetime import date
@@ -36,7 +36,7 @@ def parse_yaml(text: str, *, source: str) -> dict[str, Any]:
         place = f", line {mark.line + 1}" if mark else ""
         raise MemoryConfigError(f"{source}{place}: {error.problem or 'is not valid YAML'}") from None
     except (yaml.YAMLError, ValueError) as error:
-        # A ValueError is a date like 2026-99-99. Both may quote the text, so only their kind is told.
+        # A ValueError is a date like 2026-99-99. Both may quote the text, so only their kind is named.
         raise MemoryConfigError(f"{source}: is not valid YAML ({type(error).__name__})") from None
     if tree is None:
         return {}
@@ -65,7 +65,7 @@ class _PlainLoader(yaml.SafeLoader):
             key = key_node.value
             if not isinstance(key_node, yaml.ScalarNode) or not isinstance(key, str):
                 raise yaml.MarkedYAMLError(problem="a key should be plain text", problem_mark=key_node.start_mark)
-            # YAML itself takes the last of two equal keys: the first would be lost without a word.
+            # YAML itself takes the last of two equal keys: the first would be lost silently.
             if key in mapping:
                 raise yaml.MarkedYAMLError(problem=f"the key {key} is given twice", problem_mark=key_node.start_mark)
             mapping[key] = self.construct_object(value_node, deep=True)
@@ -85,9 +85,9 @@ MAX_POLICY_BYTES = 262_144
 
 
 def effective_policy(path: Path | None) -> Policy:
-    """Return what a policy file says, or what holds where none is named: the defaults.
+    """Return the policy of a file, or the defaults where none is named.
 
-    Everything that memtend starts asks here. The file that `memtend up` writes says the same (a test compares them).
+    Every program of memtend calls this. The file that `memtend up` writes says the same (a test compares them).
 
     Raises MemoryConfigError as `load_policy`.
     """
@@ -100,7 +100,7 @@ def load_policy(source: Path | str) -> Policy:
     A setting that is valid and has no effect is logged as a warning, once in a process.
 
     Raises:
-        MemoryConfigError: it cannot be read, is wrong, or asks for what this release lacks; the sentence names the
+        MemoryConfigError: it cannot be read, is wrong, or asks for what this release lacks; the message names the
             dotted key and the limit.
     """
     text, name = (_read(source), str(source)) if isinstance(source, Path) else (source, "policy")

@@ -1,4 +1,4 @@
-"""When memories are merged, which, how, and how much one run may remove."""
+"""Policy keys of maintenance: retention, consolidation, archival, pruning, the removal guard."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -290,7 +290,7 @@ class ConsolidationConfig(Frozen):
     @model_validator(mode="after")
     def _dual_mode_unless_named(self) -> Self:
         if "strategy" not in self.model_fields_set and self.archival.dual_mode.enabled:
-            # The model is still being built: nobody else has seen it. Not marked as given: the person did not name it.
+            # The model is still being built. Not marked as given: the person did not name it.
             vars(self)["strategy"] = ConsolidationStrategyType.DUAL_MODE
         return self
 

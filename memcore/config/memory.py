@@ -1,4 +1,4 @@
-"""The ``memory`` section: all that a company decides about its agents' memories."""
+"""The ``memory`` section of the policy, its storage and embedder, the level of one agent, and aliases of keys."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class MemoryOptionsConfig(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class KeyAliases:
-    """Two keys under ``memory`` that mean one thing; the value of ``winner`` counts (SPEC decision 3).
+    """Two keys under ``memory`` for one setting; the value of ``winner`` counts (SPEC decision 3).
 
     Args:
         winner: path to the key under ``consolidation``.
@@ -105,7 +105,7 @@ def _with(model: Frozen, path: tuple[str, ...], value: Any) -> Frozen:
     head, *rest = path
     fields = {name: getattr(model, name) for name in type(model).model_fields}
     fields[head] = _with(fields[head], tuple(rest), value) if rest else value
-    # Not model_copy, which would mark the key as given: `memtend config show` tells what the person wrote.
+    # Not model_copy, which would mark the key as given: `memtend config show` shows what the person wrote.
     return type(model).model_construct(_fields_set=set(model.model_fields_set), **fields)
 
 
@@ -294,7 +294,7 @@ class CompanyMemoryConfig(Frozen):
     @model_validator(mode="after")
     def _aliases_agree(self) -> Self:
         for name, section in reconcile(self):
-            # The model is still being built: nobody else has seen it, so freezing it is not broken.
+            # The model is still being built, so this breaks no frozen value.
             object.__setattr__(self, name, section)
         return self
 

@@ -1,4 +1,4 @@
-"""The memory that all agents of an organisation share."""
+"""Policy keys of organisation memory, which all agents share."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""The whole policy file."""
+"""The whole policy, warnings about keys without effect, and the models that its steps ask."""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,7 +11,7 @@ from memcore.config.organization import OrgMemoryConfig
 from memcore.config.retrieval import FusionStrategy, InjectionStrategy, MemoryRetrievalConfig
 from memcore.models.base import Frozen
 
-#: The event under which such a setting is logged.
+#: The log event of a setting without effect.
 NO_EFFECT = "memory.config.no_effect"
 
 _log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def _idle(section: Frozen, where: str, *names: str, because: str) -> Iterator[st
 
 
 def _on_storage(storage: MemoryStorageConfig) -> Iterator[str]:
-    # Whatever it says, also the default: nothing lies there.
+    # Even the default: nothing is stored there.
     if "data_dir" in storage.model_fields_set:
         yield (
             f"{_STORAGE}.data_dir has no effect: data lie in the data folder "

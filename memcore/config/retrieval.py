@@ -1,4 +1,4 @@
-"""How memories are found, ranked and handed to an agent."""
+"""Policy keys of retrieval: how memories are found, ranked and put into a prompt."""
 
 import math
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""Where things run: addresses, keys, the data folder. What happens there is the policy's business."""
+"""Settings: addresses, keys, the data folder, the stack file. The policy decides everything else."""
 
 import json
 import logging
@@ -93,7 +93,7 @@ def write_private(path: Path, text: str) -> None:
     """Write a file for its owner alone, so that readers see the old one or the new one, whole."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.unlink(missing_ok=True)
-    # O_EXCL: a link laid in the draft's place would have the passwords written elsewhere.
+    # O_EXCL: a link in the draft's place would send the passwords elsewhere.
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(text)
@@ -122,16 +122,16 @@ FOREIGN = ("MEMTEND_LOCOMO_DIR", "MEMTEND_REALTALK_DIR", "MEMTEND_TEST_", "MEMTE
 #: Without these nothing can be reached; given one, none is taken from the embedded stack's file.
 _ADDRESSES = ("broker_url", "database_url", "qdrant_url")
 
-#: Seconds between two looks for due agents; an idle look costs 0.2 ms, and an hourly agent is late by 0.3 % at most.
+#: Seconds between two ticks; an idle tick costs 0.2 ms, and an hourly agent is late by 0.3 % at most.
 TICK_SECONDS = 10.0
 
-#: Seconds between two looks for lost runs; with a lease of 45 s a dead worker frees its agent within a minute.
+#: Seconds between two sweeps for lost runs; with a lease of 45 s a dead worker frees its agent within a minute.
 SWEEP_SECONDS = 15.0
 
 #: Longest of both pauses, in seconds: with a longer one an hourly agent would miss its hour.
 LONGEST_PAUSE_SECONDS = 3600.0
 
-#: The event under which a variable that nothing reads is logged.
+#: The log event of a variable that nothing reads.
 UNKNOWN_VARIABLE = "memory.settings.unknown_variable"
 
 _log = logging.getLogger(__name__)
@@ -141,7 +141,7 @@ _COMPANY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 
 class Settings(Frozen):
-    """Hold the addresses of one installation; its repr shows no password.
+    """The addresses of one installation; the repr shows no password.
 
     Attributes:
         broker_url: the queue: Redis, Valkey or RabbitMQ.
@@ -272,7 +272,7 @@ class Settings(Frozen):
 
     @property
     def send_events(self) -> bool:
-        """Tell whether workers report each task: only where somebody watches, for it more than doubles its cost."""
+        """Whether workers report each task: only with Flower, because it more than doubles a task's cost."""
         return self.flower_url is not None
 
     def save_stack(self) -> Path:

@@ -1,4 +1,4 @@
-"""A broker's or a result store's URL, told to kombu and Celery in the way that they understand."""
+"""URLs of broker, result store, servers and ledger: checked, masked, and as kombu and Celery take them."""
 
 import re
 from typing import Annotated, Any, Self
@@ -11,7 +11,7 @@ from memcore.models.base import Frozen, NotBlankStr
 #: Brokers that keep no outcomes; with ``rpc://`` an outcome reaches nobody but the process that sent the job.
 KEEPS_NO_RESULTS = ("amqp", "amqps", "pyamqp", "rpc")
 
-#: RabbitMQ answers a message only once it is on disk: without it a broken connection would swallow jobs in silence.
+#: RabbitMQ answers a message only once it is on disk: without it a broken connection would lose jobs silently.
 _CONFIRMED = {"confirm_publish": True}
 
 #: Parameters of a ``sentinel://`` URL that kombu and Celery want beside it.
@@ -19,7 +19,7 @@ _MASTER, _SENTINEL_PASSWORD = "master_name", "sentinel_password"  # a parameter'
 
 
 class Address(Frozen):
-    """Hold what to connect to; the repr does not show the URL, which may carry a password.
+    """What to connect to; the repr does not show the URL, which may carry a password.
 
     Attributes:
         url: as kombu and Celery take it.

@@ -1,4 +1,4 @@
-"""What waits for a person's word: proposals, and what became of them."""
+"""Proposals, and the decisions of people on them."""
 
 from enum import StrEnum
 from typing import Annotated, Any
@@ -32,7 +32,7 @@ Reason = Annotated[NotBlankStr, StringConstraints(max_length=MAX_REASON_CHARS), 
 
 
 class ApprovalState(StrEnum):
-    """What became of a proposal; ``approved`` becomes ``undone`` when a person takes it back, the rest is final."""
+    """The state of a proposal; ``approved`` becomes ``undone`` when a person takes it back, the rest is final."""
 
     PENDING = "pending"
     APPROVED = "approved"
@@ -76,7 +76,7 @@ class Superseded(Frozen):
 
 
 class Proposal(ValidatedModel):
-    """What a person is to decide on.
+    """A proposal that a person decides on.
 
     Attributes:
         action: what approving does, such as ``shared:publish``.
@@ -103,7 +103,7 @@ class Proposal(ValidatedModel):
 
 
 class Decision(ValidatedModel):
-    """A person's word on a proposal.
+    """A person's decision on a proposal.
 
     Attributes:
         by: the person's name, kept with the decision.

@@ -1,4 +1,4 @@
-"""What leaves the store for the archive, and what a consolidation reports of it.
+"""Archived memories, and the result of a consolidation.
 
 Names, fields and invariants are those of the reference (memory-api-reference, Consolidation models). Only what is
 stored is serialised; counts that follow from it are properties, so that a dumped value can be read again.

@@ -1,4 +1,4 @@
-"""How one task of an agent went, as any engine can tell it: what was asked, what was done, how it ended."""
+"""The execution trace of an agent's task, as any engine can report it; and chat messages."""
 
 from enum import StrEnum
 from typing import Annotated, Self

@@ -1,4 +1,4 @@
-"""The stages of a fine-tune run, in order, and what a run may be besides."""
+"""The stages, the status and the plan of a fine-tune run."""
 
 import re
 from enum import StrEnum
@@ -11,7 +11,7 @@ from memcore.models.base import DataPath, Frozen, ValidatedModel
 
 
 class FineTuneStage(StrEnum):
-    """Where a run is; five stages do work, the others are its beginning and its ends."""
+    """The stage of a run; five stages do work, the others are its beginning and its ends."""
 
     IDLE = "idle"
     GENERATING_DATA = "generating_data"
@@ -45,7 +45,7 @@ class FineTuneStatus(Frozen):
     Attributes:
         run_id: which run; None where none is active.
         stage: the stage in work, or next; idle without a run; of one that has ended, how.
-        progress: of the stage in work, 0 to 1; None while nobody has told any.
+        progress: of the stage in work, 0 to 1; None while none is reported.
         error: why it failed, or was cancelled; None otherwise.
     """
 
@@ -84,7 +84,7 @@ ModelName = Annotated[DataPath, AfterValidator(_local)]
 
 
 class FineTunePlan(ValidatedModel):
-    """Say what is trained on what.
+    """The plan of a fine-tune run: what is trained on what.
 
     Attributes:
         source_dir: documents (*.txt, *.md, *.rst, in folders of any depth); None where the fleet's own texts suffice.

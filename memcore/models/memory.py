@@ -169,7 +169,7 @@ NewMetadata = Annotated[MemoryMetadata, AfterValidator(_one_line_labels)]
 
 
 class MemoryStoreRequest(Frozen):
-    """A memory to store; the backend's arm, the client, gives it its id and its time.
+    """A memory to store; the client gives it its id and its time.
 
     Attributes:
         category: what kind of memory it is.

@@ -1,4 +1,4 @@
-"""What an organisation knows: facts, who wrote them, and the log of what was published and retracted.
+"""Facts of an organisation, their authors, and the log of publications and retractions.
 
 Names, fields and validators are those of the reference (memory-api-reference, Org Memory).
 """
