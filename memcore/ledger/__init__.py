@@ -1,8 +1,8 @@
 """The ledger: what must happen and what has happened, as rows; the broker is only a signal.
 
 Behind :class:`Ledger`: agents and when they are due, runs and who holds them, the journal of everything that was put in
-and taken out, the kill switch, and the jobs that were given up. SQLite in two files for one machine, PostgreSQL for
-many. The names below load their modules when they are first asked for: migrations are not every process's business.
+and taken out, the kill switch, and dead letters. SQLite in two files for one machine, PostgreSQL for many. The names
+below load their modules on first use: few processes need the migrations.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""An agent as the ledger knows it, and what may be set on one."""
+"""Agents, their slots, and the claim of the agents that are due."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ Days = Annotated[int, Field(ge=1, le=MAX_RETENTION_DAYS)]
 
 
 class AgentSpec(ValidatedModel):
-    """What to set on an agent: fields left out stay as they are, fields given as None go back to the company's.
+    """The values to set on an agent: fields left out stay as they are, None goes back to the company's value.
 
     Attributes:
         role: what the agent does.
@@ -82,12 +82,12 @@ PeerCriterion = Literal["role", "department"]
 def peers(
     connection: Connection, company: str, agent_id: str, *, by: PeerCriterion, level: MemoryLevel, limit: int
 ) -> tuple[str, ...]:
-    """Return the first others in the order of their ids that are not paused and keep what they learn.
+    """Return an agent's first peers by id: those that are not paused and keep what they learn.
 
     Args:
         connection: of the ledger.
         company: whose agents.
-        agent_id: whose like.
+        agent_id: whose peers.
         by: what they share.
         level: the company's, for agents that have none of their own.
         limit: most agents.
@@ -166,7 +166,7 @@ OWN = OWN_INTERVAL & (agents.c.interval != ConsolidationInterval.NEVER)
 
 
 def any_due(connection: Connection, company: str, *, interval: ConsolidationInterval, now: datetime) -> bool:
-    """Say whether a tick has anything to do: one query that takes no lock, for the many ticks that have not."""
+    """Return whether any agent is due: one query without a lock, because most ticks find none."""
     scopes = [(OWN, agents.c.next_due_at <= now)]
     if interval is not ConsolidationInterval.NEVER:
         scopes += [(COMPANY_INTERVAL, due) for due in (agents.c.next_due_at <= now, *_misplaced(interval, now))]
@@ -187,7 +187,7 @@ def count_late(connection: Connection, company: str, *, interval: ConsolidationI
 def claim_due(
     connection: Connection, company: str, *, interval: ConsolidationInterval, limit: int, now: datetime
 ) -> tuple[Run, ...]:
-    """Take up to ``limit`` due agents, oldest first, and return the queued runs that were inserted for them."""
+    """Claim up to ``limit`` due agents, oldest first, and return the queued runs that were inserted for them."""
     due = _due(connection, company, OWN, now, limit)
     if interval is not ConsolidationInterval.NEVER:
         _plan(connection, company, interval=interval, limit=limit, now=now)
@@ -223,7 +223,7 @@ def _plan(connection: Connection, company: str, *, interval: ConsolidationInterv
 
 def _misplaced(interval: ConsolidationInterval, now: datetime) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     # An agent that follows the company and has no slot yet, or one further away than an interval, is planned anew: the
-    # second is how a company that goes from weekly to hourly is heard before the week is over.
+    # second makes a change from weekly to hourly take effect before the week is over.
     return agents.c.next_due_at.is_(None), agents.c.next_due_at > now + LENGTHS[interval]
 
 
@@ -270,7 +270,7 @@ class Agents:
         self._clock = clock
 
     def register(self, company: str, agent_ids: Iterable[str], *, interval: ConsolidationInterval) -> int:
-        """Make agents known, with the company's interval, and return how many were new; known ones stay as they are."""
+        """Insert the agents that are not known yet, with the company's interval, and return how many were new."""
         company = checked_key("company", company)
         wanted = sorted({checked_key("agent_id", agent_id) for agent_id in agent_ids})
         # An agent stores often and is new once: the read keeps every later store away from the write lock.
@@ -319,13 +319,13 @@ class Agents:
     def like(
         self, company: str, agent_id: str, *, by: PeerCriterion, level: MemoryLevel, limit: int
     ) -> tuple[str, ...]:
-        """Return the first agents of this one's role or department, in the order of their ids, without it.
+        """Return the agent's first peers by id: the other agents of its role or department.
 
-        Left out are those that are paused, and those whose memories do not outlive a project.
+        Paused agents, and those whose memories do not outlive a project, are left out.
 
         Args:
             company: whose agents.
-            agent_id: whose like; one without a role or department has none.
+            agent_id: whose peers; one without a role or department has none.
             by: what they share.
             level: the company's, for agents that have none of their own.
             limit: most agents.
@@ -353,11 +353,11 @@ class Agents:
             return count_late(connection, company, interval=interval, before=checked_time("before", before))
 
     def pause(self, company: str, agent_id: str) -> None:
-        """Let no tick take this agent; MemoryNotFoundError when it is unknown."""
+        """Pause the agent: no tick plans it; MemoryNotFoundError when it is unknown."""
         self._change(company, agent_id, paused=True)
 
     def resume(self, company: str, agent_id: str) -> None:
-        """Let ticks take this agent again; MemoryNotFoundError when it is unknown."""
+        """Resume the agent: ticks plan it again; MemoryNotFoundError when it is unknown."""
         self._change(company, agent_id, paused=False)
 
     def set_due(self, company: str, agent_id: str, at: datetime) -> None:
@@ -365,10 +365,10 @@ class Agents:
         self._change(company, agent_id, next_due_at=checked_time("at", at))
 
     def claim_due(self, company: str, *, interval: ConsolidationInterval, limit: int) -> tuple[Run, ...]:
-        """Take the agents that are due, oldest first, plan their next slots, and return the runs to send.
+        """Claim the agents that are due, oldest first, plan their next slots, and return the runs to dispatch.
 
-        The runs are committed when this returns: send them then, and let the sweep find what a crash left unsent.
-        However many call at once, each due agent is taken by one of them. An agent whose run is still active gets no
+        The runs are committed when this returns: dispatch them then; the sweep dispatches what a crash left unsent.
+        Of concurrent calls, one claims each due agent. An agent whose run is still active gets no
         second one.
 
         Args:

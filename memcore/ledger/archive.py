@@ -1,4 +1,4 @@
-"""The archive: memories that left the store by consolidation or enforcement, whole, findable, and with an end."""
+"""The archive: memories that consolidation or enforcement removed, in full, searchable, restorable, expiring."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ class Archived:
     Attributes:
         archival_id: its id here; the memory's own is ``original_id``.
         mode: how the summary that replaced it was written.
-        run_id: the run that removed it; None for one that was archived by itself.
+        run_id: the run that removed it; None for one archived outside of runs.
         returned_at: when it came back into the store; None while it is out.
         vector_space: what its vectors mean; None when they mean what the backend was given.
         record: the memory, whole; a search leaves the vectors out.
@@ -78,7 +78,7 @@ _MEMORIES_PER_INSERT = 100
 
 @dataclass(frozen=True, slots=True)
 class ArchiveTarget:
-    """The rows of memories that are about to be archived; made before a transaction is opened, for it takes a while."""
+    """The rows of memories to archive; built before the transaction opens, because that takes a while."""
 
     memories: Sequence[Mapping[str, Any]]
     terms: Sequence[Mapping[str, Any]]
@@ -109,7 +109,7 @@ def rows_to_archive(
     vector_space: str | None = None,
 ) -> ArchiveTarget:
     """Return the rows of memories, with ids made of what they are and ``cause``: the same cause archives them once."""
-    # For each call anew: it costs a hundredth of a millisecond, and what it remembers helps most within one entry.
+    # Built for each call: it takes a hundredth of a millisecond, and its cache helps most within one entry.
     encoder = Bm25Encoder()
     made, terms, tags = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
     for record, mode in memories:
@@ -142,13 +142,13 @@ def rows_to_archive(
     return ArchiveTarget(made, terms, tags)
 
 
-def write_archive_rows(connection: Connection, rows_to_archive: ArchiveTarget) -> None:
+def write_archive_rows(connection: Connection, target: ArchiveTarget) -> None:
     """Write the rows; what is archived already stays as it is."""
     statement = insert_for(connection, archive).on_conflict_do_nothing()
-    for start in range(0, len(rows_to_archive.memories), _MEMORIES_PER_INSERT):
-        connection.execute(statement, list(rows_to_archive.memories[start : start + _MEMORIES_PER_INSERT]))
-    add_new(connection, archive_terms, [dict(row) for row in rows_to_archive.terms])
-    add_new(connection, archive_tags, [dict(row) for row in rows_to_archive.tags])
+    for start in range(0, len(target.memories), _MEMORIES_PER_INSERT):
+        connection.execute(statement, list(target.memories[start : start + _MEMORIES_PER_INSERT]))
+    add_new(connection, archive_terms, [dict(row) for row in target.terms])
+    add_new(connection, archive_tags, [dict(row) for row in target.tags])
 
 
 def archived_of(row: RowMapping) -> Archived:
@@ -236,7 +236,7 @@ _ENTRIES_PER_REMOVAL = 500
 
 
 class Archive:
-    """What the journal archives, and what becomes of it; every method is one short transaction.
+    """The tables of the archive; every method is one short transaction.
 
     An entry is out while its memory is not in the store. One whose memory came back is neither found nor counted; it
     is kept as long as an undo may need it, so that what was brought back can go out again.
@@ -251,7 +251,7 @@ class Archive:
         self._clock = clock
 
     def put(self, company: str, record: MemoryRecord, *, mode: ArchivalMode, archived_at: datetime) -> str:
-        """Archive a memory beside any run and return its archival id; doing it again changes nothing."""
+        """Archive a memory outside of runs and return its archival id; doing it again changes nothing."""
         checked_time("archived_at", archived_at)
         cause = archived_at.isoformat()
         archive_target = rows_to_archive([(record, mode)], company=company, cause=cause, at=archived_at)
@@ -309,14 +309,14 @@ class Archive:
             return int(connection.execute(query).scalar_one())
 
     def expire(self, company: str, *, returned_before: datetime, before: datetime | None = None) -> int:
-        """Drop what a company's archive need not keep, and return how many entries.
+        """Delete the entries that a company's archive need not keep, and return how many.
 
         Args:
             company: whose archive.
             returned_before: entries whose memory came back before this time go: no undo needs them.
             before: entries archived before this time go; None keeps them for ever.
 
-        A memory's own expiry holds here too: it was to live no longer.
+        A memory's own expiry counts too.
         """
         checked_time("returned_before", returned_before)
         gone = [archive.c.returned_at < returned_before, archive.c.expires_at <= self._clock()]
@@ -327,7 +327,7 @@ class Archive:
         return sum(self._remove((archive.c.company == company) & condition) for condition in gone)
 
     def delete_agent(self, company: str, agent_id: str) -> int:
-        """Drop everything of an agent, also what came back, and return how many entries."""
+        """Delete everything of an agent, also what came back, and return how many entries."""
         return self._remove(_of(company, agent_id))
 
     def _remove(self, which: ColumnElement[bool]) -> int:
@@ -353,7 +353,7 @@ _DELETING = ("expired", "retention", "ended", "deleted")
 
 
 def follow_moves(connection: Connection, journal_entry: RowMapping, *, at: datetime) -> None:
-    """Take away what was archived and turned out to stay; note what came back; of an undone return, what is out again.
+    """Update the archive after a settled entry: drop memories that stayed, mark those that came back or went again.
 
     Args:
         connection: holds the transaction in which the entry's void records have just been marked.
@@ -373,13 +373,13 @@ def follow_moves(connection: Connection, journal_entry: RowMapping, *, at: datet
 
 
 def drop_replaced(connection: Connection, entry_ids: Collection[str]) -> None:
-    """Drop what lies in the archive because of summaries that these entries deleted for good.
+    """Delete the archived originals of summaries that these entries deleted for good.
 
     A retention rule, an expiry, an end or a person deleted the summary: the texts behind it were to go no later. A
     summary that came back since has no tombstone of the entry any more.
 
     Args:
-        connection: holds the transaction in which the journal lets go of the entries; no undo brings one back.
+        connection: holds the transaction in which the journal expires the entries; no undo brings one back.
         entry_ids: at most a few hundred.
     """
     removed, made = booking_records.alias(), booking_records.alias()

@@ -1,4 +1,4 @@
-"""When the scheduler last looked for due agents: the one sign that beat, broker and worker do their part together."""
+"""Ticks and switches: when the scheduler last looked for due agents, and which companies are paused."""
 
 from sqlalchemy import select
 
@@ -9,7 +9,7 @@ from memcore.models.base import Frozen
 
 
 class Tick(Frozen):
-    """A company's last tick: when it ended, and how many runs it sent."""
+    """A company's last tick, the sign that beat, broker and worker all work: its end, and how many runs it sent."""
 
     ended_at: BoundedTime
     sent: int
@@ -28,7 +28,7 @@ class Ticks:
         self._clock = clock
 
     def note(self, company: str, *, sent: int) -> None:
-        """Note that a tick has just ended; of two that end at once either may stand."""
+        """Save that a tick has just ended; of two at once either may win."""
         new = {"ended_at": self._clock(), "sent": sent}
         with self._database.write() as connection:
             statement = insert_for(connection, ticks).values(company=checked_key("company", company), **new)
@@ -55,15 +55,15 @@ class Switches:
         self._clock = clock
 
     def pause(self, company: str) -> None:
-        """Stop the maintenance of a company; runs under way stop before their next entry."""
+        """Pause the maintenance of a company; runs under way stop before their next entry."""
         self._set(company, paused=True)
 
     def resume(self, company: str) -> None:
-        """Let the maintenance of a company go on."""
+        """Resume the maintenance of a company."""
         self._set(company, paused=False)
 
     def paused(self, company: str) -> bool:
-        """Say whether the company's maintenance is stopped; an unreadable switch raises, and then nothing may run."""
+        """Return whether the company's maintenance is paused; an unreadable switch raises, and then nothing may run."""
         query = select(switches.c.paused).where(switches.c.company == company)
         with self._database.read() as connection:
             return bool(connection.execute(query).scalar_one_or_none())

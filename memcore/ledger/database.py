@@ -1,4 +1,4 @@
-"""One database: short transactions, safe across fork, on SQLite and PostgreSQL alike."""
+"""Transactions on SQLite and PostgreSQL, safe across fork; column types, the record codec, checks of keys."""
 
 import json
 import os
@@ -57,7 +57,7 @@ BUSY_TIMEOUT = timedelta(seconds=15)
 #: PostgreSQL connections kept per process: a worker's own thread, its heartbeat, and two for other callers.
 KEPT_CONNECTIONS = 4
 
-#: How long to wait for PostgreSQL to answer a connect before the caller hears of it.
+#: How long to wait for PostgreSQL to answer a connect before the call fails.
 CONNECT_TIMEOUT = timedelta(seconds=10)
 
 #: The bits of SQLite's error codes that name the kind of error.
@@ -132,7 +132,7 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 class Database:
-    """A database to open transactions on; opening connects to nothing yet.
+    """Opens short transactions on one database; the first one connects.
 
     Args:
         url: ``sqlite:///FILE`` or ``postgresql://...``.
@@ -146,7 +146,7 @@ class Database:
         self._url = parse_url(url, name=name)
         self._name = name
         # By process id: a child of a fork makes an engine of its own, and never closes the one that it inherits, since
-        # that would say goodbye on the parent's sockets. A dict and no lock: a lock that another thread held at the
+        # that would close the parent's sockets. A dict and no lock: a lock that another thread held at the
         # moment of the fork stays locked in the child for ever.
         self._engines: dict[int, Engine] = {}
 

@@ -1,6 +1,6 @@
-"""Jobs that were given up, kept whole for a person to replay: a store job holds the only copy of its memories.
+"""Dead letters, which a person replays or purges, and the attempts of redelivered jobs.
 
-A message that no worker can read is kept too, for a person to look at; it cannot be replayed.
+A store job holds the only copy of its memories. An unreadable message is kept too; it cannot be replayed.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from memcore.ledger.database import Database, insert_for
 from memcore.ledger.tables import attempts, dead_letters
 from memcore.models.base import Frozen
 
-#: Stands where other letters name their job, if the message could not be read.
+#: The job name of a letter whose message could not be read.
 UNREADABLE = "unreadable"
 
 #: What is kept of a message above MAX_MESSAGE_BYTES, in bytes (64 KiB): enough to see who sent it.
@@ -27,11 +27,11 @@ HEAD_BYTES = 65_536
 
 
 class NewDeadLetter(Frozen):
-    """A job to be kept because nothing will run it any more.
+    """A job to keep as a dead letter: no worker will run it again.
 
     Attributes:
         payload: the job's JSON, memories and all; never shown in a repr or a log.
-        reason: why it was given up, without memory text.
+        reason: why no worker runs it, without memory text.
     """
 
     job_id: str
@@ -77,7 +77,7 @@ class NewDeadLetter(Frozen):
 
 
 class DeadLetter(NewDeadLetter):
-    """A job that was given up, and when."""
+    """A stored dead letter, with its time."""
 
     died_at: BoundedTime
 
@@ -95,7 +95,7 @@ class DeadLetters:
         self._clock = clock
 
     def put(self, letter: NewDeadLetter) -> None:
-        """Keep the job; one that died before under the same id dies anew, now, for this reason."""
+        """Write the letter; it replaces an earlier letter of the same job."""
         row = {**letter.model_dump(), "died_at": self._clock()}
         with self._database.write() as connection:
             # A replayed job may die before its replay is settled: with the older time left in the row, settling
@@ -138,7 +138,7 @@ class DeadLetters:
             return connection.execute(query).scalar_one()
 
     def remove(self, letter: DeadLetter) -> bool:
-        """Drop exactly this letter, after its job was sent again; one that died anew meanwhile stays."""
+        """Delete exactly this letter, after its job was sent again; a newer letter of the job stays."""
         same = (dead_letters.c.job_id == letter.job_id) & (dead_letters.c.died_at == letter.died_at)
         return self._drop(same) > 0
 
@@ -181,7 +181,7 @@ class Attempts:
         self._clock = clock
 
     def count(self, job_id: str) -> int:
-        """Return how often the job was started since it first came back; 0 when nobody counts it."""
+        """Return how often the job was started since its first redelivery; 0 when it is not counted."""
         query = select(attempts.c.starts).where(attempts.c.job_id == job_id)
         with self._database.read() as connection:
             return connection.execute(query).scalar_one_or_none() or 0
@@ -198,6 +198,6 @@ class Attempts:
         return starts
 
     def end(self, job_id: str) -> None:
-        """Forget the job: its worker lived to say what became of it."""
+        """Delete the job's count: its worker survived and reported the outcome."""
         with self._database.write() as connection:
             connection.execute(delete(attempts).where(attempts.c.job_id == job_id))

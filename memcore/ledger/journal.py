@@ -1,4 +1,4 @@
-"""The journal: what every run put in and took out, in full, before the store is touched."""
+"""The journal: every run's decisions with their memories in full, written before the store changes."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ _JOINED = booking_records.join(bookings, bookings.c.booking_id == booking_record
 
 
 def removed_by_run(connection: Connection, run_id: str, ids: Collection[str]) -> frozenset[str]:
-    """Return those of the ids that an entry of the run, carried out, has removed."""
+    """Return those of the ids that a settled entry of the run has removed."""
     found: set[str] = set()
     for part in id_chunks(sorted(ids)):
         query = (
@@ -67,7 +67,7 @@ def removals_of(connection: Connection, ids: Collection[str]) -> tuple[Removal, 
 
 
 def last_removals(connection: Connection, ids: Collection[str]) -> dict[str, tuple[str, EntryReason]]:
-    """Return the entry by which those of the ids left last that have not come back, and its reason.
+    """Return the last removal of each id that has not come back: its entry and reason.
 
     An undo of an undo does again what was done first, so its reason is that of the first entry.
     """
@@ -118,11 +118,11 @@ def moved_again(
         )
         for row in connection.execute(query):
             moved.setdefault(row.memory_id, []).append(row)
-    return frozenset(memory_id for memory_id, rows in moved.items() if _published_versions(rows))
+    return frozenset(memory_id for memory_id, rows in moved.items() if _remaining_moves(rows))
 
 
-def _published_versions(newest_first: Sequence[Row[Any]]) -> list[Row[Any]]:
-    """Return what is left of a memory's moves without deletions that were undone, and without those undos."""
+def _remaining_moves(newest_first: Sequence[Row[Any]]) -> list[Row[Any]]:
+    """Return a memory's moves without deletions that were undone, and without those undos."""
     by_id = {row.booking_id: row for row in newest_first}
     cancelled: set[str] = set()
     for row in newest_first:
@@ -164,13 +164,13 @@ class Journal:
     def prepare(
         self, *decided: JournalEntry, known: Collection[str] | None = None, watched: Collection[str] = frozenset()
     ) -> None:
-        """Commit the decisions with every memory in full, tombstone the outgoing ids and raise the incoming ones.
+        """Commit decisions with every memory in full; add tombstones of outgoing ids, remove those of incoming ones.
 
-        What is to be archived is archived in the same transaction, so nothing that should be goes without. All of them
-        are written down or none; preparing the same entry again changes nothing.
+        What is to be archived is archived in the same transaction. All entries are written or none; preparing the same
+        entry again changes nothing.
 
         Args:
-            decided: what is decided.
+            decided: the entries.
             known: the entries that removed these memories before they were read for this decision; None does not ask.
             watched: further ids whose removal would make the decision wrong.
 
@@ -202,7 +202,7 @@ class Journal:
         missing_in: Collection[str] = frozenset(),
         missing_out: Collection[str] = frozenset(),
     ) -> None:
-        """Note that the entries are carried out; settling one again changes nothing.
+        """Mark the entries as carried out; settling one again changes nothing.
 
         Args:
             entry_ids: entries that were prepared.
@@ -250,18 +250,18 @@ class Journal:
             return tombstoned(connection, sent)
 
     def hold(self, company: str, agent_id: str, ids: Collection[str], *, until: datetime) -> None:
-        """Keep these memories from the next runs until a time."""
+        """Protect these memories from runs until a time."""
         checked_time("until", until)
         with self._database.write() as connection:
             hold_ids(connection, company, agent_id, ids, until=until, now=self._clock())
 
     def protected_by_undo(self, company: str, agent_id: str) -> frozenset[str]:
-        """Return the agent's memories that runs leave alone now."""
+        """Return the agent's memories that are protected now."""
         with self._database.read() as connection:
             return held_ids(connection, company, agent_id, now=self._clock())
 
     def tally(self, company: str, agent_id: str) -> Counts:
-        """Count what the agent's entries that are done created, restored and removed, id by id."""
+        """Count, per id, what the agent's settled entries created, restored and removed."""
         query = (
             select(booking_records.c.kind, booking_records.c.memory_id, func.count())
             .join(bookings, bookings.c.booking_id == booking_records.c.booking_id)
@@ -314,7 +314,7 @@ class Journal:
         return bool(found) and all(state == "done" and expired_at is None for state, expired_at in found)
 
     def removed_by_run(self, run_id: str, ids: Collection[str]) -> frozenset[str]:
-        """Return those of the ids that entries of the run, carried out, have removed."""
+        """Return those of the ids that settled entries of the run have removed."""
         with self._database.read() as connection:
             return removed_by_run(connection, run_id, ids)
 
@@ -324,12 +324,12 @@ class Journal:
             return removals_of(connection, ids)
 
     def gone(self, ids: Collection[str]) -> Mapping[str, tuple[str, EntryReason]]:
-        """Return the entry by which those of the ids left last that have not come back, and why they left."""
+        """Return the last removal of each id that has not come back: its entry and reason."""
         with self._database.read() as connection:
             return last_removals(connection, ids)
 
     def overtaken(self, booking_id: str, ids: Collection[str], *, not_by: Collection[str]) -> frozenset[str]:
-        """Return those of the ids that a later entry moved again; see memcore.ledger.journal.moved_again."""
+        """Return those of the ids that a later entry moved again; see :func:`moved_again`."""
         with self._database.read() as connection:
             return moved_again(connection, booking_id, ids, not_by=not_by)
 
@@ -360,7 +360,7 @@ class Journal:
 
 
 def _is_new(connection: Connection, journal_entry: JournalEntry, now: datetime) -> bool:
-    """Write the entry's row; say whether it is new."""
+    """Insert the entry's row; return whether it is new."""
     statement = insert_for(connection, bookings).on_conflict_do_nothing(index_elements=["booking_id"])
     statement = statement.values(**entry_header(journal_entry), prepared_at=now)
     try:

@@ -1,4 +1,4 @@
-"""An entry: memories coming in and memories going out, as one decision of one run."""
+"""Journal entries: the memories that one decision of a run adds and removes."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ RecordKind = Literal["created", "restored", "removed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """Memories coming in and going out, in full; both redo log and undo log.
+    """The memories that one decision adds and removes, in full; both redo log and undo log.
 
     Attributes:
         booking_id: from cause, so that preparing it twice leaves one.

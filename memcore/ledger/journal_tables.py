@@ -1,4 +1,4 @@
-"""Tables of the journal: entries with their memories in full, tombstones, holds, uses."""
+"""Tables of the journal: entries with their memories in full, tombstones, holds, the archive, uses."""
 
 from sqlalchemy import (
     BigInteger,

@@ -30,41 +30,41 @@ from memcore.ledger.runs import Runs
 
 
 class Ledger:
-    """What must happen and what has happened; open it with :meth:`open` after :func:`memcore.ledger.migrate.migrate`.
+    """The ledger and its journal in one object; open it with :meth:`open` after :func:`memcore.ledger.migrate.migrate`.
 
     It may be opened before a fork and used after it, and by any number of threads.
 
     Attributes:
-        agents: who is known, and who is due.
-        runs: what is planned, and who holds it.
+        agents: known agents, and which are due.
+        runs: planned runs, and which worker holds each.
         journal: what was put in and taken out.
         archive: what was taken out and is kept, to be searched and restored.
-        lineage: which memories came of which.
+        lineage: which memories replaced which.
         uses: which memories agents were shown.
-        switches: who is paused.
+        switches: which companies are paused.
         ticks: when the scheduler last looked for due agents.
-        dead_letters: which jobs were given up.
+        dead_letters: jobs that no worker will run again.
         shared_log: what agents published for all, and retracted.
         syntheses: the parts of runs that wait for a model.
         answers: what models answered.
-        approvals: what waits for a person's word, and what it was.
+        approvals: proposals, and the decisions on them.
         experiences: what agents went through, as it was.
-        trajectories: how tasks went, in short.
-        patterns: what they have in common.
-        lessons: what is drawn from them.
+        trajectories: finished tasks, in short.
+        patterns: what trajectories have in common.
+        lessons: what is drawn from trajectories.
         skills: lessons that a person approved for all, and how often each was applied.
-        skill_cycles: when the evolver looked for such lessons, and what came of it.
-        spending: what language models used, and what is set aside for them.
-        usage: what that was for.
+        skill_cycles: cycles of the skill evolver, and their reports.
+        spending: what language models used, and what is reserved for them.
+        usage: reports on these calls.
         org: what an organisation knows, and the log of it.
-        org_outbox: what of that log the vector store does not show yet.
+        org_outbox: lines of that log that the vector store does not show yet.
         audit: what was refused, and what people did.
         collection_pointers: which collection a company's memories are in.
-        reindexes: how far the reindex has come that replaces it.
+        reindexes: the progress of the reindex that replaces it.
         reindex_marks: whose memories were written meanwhile.
         finetune_runs: trainings of the embedder, one of them active at a time.
-        checkpoints: what they left.
-        attempts: which jobs came back from a dead worker, and how often they were started since.
+        checkpoints: the embedders that they trained.
+        attempts: jobs redelivered after a worker died, and how often they were started since.
     """
 
     def __init__(self, *, ledger: Database, journal: Database, clock: Clock) -> None:

@@ -1,4 +1,4 @@
-"""Lineage: which memories came in for which; ids stay when the journal's content has expired."""
+"""Lineage: which memories replaced which; ids stay when the journal's content has expired."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUse:
-    """What a model was asked for in a run, and what that came to.
+    """The use of one model for one purpose in a run.
 
     Attributes:
         purpose: what for.
@@ -74,7 +74,7 @@ class ModelUse:
 
 
 class LineageReader:
-    """Read what the journal and the account of models know of memories; nothing is ever written.
+    """Reads lineage from the journal, and the model calls of runs from the ledger; writes nothing.
 
     Args:
         journal: where entries and the archive are kept.

@@ -1,4 +1,4 @@
-"""What models answered: asked once, however often the asker dies; every method is one short transaction."""
+"""Answers of models, and the parts of runs that wait for them; every method is one short transaction."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ from memcore.models.memory import MemoryCategory
 
 
 class Answer(Frozen):
-    """What became of a question.
+    """A question to a model, and its answer.
 
     Attributes:
         run_id: for which run it was asked last.
@@ -38,7 +38,7 @@ class Answer(Frozen):
 
 
 class Answers:
-    """The answers table.
+    """The answers table: a question is asked once, however often the asker dies.
 
     Args:
         database: the ledger.
@@ -58,7 +58,7 @@ class Answers:
     def claim(
         self, question_id: str, *, company: str, agent_id: str, run_id: str | None, purpose: str, lease: timedelta
     ) -> Answer | None:
-        """Take a question that nobody asks now and return it under a fresh token; None when somebody does.
+        """Claim a question under a fresh token and return it; None while another asker holds it.
 
         An answer comes back as it is, and so does a failure of the same run; another run asks again.
 
@@ -91,7 +91,7 @@ class Answers:
         return Answer(question_id=question_id, run_id=run_id, state="asking", token=token)
 
     def renew(self, question_id: str, token: str, *, lease: timedelta) -> bool:
-        """Keep a question for another lease; False when somebody else has it."""
+        """Renew the lease on a question; False when another asker holds it."""
         return self._held(question_id, token, lease_until=self._clock() + lease)
 
     def answered(self, question_id: str, token: str, text: str) -> bool:
@@ -104,7 +104,7 @@ class Answers:
         return self._settled(question_id, token, state="unusable", reason=reason)
 
     def release(self, question_id: str, token: str) -> None:
-        """Give a question back that was not asked: whoever comes next takes it at once."""
+        """Release a question that was not asked: the next asker claims it at once."""
         mine = (answers.c.question_id == question_id) & (answers.c.token == token)
         with self._database.write() as connection:
             connection.execute(delete(answers).where(mine, answers.c.state == "asking"))
@@ -197,11 +197,11 @@ class Syntheses:
         self._database = database
         self._clock = clock
 
-    def plan(self, id_chunks: Sequence[Synthesis]) -> None:
-        """Write a run's parts down, all or none; a run that has some keeps those: a plan is made once."""
-        if not id_chunks:
+    def plan(self, parts: Sequence[Synthesis]) -> None:
+        """Insert a run's parts, all or none; a run that has some keeps those: a plan is made once."""
+        if not parts:
             return
-        rows = [part.model_dump(mode="python") | {"source_ids": list(part.source_ids)} for part in id_chunks]
+        rows = [part.model_dump(mode="python") | {"source_ids": list(part.source_ids)} for part in parts]
         with self._database.write() as connection:
             insert = insert_for(connection, syntheses).on_conflict_do_nothing()
             first = insert.values(**rows[0]).returning(syntheses.c.place)
@@ -246,7 +246,7 @@ class Syntheses:
         return self._has(run_id, SynthesisState.READY)
 
     def to_dispatch(self, run_id: str) -> tuple[Synthesis, ...]:
-        """Return the run's wanted parts whose time to be dispatched has come."""
+        """Return the run's wanted parts that are due for dispatch."""
         now = self._clock()
         return tuple(
             part
@@ -271,7 +271,7 @@ class Syntheses:
             return connection.execute(query).rowcount > 0
 
     def revive(self, company: str) -> tuple[str, ...]:
-        """Forget the questions whose asker died, let their parts be dispatched, and return their runs; sorted.
+        """Delete the questions whose asker died, make their parts due for dispatch, and return their runs, sorted.
 
         Doing it again returns nothing new, so that no message is sent twice for one death.
         """

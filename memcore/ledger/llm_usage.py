@@ -1,4 +1,4 @@
-"""A question to a language model as the ledger knows it, and what such questions used."""
+"""Calls of language models: reservations against the budget, spending, and reports on usage."""
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -115,7 +115,7 @@ class ModelSpending:
         self._clock = clock
 
     def reserve(self, call: NewCall, *, caps: Caps) -> Reservation:
-        """Set aside what a call may use at most, or refuse it; of callers at once none goes over a cap.
+        """Reserve what a call may use at most, or refuse it; concurrent callers together stay within the cap.
 
         A refusal leaves a row too, one for each question and day, so that people see who waits.
 
@@ -203,7 +203,7 @@ class ModelSpending:
         row = insert_for(connection, model_spending).values(**first, day=day.isoformat(), tokens=0, cost=0.0)
         connection.execute(row.on_conflict_do_nothing())
         tokens, cost = model_spending.c.tokens + call.most.tokens, model_spending.c.cost + call.most.cost
-        # One statement looks and takes: whoever waits for this row on PostgreSQL looks anew once it is committed.
+        # One statement checks and reserves: on PostgreSQL a caller that waits for this row checks anew after a commit.
         within = and_(
             _of(call.company, call.agent_id, day),
             *([] if caps.tokens is None else [tokens <= caps.tokens]),

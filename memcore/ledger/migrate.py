@@ -1,4 +1,4 @@
-"""Bring the databases to this release's form; doing it again, or in several processes at once, is safe."""
+"""Migrates the databases to this release's schema; doing it again, or in several processes at once, is safe."""
 
 import sqlite3
 import time

@@ -1,4 +1,4 @@
-"""One run: a run, an undo, the end of a session, project or task, a return from the archive, or a removal."""
+"""Runs: maintenance, an undo, the end of a session, project or task, a restore, or the removal of a memory."""
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
@@ -25,7 +25,7 @@ EndKind = Literal["end_session", "end_project", "end_task"]
 #: The kinds that end something.
 END_KINDS: tuple[EndKind, ...] = ("end_session", "end_project", "end_task")
 
-#: The kinds that somebody asks for once, of one thing: they wait for as long as another run is under way.
+#: The kinds that are requested once, for one thing: they wait for as long as another run is under way.
 SCOPED_KINDS: tuple[RunKind, ...] = (*END_KINDS, "restore", "remove")
 
 #: Who asked for a run: the schedule, a person, or an engine that deleted a memory.
@@ -33,15 +33,15 @@ RunOrigin = Literal["scheduled", "manual", "engine"]
 
 
 class RunState(StrEnum):
-    """Where a run is.
+    """The state of a run.
 
     ::
 
         queued --claim--> running --finish--> done | skipped | failed
           ^                 |  |
-          +---give_back-----+  +--finish--> held --release--> queued
+          +----release------+  +--finish--> held --approve_held--> queued
 
-    A run that was given back also goes from queued to skipped: it is preempted to a run of another kind.
+    A released maintenance run may also go from queued to skipped: a run of another kind preempts it.
     """
 
     QUEUED = "queued"
@@ -53,7 +53,7 @@ class RunState(StrEnum):
 
 
 class RunStep(StrEnum):
-    """What a run does next."""
+    """The next step of a run."""
 
     RETENTION = "retention"
     CONSOLIDATION = "consolidation"
@@ -77,7 +77,7 @@ class NewRun(ValidatedModel):
     Attributes:
         planned_at: the slot, or the time a person asked.
         undo_of: the run to undo; needed for kind "undo", refused otherwise.
-        allow_large: a person has released the removal guard.
+        allow_large: a person has approved a large removal.
         scope_id: the session, project or task that ends, the archived memory that returns, or the memory that goes;
             needed for these kinds, refused otherwise.
         run_id: left out, it is made from company, agent, kind and slot (memcore.ids.run_id).
@@ -112,7 +112,7 @@ class Run(Frozen):
 
     Attributes:
         step: what it does next; what lies before is done and saved.
-        attempt: how often it was claimed, without the claims that were given back.
+        attempt: how often it was claimed, without the claims that were released.
         token: the fencing token of the worker that holds it; None when nobody does.
         lease_until: when another worker may take it over.
         counts: small figures per step.
@@ -143,7 +143,7 @@ class Run(Frozen):
 
     @property
     def is_preemptible(self) -> bool:
-        """Whether it is a run that was given back and waits, and so makes room for a run of another kind."""
+        """Whether it is a released maintenance run that waits: a run of another kind preempts it."""
         return self.kind == "maintenance" and self.state is RunState.QUEUED and self.reason is not None
 
 
@@ -169,14 +169,14 @@ def new_row(run: NewRun, *, now: datetime) -> dict[str, Any]:
 
 
 def run_of(row: Mapping[Any, Any]) -> Run:
-    """Return the run of a row; when it is dispatched is the sweep's own business."""
+    """Return the run of a row, without the time of its last dispatch, which only the sweep needs."""
     return Run.model_validate({key: value for key, value in row.items() if key != "rung_at"})
 
 
 def preempt_idle_run(connection: Connection, row: dict[str, Any], *, now: datetime) -> bool:
-    """Skip the agent's run if it was given back and waits, and insert this run instead; or change nothing.
+    """Preempt the agent's released maintenance run: skip it and insert this run instead; or change nothing.
 
-    A run that merely waits for a worker has no reason, and is never displaced; nor is one that a worker holds.
+    A run that merely waits for a worker has no reason, and is never preempted; nor is one that a worker holds.
     """
     waits = (
         (runs.c.company == row["company"])
@@ -192,7 +192,7 @@ def preempt_idle_run(connection: Connection, row: dict[str, Any], *, now: dateti
         "finished_at": now,
         "wake_at": None,
     }
-    # The run's id or its slot may be taken: then the run must not have been displaced for nothing.
+    # The run's id or its slot may be taken: then nothing may be preempted.
     with connection.begin_nested() as both:
         if connection.execute(update(runs).where(waits).values(**skipped)).rowcount:
             if insert_new(connection, runs, [row], key="run_id"):
@@ -223,8 +223,8 @@ class Runs:
     def create(self, run: NewRun, *, note: AuditNote | None = None) -> Run | None:
         """Queue a run; None when the id, or its slot, exists already, or the agent has an active run.
 
-        A run that was given back and waits makes room for anything else (memcore.ledger.runs): one that waits
-        a day for its budget must not keep a person from undoing an earlier one.
+        A released maintenance run is preempted: one that waits a day for its budget must not keep a person from undoing
+        an earlier one.
 
         Args:
             run: what is queued.
@@ -241,7 +241,7 @@ class Runs:
         return run_of(row)
 
     def note_done(self, run: NewRun) -> Run:
-        """Write down a run that no worker carries out, as done; one of the same kind and time makes it a moment later.
+        """Insert a run that no worker carries out, as done; a microsecond later where one has the same kind and time.
 
         Its counts are set with :meth:`count` once it is carried out.
         """
@@ -260,7 +260,7 @@ class Runs:
             connection.execute(update(runs).where(done).values(counts=counts))
 
     def claim(self, run_id: str, *, lease: timedelta) -> Run | None:
-        """Take a queued run, or one whose lease has run out, under a fresh token; None when it is not free."""
+        """Claim a queued run, or one whose lease has expired, under a fresh token; None when it is not free."""
         now = self._clock()
         free = (runs.c.state == RunState.QUEUED) | ((runs.c.state == RunState.RUNNING) & (runs.c.lease_until <= now))
         values = {
@@ -278,7 +278,7 @@ class Runs:
         return run_of(row) if row else None
 
     def renew(self, run_id: str, token: str, *, lease: timedelta) -> Run:
-        """Keep the run for another lease; LeaseLostError when someone else has it."""
+        """Renew the lease; LeaseLostError when another worker holds the run."""
         return self._held(run_id, token, {"lease_until": self._clock() + lease})
 
     def advance(self, run_id: str, token: str, *, step: RunStep, counts: dict[str, int]) -> Run:
@@ -288,7 +288,7 @@ class Runs:
     def finish(
         self, run_id: str, token: str, *, state: RunState, counts: dict[str, int], reason: str | None = None
     ) -> Run:
-        """End the run as done, skipped, failed or held, and let go of it; LeaseLostError when someone else has it."""
+        """End the run as done, skipped, failed or held, and release it; LeaseLostError when another worker holds it."""
         if state not in _ENDS:
             raise MemoryInputError("state", f"{state} does not end a run; use done, skipped, failed or held")
         now = self._clock()
@@ -305,13 +305,13 @@ class Runs:
         return run
 
     def release(self, run_id: str, token: str, *, reason: str, wake_at: datetime | None = None) -> Run:
-        """Queue the run again without using up the attempt; LeaseLostError when someone else has it.
+        """Queue the run again without using up the attempt; LeaseLostError when another worker holds it.
 
         Args:
             run_id: a run that is held with the token.
-            token: of the worker that gives it back.
+            token: of the worker that releases it.
             reason: what it waits for.
-            wake_at: until then the sweep does not dispatch it; None leaves it to the sweep's own pace.
+            wake_at: until then the sweep does not dispatch it; None leaves it to the sweep's schedule.
         """
         values = {
             "state": RunState.QUEUED.value,
@@ -325,9 +325,9 @@ class Runs:
         return self._held(run_id, token, values)
 
     def wake(self, run_id: str) -> Run | None:
-        """Let a sleeping run go on now, and return it to be dispatched; None when it does not sleep.
+        """Wake a sleeping run, and return it to be dispatched; None when it does not sleep.
 
-        The next sweep dispatches it too, so that a waker whose message is lost costs it nothing but that wait.
+        The next sweep dispatches it too, so a lost message costs no more than that wait.
         """
         now = self._clock()
         sleeps = (runs.c.run_id == run_id) & (runs.c.state == RunState.QUEUED) & (runs.c.wake_at > now)
@@ -337,7 +337,7 @@ class Runs:
         return run_of(row) if row else None
 
     def approve_held(self, run_id: str) -> Run:
-        """Queue a held run again and let it remove much.
+        """Approve a held run: queue it again, past the removal guard.
 
         Raises:
             MemoryNotFoundError: the id names no run.
@@ -357,7 +357,7 @@ class Runs:
         return run_of(row)
 
     def mark_dispatched(self, run_ids: Collection[str]) -> None:
-        """Note that the message was sent again for these runs, so that the next sweeps leave them for a while."""
+        """Mark the runs as dispatched now, so that the next sweeps leave them for a while."""
         if not run_ids:
             return
         query = update(runs).where(runs.c.run_id.in_(run_ids), ACTIVE)
@@ -426,8 +426,8 @@ class Runs:
         """Return a company's runs whose message may be lost: queued longer than that, or running under an ended lease.
 
         An orphan is dispatched once when its lease ends, then no more often than a queued run: while no worker is there
-        to take it, a message for every sweep would only pile up messages that the next worker must wade through. A run
-        that sleeps is dispatched in the same way when its time has come.
+        to take it, a message for every sweep would only pile up for the next worker. A sleeping run is dispatched in
+        the same way when its time has come.
         """
         now = self._clock()
         is_dispatch_old = runs.c.rung_at <= now - queued_for

@@ -1,4 +1,4 @@
-"""Tables of the ledger: who is known, what is planned, what was shared, what models were asked and what it cost."""
+"""Tables of the ledger, and the conditions of their partial indexes."""
 
 from sqlalchemy import (
     BigInteger,
@@ -285,7 +285,7 @@ Index(
     postgresql_where=RAW,
 )
 
-#: What waits for a person's word, what the word was, and what is still to be done about it.
+#: Proposals, the decisions of people on them, and what is still to be carried out.
 approvals = Table(
     "approvals",
     metadata,
@@ -365,7 +365,7 @@ org_outbox = Table(
     Index("org_outbox_oldest", "company", "at"),
 )
 
-#: Append-only: what was refused, and what was done by a person's hand, for those who ask later.
+#: Append-only: what was refused, and what people did.
 audit = Table(
     "audit",
     metadata,
@@ -411,7 +411,7 @@ lessons = Table(
     # The trajectory's own id.
     Column("lesson_id", String, primary_key=True),
     Column("agent_id", String, nullable=False),
-    # None while nobody has drawn it; then one word, such as stored or low_confidence.
+    # None while it is not drawn; then one word, such as stored or low_confidence.
     Column("outcome", String),
     Column("memory_id", String),
     Column("confidence", Float),
@@ -427,12 +427,12 @@ lessons = Table(
     Index("lessons_oldest", "company", "created_at"),
 )
 
-#: A task that nobody has drawn the lesson of.
+#: A lesson that is not drawn yet.
 WAITING = lessons.c.outcome.is_(None)
 
 Index("lessons_waiting", lessons.c.company, lessons.c.rung_at, sqlite_where=WAITING, postgresql_where=WAITING)
 
-#: A lesson that was stored and not passed on.
+#: A lesson that was stored and not propagated.
 UNPROPAGATED = lessons.c.memory_id.is_not(None) & lessons.c.propagated_at.is_(None)
 
 Index(
@@ -443,7 +443,7 @@ Index(
     postgresql_where=UNPROPAGATED,
 )
 
-#: Skills that a person approved: what each says, and whether it stands.
+#: Skills that a person approved: the text and the state of each.
 skills = Table(
     "skills",
     metadata,
@@ -501,7 +501,7 @@ skill_cycles = Table(
     Index("skill_cycles_newest", "company", "planned_at"),
 )
 
-#: A cycle that nobody has finished.
+#: A cycle that is not finished.
 UNFINISHED = skill_cycles.c.finished_at.is_(None)
 
 Index(
@@ -513,7 +513,7 @@ Index(
 )
 
 
-#: A row for each run: what it is to do, where it is, who holds it.
+#: Fine-tune runs: the plan, the progress and the lease of each.
 finetune_runs = Table(
     "finetune_runs",
     metadata,
@@ -552,7 +552,7 @@ Index(
     postgresql_where=UNENDED,
 )
 
-#: What runs left: a folder each, what it was measured to be, and the gate's word on it.
+#: The checkpoints of runs: the folder, its evaluation, and the gate's verdict.
 finetune_checkpoints = Table(
     "finetune_checkpoints",
     metadata,

@@ -1,4 +1,4 @@
-"""Tombstones: which ids were removed, and when, so that a late redelivery does not raise the dead."""
+"""Tombstones: which ids were removed, and when, so that late redeliveries are skipped; and holds on ids."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -13,7 +13,7 @@ IDS_PER_QUERY = 500
 
 
 def add_tombstones(connection: Connection, ids: Iterable[str], *, booking_id: str, at: datetime) -> None:
-    """Note that these ids are removed; an id that was tombstoned before gets the new time."""
+    """Add tombstones for these ids; an existing one gets the new time."""
     rows = [{"memory_id": memory_id, "booking_id": booking_id, "buried_at": at} for memory_id in sorted(ids)]
     if not rows:
         return
@@ -23,7 +23,7 @@ def add_tombstones(connection: Connection, ids: Iterable[str], *, booking_id: st
 
 
 def remove_tombstones(connection: Connection, ids: Iterable[str]) -> None:
-    """Forget that these ids were removed: they come back."""
+    """Delete the tombstones of these ids: they come back."""
     for part in id_chunks(sorted(ids)):
         connection.execute(delete(tombstones).where(tombstones.c.memory_id.in_(part)))
 

@@ -1,1 +1,1 @@
-"""Ledger tables of embedders: fine-tune runs, reindexes, which collection serves."""
+"""Ledger tables of embedders: fine-tune runs, checkpoints, reindexes, the pointer to the active collection."""

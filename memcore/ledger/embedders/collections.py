@@ -1,4 +1,4 @@
-"""Which collection a company's memories are read from and written to, and what is under way with it."""
+"""Checkpoints of the embedder, and the pointer to a company's active collection."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -20,11 +20,11 @@ from memcore.models.base import Frozen, NotBlankStr
 
 
 class Verdict(StrEnum):
-    """The word of the promotion gate."""
+    """The verdict of the promotion gate."""
 
-    #: It finds better than what it was trained from.
+    #: It retrieves better than its base model.
     PROMOTED = "promoted"
-    #: It does not, and is kept for people to look at.
+    #: It does not, and is kept for inspection.
     REJECTED = "rejected"
 
 
@@ -41,7 +41,7 @@ class Checkpoint(Frozen):
         size_bytes: of its files.
         doc_count: different passages that were trained on or measured by.
         report: what the evaluation found (memcore.finetune.evaluate) as JSON.
-        verdict: the gate's word.
+        verdict: the gate's verdict.
         reason: why, in one sentence.
     """
 
@@ -61,7 +61,7 @@ class Checkpoint(Frozen):
 
 
 class ServedCollection(Frozen):
-    """Everything that belongs to one collection: whoever asks it asks with the embedder that filled it.
+    """A collection with its embedder and index settings: it is searched with the embedder that filled it.
 
     Attributes:
         name: of the collection in the store.
@@ -100,7 +100,7 @@ class CollectionUse(StrEnum):
 
 
 class Phase(StrEnum):
-    """What a reindex does with the writers."""
+    """The phase of a reindex, which decides whether writes wait."""
 
     #: The new collection is being filled: each write names whose memories it touches.
     FILLING = "filling"
@@ -111,7 +111,7 @@ class Phase(StrEnum):
 
 
 class CollectionPointer(Frozen):
-    """The one row that says where a company's memories are.
+    """The one row that names a company's active collection.
 
     Attributes:
         version: one more with every change of the row, so that a writer sees whether it has changed under its write.
@@ -143,16 +143,16 @@ class CollectionPointer(Frozen):
         return self.phase in {Phase.FROZEN, Phase.SETTLING} and self.until is not None and now < self.until
 
     def is_overdue(self, now: datetime) -> bool:
-        """Whether whoever stopped the writes did not come back in time, so that any writer may let them go on."""
+        """Whether the pause of writes has outlasted its time, so that any writer may end it."""
         return self.phase is Phase.FROZEN and not self.is_closed(now)
 
 
-#: What of the row is read.
+#: The columns that are read.
 COLUMNS = [pointer.c[name] for name in CollectionPointer.model_fields]
 
 
 def read_serving(connection: Connection, company: str) -> CollectionPointer | None:
-    """Return where the company's memories are; None when nobody has connected to them yet."""
+    """Return the company's pointer; None before the first connection."""
     row = connection.execute(select(*COLUMNS).where(pointer.c.company == company)).mappings().one_or_none()
     return CollectionPointer.model_validate(dict(row)) if row else None
 
@@ -209,7 +209,7 @@ class Checkpoints:
             return connection.execute(query).scalar_one()
 
     def remove(self, company: str, checkpoint_id: str, *, note: AuditNote) -> Checkpoint:
-        """Take out a checkpoint's row, with a line for the audit, and return what it was; its folder stays.
+        """Delete a checkpoint's row, with a line for the audit, and return it; its folder stays.
 
         Raises:
             CheckpointNotFoundError: the id names none.
@@ -229,7 +229,7 @@ class Checkpoints:
 
 
 def hold_checkpoint(connection: Connection, company: str, checkpoint_id: str) -> Checkpoint:
-    """Return a checkpoint that nobody else removes before the transaction ends. Raises CheckpointNotFoundError."""
+    """Lock a checkpoint until the transaction ends, and return it. Raises CheckpointNotFoundError."""
     table = finetune_checkpoints.c
     named = and_(table.company == company, table.checkpoint_id == checkpoint_id)
     row = connection.execute(select(*_COLUMNS).where(named).with_for_update()).mappings().one_or_none()
@@ -239,14 +239,14 @@ def hold_checkpoint(connection: Connection, company: str, checkpoint_id: str) ->
 
 
 def add_checkpoint(connection: Connection, company: str, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint within somebody's transaction; one that is there stays as it was."""
+    """Insert a checkpoint in the caller's transaction; an existing one stays as it was."""
     row = {"company": company, **checkpoint.model_dump(exclude={"report", "verdict"})}
     row |= {"report": checkpoint.model_dump(mode="json")["report"], "verdict": checkpoint.verdict.value}
     connection.execute(insert_for(connection, finetune_checkpoints).values(row).on_conflict_do_nothing())
 
 
 class CollectionPointers:
-    """The serving table. Every change names the version that it was decided on, and does nothing on another.
+    """The serving table, with optimistic locks: a change names the version that it read, and does nothing on another.
 
     Args:
         database: the ledger.
@@ -258,12 +258,12 @@ class CollectionPointers:
         self._clock = clock
 
     def get(self, company: str) -> CollectionPointer | None:
-        """Return where the company's memories are; None when nobody has connected to them yet."""
+        """Return the company's pointer; None before the first connection."""
         with self._database.read() as connection:
             return read_serving(connection, company)
 
     def adopt(self, company: str, current: ServedCollection) -> CollectionPointer:
-        """Write down what serves unless that is known already, and return what is known."""
+        """Insert the pointer unless there is one, and return the stored one."""
         row = {
             "company": checked_key("company", company),
             "version": 1,
@@ -285,12 +285,12 @@ class CollectionPointers:
         total: int,
         note: AuditNote | None = None,
     ) -> CollectionPointer:
-        """Begin to fill a collection; from now on every write leaves a mark.
+        """Begin a reindex that fills the target; from now on every write leaves a mark.
 
         Args:
             company: whose.
             version: of the row that this was decided on.
-            target: what is to serve.
+            target: the collection to fill.
             kind: where it leads.
             total: points that there are.
             note: a line for the audit, which is there exactly when the reindex is.
@@ -316,7 +316,7 @@ class CollectionPointers:
         }
         with self._database.write() as connection:
             if target.checkpoint_id is not None:
-                # First, as a removal does: whoever comes second sees what the other one did.
+                # First, as a removal does: the second of the two sees what the other one did.
                 hold_checkpoint(connection, company, target.checkpoint_id)
             new = {"phase": Phase.FILLING.value, "target": target.model_dump(mode="json"), "until": None}
             changed = self._change(connection, company, version, None, new)
@@ -330,19 +330,19 @@ class CollectionPointers:
         return changed
 
     def freeze(self, company: str, *, version: int, lasts: timedelta) -> CollectionPointer | None:
-        """Stop the writes for the last differences, for so long at most; None when the row has changed."""
+        """Stop the writes to copy the last differences, for so long at most; None when the row has changed."""
         with self._database.write() as connection:
             new = {"phase": Phase.FROZEN.value, "until": self._clock() + lasts}
             return self._change(connection, company, version, Phase.FILLING, new)
 
     def unfreeze(self, company: str, *, version: int) -> CollectionPointer | None:
-        """Let the writes go on without a switch; None when the row has changed."""
+        """Resume the writes without a switch; None when the row has changed."""
         with self._database.write() as connection:
             new = {"phase": Phase.FILLING.value, "until": None}
             return self._change(connection, company, version, Phase.FROZEN, new)
 
     def switch(self, company: str, *, version: int, settles: timedelta) -> CollectionPointer | None:
-        """Let the target serve, and keep what served before; None when the row has changed.
+        """Make the target current, and keep the current one as previous; None when the row has changed.
 
         Collection, embedder and fusion weight change in this one update. Writes wait until every reader has seen it.
         """
@@ -393,8 +393,8 @@ class CollectionPointers:
     def _change(
         self, connection: Connection, company: str, version: int, phase: Phase | None, new: dict[str, Any]
     ) -> CollectionPointer | None:
-        is_published = and_(pointer.c.company == company, pointer.c.version == version, pointer.c.phase == phase)
-        query = update(pointer).where(is_published).values(version=version + 1, changed_at=self._clock(), **new)
+        is_current = and_(pointer.c.company == company, pointer.c.version == version, pointer.c.phase == phase)
+        query = update(pointer).where(is_current).values(version=version + 1, changed_at=self._clock(), **new)
         row = connection.execute(query.returning(*COLUMNS)).mappings().one_or_none()
         return CollectionPointer.model_validate(dict(row)) if row else None
 

@@ -1,4 +1,4 @@
-"""A fine-tune run: what it is to do, how far it has come, and who carries it on."""
+"""Fine-tune runs: the plan, the progress and the lease of each."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -34,13 +34,13 @@ class FineTuneRun(Frozen):
     Attributes:
         plan: what it is to do (memcore.models.finetune) as JSON.
         stage: what is next, or in work; of a run that has ended, how.
-        progress: of the stage in work, 0 to 1; None while nobody has told any.
+        progress: of the stage in work, 0 to 1; None while none is reported.
         error: why it failed, or was cancelled, in one sentence; None otherwise.
         finished: of each stage that is done, its files.
-        attempt: how often a stage of it was taken in hand; no two have the same number.
+        attempt: how often a stage of it was claimed; no two claims have the same number.
         tries: how often that was since the last stage was done, or a person resumed it.
-        token: of the worker that has it in hand.
-        lease_until: when another may take it, unless that one renews.
+        token: of the worker that holds it.
+        lease_until: when another may claim it, unless that one renews.
         holder: what names the running stage, such as ``process:<group>:<start>``; kept until it is known to be gone.
         host: the machine that it runs on.
         cancel_requested_at: when a person asked to end it.
@@ -109,7 +109,7 @@ _COLUMNS = [finetune_runs.c[name] for name in FineTuneRun.model_fields]
 #: What can be resumed.
 _RESUMABLE = frozenset({FineTuneStage.FAILED, FineTuneStage.CANCELLED})
 
-#: Nobody has it in hand.
+#: The values of a run that no worker holds.
 _RELEASE: dict[str, Any] = {"token": None, "lease_until": None, "holder": None, "host": None}
 
 
@@ -146,7 +146,7 @@ class FineTuneRuns:
         return found
 
     def claim(self, company: str, run_id: str, *, lease: timedelta) -> FineTuneRun | None:
-        """Take an active run in hand under a fresh token; None when it has ended, or another worker has it.
+        """Claim an active run under a fresh token; None when it has ended, or another worker has it.
 
         What ran under the token before may still run: its holder's name stands in the row until another is written.
         """
@@ -166,7 +166,7 @@ class FineTuneRuns:
     def renew(
         self, company: str, run_id: str, token: str, *, lease: timedelta, progress: float | None = None
     ) -> FineTuneRun:
-        """Keep the run for another lease, and say how far its stage is. Raises LeaseLostError."""
+        """Renew the lease, and save the stage's progress. Raises LeaseLostError."""
         now = self._clock()
         values = {"lease_until": now + lease, "updated_at": now}
         return self._held(company, run_id, token, values if progress is None else {**values, "progress": progress})
@@ -174,16 +174,16 @@ class FineTuneRuns:
     def record_holder(
         self, company: str, run_id: str, token: str, *, holder: str | None, host: str | None
     ) -> FineTuneRun:
-        """Write what names the running stage, or that nothing runs. Raises LeaseLostError."""
+        """Save the name of the running stage, or that none runs. Raises LeaseLostError."""
         return self._held(company, run_id, token, {"holder": holder, "host": host, "updated_at": self._clock()})
 
     def rewind(self, company: str, run_id: str, token: str, *, finished: Mapping[FineTuneStage, Files]) -> FineTuneRun:
-        """Let only these stages count as done, and go on behind the first gap. Raises LeaseLostError."""
+        """Keep only these stages as done; the run goes on at the first gap. Raises LeaseLostError."""
         stage = next((each for each in STAGES if each not in finished), STAGES[-1])
         return self._held(company, run_id, token, {"finished": _plain(finished), "stage": stage.value})
 
     def finish_stage(self, company: str, run_id: str, token: str, *, stage: FineTuneStage, files: Files) -> FineTuneRun:
-        """Write that a stage has left these files, and let go of the run, which waits for the next one.
+        """Save the files of a finished stage, and release the run, which waits for its next stage.
 
         Raises LeaseLostError; MemoryInputError for the last stage, which ``complete`` ends.
         """
@@ -208,7 +208,7 @@ class FineTuneRuns:
             return _changed(connection, mine, values) or _lost(connection, company, run_id)
 
     def release(self, company: str, run_id: str, token: str) -> FineTuneRun:
-        """Let go of a run that cannot go on for now, to be dispatched again. Raises LeaseLostError."""
+        """Release a run that cannot go on for now, to be dispatched again. Raises LeaseLostError."""
         now, tries = self._clock(), finetune_runs.c.tries - 1
         return self._held(company, run_id, token, {"rung_at": now, "updated_at": now, "tries": tries, **_RELEASE})
 
@@ -241,7 +241,7 @@ class FineTuneRuns:
             return _changed(connection, mine, values) or _lost(connection, company, run_id)
 
     def cancel(self, company: str, *, note: Callable[[str], AuditNote] | None = None) -> FineTuneRun | None:
-        """End the active run if nothing of it runs, else ask its worker to; None when none is active.
+        """Cancel the active run: end it if no stage runs, else ask its worker to; None when none is active.
 
         Args:
             company: whose.
@@ -264,7 +264,7 @@ class FineTuneRuns:
         return run
 
     def resume(self, company: str, run_id: str) -> FineTuneRun:
-        """Queue a failed or cancelled run again, behind the stages that it has done.
+        """Queue a failed or cancelled run again, after its finished stages.
 
         Raises:
             FineTuneRunNotFoundError: the id names no run.
@@ -313,7 +313,7 @@ class FineTuneRuns:
             return tuple(FineTuneRun.model_validate(dict(row)) for row in rows), connection.execute(total).scalar_one()
 
     def waiting(self, company: str, *, dispatched_before: timedelta) -> str | None:
-        """Return the run that waits for a message that must be lost, and note that one is sent now; None for none."""
+        """Return the run whose message must be lost, and mark it as dispatched now; None when there is none."""
         now, table = self._clock(), finetune_runs.c
         free = or_(table.token.is_(None), table.lease_until < now)
         lost = and_(table.company == company, UNENDED, free, table.rung_at < now - dispatched_before)

@@ -1,4 +1,4 @@
-"""A reindex: how far it has come, and who carries it on."""
+"""Reindexes: the progress and the lease of each, and the marks that writers leave for it."""
 
 from collections.abc import Collection
 from datetime import timedelta
@@ -15,7 +15,7 @@ from memcore.models.base import Frozen
 
 
 class ReindexKind(StrEnum):
-    """Where a reindex leads."""
+    """The direction of a reindex."""
 
     #: To a collection that a new embedder fills.
     FORWARD = "forward"
@@ -24,7 +24,7 @@ class ReindexKind(StrEnum):
 
 
 class ReindexStage(StrEnum):
-    """What a reindex does; the last two are its ends."""
+    """The stage of a reindex; the last two are its ends."""
 
     COPYING = "copying"
     CATCHING_UP = "catching_up"
@@ -44,7 +44,7 @@ class Reindex(Frozen):
         passed_over: points that are no memory and stay behind.
         freezes: how often writes were stopped for the switch.
         rung_at: when its message was last sent, or a slice of it ended.
-        trouble: why it does not get on, as an error's name; None when it does.
+        trouble: why it makes no progress, as an error's name; None when it does.
     """
 
     reindex_id: str
@@ -99,14 +99,14 @@ class Reindexes:
         return Reindex.model_validate(dict(row)) if row else None
 
     def claim(self, company: str, *, lease: timedelta) -> Reindex | None:
-        """Take the open reindex in hand; None when there is none, or another worker has it."""
+        """Claim the open reindex; None when there is none, or another worker has it."""
         now = self._clock()
         free = or_(reindexes.c.token.is_(None), reindexes.c.lease_until < now)
         values = {"token": ids.new_id(), "lease_until": now + lease, "trouble": None}
         return self._changed(and_(reindexes.c.company == company, _OPEN, free), values)
 
     def renew(self, company: str, token: str, *, lease: timedelta) -> bool:
-        """Keep it for another lease; False when another worker has it, or it has ended."""
+        """Renew the lease; False when another worker has it, or it has ended."""
         return self._held(company, token, {"lease_until": self._clock() + lease}) is not None
 
     def advance(
@@ -121,7 +121,7 @@ class Reindexes:
         passed_over: int = 0,
         freezes: int = 0,
     ) -> Reindex | None:
-        """Save how far it has come, with these added to its counts; None when another worker has it."""
+        """Save the progress, and add to the counts; None when another worker has it."""
         table = reindexes.c
         values = {
             "stage": stage.value,
@@ -134,12 +134,12 @@ class Reindexes:
         return self._held(company, token, values)
 
     def release(self, company: str, token: str, *, trouble: str | None = None) -> bool:
-        """Let go of it, to be dispatched again; False when another worker has it, or it has ended."""
+        """Release it, to be dispatched again; False when another worker has it, or it has ended."""
         values = {"token": None, "lease_until": None, "rung_at": self._clock(), "trouble": trouble}
         return self._held(company, token, values) is not None
 
     def waiting(self, company: str, *, dispatched_before: timedelta) -> bool:
-        """Say whether it waits for a message that must be lost, and note that one is sent now."""
+        """Return whether its message must be lost, and mark it as dispatched now if so."""
         now, table = self._clock(), reindexes.c
         free = or_(table.token.is_(None), table.lease_until < now)
         lost = and_(table.company == company, _OPEN, free, table.rung_at < now - dispatched_before)
@@ -158,9 +158,8 @@ class Reindexes:
         return Reindex.model_validate(dict(row)) if row else None
 
 
-# A writer marks before its write, and its write counts only when the mark still stands behind it and nobody has begun
-# to
-# compare. So of every write that counts, a comparison begins after it.
+# A writer marks before its write. The write counts only if the mark still stands after it and no comparison has begun.
+# So every write that counts is compared later.
 
 _OWNER = reindex_marks.c.owner
 _TAKEN = reindex_marks.c.taken_by
@@ -177,11 +176,11 @@ class ReindexMarks:
         self._database = database
 
     def mark(self, company: str, owners: Collection[str]) -> None:
-        """Mark these owners, unless they are marked and nobody has begun to compare them."""
+        """Mark these owners, unless they are marked and no comparison of them has begun."""
         if not owners:
             return
         with self._database.read() as connection:
-            if _all_published(connection, company, owners):
+            if _all_marked(connection, company, owners):
                 return
         # In one order everywhere: two writers that lock in different orders deadlock on PostgreSQL.
         rows = [{"company": company, "owner": owner, "taken_by": None} for owner in sorted(set(owners))]
@@ -192,15 +191,15 @@ class ReindexMarks:
             )
 
     def counts(self, company: str, *, version: int, owners: Collection[str] = ()) -> bool:
-        """Say whether a write counts: the row is as it was before the write, and the marks of its owners stand."""
+        """Return whether a write counts: the pointer is as it was before it, and the marks of its owners stand."""
         with self._database.read() as connection:
-            if not _all_published(connection, company, owners):
+            if not _all_marked(connection, company, owners):
                 return False
             query = select(pointer.c.version).where(pointer.c.company == company)
             return connection.execute(query).scalar_one_or_none() == version
 
     def take(self, company: str, token: str, *, limit: int) -> tuple[str, ...]:
-        """Take some marked owners to be compared; those that a dead worker took come again."""
+        """Claim marked owners to compare; those that a dead worker claimed come again."""
         free = and_(reindex_marks.c.company == company, _TAKEN.is_distinct_from(token))
         with self._database.write() as connection:
             query = select(_OWNER).where(free).order_by(_OWNER).limit(limit).with_for_update()
@@ -223,7 +222,7 @@ class ReindexMarks:
             return connection.execute(query).scalar_one()
 
 
-def _all_published(connection: Connection, company: str, owners: Collection[str]) -> bool:
+def _all_marked(connection: Connection, company: str, owners: Collection[str]) -> bool:
     wanted = set(owners)
     if not wanted:
         return True

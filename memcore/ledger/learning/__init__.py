@@ -1,1 +1,1 @@
-"""Ledger tables of what agents learn: experiences, lessons, patterns, skills."""
+"""Ledger tables of what agents learn: experiences, trajectories, lessons, patterns, skills, uses."""

@@ -1,4 +1,4 @@
-"""Raw experience, tier 1: what agents went through, kept as it was, read by id and never searched."""
+"""Raw experience (tier 1): kept unchanged, read by id, never searched."""
 
 import json
 from typing import Any, NamedTuple
@@ -86,7 +86,7 @@ class Experiences:
         return self._read(_page(_of(company, agent_id) & RAW, before, limit))
 
     def has_raw(self, company: str, agent_id: str) -> bool:
-        """Tell whether the agent has experiences that no model has looked at yet."""
+        """Return whether the agent has experiences that no model has looked at yet."""
         query = select(experiences.c.experience_id).where(_of(company, agent_id), RAW).limit(1)
         with self._database.read() as connection:
             return connection.execute(query).first() is not None
@@ -100,7 +100,7 @@ class Experiences:
         compressed_as: str | None = None,
         reason: str | None = None,
     ) -> bool:
-        """Note once and for all what became of a raw experience; False when that is known already.
+        """Save the outcome of a raw experience, once; False when it has one already.
 
         Args:
             company: the company.

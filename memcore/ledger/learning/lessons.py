@@ -1,4 +1,4 @@
-"""Lessons: which tasks wait for theirs to be drawn, and what each of the others left."""
+"""Lessons: the tasks that wait for a lesson, and the outcome of the others."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -17,13 +17,13 @@ class Lesson(Frozen):
     """A lesson's row; its id is the trajectory's.
 
     Attributes:
-        outcome: one word on what became of it, such as stored or low_confidence; None while nobody has drawn it.
+        outcome: one word, such as stored or low_confidence; None while it is not drawn.
         memory_id: the memory that holds it; None where none does.
         confidence: 0 to 1; None where there is no lesson.
         text: the lesson (memcore.procedural.records) as JSON; None where there is none, and never in a repr.
         tries: how often a model was asked in vain.
         task_id: the task that taught it; None where it was not looked up, or is kept no longer.
-        propagated_at: when it was passed on to the agent's like, or found to have nobody to be passed on to.
+        propagated_at: when it was propagated to the agent's peers, or found to have none.
     """
 
     lesson_id: str
@@ -40,7 +40,7 @@ class Lesson(Frozen):
 
 
 def open_lesson(connection: Connection, company: str, agent_id: str, lesson_id: str, *, at: datetime) -> bool:
-    """Note that a task's lesson is to be drawn and return True; False when that was noted before.
+    """Insert a task's lesson, to be drawn, and return True; False when it is there already.
 
     Raises MemoryInputError when a key is too long.
     """
@@ -76,7 +76,7 @@ class Lessons:
         self._clock = clock
 
     def open(self, company: str, agent_id: str, lesson_id: str) -> bool:
-        """Note that a task's lesson is to be drawn and return True; False when that was noted before.
+        """Insert a task's lesson, to be drawn, and return True; False when it is there already.
 
         Raises MemoryInputError when a key is too long.
         """
@@ -100,7 +100,7 @@ class Lessons:
         confidence: float | None = None,
         text: str | None = None,
     ) -> bool:
-        """Write down what became of a lesson that waits and return True; False when somebody else has before."""
+        """Save the outcome of a waiting lesson and return True; False when it has one already."""
         changes = {
             "outcome": outcome,
             "memory_id": memory_id,
@@ -113,7 +113,7 @@ class Lessons:
             return bool(connection.execute(update(lessons).where(is_it).values(changes)).rowcount)
 
     def postpone(self, company: str, lesson_id: str, *, until: datetime, is_failed_attempt: bool = False) -> None:
-        """Let a lesson that waits sleep: no sweep dispatches it before then.
+        """Postpone a waiting lesson: no sweep dispatches it before then.
 
         Args:
             company: whose.
@@ -174,14 +174,14 @@ class Lessons:
             return {row.outcome: row.how_many for row in found}
 
     def unpropagated(self, company: str, agent_id: str, *, limit: int) -> tuple[Lesson, ...]:
-        """Return an agent's lessons that were stored and not passed on yet."""
+        """Return an agent's lessons that were stored and not propagated yet."""
         query = select(lessons).where(lessons.c.company == company, lessons.c.agent_id == agent_id, UNPROPAGATED)
         with self._database.read() as connection:
             found = connection.execute(query.order_by(lessons.c.created_at, lessons.c.lesson_id).limit(limit))
             return tuple(_lesson(row) for row in found.mappings())
 
     def propagated(self, company: str, lesson_ids: Iterable[str]) -> None:
-        """Write down that these were passed on, or have nobody to be passed on to."""
+        """Mark these as propagated, or as without peers."""
         with self._database.write() as connection:
             for part in id_chunks(sorted(lesson_ids)):
                 these = and_(lessons.c.company == company, lessons.c.lesson_id.in_(part))
@@ -201,7 +201,7 @@ class Lessons:
         return self._of_tasks(company, is_it, since, until, limit)
 
     def expire(self, company: str, *, before: datetime) -> int:
-        """Forget the lessons of tasks told of before then, and return how many; the memories drawn from them stay."""
+        """Delete the lessons that were opened before then, and return how many; their memories stay."""
         with self._database.write() as connection:
             old = and_(lessons.c.company == company, lessons.c.created_at < before)
             return connection.execute(delete(lessons).where(old)).rowcount

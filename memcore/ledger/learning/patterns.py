@@ -1,4 +1,4 @@
-"""Patterns across executions, counted where the executions lie: the order in which they arrived cannot matter."""
+"""Patterns across executions, counted in SQL: the order in which executions arrived cannot matter."""
 
 from collections.abc import Iterator
 from enum import StrEnum

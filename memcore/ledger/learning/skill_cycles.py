@@ -1,4 +1,4 @@
-"""The evolver's cycles: one for each time that one was planned for, however many planned it."""
+"""Cycles of the skill evolver: one for each planned time, however many processes plan it."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -24,7 +24,7 @@ class Cycle(Frozen):
         origin: who asked for it, the schedule or a person.
         planned_at: the slot, or the time a person asked.
         finished_at: when it was done; None while it is not.
-        report: what came of it (memcore.skills.report) as JSON; None while nobody has finished it.
+        report: what came of it (memcore.skills.report) as JSON; None while it is not finished.
     """
 
     cycle_id: str
@@ -41,7 +41,7 @@ MAX_PAGE = 100
 
 
 class SkillCycles:
-    """The skill_cycles table; every method is one short transaction, or none that writes where nothing is to be.
+    """The skill_cycles table; every method is one short transaction, which takes the write lock only to write.
 
     Args:
         database: the ledger.
@@ -53,7 +53,7 @@ class SkillCycles:
         self._clock = clock
 
     def plan(self, company: str, *, origin: CycleOrigin, planned_at: datetime, window: timedelta) -> Cycle | None:
-        """Plan the one cycle of a time and return it; None when somebody has planned it before.
+        """Plan the one cycle of a time and return it; None when it is planned already.
 
         Args:
             company: whose agents.
@@ -86,7 +86,7 @@ class SkillCycles:
         return self._first(select(skill_cycles).where(_is(company, cycle_id)))
 
     def finish(self, company: str, cycle_id: str, report: dict[str, Any]) -> bool:
-        """Write down what came of a cycle and return True; False when it is finished already, or unknown."""
+        """Save a cycle's report and return True; False when it is finished already, or unknown."""
         changes = {"finished_at": self._clock(), "report": report}
         with self._database.write() as connection:
             query = update(skill_cycles).where(_is(company, cycle_id), UNFINISHED)
@@ -110,7 +110,7 @@ class SkillCycles:
         return tuple(map(_cycle, found))
 
     def mark_dispatched(self, company: str, cycle_id: str) -> None:
-        """Count a cycle's message as sent a moment ago: it is lost no sooner than after the whole time once more."""
+        """Mark a cycle as dispatched now: its message counts as lost only after the whole time again."""
         with self._database.write() as connection:
             query = update(skill_cycles).where(_is(company, cycle_id), UNFINISHED)
             connection.execute(query.values(rung_at=self._clock()))

@@ -32,13 +32,13 @@ from memcore.models.base import Frozen
 
 
 class SkillState(StrEnum):
-    """Whether a skill stands."""
+    """The state of a skill."""
 
     #: Agents find it.
     ACTIVE = "active"
-    #: Another one took its place.
+    #: Another skill replaced it.
     SUPERSEDED = "superseded"
-    #: A person took its approval back.
+    #: A person undid its approval.
     RETIRED = "retired"
 
 
@@ -114,9 +114,9 @@ class Skills:
         return _skill(row) if row else None
 
     def supersede(self, company: str, skill_id: str, *, by: str) -> bool:
-        """Note that another skill took this one's place, and return whether it did.
+        """Mark a skill as superseded by another one, and return whether that changed it.
 
-        False when this one does not stand, or the other one was retired: whoever slept meanwhile changes nothing.
+        False when this one is not active, or the other one was retired: a delayed writer changes nothing.
         """
         both = select(skills.c.skill_id, skills.c.state).where(
             skills.c.company == company, skills.c.skill_id.in_([skill_id, by])
@@ -130,7 +130,7 @@ class Skills:
             return self._change(connection, _is(company, skill_id), state=SkillState.SUPERSEDED, superseded_by=by)
 
     def restore(self, company: str, skill_id: str, *, by: str) -> bool:
-        """Note that a skill stands again whose place another one had taken; False unless it was that one."""
+        """Make a superseded skill active again; False unless ``by`` superseded it."""
         ended_so = and_(
             _is(company, skill_id), skills.c.state == str(SkillState.SUPERSEDED), skills.c.superseded_by == by
         )
@@ -138,7 +138,7 @@ class Skills:
             return self._change(connection, ended_so, state=SkillState.ACTIVE, superseded_by=None)
 
     def retire(self, company: str, skill_id: str) -> bool:
-        """Note that a skill's approval was taken back, for good; False when it was before, or there is none."""
+        """Mark a skill as retired, for good; False when it was before, or there is none."""
         not_yet = and_(_is(company, skill_id), skills.c.state != str(SkillState.RETIRED))
         with self._database.write() as connection:
             return self._change(connection, not_yet, state=SkillState.RETIRED)
@@ -258,12 +258,12 @@ def _skill(row: RowMapping) -> Skill:
 
 
 class SkillCapacity:
-    """Refuse a skill beyond the limit; those that stand count, and those that are approved and still on their way.
+    """Refuses a skill beyond the limit; active skills count, and approved ones that are not published yet.
 
     Args:
-        limit: most skills that may stand.
+        limit: most skills.
         action: the action of the approvals that make skills.
-        frees: the skills whose place the new one takes.
+        frees: the skills that the new one supersedes.
     """
 
     def __init__(self, *, limit: int, action: str, frees: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""Trajectories: how tasks went, one row each, added once and read newest first."""
+"""Trajectories: one short record of each finished task, append-only, read newest first."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ CHAIN_CALLS = 2
 
 
 class Trajectory(Frozen):
-    """What skills are learned from; its raw experience and its memory have the same id.
+    """A finished task in short, from which skills are learned; its raw experience and its memory have the same id.
 
     Attributes:
         outcome: why the task ended.

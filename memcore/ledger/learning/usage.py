@@ -1,4 +1,4 @@
-"""Which memories agents were shown, how often, and when last."""
+"""Uses: which memories agents were shown, how often, and when last."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta

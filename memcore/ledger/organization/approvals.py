@@ -1,4 +1,4 @@
-"""What waits for a person's word: filed once, decided once, carried out once, taken back at most once."""
+"""Approvals: proposals for a person, each filed, decided and carried out once, and undone at most once."""
 
 import json
 from datetime import datetime, timedelta
@@ -24,10 +24,10 @@ from memcore.models.base import escaped
 
 
 class CapacityLimit(Protocol):
-    """Refuse one more where there is no room for it."""
+    """Refuses an approval above a limit."""
 
     def require(self, connection: "Connection", company: str) -> None:
-        """Let nobody else in until the transaction ends, and raise a MemoryError when there is no room."""
+        """Lock the count until the transaction ends; raise a MemoryError when the limit is reached."""
         ...
 
 
@@ -49,8 +49,8 @@ Verdict = Literal[ApprovalState.APPROVED, ApprovalState.REJECTED]
 class Approvals:
     """The approvals table; every method is one short transaction.
 
-    ``needs`` is the outbox: an approval that needs its effect, or its taking back, is found by whoever sweeps, and
-    settled once that is done.
+    ``needs`` is the outbox: the sweep finds an approval that needs its effect, or its taking back, and
+    settles it once that is done.
 
     Args:
         database: the ledger.
@@ -111,19 +111,19 @@ class Approvals:
     def decide(
         self, company: str, approval_id: str, verdict: Verdict, word: Decision, *, capacity: CapacityLimit | None = None
     ) -> Approval:
-        """Write a person's word down, once, and return the approval; one approved needs its effect from here on.
+        """Save a person's decision, once, and return the approval; an approved one then needs its effect.
 
         Args:
             company: the company.
             approval_id: which one.
             verdict: approved or rejected.
-            word: whose word it is.
-            capacity: looked at in the same transaction; where it refuses, nothing is written.
+            word: who decides, and why.
+            capacity: checked in the same transaction; where it refuses, nothing is written.
 
         Raises:
             ApprovalClosedError: somebody decided before, even a moment ago, or it has expired.
             MemoryNotFoundError: the company has none with that id.
-            MemoryError: of the package.
+            MemoryError: of ``capacity``.
         """
         now = self._clock()
         needs = ApprovalNeed.EFFECT if verdict is ApprovalState.APPROVED else None
@@ -139,7 +139,7 @@ class Approvals:
             is_waiting = select(approvals.c.approval_id).where(_is(company, approval_id) & waiting)
             if capacity is not None and connection.execute(is_waiting).first() is not None:
                 capacity.require(connection, company)
-            # One statement looks and writes: of two at the same moment the later one finds nothing that waits.
+            # One statement checks and writes: of two concurrent ones the later finds nothing that waits.
             is_first = _change(connection, _is(company, approval_id) & waiting, decided)
             if is_first:
                 append(connection, company, _noted(verdict, approval_id, word), at=now)
@@ -151,7 +151,7 @@ class Approvals:
         return approval
 
     def undo(self, company: str, approval_id: str, word: Decision) -> Approval:
-        """Take an approval back that was carried out, once, and return it; it needs its taking back from here on.
+        """Undo an approval that was carried out, once, and return it; its effect then needs its taking back.
 
         Raises:
             ApprovalClosedError: it is not approved, or not carried out yet, or was undone before.
@@ -165,9 +165,9 @@ class Approvals:
             "undone_by": word.by,
             "undo_reason": word.reason,
         }
-        is_published = and_(approvals.c.state == str(ApprovalState.APPROVED), approvals.c.needs.is_(None))
+        is_carried_out = and_(approvals.c.state == str(ApprovalState.APPROVED), approvals.c.needs.is_(None))
         with self._database.write() as connection:
-            is_first = _change(connection, _is(company, approval_id) & is_published, undone)
+            is_first = _change(connection, _is(company, approval_id) & is_carried_out, undone)
             if is_first:
                 append(connection, company, _noted(ApprovalState.UNDONE, approval_id, word), at=now)
             approval = _read(connection, company, approval_id)

@@ -1,4 +1,4 @@
-"""What was refused, and what was done by a person's hand: lines that are only ever added."""
+"""The audit: what was refused, and what people did; append-only."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -23,14 +23,14 @@ _PERSON, _AGENT = "person:", "agent:"
 
 
 class AuditVerdict(StrEnum):
-    """How it ended."""
+    """The outcome of an audited action."""
 
     DONE = "done"
     DENIED = "denied"
 
 
 class AuditNote(Frozen):
-    """What is to be noted; never the text of a fact or a memory.
+    """A line to add; never the text of a fact or a memory.
 
     Attributes:
         actor: who, as :func:`person` and :func:`agent` name them.
@@ -47,7 +47,7 @@ class AuditNote(Frozen):
 
 
 class AuditLine(AuditNote):
-    """A line of the audit.
+    """A stored line of the audit.
 
     Attributes:
         audit_id: unique everywhere.
@@ -109,7 +109,7 @@ class Audit:
 
 
 def append(connection: Connection, company: str, line: AuditNote, *, at: datetime) -> None:
-    """Add a line in a transaction of the caller's: it is there exactly when what it tells of is."""
+    """Add a line in a transaction of the caller's: it is there exactly when what it records is."""
     row = {"company": company, "audit_id": ids.new_id(), "at": at, **line.model_dump(mode="json")}
     connection.execute(audit.insert().values(row))
 
@@ -131,7 +131,7 @@ def _literally(value: object) -> object:
 
 
 class Confirmation(ValidatedModel):
-    """Who asks for what cannot simply be taken back.
+    """A person's confirmation of an action that cannot simply be undone.
 
     Attributes:
         actor: the person, as the audit names them.

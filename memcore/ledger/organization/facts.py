@@ -1,7 +1,7 @@
-"""What an organisation knows: each publication and retraction is a line that stays, and a version of its fact.
+"""Organisation memory: facts, and a log in which each publication and retraction is a version of its fact.
 
-A fact's row is moved on first, and the database lets one writer at a time do that; the version that it then has is the
-line's. So versions have neither gaps nor doubles, whoever writes at once, and the last writer's text stands.
+A writer first increments the version in the fact's row, which locks it, and its line takes that version. So versions
+have neither gaps nor doubles under concurrent writers, and the last writer's text stands.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The versioned log of shared knowledge: what was published and retracted, in one order for each company.
 
 A line is committed here first, then the store follows, then the head moves up to it; searches see the head. So between
-any two steps the process may die: the line holds the content, and whoever comes next carries out what is open.
+any two steps the process may die: the line holds the content, and the next process carries out what is open.
 """
 
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ class SharedEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPosition:
-    """How far a company's log has come.
+    """The position of a company's log.
 
     Attributes:
         head: the version that searches see: all up to it is in the store.
@@ -129,7 +129,7 @@ class SharedLog:
             )
 
     def standing(self, company: str) -> LogPosition:
-        """Return how far the log has come."""
+        """Return the position of the log."""
         first_open = and_(
             shared_log.c.company == shared_heads.c.company, shared_log.c.version == shared_heads.c.head + 1
         )

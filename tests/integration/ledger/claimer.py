@@ -48,7 +48,7 @@ def main() -> None:
         if child == 0:
             try:
                 claim(LedgerUrls(ledger=ledger_url, journal=journal_url), what)
-            except BaseException:  # noqa: BLE001  # told, and no return into what the parent does
+            except BaseException:  # noqa: BLE001  # reported, and no return into what the parent does
                 traceback.print_exc()
                 os._exit(1)
             os._exit(0)

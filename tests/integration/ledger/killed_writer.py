@@ -38,7 +38,7 @@ def main() -> None:
         if child == 0:
             try:
                 write(sys.argv[1], int(line))
-            except BaseException:  # noqa: BLE001  # told, and no return into what the parent does
+            except BaseException:  # noqa: BLE001  # reported, and no return into what the parent does
                 traceback.print_exc()
                 os._exit(1)
             os._exit(0)

@@ -28,7 +28,7 @@ async def connected(ledger: Ledger) -> LedgerOrgMemory:
     return memory
 
 
-def reported(line: AuditLine) -> tuple[str, str, str | None, str]:
+def columns(line: AuditLine) -> tuple[str, str, str | None, str]:
     return line.actor, line.action, line.subject, str(line.verdict)
 
 
@@ -53,7 +53,7 @@ async def test_denied_writes_raise_a_typed_error_write_nothing_and_are_audited(
     assert (ledger.org.newest(COMPANY), ledger.org.facts(COMPANY)) == (log, facts)
     assert ledger.org_outbox.pending(COMPANY) == waiting
     denied = [line for line in ledger.audit.page(COMPANY) if line.verdict is AuditVerdict.DENIED]
-    assert [reported(line) for line in denied] == [
+    assert [columns(line) for line in denied] == [
         ("agent:kid", "org.write", None, "denied"),
         ("agent:boss", "org.retract", policy_id, "denied"),
         ("agent:boss", "org.write", policy_id, "denied"),
@@ -103,7 +103,7 @@ def test_what_people_write_and_decide_is_noted_with_it_and_agents_work_is_not(
     ledger.approvals.settle(COMPANY, "one", ApprovalNeed.EFFECT, effect="x")
     clock.advance(SECOND)
     ledger.approvals.undo(COMPANY, "one", ADA)
-    assert [reported(line) for line in ledger.audit.page(COMPANY)] == [
+    assert [columns(line) for line in ledger.audit.page(COMPANY)] == [
         (person(ADA.by), "approval.undone", "one", "done"),
         (person(ADA.by), "approval.rejected", "two", "done"),
         (person(ADA.by), "approval.approved", "one", "done"),

@@ -157,12 +157,12 @@ def test_a_removal_in_the_middle_of_a_deploy_is_refused(
 
     thread = threading.Thread(target=removes)
 
-    def reported(*args: object, **kwargs: object) -> None:
+    def delayed_append(*args: object, **kwargs: object) -> None:
         thread.start()
         thread.join(timeout=1.0)
         append(*args, **kwargs)  # type: ignore[arg-type]  # what it was called with
 
-    monkeypatch.setattr("memcore.ledger.embedders.collections.append", reported)
+    monkeypatch.setattr("memcore.ledger.embedders.collections.append", delayed_append)
     target = filled_by(checkpoint)
     ledger.collection_pointers.begin(
         COMPANY, version=version, target=target, kind=ReindexKind.FORWARD, total=1, note=note("begin")

@@ -127,7 +127,7 @@ def test_the_evolver_reads_the_surest_of_each_agent_on_a_category_or_a_chain_in_
 ) -> None:
     failed: dict[str, Any] = {"termination_reason": TerminationReason.ERROR, "error_category": "disk"}
     tools: dict[str, Any] = {"turns": (Turn(tools=("search", "write")),)}
-    reported = {
+    tasks = {
         "sure": trajectory("sure", **failed),
         "unsure": trajectory("unsure", agent_id="bob", **failed),
         "less": trajectory("less", agent_id="bob", **failed),
@@ -138,7 +138,7 @@ def test_the_evolver_reads_the_surest_of_each_agent_on_a_category_or_a_chain_in_
         "bad": trajectory("bad", agent_id="eve", **tools, **failed),
     }
     sure = {"sure": 0.9, "unsure": 0.6, "less": 0.5, "bad": 0.7, "late": 0.95, "other": 0.9, "good": 0.8, "mute": None}
-    for name, made in reported.items():
+    for name, made in tasks.items():
         ledger.trajectories.append(COMPANY, made, lesson_at=clock())
         text = None if name == "mute" else "{}"
         ledger.lessons.drawn(COMPANY, name, "stored", confidence=sure[name], text=text)
@@ -146,7 +146,7 @@ def test_the_evolver_reads_the_surest_of_each_agent_on_a_category_or_a_chain_in_
     failures = ledger.lessons.of_failures(COMPANY, "disk", **window, limit=9)
     assert [each.lesson_id for each in failures] == ["sure", "bad", "unsure"]
     assert len(ledger.lessons.of_failures(COMPANY, "disk", **window, limit=1)) == 1
-    key = reported["good"].tools_key
+    key = tasks["good"].tools_key
     assert key is not None
     assert [each.lesson_id for each in ledger.lessons.of_successes(COMPANY, key, **window, limit=9)] == ["good"]
 

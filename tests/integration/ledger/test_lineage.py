@@ -1,4 +1,4 @@
-"""Lineage in the ledger: which ids came and went together, told also when their content has expired."""
+"""Lineage in the ledger: which ids came and went together, known also when their content has expired."""
 
 from datetime import timedelta
 
@@ -19,9 +19,9 @@ def _journaled(ledger: Ledger, clock: StoppedClock, journal_entry: JournalEntry,
 @pytest.fixture
 def merged_and_undone(ledger: Ledger, clock: StoppedClock) -> None:
     """Three memories merged into one, taken back, with a second entry of the first run beside it."""
-    maintenance_run = make_journal_entry("b1", run_id="night", incoming=("s",), outgoing=("z", "y", "x"))
+    maintenance_run = make_journal_entry("b1", run_id="run", incoming=("s",), outgoing=("z", "y", "x"))
     _journaled(ledger, clock, maintenance_run)
-    _journaled(ledger, clock, make_journal_entry("b2", run_id="night", seq=1, outgoing=("w",), reason="enforced"))
+    _journaled(ledger, clock, make_journal_entry("b2", run_id="run", seq=1, outgoing=("w",), reason="enforced"))
     undo = make_journal_entry(
         "b3", run_id="undo", incoming=("z", "y", "x"), incoming_kind="restored", outgoing=("s",), reason="undone"
     )
@@ -33,12 +33,10 @@ def test_the_moves_of_memories_come_oldest_first_and_those_of_others_are_left_ou
     ledger: Ledger, clock: StoppedClock
 ) -> None:
     moves = ledger.lineage.moves(COMPANY, "ada", ["s", "z", "never moved"])
-    reported = {
-        memory_id: [(move.kind, move.run_id, move.reason) for move in each] for memory_id, each in moves.items()
-    }
-    assert reported == {
-        "s": [("created", "night", "consolidated"), ("removed", "undo", "undone")],
-        "z": [("removed", "night", "consolidated"), ("restored", "undo", "undone")],
+    moved = {memory_id: [(move.kind, move.run_id, move.reason) for move in each] for memory_id, each in moves.items()}
+    assert moved == {
+        "s": [("created", "run", "consolidated"), ("removed", "undo", "undone")],
+        "z": [("removed", "run", "consolidated"), ("restored", "undo", "undone")],
     }
     assert moves["s"][0].settled_at == clock() - timedelta(seconds=2)
     assert ledger.lineage.moves(COMPANY, "bob", ["s"]) == {}
@@ -53,14 +51,14 @@ def test_ids_stay_in_the_order_in_which_they_were_journaled_when_the_content_has
     record = ledger.lineage.record("b1", "x")
     assert record is not None
     assert record.entry.content == make_record("x").entry.content
-    before = ledger.lineage.of_run("night"), ledger.lineage.exchanges(["b1", "b3"])
+    before = ledger.lineage.of_run("run"), ledger.lineage.exchanges(["b1", "b3"])
     assert ledger.journal.expire(COMPANY, before=clock() + timedelta(seconds=1)) == 3
 
-    first, second = ledger.lineage.of_run("night")
+    first, second = ledger.lineage.of_run("run")
 
     assert (first.incoming, first.outgoing, first.is_open) == (("s",), ("z", "y", "x"), False)
     assert (second.incoming, second.outgoing, second.reason) == ((), ("w",), "enforced")
-    assert (ledger.lineage.of_run("night"), ledger.lineage.exchanges(["b1", "b3"])) == before
+    assert (ledger.lineage.of_run("run"), ledger.lineage.exchanges(["b1", "b3"])) == before
     assert ledger.lineage.record("b1", "x") is None
     assert not ledger.lineage.moves(COMPANY, "ada", ["x"])["x"][0].has_content
 
@@ -88,7 +86,7 @@ def test_models_are_added_up_by_purpose_and_those_that_nobody_asked_are_left_out
         call = NewCall(
             company=COMPANY,
             agent_id="ada",
-            run_id="night",
+            run_id="run",
             question_id=question,
             purpose=purpose,
             model="small",
@@ -103,10 +101,10 @@ def test_models_are_added_up_by_purpose_and_those_that_nobody_asked_are_left_out
     ask("judge", "q3", spent=Spent(prompt_tokens=5, completion_tokens=1, cost=0.0))
     ask("merge", "q4", spent=None, caps=Caps(tokens=0))
 
-    found = ledger.lineage.models(COMPANY, "night")
+    found = ledger.lineage.models(COMPANY, "run")
 
     assert [(use.purpose, use.model, use.calls, use.tokens, use.cost) for use in found] == [
         ("judge", "small", 1, 6, 0.0),
         ("merge", "small", 2, 240, 0.5),
     ]
-    assert ledger.lineage.models("globex", "night") == ()
+    assert ledger.lineage.models("globex", "run") == ()

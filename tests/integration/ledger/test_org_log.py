@@ -145,7 +145,7 @@ def test_eight_writers_at_once_make_versions_without_gaps_or_doubles(urls: Ledge
     def unsteady() -> datetime:
         return clock() + timedelta(seconds=noise.uniform(-5, 5))
 
-    ledger, reported = Ledger.open(urls, clock=unsteady), list[OperationLogEntry]()
+    ledger, appended = Ledger.open(urls, clock=unsteady), list[OperationLogEntry]()
     start = threading.Barrier(8)
 
     def write(writer: int) -> list[OperationLogEntry | None]:
@@ -158,18 +158,18 @@ def test_eight_writers_at_once_make_versions_without_gaps_or_doubles(urls: Ledge
         ]
 
     with ThreadPoolExecutor(8) as threads:
-        reported += [line for lines in threads.map(write, range(8)) for line in lines if line is not None]
+        appended += [line for lines in threads.map(write, range(8)) for line in lines if line is not None]
 
     for fact_id in ("fact-0", "fact-1", "fact-2"):
         lines = ledger.org.operations(COMPANY, fact_id)
         assert [line.version for line in lines] == list(range(1, len(lines) + 1))
         assert [line.timestamp for line in lines] == sorted(line.timestamp for line in lines)
-        assert sorted((each for each in reported if each.fact_id == fact_id), key=lambda each: each.version) == list(
+        assert sorted((each for each in appended if each.fact_id == fact_id), key=lambda each: each.version) == list(
             lines
         )
         (state,) = replay(list(lines), lines[-1].timestamp)
         assert ledger.org.head(COMPANY, fact_id) == state
-    assert len(reported) >= 8 * 12 * 3 // 4
+    assert len(appended) >= 8 * 12 * 3 // 4
     ledger.close()
 
 

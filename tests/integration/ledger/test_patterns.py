@@ -22,7 +22,7 @@ SEARCH_WRITE = (Turn(tools=("search",)), Turn(tools=("write",)))
 
 
 def keep(ledger: Ledger, name: str, agents: str, category: str | None = None, **more: Any) -> None:
-    """One execution of each of the agents, told in letters: a failure of the category, or a success."""
+    """One execution of each of the agents, given as letters: a failure of the category, or a success."""
     reason = TerminationReason.COMPLETED if category is None else ERROR
     for number, agent in enumerate(agents):
         one = trajectory(

@@ -193,7 +193,7 @@ def test_the_sweep_finds_lost_dispatchers_and_dead_workers(ledger: Ledger, clock
     assert [run.run_id for run in ledger.runs.stale("acme", queued_for=wait, limit=9)] == [dead.run_id]
     clock.advance(wait)
     assert fresh.run_id in {run.run_id for run in ledger.runs.stale("acme", queued_for=wait, limit=9)}
-    # Another company's sweep would notify its own workers, who serve nobody else.
+    # Another company's sweep would dispatch to its own workers, which serve nobody else.
     assert ledger.runs.stale("other", queued_for=wait, limit=9) == ()
 
 

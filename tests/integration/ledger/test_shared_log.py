@@ -140,14 +140,14 @@ def test_processes_that_publish_and_retract_at_once_lose_nothing(urls: LedgerUrl
     writers = [
         subprocess.Popen([*command, agent_id], stdout=subprocess.PIPE, text=True, env=environment) for agent_id in "abc"
     ]
-    reported: list[tuple[int, str, str]] = []
+    printed: list[tuple[int, str, str]] = []
     for writer in writers:
         out, _ = writer.communicate(timeout=PATIENCE)
         assert writer.returncode == 0
-        reported += [(int(version), kind, memory_id) for version, kind, memory_id in map(str.split, out.splitlines())]
+        printed += [(int(version), kind, memory_id) for version, kind, memory_id in map(str.split, out.splitlines())]
 
     written = [(line.version, line.kind, line.memory_id) for line in ledger.shared_log.lines(COMPANY)]
-    assert sorted(reported) == written
+    assert sorted(printed) == written
     assert [version for version, _, _ in written] == list(range(1, 3 * 15 + 1))
 
 

@@ -56,8 +56,8 @@ def test_of_many_that_plan_a_slot_at_once_one_is_told_to_dispatch(ledger: Ledger
         return ledger.skill_cycles.plan(COMPANY, origin="scheduled", planned_at=SLOT, window=WINDOW)
 
     with ThreadPoolExecutor(4) as beats:
-        reported = [each.result(timeout=60) for each in [beats.submit(plan) for _ in range(4)]]
-    assert sum(each is not None for each in reported) == 1
+        results = [each.result(timeout=60) for each in [beats.submit(plan) for _ in range(4)]]
+    assert sum(each is not None for each in results) == 1
     assert len(ledger.skill_cycles.page(COMPANY)) == 1
 
 
@@ -79,8 +79,8 @@ def test_a_cycle_that_nobody_heard_of_is_told_again_once_a_while_until_it_is_fin
     first, second = planned(ledger), planned(ledger, 1)
     assert ledger.skill_cycles.waiting(COMPANY, dispatched_before=LOST, limit=9) == ()
     clock.advance(LOST + timedelta(seconds=1))
-    reported = ledger.skill_cycles.waiting(COMPANY, dispatched_before=LOST, limit=9)
-    assert {each.cycle_id for each in reported} == {first.cycle_id, second.cycle_id}
+    waiting = ledger.skill_cycles.waiting(COMPANY, dispatched_before=LOST, limit=9)
+    assert {each.cycle_id for each in waiting} == {first.cycle_id, second.cycle_id}
     assert ledger.skill_cycles.waiting(COMPANY, dispatched_before=LOST, limit=9) == ()
     ledger.skill_cycles.finish(COMPANY, first.cycle_id, {})
     clock.advance(LOST + timedelta(seconds=1))

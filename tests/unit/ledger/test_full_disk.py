@@ -46,6 +46,6 @@ def test_what_sqlite_says_on_a_full_disk_too_is_judged_by_the_disk(
     cause.sqlite_errorcode = code | 0x300
     monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((1, 1, 9, 9, free, 0, 0, 0, 0, 255)))
     for way in (database.read, database.write):
-        with pytest.raises(kind) as reported, way():
+        with pytest.raises(kind) as raised, way():
             raise OperationalError("SELECT 1", {}, cause)
-        assert type(reported.value) is kind
+        assert type(raised.value) is kind
