@@ -15,7 +15,7 @@
     ├── MemoryCapabilityError        this backend cannot do that
     ├── MemoryQueueFullError         retryable: the queue holds as much as it may
     ├── ApprovalClosedError          a person decided on the proposal before, or it expired
-    ├── SkillLimitError              as many skills stand as may; nothing was decided
+    ├── SkillLimitError              the limit of skills is reached; nothing was decided
     ├── LeaseLostError               another worker holds the run now; stop without writing
     ├── MaintenancePausedError       the kill switch is on, or cannot be read
     ├── ProviderError                a language model's server refuses, and will again
@@ -201,7 +201,7 @@ class MemoryQueueFullError(MemoryError):
 
 
 class ApprovalClosedError(MemoryError):
-    """This proposal waits for no such word: somebody decided before, or its time is over.
+    """The proposal cannot be decided so: somebody decided before, or its time is over.
 
     Args:
         approval_id: which one.
@@ -222,10 +222,10 @@ class ApprovalClosedError(MemoryError):
 
 
 class SkillLimitError(MemoryError):
-    """As many skills stand as may; nothing was decided, and the proposal still waits.
+    """The limit of skills is reached; nothing was decided, and the proposal still waits.
 
     Args:
-        published: how many there are, those that are approved and on their way among them.
+        published: how many skills there are, approved ones that are not published yet included.
         limit: ``memory.procedural.evolver.max_org_entries``.
     """
 

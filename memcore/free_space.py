@@ -1,6 +1,6 @@
 """Free space on a disk: new work is refused before the disk is full, so that what was accepted can be finished.
 
-A look costs two microseconds, so it is taken before every job and every write.
+A check costs two microseconds, so it precedes every job and every write.
 """
 
 import errno

@@ -62,7 +62,7 @@ def experience_id(*, company: str, agent_id: str, task_id: str | None, texts: It
 
 
 def trace_id(*, company: str, agent_id: str, trace: str) -> str:
-    """Return the id of an execution trace, given as JSON: told again it has the same one, different in anything not."""
+    """Return the id of an execution trace, given as JSON: the same trace of one agent has one id."""
     return _derive("trace", company, agent_id, trace)
 
 
@@ -87,7 +87,7 @@ def finetune_run_id(*, company: str, cause: str) -> str:
 
 
 def tools_key(tools: Iterable[str]) -> str:
-    """Return what stands for tools called in this order."""
+    """Return the key of tools called in this order."""
     return _derive("tools", *tools)
 
 
@@ -116,7 +116,7 @@ def new_id() -> str:
     return str(uuid.uuid4())
 
 
-#: Under whose id shared knowledge is kept, beside the agents' own memories; who published it stands in each of them.
+#: The owner id of shared knowledge, which is kept beside the agents' memories; each entry names its publisher.
 SHARED_OWNER = f"{RESERVED_PREFIX}shared__"
 
 #: Whose publications a search leaves out: one agent's, those of several, or nobody's.

@@ -1,4 +1,4 @@
-"""What a store job does to the store: write what is new, leave what is there, and never raise the dead.
+"""Insert-only writes of store jobs; ids with a tombstone are skipped.
 
 One memory's way: its envelope comes from the queue; its agent's level says whether it is kept, and which id it needs;
 ids that a run has removed since it was sent are a late redelivery and are skipped; the rest are written insert-only;
@@ -19,7 +19,7 @@ from memcore.retrieval.filters import StoreGuard
 
 
 class Tombstones(Protocol):
-    """Knows which ids were removed: memcore.ledger.journal.Journal."""
+    """Returns the ids that have a tombstone; the ledger's journal implements it."""
 
     def tombstoned(self, sent: Mapping[str, datetime]) -> frozenset[str]:
         """Return those of the ids that were removed at or after they were sent."""
@@ -29,7 +29,7 @@ class Tombstones(Protocol):
 async def insert_unless_tombstoned(
     backend: BatchBackend, tombstones: Tombstones, records: Sequence[MemoryRecord], *, sent: Mapping[str, datetime]
 ) -> frozenset[str]:
-    """Write the records that are not there yet and return the ids of those that were removed and stay so.
+    """Insert the records that are not stored yet, and return the ids that a tombstone excludes.
 
     Args:
         backend: where memories live.
@@ -50,7 +50,7 @@ async def insert_unless_tombstoned(
 async def _restore_tombstones(
     backend: BatchBackend, tombstones: Tombstones, records: Sequence[MemoryRecord], *, sent: Mapping[str, datetime]
 ) -> frozenset[str]:
-    # A run may have removed one of these ids between the look and the write, which then brought it back.
+    # A run may have removed one of these ids between the check and the write, which then brought it back.
     tombstoned = tombstones.tombstoned({each.entry.id: sent[each.entry.id] for each in records})
     for agent_id in {each.entry.agent_id for each in records if each.entry.id in tombstoned}:
         ours = {
@@ -144,7 +144,7 @@ class Ingestor:
         return WriteResult(stored=frozenset(sent) - tombstoned, tombstoned=tombstoned, skipped=skipped, refused=refused)
 
     def _unwanted(self, items: Sequence[StoreItem]) -> tuple[frozenset[str], dict[str, str]]:
-        # Read anew for each batch: a person who changes a level is heard at once, by every worker.
+        # Read for each batch: a changed level takes effect at once, in every worker.
         own = self._ledger.agents.levels(self._company, {item.agent_id for item in items})
         skipped: set[str] = set()
         refused: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The kill switch: three switches that each stop all of maintenance, read anew at every look."""
+"""The kill switch: three switches, each of which stops maintenance; read anew on every call."""
 
 import builtins
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from memcore.ledger.ledger import Ledger
 
 
 class KillSwitch:
-    """Tell whether an agent may be maintained now.
+    """Checks whether an agent may be maintained now.
 
     Args:
         ledger: the company's switch, and the agent's.

@@ -1,6 +1,6 @@
 """Which errors mean that something outside of memtend is wrong, and the one sentence that an operator reads of each.
 
-All other errors are defects of ours: they keep their traceback, which is what whoever mends them needs.
+All other errors are defects of ours: they keep their traceback, which the person who mends them needs.
 """
 
 import sys

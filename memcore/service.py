@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class JobDispatcher(Protocol):
-    """Tells workers that rows wait for them; a message that is lost is sent again by the sweep."""
+    """Publishes a job for every row that is ready; the sweep re-dispatches lost jobs."""
 
     def dispatch_runs(self, runs: Iterable[Run]) -> None:
         """Send the messages of runs. Raises MemoryConnectionError."""
@@ -77,12 +77,12 @@ _log = logging.getLogger(__name__)
 
 
 class MemoryService:
-    """Do what a person or a program asks of a company's embedder, each call with the ledger's row as the truth.
+    """Carries out requests about a company's embedder and memories, with the ledger's rows as the truth.
 
     Args:
         ledger: runs, checkpoints, what serves, the audit.
         company: whose.
-        dispatcher: dispatches rows; what it cannot send, the sweep does.
+        dispatcher: publishes jobs for rows; what it cannot send, the sweep dispatches.
         resources: opens the store for the calls that need it.
         runs: the folder of this machine's runs, which a preflight looks at.
         execution: where stages run.
@@ -147,7 +147,7 @@ class MemoryService:
         if run is None:
             return None
         if not run.stage.is_end:
-            # Its worker may be dead: whoever hears it first ends it.
+            # Its worker may be dead: the first worker that gets the job ends the run.
             await self._dispatch(partial(self._dispatcher.dispatch_finetune, self._company, run.run_id))
         return run.run_id
 
@@ -203,7 +203,7 @@ class MemoryService:
             CheckpointNotFoundError, CheckpointConflictError, CheckpointCorruptError: as CheckpointDeployment.deploy.
         """
         async with self._resources.deployment() as deployment:
-            # Whoever connects first writes down what serves.
+            # The first connection inserts the pointer.
             async with self._resources.backend():
                 pass
             pointer = await deployment.deploy(checkpoint_id, confirmation, is_forced=is_forced)
@@ -211,7 +211,7 @@ class MemoryService:
         return pointer
 
     async def rollback_checkpoint(self, checkpoint_id: str | None, confirmation: Confirmation) -> CollectionPointer:
-        """Begin to let serve again what served before: this checkpoint, or whatever did where the id is None.
+        """Begin to switch back to this checkpoint, or to whatever served before where the id is None.
 
         Raises:
             MemoryBackendUnsupportedError: no backend of this policy embeds anything.

@@ -31,8 +31,8 @@ def wrap_untrusted(tag: str, text: str, *, attributes: Mapping[str, str] | None 
         MemoryInputError: the tag, or an attribute's name, is not of that form.
     """
     _check("tag", tag)
-    reported = "".join(f' {name}="{_quoted(name, value)}"' for name, value in (attributes or {}).items())
-    return f"<{tag}{reported}>\n{text.translate(_OPENERS)}\n</{tag}>"
+    shown = "".join(f' {name}="{_quoted(name, value)}"' for name, value in (attributes or {}).items())
+    return f"<{tag}{shown}>\n{text.translate(_OPENERS)}\n</{tag}>"
 
 
 def untrusted_content_directive(tag: str) -> str:
