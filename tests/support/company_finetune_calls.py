@@ -57,10 +57,10 @@ def _removed(ledger: Ledger, company: str) -> object:
 WRITES: dict[str, Call] = {
     "finetune_runs.start": lambda ledger, _, c: _started(ledger, c),
     "finetune_runs.claim": lambda ledger, _, c: ledger.finetune_runs.claim(c, _theirs(ledger).run_id, lease=DAY),
-    "finetune_runs.beat": lambda ledger, _, c: _aimed(
+    "finetune_runs.renew": lambda ledger, _, c: _aimed(
         ledger, lambda run_id, token: ledger.finetune_runs.renew(c, run_id, token, lease=DAY, progress=0.5)
     ),
-    "finetune_runs.hold": lambda ledger, _, c: _aimed(
+    "finetune_runs.record_holder": lambda ledger, _, c: _aimed(
         ledger,
         lambda run_id, token: ledger.finetune_runs.record_holder(c, run_id, token, holder="process:1:1", host="h"),
     ),
@@ -73,7 +73,7 @@ WRITES: dict[str, Call] = {
             c, run_id, token, stage=FineTuneStage.GENERATING_DATA, files={"a": "b"}
         ),
     ),
-    "finetune_runs.give_back": lambda ledger, _, c: _aimed(
+    "finetune_runs.release": lambda ledger, _, c: _aimed(
         ledger, lambda run_id, token: ledger.finetune_runs.release(c, run_id, token)
     ),
     "finetune_runs.end": lambda ledger, _, c: _aimed(

@@ -38,26 +38,32 @@ def _begun(ledger: Ledger, company: str) -> object:
 
 #: Calls that write.
 WRITES: dict[str, Call] = {
-    "servings.adopt": lambda ledger, _, c: ledger.collection_pointers.adopt(c, served(f"memories of {c}")),
-    "servings.begin": lambda ledger, _, c: _begun(ledger, c),
-    "servings.freeze": lambda ledger, _, c: ledger.collection_pointers.freeze(
+    "collection_pointers.adopt": lambda ledger, _, c: ledger.collection_pointers.adopt(c, served(f"memories of {c}")),
+    "collection_pointers.begin": lambda ledger, _, c: _begun(ledger, c),
+    "collection_pointers.freeze": lambda ledger, _, c: ledger.collection_pointers.freeze(
         c, version=_version(ledger, c), lasts=DAY
     ),
-    "servings.thaw": lambda ledger, _, c: ledger.collection_pointers.unfreeze(c, version=_version(ledger, c)),
-    "servings.switch": lambda ledger, _, c: ledger.collection_pointers.switch(
-        c, version=_version(ledger, c), settles=DAY
-    ),
-    "servings.settle": lambda ledger, _, c: ledger.collection_pointers.settle(c, version=_version(ledger, c)),
-    "servings.cancel": lambda ledger, _, c: ledger.collection_pointers.cancel(c, version=_version(ledger, c)),
-    "servings.forget_previous": lambda ledger, _, c: ledger.collection_pointers.forget_previous(
+    "collection_pointers.unfreeze": lambda ledger, _, c: ledger.collection_pointers.unfreeze(
         c, version=_version(ledger, c)
     ),
-    "reindexes.take": lambda ledger, _, c: ledger.reindexes.claim(c, lease=-DAY),
+    "collection_pointers.switch": lambda ledger, _, c: ledger.collection_pointers.switch(
+        c, version=_version(ledger, c), settles=DAY
+    ),
+    "collection_pointers.settle": lambda ledger, _, c: ledger.collection_pointers.settle(
+        c, version=_version(ledger, c)
+    ),
+    "collection_pointers.cancel": lambda ledger, _, c: ledger.collection_pointers.cancel(
+        c, version=_version(ledger, c)
+    ),
+    "collection_pointers.forget_previous": lambda ledger, _, c: ledger.collection_pointers.forget_previous(
+        c, version=_version(ledger, c)
+    ),
+    "reindexes.claim": lambda ledger, _, c: ledger.reindexes.claim(c, lease=-DAY),
     "reindexes.renew": lambda ledger, _, c: ledger.reindexes.renew(c, _token(ledger), lease=DAY),
     "reindexes.advance": lambda ledger, _, c: ledger.reindexes.advance(
         c, _token(ledger), stage=ReindexStage.CATCHING_UP, looked_at=9
     ),
-    "reindexes.give_back": lambda ledger, _, c: ledger.reindexes.release(c, _token(ledger)),
+    "reindexes.release": lambda ledger, _, c: ledger.reindexes.release(c, _token(ledger)),
     "reindexes.waiting": lambda ledger, _, c: ledger.reindexes.waiting(c, dispatched_before=-DAY),
     "reindex_marks.mark": lambda ledger, _, c: ledger.reindex_marks.mark(c, [AGENT]),
     "reindex_marks.take": lambda ledger, _, c: ledger.reindex_marks.take(c, "token", limit=9),
@@ -66,7 +72,7 @@ WRITES: dict[str, Call] = {
 
 #: Calls that read.
 VIEWS: dict[str, Call] = {
-    "servings.get": lambda ledger, _, c: ledger.collection_pointers.get(c),
+    "collection_pointers.get": lambda ledger, _, c: ledger.collection_pointers.get(c),
     "reindexes.get": lambda ledger, _, c: ledger.reindexes.get(c),
     "reindex_marks.count": lambda ledger, _, c: ledger.reindex_marks.count(c),
     "reindex_marks.counts": lambda ledger, _, c: ledger.reindex_marks.counts(

@@ -13,10 +13,10 @@ from support.thorough import THOROUGH
 #: Calls that only read; a name that is missing here costs a crash point more, and hides none.
 _READS = frozenset(
     (
-        "agents.get", "backend.count_where", "backend.get_many", "backend.retrieve", "backend.scan", "journal.bookings",
-        "journal.buried", "journal.gone", "journal.held", "journal.next_seq", "journal.open_of", "journal.overtaken",
-        "journal.removals", "journal.totals", "journal.undoable", "lineage.exchanges", "runs.get", "switches.paused",
-        "syntheses.of_run", "uses.of",
+        "agents.get", "backend.count_where", "backend.get_many", "backend.retrieve", "backend.scan",
+        "journal.gone", "journal.journal_entries", "journal.next_seq", "journal.open_of", "journal.overtaken",
+        "journal.protected_by_undo", "journal.removals", "journal.tombstoned", "journal.totals",
+        "journal.undoable", "lineage.exchanges", "runs.get", "switches.paused", "syntheses.of_run", "uses.of",
     )
 )  # fmt: skip
 

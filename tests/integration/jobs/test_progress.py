@@ -67,7 +67,7 @@ def test_a_client_sees_how_far_a_long_job_is_and_then_its_end(
             wait_until(lambda: shows("replaying", 0.5), seconds=30)
 
         def evolve(cycle_id: str) -> Outcome:
-            on_progress = opened_context["telling"]()
+            on_progress = opened_context["progress_of"]()
             if is_elsewhere:
                 with ThreadPoolExecutor(1) as others:
                     others.submit(health_check, cycle_id, on_progress).result()

@@ -156,7 +156,7 @@ def test_while_somebody_works_on_a_cycle_it_is_not_dispatched_again(ledger: Ledg
     job_context = ScriptedContext(ledger=ledger, clock=clock)
 
     def signs() -> int:
-        return faults.calls.count("skill_cycles.rung")
+        return faults.calls.count("skill_cycles.mark_dispatched")
 
     def has_more(before: int) -> bool:
         return signs() >= before + 2

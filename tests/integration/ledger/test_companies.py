@@ -179,7 +179,7 @@ WRITES: dict[str, Call] = {
     "approvals.settle": lambda ledger, _, c: ledger.approvals.settle(c, "one", ApprovalNeed.EFFECT, effect="fact"),
     "approvals.undo": lambda ledger, _, c: _heard(lambda: ledger.approvals.undo(c, "one", PERSON)),
     "approvals.expire": _expired,
-    "answers.take": lambda ledger, _, c: _asked(ledger, c),
+    "answers.claim": lambda ledger, _, c: _asked(ledger, c),
     "answers.forget": lambda ledger, _, c: ledger.answers.forget(c, f"night of {COMPANY}"),
     "answers.expire": lambda ledger, clock, c: ledger.answers.expire(c, before=clock() + timedelta(days=400)),
     "syntheses.revive": lambda ledger, _, c: ledger.syntheses.revive(c),
@@ -191,7 +191,7 @@ WRITES: dict[str, Call] = {
     "trajectories.delete_agent": lambda ledger, _, c: ledger.trajectories.delete_agent(c, AGENT),
     "trajectories.expire": lambda ledger, clock, c: ledger.trajectories.expire(c, before=clock() + timedelta(days=400)),
     "lessons.open": lambda ledger, _, c: ledger.lessons.open(c, AGENT, TRAJECTORY.id),
-    "lessons.put_off": lambda ledger, clock, c: ledger.lessons.postpone(
+    "lessons.postpone": lambda ledger, clock, c: ledger.lessons.postpone(
         c, TRAJECTORY.id, until=clock(), is_failed_attempt=True
     ),
     "lessons.waiting": lambda ledger, _, c: ledger.lessons.waiting(c, dispatched_before=-DAY, limit=9),
@@ -202,7 +202,7 @@ WRITES: dict[str, Call] = {
     "lessons.expire": lambda ledger, clock, c: ledger.lessons.expire(c, before=clock() + timedelta(days=400)),
     "lessons.delete_agent": lambda ledger, _, c: ledger.lessons.delete_agent(c, AGENT),
     "skill_cycles.plan": lambda ledger, _, c: ledger.skill_cycles.plan(c, origin="manual", planned_at=DAWN, window=DAY),
-    "skill_cycles.rung": lambda ledger, _, c: ledger.skill_cycles.mark_dispatched(c, CYCLE_ID),
+    "skill_cycles.mark_dispatched": lambda ledger, _, c: ledger.skill_cycles.mark_dispatched(c, CYCLE_ID),
     "skill_cycles.finish": lambda ledger, _, c: ledger.skill_cycles.finish(c, CYCLE_ID, {"cycle_id": c}),
     "skill_cycles.waiting": lambda ledger, _, c: ledger.skill_cycles.waiting(c, dispatched_before=-DAY, limit=9),
     "skill_cycles.expire": lambda ledger, clock, c: ledger.skill_cycles.expire(c, before=clock() + 400 * DAY),
@@ -245,7 +245,7 @@ VIEWS: dict[str, Call] = {
     "archive.count": lambda ledger, _, c: ledger.archive.count(c, AGENT),
     "archive.find": lambda ledger, _, c: str(ledger.archive.find(c, AGENT, LIFT.entry.id)),
     "archive.search": lambda ledger, _, c: [str(each) for each in ledger.archive.search(c, AGENT, LIFTS)],
-    "journal.held": lambda ledger, _, c: ledger.journal.protected_by_undo(c, AGENT),
+    "journal.protected_by_undo": lambda ledger, _, c: ledger.journal.protected_by_undo(c, AGENT),
     "journal.open_of": lambda ledger, _, c: [
         journal_entry.booking_id for journal_entry in ledger.journal.open_of(c, AGENT)
     ],
@@ -345,8 +345,8 @@ def test_what_a_company_does_changes_nothing_of_another(
 ) -> None:
     ledger.shared_log.publish(COMPANY, FACT)
     run_id = _journaled(ledger, COMPANY)
-    for name in ("servings.adopt", "servings.begin", "reindexes.take", "reindex_marks.mark", "reindex_marks.take",
-                 "finetune_runs.start", "finetune_runs.claim"):  # fmt: skip
+    for name in ("collection_pointers.adopt", "collection_pointers.begin", "reindexes.claim", "reindex_marks.mark",
+                 "reindex_marks.take", "finetune_runs.start", "finetune_runs.claim"):  # fmt: skip
         WRITES[name](ledger, clock, COMPANY)
     for name in (
         "agents.register",
@@ -359,7 +359,7 @@ def test_what_a_company_does_changes_nothing_of_another(
         "skills.apply",
         "journal.hold",
         "archive.put",
-        "answers.take",
+        "answers.claim",
         "approvals.file",
         "org.publish",
         "experiences.append",
