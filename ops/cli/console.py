@@ -139,7 +139,7 @@ class CheckResult:
     check: str
     ok: bool
     seen: str
-    repair: str = ""
+    mend: str = ""
     group: Group = "look"
 
 
@@ -228,4 +228,4 @@ def safely(health_check: HealthCheck, settings: Settings) -> list[CheckResult]:
 
 
 def _failed(health_check: HealthCheck, seen: str, repair: str) -> CheckResult:
-    return CheckResult(check=health_check.name, ok=False, seen=seen, repair=repair, group=health_check.group)
+    return CheckResult(check=health_check.name, ok=False, seen=seen, mend=repair, group=health_check.group)

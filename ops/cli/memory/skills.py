@@ -84,7 +84,7 @@ def skill_evolver(settings: Settings) -> Iterator[CheckResult]:
         check="skill evolver",
         ok=not (is_on and is_late),
         seen=seen if is_on else f"off; {seen}",
-        repair="is beat running, a worker for memory.skills, and maintenance not paused? see that worker's log",
+        mend="is beat running, a worker for memory.skills, and maintenance not paused? see that worker's log",
     )
 
 

@@ -94,9 +94,9 @@ def _report_lines(findings: list[CheckResult]) -> Iterator[str]:
             yield from textwrap.wrap(
                 f"{each.check}: {each.seen}", _COLUMNS, initial_indent="  - ", subsequent_indent="    "
             )
-            if each.repair:
+            if each.mend:
                 yield from textwrap.wrap(
-                    f"-> {each.repair}", _COLUMNS, initial_indent="    ", subsequent_indent="       ",
+                    f"-> {each.mend}", _COLUMNS, initial_indent="    ", subsequent_indent="       ",
                     break_on_hyphens=False,
                 )  # fmt: skip
     wrong_count = sum(not each.ok for each in findings)
@@ -121,14 +121,14 @@ def _supervisor(settings: Settings) -> Iterator[CheckResult]:
         check="supervisor",
         ok=state.is_alive and silent < _SILENT,
         seen=f"last word {silent.total_seconds():.0f} s ago",
-        repair="start the stack with `memtend up`",
+        mend="start the stack with `memtend up`",
     )
     for part in state.parts:
         yield CheckResult(
             check=f"part {part.name}",
             ok=part.ready,
             seen=f"{'ready' if part.ready else 'not ready'}, {part.restarts} restarts",
-            repair=f"read logs/{part.name}.log in {settings.home}",
+            mend=f"read logs/{part.name}.log in {settings.home}",
         )
 
 
@@ -142,14 +142,14 @@ def _data_folder(settings: Settings) -> Iterator[CheckResult]:
         check="data folder",
         ok=os.access(home, os.W_OK | os.X_OK),
         seen=f"{home} can be written" if os.access(home, os.W_OK) else f"{home} cannot be written",
-        repair="give it back to the user who runs memtend",
+        mend="give it back to the user who runs memtend",
     )
     free = shutil.disk_usage(home).free
     yield CheckResult(
         check="disk",
         ok=free >= _LEAST_FREE_BYTES,
         seen=f"{free / 2**30:.1f} GiB free",
-        repair="make room outside of the data folder: see docs/how-to/operate.md#the-disk-is-full",
+        mend="make room outside of the data folder: see docs/how-to/operate.md#the-disk-is-full",
     )
 
 
@@ -164,13 +164,13 @@ def _maintenance(settings: Settings) -> Iterator[CheckResult]:
         interval = policy_of(settings).memory.consolidation.interval
         late = ledger.agents.late(settings.company, interval=interval, before=datetime.now(UTC) - _LATE)
     yield CheckResult(
-        check="kill switch", ok=not paused, seen="paused" if paused else "maintenance on", repair="`memtend resume`"
+        check="kill switch", ok=not paused, seen="paused" if paused else "maintenance on", mend="`memtend resume`"
     )
     yield CheckResult(
         check="schedule",
         ok=not late,
         seen=f"{late} agents late" if late else "nobody late",
-        repair="is beat running, and a worker for memory.control?",
+        mend="is beat running, and a worker for memory.control?",
     )
 
 
@@ -186,27 +186,27 @@ def _runs(settings: Settings) -> Iterator[CheckResult]:
         check="held runs",
         ok=not held,
         seen=f"{len(held)} held by the removal guard" if held else "none",
-        repair="`memtend runs list`, then `memtend runs release RUN` or change the policy",
+        mend="`memtend runs list`, then `memtend runs release RUN` or change the policy",
     )
     yield CheckResult(
         check="failed runs",
         ok=not failed,
         seen=f"{len(failed)} agents whose last run failed: {failed[0].reason}" if failed else "none",
-        repair="`memtend runs list` names them; once the cause is gone, `memtend maintain AGENT`",
+        mend="`memtend runs list` names them; once the cause is gone, `memtend maintain AGENT`",
     )
     overdue = [run for run in asleep if now - run.created_at > _PATIENCE]
     yield CheckResult(
         check="waiting runs",
         ok=not overdue,
         seen=f"{len(asleep)} wait: {(overdue or asleep)[0].reason}" if asleep else "none",
-        repair="is the language model connected and paid for? see `memtend usage`; they go on by themselves",
+        mend="is the language model connected and paid for? see `memtend usage`; they go on by themselves",
     )
     reported = f"{dead - unreadable} jobs were given up"
     yield CheckResult(
         check="dead letters",
         ok=not dead,
         seen=f"{reported}, {unreadable} messages could not be read" if unreadable else reported if dead else "none",
-        repair="`memtend dead list` says why; `memtend dead replay` once the cause is gone, or `memtend dead purge`",
+        mend="`memtend dead list` says why; `memtend dead replay` once the cause is gone, or `memtend dead purge`",
     )
 
 
@@ -222,7 +222,7 @@ def _scheduler(settings: Settings) -> Iterator[CheckResult]:
         check="last tick",
         ok=now - since <= allowed,
         seen=f"{(now - since).total_seconds():.0f} s ago, {tick.sent} sent" if tick else "none yet",
-        repair="is beat running, and a worker for memory.control?",
+        mend="is beat running, and a worker for memory.control?",
     )
 
 
@@ -239,7 +239,7 @@ def _limits(_settings: Settings) -> Iterator[CheckResult]:
             check=f"limits {job.name}",
             ok=ok,
             seen=f"soft {job.limits.soft} < hard {job.limits.hard} < visibility {group.visibility}",
-            repair="a defect of memtend: please report it",
+            mend="a defect of memtend: please report it",
         )
 
 

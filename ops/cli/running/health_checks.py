@@ -47,7 +47,7 @@ def language_model(settings: Settings) -> Iterator[CheckResult]:
             check="language model",
             ok=not steps,
             seen=f"no address, and {', '.join(steps)} needs one" if steps else "none needed",
-            repair="set MEMTEND_LLM_URL, or turn the step off; until then it waits",
+            mend="set MEMTEND_LLM_URL, or turn the step off; until then it waits",
         )
         return
     for step, model in steps.items():
@@ -55,13 +55,13 @@ def language_model(settings: Settings) -> Iterator[CheckResult]:
             check=f"model of {step.removeprefix('memory.')}",
             ok=model is not None,
             seen=model or "none is named",
-            repair="name one: memory.llm.model",
+            mend="name one: memory.llm.model",
         )
     try:
         require_answer(settings.llm_url or "")
         offered = asyncio.run(_offered(provider))
     except (ProviderError, MemoryConnectionError) as error:
-        yield CheckResult(check="language model", ok=False, seen=str(error), repair="until it answers, its steps wait")
+        yield CheckResult(check="language model", ok=False, seen=str(error), mend="until it answers, its steps wait")
         return
     # Gateways answer under names that they do not list, so a missing name is reported, but is no defect.
     missing = sorted({model for model in steps.values() if model is not None} - set(offered))
@@ -88,7 +88,7 @@ def model_budget(settings: Settings) -> Iterator[CheckResult]:
         check="model budget",
         ok=cap != 0 and not waiting,
         seen=seen,
-        repair="raise memory.budgets, or let them wait; `memtend usage` says what it went for",
+        mend="raise memory.budgets, or let them wait; `memtend usage` says what it went for",
     )
 
 
@@ -113,7 +113,7 @@ def finetune(settings: Settings) -> Iterator[CheckResult]:
             check="fine-tune",
             ok=not is_stuck,
             seen=f"{run.stage}, {run.fraction:.0%} done" + (", and nobody has it in hand" if is_stuck else ""),
-            repair="start a worker: `memtend worker --group finetune`; or `memtend finetune cancel --by YOU`",
+            mend="start a worker: `memtend worker --group finetune`; or `memtend finetune cancel --by YOU`",
         )
 
 
@@ -124,7 +124,7 @@ def stage_containers(settings: Settings) -> Iterator[CheckResult]:
         require_executor(execution)
         with docker_engine(os.environ):
             yield CheckResult(
-                check="stage containers", ok=True, seen=f"an engine answers; stages run in {execution.image}", repair=""
+                check="stage containers", ok=True, seen=f"an engine answers; stages run in {execution.image}", mend=""
             )
 
 
@@ -154,7 +154,7 @@ def embedder(settings: Settings) -> Iterator[CheckResult]:
         check="embedder",
         ok=same,
         seen=seen if same or now is None else f"{seen} is configured, and {now.identity.label} serves",
-        repair="`memtend reindex` changes over to what is configured; or configure what serves",
+        mend="`memtend reindex` changes over to what is configured; or configure what serves",
     )
 
 
@@ -169,7 +169,7 @@ def reindex(settings: Settings) -> Iterator[CheckResult]:
             check="reindex",
             ok=not is_stuck,
             seen=f"{found.stage}, {found.fraction:.0%}" + (f", {found.trouble}" if found.trouble else ""),
-            repair="does a worker take memory.reindex, is maintenance paused? `memtend reindex --cancel` ends it",
+            mend="does a worker take memory.reindex, is maintenance paused? `memtend reindex --cancel` ends it",
         )
     elif pointer is not None and pointer.previous is not None:
         yield CheckResult(
@@ -187,7 +187,7 @@ def _deployed(now: ServedCollection, here: Embedder) -> CheckResult:
         ok=same,
         seen=f"checkpoint {now.checkpoint_id} serves, {now.identity.label}"
         + ("" if same else f"; here is {here.name}"),
-        repair=f"put {now.choice.model} back as it was, or `memtend finetune rollback`",
+        mend=f"put {now.choice.model} back as it was, or `memtend finetune rollback`",
     )
 
 
@@ -207,7 +207,7 @@ def broker(settings: Settings) -> Iterator[CheckResult]:
         health_check = read_queue_lengths(settings)
     except MemoryConnectionError as error:
         yield CheckResult(
-            check="broker", ok=False, seen=str(error), repair="start it, or see its log; workers come back alone"
+            check="broker", ok=False, seen=str(error), mend="start it, or see its log; workers come back alone"
         )
         return
     yield CheckResult(check="broker", ok=True, seen="answers")
@@ -215,7 +215,7 @@ def broker(settings: Settings) -> Iterator[CheckResult]:
         check="unreadable messages",
         ok=not health_check.unreadable,
         seen=f"{health_check.unreadable} wait to become dead letters" if health_check.unreadable else "none",
-        repair="a worker writes the letters within seconds: does one run, and does the ledger answer?",
+        mend="a worker writes the letters within seconds: does one run, and does the ledger answer?",
     )
     for queue, count in health_check.waiting.items():
         yield CheckResult(check=f"queue {queue}", ok=True, seen=f"{count} waiting", group="queues")
@@ -238,7 +238,7 @@ def workers(settings: Settings) -> Iterator[CheckResult]:
             check=f"worker {name}",
             ok=name in present,
             seen="answers" if name in present else "does not answer",
-            repair=f"start it: `memtend worker --group {name}`, or see its log",
+            mend=f"start it: `memtend worker --group {name}`, or see its log",
         )
 
 
@@ -255,7 +255,7 @@ def store(settings: Settings) -> Iterator[CheckResult]:
     else:
         seen = "answers" if status == _OK else f"answers {status}"
     repair = "set MEMTEND_QDRANT_API_KEY" if status in _REFUSED else "start it, or see its log"
-    yield CheckResult(check="store", ok=status == _OK, seen=seen, repair=repair)
+    yield CheckResult(check="store", ok=status == _OK, seen=seen, mend=repair)
 
 
 def collections(settings: Settings) -> Iterator[CheckResult]:
@@ -270,7 +270,7 @@ def collections(settings: Settings) -> Iterator[CheckResult]:
             check=f"collection {issue.get('related_collection')}",
             ok=False,
             seen=str(issue.get("description")),
-            repair="see docs/how-to/operate.md#a-collection-is-refused",
+            mend="see docs/how-to/operate.md#a-collection-is-refused",
         )
 
 
@@ -304,7 +304,7 @@ def _database(name: str, url: str) -> CheckResult:
         seen = _file_error(Path(parsed.database or ""))
         repair = "put it back from a backup (docs/how-to/operate.md#restore), or give it to the user who runs memtend"
         if seen:
-            return CheckResult(check=name, ok=False, seen=seen, repair=repair)
+            return CheckResult(check=name, ok=False, seen=seen, mend=repair)
     else:
         repair = "start it, or see its log; `memtend migrate` makes its tables"
     try:
@@ -313,7 +313,7 @@ def _database(name: str, url: str) -> CheckResult:
         with closing(Database(url, name=name)) as database, database.read() as connection:
             connection.execute(text(f"SELECT version_num FROM alembic_version_{name}"))  # noqa: S608  # our own names
     except MemoryError as error:
-        return CheckResult(check=name, ok=False, seen=str(error), repair=repair)
+        return CheckResult(check=name, ok=False, seen=str(error), mend=repair)
     return CheckResult(check=name, ok=True, seen="answers")
 
 

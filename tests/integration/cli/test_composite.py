@@ -44,4 +44,4 @@ def test_the_doctor_says_which_route_no_worker_takes_and_where_to_change_it(poli
     (finding,) = safely(HealthCheck(name="store", group="store", take=store), settings)
     assert not finding.ok
     assert finding.seen.startswith("memory.composite.default: 'inmemory' keeps memories inside one process")
-    assert finding.repair == "change policy.yaml or the settings"
+    assert finding.mend == "change policy.yaml or the settings"

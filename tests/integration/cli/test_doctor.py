@@ -141,7 +141,7 @@ def test_a_look_that_hangs_is_given_up_and_one_that_falls_over_is_one_line(setti
     assert found[0].seen == "no answer within 0.5 s"
     assert found[1].seen.startswith("KeyError: ")
     assert "\n" not in found[1].seen
-    assert "report it" in found[1].repair
+    assert "report it" in found[1].mend
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def agent(stack: StackAddress) -> Iterator[str]:
 COMMANDS = (
     ("agents", "list"),
     ("search", "AGENT", "tea"),
-    ("runs", "list"),
+    ("runs", "list", "--agent", "AGENT"),
     ("dead", "list"),
     ("status",),
     ("audit",),

@@ -54,7 +54,7 @@ def test_an_embedder_that_is_configured_and_does_not_serve_is_told(settings: Set
     (changed,) = embedder(settings)
     assert not changed.ok
     assert f"{CONFIGURED}, 256 dimensions (static) is configured, and minilm" in changed.seen
-    assert "memtend reindex" in changed.repair
+    assert "memtend reindex" in changed.mend
 
 
 def test_a_checkpoint_that_serves_needs_no_configuration_and_must_be_what_it_was(
@@ -76,7 +76,7 @@ def test_a_checkpoint_that_serves_needs_no_configuration_and_must_be_what_it_was
     shutil.copytree(other.model_path, checkpoint.model_path)
     (changed,) = embedder(settings)
     assert not changed.ok
-    assert checkpoint.model_path in changed.repair
+    assert checkpoint.model_path in changed.mend
     shutil.rmtree(checkpoint.model_path)
     with pytest.raises(MemoryConfigError, match="must hold"):
         list(embedder(settings))

@@ -93,7 +93,7 @@ def test_the_last_cycle_may_be_two_intervals_old(
     found = check_now(interval)
     assert found.ok is ok
     assert f"last cycle finished {NOW - age:%Y-%m-%d %H:%M} UTC" in found.seen
-    assert "night worker" in found.repair
+    assert "that worker's log" in found.mend
 
 
 def test_an_evolver_that_is_off_is_never_late(check_now: Look, sqlite_ledger: LedgerUrls) -> None:
