@@ -14,22 +14,24 @@ from memcore import (
     CompositeConsolidationStrategy,
     ConsolidationConfig,
     ConsolidationDeps,
-    Draft,
     HighestRelevanceSelector,
-    Member,
     MemoryCategory,
     MemoryEntry,
     MemoryRecord,
+    SummaryCandidate,
+    SummaryDraft,
 )
 
 
 class HeadlineOp:
     """Write a summary of the first sentences; memtend journals, archives, stores and deletes around it."""
 
-    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> Draft:
+    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
         """Return the text that stands for the sources, which are of one category, oldest first."""
         del kept  # the memory of the group that stays
-        return Draft(content="\n".join(first_sentence(each.entry.content) for each in sources), tags=("headlines",))
+        return SummaryDraft(
+            content="\n".join(first_sentence(each.entry.content) for each in sources), tags=("headlines",)
+        )
 
 
 def first_sentence(text: str) -> str:
@@ -63,7 +65,7 @@ async def main() -> None:
     )
     records = {record.entry.id: record for record in map(memory, range(len(texts)), texts)}
     strategy = headlines(ConsolidationDeps(policy=ConsolidationConfig()))
-    for part in strategy.parts(map(Member.of, records.values())):
+    for part in strategy.parts(map(SummaryCandidate.of, records.values())):
         draft = await strategy.write([records[member.id] for member in part.members])
         print(f"{len(part.members)} memories become one summary:\n{draft.content}")
 
