@@ -7,7 +7,6 @@ import psutil
 import pytest
 from support.running_stack import running_stack, wait_until
 from support.stored import jobs_in_hand, jobs_waiting, memory_ids
-from support.thorough import sized
 
 from memcore.client import MemoryClient
 from memcore.errors import MemoryConnectionError
@@ -19,7 +18,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(400)]
 BACKLOG = 300
 
 #: Batches of 25 that the client sends in all; it is still sending when Ctrl-C is pressed.
-BATCHES = sized(100, thorough=200)
+BATCHES = 200
 
 
 def test_ctrl_c_under_load_loses_nothing(tmp_path: Path) -> None:
