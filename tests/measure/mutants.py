@@ -1,8 +1,8 @@
 """Break the product one line at a time, and say whether the tests see it: ``python tests/measure/mutants.py``.
 
 Each mutant is a line of the product, what it becomes, and the tests that must fail then. The line is looked for in the
-whole product, so that modules may be moved; where a word of it has changed, ``--words FILE`` says so (``old new`` on
-each line). A copy of the tree is changed, never the tree itself.
+whole product, so that modules may be moved; a house test says when one is no longer there. A copy of the tree is
+changed, never the tree itself.
 
     python tests/measure/mutants.py --list          whether every line is still there, once
     python tests/measure/mutants.py --area undo     one area
@@ -10,13 +10,12 @@ each line). A copy of the tree is changed, never the tree itself.
 """
 
 import argparse
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
@@ -27,7 +26,7 @@ PRODUCT_FOLDERS = ("memcore", "ops", "scheduler", "tasks", "workers")
 COPIED = (*PRODUCT_FOLDERS, "tests", "docs", "docker", "compose.yml", "pyproject.toml", "README.md", "Makefile")
 
 #: Seconds for the tests of one mutant; one that hangs is killed, and has been seen.
-PATIENCE = 600
+LIMIT_SECONDS = 600
 
 MAINTENANCE, LEDGER = "tests/integration/maintenance", "tests/integration/ledger"
 
@@ -63,9 +62,6 @@ class Mutant:
     line: str
     becomes: str
 
-    def renamed(self, words: dict[str, str]) -> "Mutant":
-        return replace(self, line=_renamed(self.line, words), becomes=_renamed(self.becomes, words))
-
 
 def _of(area: str, *pairs: tuple[str, str]) -> Iterator[Mutant]:
     return (Mutant(area=area, line=line, becomes=becomes) for line, becomes in pairs)
@@ -75,11 +71,11 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "journal",
         (
-            "if {each.booking_id for each in traces.removals(connection, leaving)} - mine - set(known):",
+            "if {each.booking_id for each in removals_of(connection, planned_removal)} - mine - set(known):",
             "if False:",
         ),
-        ("tombstones.bury(connection, booking.outgoing_ids, booking_id=booking.booking_id, at=now)", "pass"),
-        ("tombstones.raise_up(connection, booking.incoming_ids)", "pass"),
+        ("add_tombstones(connection, journal_entry.outgoing_ids, booking_id=journal_entry.booking_id, at=now)", "pass"),
+        ("remove_tombstones(connection, journal_entry.incoming_ids)", "pass"),
         (
             "found.update(memory_id for memory_id, at in connection.execute(query) if at >= sent[memory_id])",
             "found.update(memory_id for memory_id, at in connection.execute(query) if at > sent[memory_id])",
@@ -87,10 +83,10 @@ MUTANTS: tuple[Mutant, ...] = (
         ("_void(connection, booking_id, missing_out, ~incoming)", "pass"),
         ('query = query.values(state="done", settled_at=now)', "query = query.values(settled_at=now)"),
         (
-            "self._journal.prepare(*bookings, known=known, watched=watched)",
-            "self._journal.prepare(*bookings, known=None, watched=watched)",
+            "self._journal.prepare(*journal_entries, known=known, watched=watched)",
+            "self._journal.prepare(*journal_entries, known=None, watched=watched)",
         ),
-        ("if risen := self._buried(incoming) - buried:", "if risen := frozenset():"),
+        ("if without_tombstone := self._tombstoned(incoming) - tombstoned:", "if without_tombstone := frozenset():"),
     ),
     *_of(
         "leases",
@@ -155,7 +151,7 @@ MUTANTS: tuple[Mutant, ...] = (
             ".where(bookings.c.prepared_at > at, bookings.c.run_id.not_in(sorted(not_by)))",
             ".where(bookings.c.prepared_at < at, bookings.c.run_id.not_in(sorted(not_by)))",
         ),
-        ("if deleted_since(ledger, booking):", "if False:"),
+        ("if deleted_since(ledger, journal_entry):", "if False:"),
         (
             "may_go=lambda record: is_untouched(record, came[record.entry.id]),",
             "may_go=lambda record: True,",
@@ -163,15 +159,15 @@ MUTANTS: tuple[Mutant, ...] = (
         ("if place >= start:", "if True:"),
         (
             (
-                "return tuple(record for record in booking.outgoing "
+                "return tuple(record for record in journal_entry.outgoing "
                 "if record.entry.id in ids and record.entry.id not in there)"
             ),
-            "return tuple(record for record in booking.outgoing if record.entry.id in ids)",
+            "return tuple(record for record in journal_entry.outgoing if record.entry.id in ids)",
         ),
         ("journal.hold(run.company, run.agent_id, [record.entry.id for record in back], until=until)", "pass"),
         (
-            "for place, booking in enumerate(journal.bookings(target.run_id, newest_first=True)):",
-            "for place, booking in enumerate(journal.bookings(target.run_id, newest_first=False)):",
+            "for place, journal_entry in enumerate(journal.journal_entries(target.run_id, newest_first=True)):",
+            "for place, journal_entry in enumerate(journal.journal_entries(target.run_id, newest_first=False)):",
         ),
         ("return [row for row in newest_first if row.booking_id not in cancelled]", "return list(newest_first)"),
     ),
@@ -179,12 +175,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "batch writer",
         ("if item.id not in items or item.sent_at > items[item.id].sent_at:", "if item.id not in items:"),
         ("self._isolate(batch, error)", "self._fail(batch, error)"),
-        ("slip.future.set_result(written.of(slip.items))", "slip.future.set_result(written)"),
+        ("pending.future.set_result(written.of(pending.items))", "pending.future.set_result(written)"),
         ("while count < self._max_items and size < self._max_bytes:", "while count < self._max_items:"),
-        ("if self._is_closed and not self._lanes:", "if self._is_closed:"),
+        ("if self._is_closed and not self._queues:", "if self._is_closed:"),
         (
-            "is_bulk = slip.count > self._bulk_above or slip.size > BULK_BYTES",
-            "is_bulk = slip.count > self._bulk_above",
+            "is_bulk = pending.count > self._bulk_above or pending.size > BULK_BYTES",
+            "is_bulk = pending.count > self._bulk_above",
         ),
     ),
     *_of(
@@ -203,23 +199,17 @@ MUTANTS: tuple[Mutant, ...] = (
 )
 
 
-def on_progress(line: str) -> None:
+def say(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
-
-
-def _renamed(text: str, words: dict[str, str]) -> str:
-    for old, new in words.items():
-        text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(old)}(?![A-Za-z0-9])", new, text)
-    return text
 
 
 def places(root: Path, line: str) -> list[tuple[Path, int]]:
     """Return the files of the product that have the line, and where."""
     return [
         (path, number)
-        for capacity in PRODUCT_FOLDERS
-        for path in sorted((root / capacity).rglob("*.py"))
+        for folder in PRODUCT_FOLDERS
+        for path in sorted((root / folder).rglob("*.py"))
         for number, text in enumerate(path.read_text(encoding="utf-8").splitlines())
         if text.strip() == line
     ]
@@ -240,7 +230,7 @@ def fails(root: Path, tests: Sequence[str]) -> bool:
     """Return whether one of the tests fails, or none of them ends in time."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests]
     try:
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return True
     if done.returncode not in {0, 1}:
@@ -274,24 +264,22 @@ def copied(folder: Path) -> Path:
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--area", choices=sorted(TESTS), action="append")
-    parser.add_argument("--words", type=Path, help="words that have changed since, 'old new' on each line")
     parser.add_argument("--list", action="store_true", help="only look for the lines")
     given = parser.parse_args(argv)
-    words = dict(line.split() for line in given.words.read_text(encoding="utf-8").splitlines()) if given.words else {}
-    chosen = [each.renamed(words) for each in MUTANTS if not given.area or each.area in given.area]
+    chosen = [each for each in MUTANTS if not given.area or each.area in given.area]
     lost = [each for each in chosen if len(places(ROOT, each.line)) != 1]
     for each in lost:
-        on_progress(f"found {len(places(ROOT, each.line))} times: {each.line}")
-    on_progress(f"{len(chosen) - len(lost)} of {len(chosen)} lines are there once")
+        say(f"found {len(places(ROOT, each.line))} times: {each.line}")
+    say(f"{len(chosen) - len(lost)} of {len(chosen)} lines are there once")
     if given.list:
         return bool(lost)
     survivors = 0
     with tempfile.TemporaryDirectory(prefix="memtend-mutants-") as folder:
         root = copied(Path(folder))
         for area in dict.fromkeys(each.area for each in chosen):
-            tests = existing(root, [_renamed(test, words) for test in TESTS[area]])
+            tests = existing(root, TESTS[area])
             if fails(root, tests):
-                on_progress(f"{area}: its tests fail without a mutant")
+                say(f"{area}: its tests fail without a mutant")
                 return 2
             for each in (each for each in chosen if each.area == area and each not in lost):
                 path, before = break_one(root, each)
@@ -300,8 +288,8 @@ def main(argv: Sequence[str]) -> int:
                 path.write_text(before, encoding="utf-8")
                 survivors += not seen
                 became = "killed" if seen else "SURVIVED"
-                on_progress(f"{area}: {became} in {monotonic() - begin:.0f} s: {each.line}")
-    on_progress(f"{len(chosen) - len(lost) - survivors} killed, {survivors} survived, {len(lost)} not found")
+                say(f"{area}: {became} in {monotonic() - begin:.0f} s: {each.line}")
+    say(f"{len(chosen) - len(lost) - survivors} killed, {survivors} survived, {len(lost)} not found")
     return 1 if survivors or lost else 0
 
 
