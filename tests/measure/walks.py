@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -58,12 +59,18 @@ class Walk:
 
     @property
     def changes(self) -> int:
+        return sum(self.borders.values())
+
+    @property
+    def borders(self) -> Counter[tuple[str, str]]:
+        """How often one file is followed by another within a thread."""
         last: dict[str, str] = {}
-        changes = 0
+        borders: Counter[tuple[str, str]] = Counter()
         for thread, file, _ in self.calls:
-            changes += last.get(thread, file) != file
+            if last.get(thread, file) != file:
+                borders[last[thread], file] += 1
             last[thread] = file
-        return changes
+        return borders
 
     @property
     def lines(self) -> int:
@@ -210,6 +217,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--files", action="store_true", help="print the files of each walk too, in their order")
+    parser.add_argument("--changes", action="store_true", help="print between which files a walk changes")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="walks-", ignore_cleanup_errors=True) as folder:
         walks = _walked(Path(folder))
@@ -217,6 +225,10 @@ def main() -> None:
     if options.files:
         for walk in walks:
             sys.stdout.write(f"\n{walk.name}\n" + "".join(f"  {file}\n" for file in walk.files))
+    if options.changes:
+        for walk in walks:
+            rows = (f"  {count:4} {one} -> {other}\n" for (one, other), count in walk.borders.most_common(60))
+            sys.stdout.write(f"\n{walk.name}\n" + "".join(rows))
 
 
 def _walked(folder: Path) -> list[Walk]:
