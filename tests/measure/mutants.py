@@ -42,7 +42,8 @@ TESTS = {
         f"{MAINTENANCE}/test_crashes.py",
     ),
     "isolation": (
-        "tests/contract/backends", "tests/contract/shared/test_sharing.py", f"{LEDGER}/test_runs.py",
+        "tests/integration/backends/test_deletion.py", "tests/contract/backends",
+        "tests/contract/shared/test_sharing.py", f"{LEDGER}/test_runs.py",
         f"{LEDGER}/test_companies.py", f"{MAINTENANCE}/test_undo.py",
     ),
     "undo": (

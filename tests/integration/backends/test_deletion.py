@@ -1,21 +1,27 @@
-"""The engine's own backend, as the settings make it: what it deletes is journaled, on the store itself."""
+"""What is deleted on the store itself: an engine's deletion is journaled, a lost mark keeps its memory."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
+from qdrant_client import QdrantClient
 from support.hashing_embedder import HashingEmbedder
 from support.ledger_records import copied_urls
+from support.memories import new_agent, records
 from support.store_items import item
 from support.store_servers import StoreAddress
 
 from memcore.backends.factory import WorkerBackend, create_engine_backend
+from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.mem0.config import Mem0Config
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
+from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ingest import Ingestor
 from memcore.ledger import Ledger
 from memcore.ledger.migrate import migrate_history
 from memcore.models.memory import ConsolidationInterval, MemoryLevel
+from memcore.records import Where
 
 COMPOSITE = {"backend": "composite", "composite": {"routes": {"n": "mem0"}, "default": "inmemory"}}
 
@@ -64,3 +70,28 @@ async def test_what_the_engines_backend_deletes_stays_deleted(
     finally:
         await engine.disconnect()
         ledger.close()
+
+
+async def test_a_memory_that_another_worker_marks_at_the_last_moment_stays(
+    place: Mem0Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = new_agent()
+    made = records(agent, 2)
+    lost, ours = (each.entry.id for each in made)
+    backend = Mem0Backend(place, company="c", embedder=HashingEmbedder(), encoder=Bm25Encoder())
+    delete = QdrantClient.delete
+
+    def late(self: QdrantClient, collection_name: str, **more: Any) -> object:
+        # After the ids were read, and before they are deleted.
+        self.set_payload(collection_name, {"claim": "theirs"}, points=[lost], wait=True)
+        return delete(self, collection_name, **more)
+
+    await backend.connect()
+    try:
+        await backend.store_many(made)
+        await backend.claim(Where(agent_id=agent), "ours")
+        monkeypatch.setattr(QdrantClient, "delete", late)
+        assert await backend.delete_where(Where(agent_id=agent, token="ours")) == 1
+        assert [each.entry.id for each in await backend.get_many(agent, [lost, ours])] == [lost]
+    finally:
+        await backend.disconnect()
