@@ -35,7 +35,7 @@ from sqlalchemy.pool import NullPool
 from sqlalchemy.sql.selectable import TableValuedAlias
 from sqlalchemy.types import TypeDecorator
 
-from memcore.clock import in_range, within_range
+from memcore.clock import EARLIEST, LATEST, in_range, within_range
 from memcore.config.urls import LedgerUrls
 from memcore.embedding.vectors import SparseVector
 from memcore.errors import (
@@ -277,7 +277,8 @@ class UtcDateTime(TypeDecorator[datetime]):
             return None
         if value.tzinfo is None:
             raise ValueError("a time without a zone cannot be stored")
-        value = in_range(value).astimezone(UTC)
+        # The clock is asked only about a time that it refuses: this runs for every value of every row.
+        value = (value if EARLIEST <= value <= LATEST else in_range(value)).astimezone(UTC)
         # SQLite keeps times as text; leaving the zone out keeps them all one length, so that they sort as times do.
         return value.replace(tzinfo=None) if dialect.name == "sqlite" else value
 
@@ -286,8 +287,9 @@ class UtcDateTime(TypeDecorator[datetime]):
         del dialect
         if value is None:
             return None
+        value = value.replace(tzinfo=UTC) if value.tzinfo is None else value
         # Older releases took any date; a row must not become unreadable for one.
-        return within_range(value.replace(tzinfo=UTC) if value.tzinfo is None else value).astimezone(UTC)
+        return (value if EARLIEST <= value <= LATEST else within_range(value)).astimezone(UTC)
 
 
 def json_document(*, none_as_null: bool = False) -> JSON:
@@ -371,7 +373,8 @@ def decode(row: RecordRow) -> MemoryRecord:
 def _with_times_in_range(entry: dict[str, Any]) -> dict[str, Any]:
     # Older releases took any date; a memory must not be lost for one.
     times = {name: datetime.fromisoformat(entry[name]) for name in _TIMES if entry.get(name)}
-    return entry | {name: within_range(at) for name, at in times.items()}
+    outside = {name: within_range(at) for name, at in times.items() if not EARLIEST <= at <= LATEST}
+    return entry | times | outside
 
 
 def _vectors(row: RecordRow, *, space: str | None) -> Vectors | None:
