@@ -3,642 +3,245 @@
 The names below are the public face; each loads its module when it is first asked for.
 """
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memcore.approvals.effects import ApprovalEffects, EffectRegistry
-    from memcore.approvals.service import ApprovalService
-    from memcore.backends.factory import (
-        BackendEntry,
-        BackendParts,
-        BackendRegistry,
-        WorkerBackend,
-        create_engine_backend,
-        create_memory_backend,
-        create_worker_backend,
-    )
-    from memcore.backends.inmemory import InMemoryBackend
-    from memcore.backends.mem0.config import Mem0Config
-    from memcore.backends.protocol import BatchBackend, MemoryBackend, MemoryCapabilities, SharedKnowledgeStore
-    from memcore.client.async_client import AsyncMemoryClient
-    from memcore.client.client import MemoryClient
-    from memcore.client.envelopes import ImportRecord, Scope
-    from memcore.client.results import (
-        AppliedReceipt,
-        DistillReceipt,
-        ExperienceReceipt,
-        JobReceipt,
-        JobState,
-        JobStatus,
-        StoreReceipt,
-    )
-    from memcore.config.finetune import EmbeddingFineTuneConfig, FineTuneExecutionConfig
-    from memcore.config.learning import CaptureConfig, EvolverConfig, ProceduralMemoryConfig
-    from memcore.config.loader import effective_policy, load_policy
-    from memcore.config.maintenance import (
-        ArchivalConfig,
-        ConsolidationConfig,
-        ConsolidationStrategyType,
-        DualModeConfig,
-        ExperienceCompressorConfig,
-        LLMConsolidationConfig,
-        RetentionConfig,
-        RetentionRule,
-        WikiExportConfig,
-    )
-    from memcore.config.memory import (
-        CompanyMemoryConfig,
-        CompositeBackendConfig,
-        EmbedderOverrideConfig,
-        MemoryConfig,
-        MemoryOptionsConfig,
-        MemoryStorageConfig,
-    )
-    from memcore.config.organization import CategoryWriteRule, ExtendedStoreConfig, OrgMemoryConfig, WriteAccessConfig
-    from memcore.config.policy import Policy
-    from memcore.config.retrieval import (
-        FusionStrategy,
-        InjectionPoint,
-        InjectionStrategy,
-        MemoryRetrievalConfig,
-        SelfEditingMemoryConfig,
-    )
-    from memcore.config.settings import Settings
-    from memcore.distillation import DistillationRequest, MemoryToolName
-    from memcore.embedding.factory import create_embedder
-    from memcore.embedding.protocol import Embedder
-    from memcore.embedding.selection import EmbedderChoice
-    from memcore.errors import (
-        AnswerMissingError,
-        ApprovalClosedError,
-        BudgetExceededError,
-        CheckpointConflictError,
-        CheckpointCorruptError,
-        CheckpointNotFoundError,
-        CheckpointRollbackCorruptError,
-        CheckpointRollbackUnavailableError,
-        FineTuneCancelledError,
-        FineTuneDependencyError,
-        FineTuneRunActiveError,
-        FineTuneRunNotFoundError,
-        FineTuneRunNotResumableError,
-        FineTuneStageError,
-        FineTuneTrainingDataError,
-        LeaseLostError,
-        MaintenancePausedError,
-        MalformedAnswerError,
-        MemoryBackendUnsupportedError,
-        MemoryCapabilityError,
-        MemoryConfigError,
-        MemoryConnectionError,
-        MemoryDiskFullError,
-        MemoryEmbeddingError,
-        MemoryError,  # noqa: A004  # the reference fixes the name
-        MemoryInputError,
-        MemoryNotFoundError,
-        MemoryQueueFullError,
-        MemoryRetrievalError,
-        MemoryStoreError,
-        MissingExtraError,
-        OrgMemoryAccessDeniedError,
-        OrgMemoryConnectionError,
-        OrgMemoryError,
-        OrgMemoryQueryError,
-        OrgMemoryWriteError,
-        ProviderError,
-        ProviderUnavailableError,
-        RetryExhaustedError,
-        SkillLimitError,
-    )
-    from memcore.experience.compressor import ExperienceCompressor
-    from memcore.finetune.deployment import ActiveEmbedderSnapshot
-    from memcore.finetune.evaluate import EvalMetrics
-    from memcore.finetune.preflight import PreflightResult
-    from memcore.jobs.payloads import Use
-    from memcore.ledger.embedders.finetune_runs import FineTuneRun
-    from memcore.llm.protocol import CompletionProvider
-    from memcore.maintenance.archival_store import ArchivalStore, LedgerArchivalStore
-    from memcore.maintenance.consolidation.density import ContentDensity, DensityClassifier, DensityRoutingOp
-    from memcore.maintenance.consolidation.dual_mode import (
-        AbstractiveSummarizationOp,
-        AbstractiveSummarizer,
-        ExtractivePreservationOp,
-        ExtractivePreserver,
-    )
-    from memcore.maintenance.consolidation.factory import ConsolidationDeps, build_consolidation_strategy
-    from memcore.maintenance.consolidation.llm import LLMSynthesisOp
-    from memcore.maintenance.consolidation.selection import EntrySelector, HighestRelevanceSelector, SummaryCandidate
-    from memcore.maintenance.consolidation.strategy import (
-        CompositeConsolidationStrategy,
-        ConsolidationOp,
-        ConsolidationStrategy,
-        SummaryDraft,
-    )
-    from memcore.maintenance.consolidation.summary import ConcatenationOp
-    from memcore.maintenance.value import Candidate, MemoryValue, usual_value
-    from memcore.memory.async_memory import AsyncMemory
-    from memcore.memory.fields import SearchFields, StoreFields
-    from memcore.memory.memory import Memory
-    from memcore.models.approval import Approval, ApprovalRisk, ApprovalState, Proposal, Superseded, Word
-    from memcore.models.archival import (
-        ArchivalEntry,
-        ArchivalIndexEntry,
-        ArchivalMode,
-        ArchivalModeAssignment,
-        ConsolidationResult,
-    )
-    from memcore.models.execution import ChatMessage, ExecutionTrace, MessageRole, Recovery, TerminationReason, Turn
-    from memcore.models.experience import CompressedExperience, DetailedExperience
-    from memcore.models.finetune import FineTunePlan, FineTuneStatus
-    from memcore.models.memory import (
-        ConsolidationInterval,
-        MemoryCategory,
-        MemoryEntry,
-        MemoryLevel,
-        MemoryMetadata,
-        MemoryQuery,
-        MemoryStoreRequest,
-    )
-    from memcore.models.organization import (
-        AutonomyLevel,
-        OperationLogEntry,
-        OperationLogSnapshot,
-        OrgFact,
-        OrgFactAuthor,
-        OrgFactCategory,
-        OrgFactWriteRequest,
-        OrgMemoryQuery,
-        SeniorityLevel,
-    )
-    from memcore.org.protocol import OrgMemoryBackend, check_write_access, require_write_access
-    from memcore.org.service import LedgerOrgMemory
-    from memcore.procedural.proposer import FailureAnalysisPayload
-    from memcore.procedural.records import ProceduralMemoryProposal, ProceduralMemoryScope
-    from memcore.records import MemoryRecord
-    from memcore.retrieval.blocking import BlockingContextInjection
-    from memcore.retrieval.context import ContextInjectionStrategy
-    from memcore.retrieval.filters import MemoryFilterStrategy, PassthroughMemoryFilter, TagBasedMemoryFilter
-    from memcore.retrieval.formatting import format_memory_context_with_directive
-    from memcore.retrieval.protocol import (
-        DefaultTokenEstimator,
-        HierarchicalRetriever,
-        MemoryInjectionStrategy,
-        QuerySpecificReranker,
-        ScoredMemory,
-        TokenEstimator,
-        ToolDefinition,
-    )
-    from memcore.retrieval.ranking import (
-        apply_diversity_penalty,
-        bigram_jaccard,
-        compute_combined_score,
-        compute_recency_score,
-        fuse_ranked_lists,
-        rank_memories,
-    )
-    from memcore.retrieval.usage import BufferedUseRecorder, UseRecorder
-    from memcore.service import MemoryService
-    from memcore.skills.report import EvolverReport
-    from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
+    # One line a name: type checkers follow it, and _modules reads it.
+    from .approvals.effects import ApprovalEffects as ApprovalEffects
+    from .approvals.effects import EffectRegistry as EffectRegistry
+    from .approvals.service import ApprovalService as ApprovalService
+    from .backends.factory import BackendEntry as BackendEntry
+    from .backends.factory import BackendParts as BackendParts
+    from .backends.factory import BackendRegistry as BackendRegistry
+    from .backends.factory import WorkerBackend as WorkerBackend
+    from .backends.factory import create_engine_backend as create_engine_backend
+    from .backends.factory import create_memory_backend as create_memory_backend
+    from .backends.factory import create_worker_backend as create_worker_backend
+    from .backends.inmemory import InMemoryBackend as InMemoryBackend
+    from .backends.mem0.config import Mem0Config as Mem0Config
+    from .backends.protocol import BatchBackend as BatchBackend
+    from .backends.protocol import MemoryBackend as MemoryBackend
+    from .backends.protocol import MemoryCapabilities as MemoryCapabilities
+    from .backends.protocol import SharedKnowledgeStore as SharedKnowledgeStore
+    from .client.async_client import AsyncMemoryClient as AsyncMemoryClient
+    from .client.client import MemoryClient as MemoryClient
+    from .client.envelopes import ImportRecord as ImportRecord
+    from .client.envelopes import Scope as Scope
+    from .client.results import AppliedReceipt as AppliedReceipt
+    from .client.results import DistillReceipt as DistillReceipt
+    from .client.results import ExperienceReceipt as ExperienceReceipt
+    from .client.results import JobReceipt as JobReceipt
+    from .client.results import JobState as JobState
+    from .client.results import JobStatus as JobStatus
+    from .client.results import StoreReceipt as StoreReceipt
+    from .config.finetune import EmbeddingFineTuneConfig as EmbeddingFineTuneConfig
+    from .config.finetune import FineTuneExecutionConfig as FineTuneExecutionConfig
+    from .config.learning import CaptureConfig as CaptureConfig
+    from .config.learning import EvolverConfig as EvolverConfig
+    from .config.learning import ProceduralMemoryConfig as ProceduralMemoryConfig
+    from .config.loader import effective_policy as effective_policy
+    from .config.loader import load_policy as load_policy
+    from .config.maintenance import ArchivalConfig as ArchivalConfig
+    from .config.maintenance import ConsolidationConfig as ConsolidationConfig
+    from .config.maintenance import ConsolidationStrategyType as ConsolidationStrategyType
+    from .config.maintenance import DualModeConfig as DualModeConfig
+    from .config.maintenance import ExperienceCompressorConfig as ExperienceCompressorConfig
+    from .config.maintenance import LLMConsolidationConfig as LLMConsolidationConfig
+    from .config.maintenance import RetentionConfig as RetentionConfig
+    from .config.maintenance import RetentionRule as RetentionRule
+    from .config.maintenance import WikiExportConfig as WikiExportConfig
+    from .config.memory import CompanyMemoryConfig as CompanyMemoryConfig
+    from .config.memory import CompositeBackendConfig as CompositeBackendConfig
+    from .config.memory import EmbedderOverrideConfig as EmbedderOverrideConfig
+    from .config.memory import MemoryConfig as MemoryConfig
+    from .config.memory import MemoryOptionsConfig as MemoryOptionsConfig
+    from .config.memory import MemoryStorageConfig as MemoryStorageConfig
+    from .config.organization import CategoryWriteRule as CategoryWriteRule
+    from .config.organization import ExtendedStoreConfig as ExtendedStoreConfig
+    from .config.organization import OrgMemoryConfig as OrgMemoryConfig
+    from .config.organization import WriteAccessConfig as WriteAccessConfig
+    from .config.policy import Policy as Policy
+    from .config.retrieval import FusionStrategy as FusionStrategy
+    from .config.retrieval import InjectionPoint as InjectionPoint
+    from .config.retrieval import InjectionStrategy as InjectionStrategy
+    from .config.retrieval import MemoryRetrievalConfig as MemoryRetrievalConfig
+    from .config.retrieval import SelfEditingMemoryConfig as SelfEditingMemoryConfig
+    from .config.settings import Settings as Settings
+    from .distillation import DistillationRequest as DistillationRequest
+    from .distillation import MemoryToolName as MemoryToolName
+    from .embedding.factory import create_embedder as create_embedder
+    from .embedding.protocol import Embedder as Embedder
+    from .embedding.selection import EmbedderChoice as EmbedderChoice
+    from .errors import AnswerMissingError as AnswerMissingError
+    from .errors import ApprovalClosedError as ApprovalClosedError
+    from .errors import BudgetExceededError as BudgetExceededError
+    from .errors import CheckpointConflictError as CheckpointConflictError
+    from .errors import CheckpointCorruptError as CheckpointCorruptError
+    from .errors import CheckpointNotFoundError as CheckpointNotFoundError
+    from .errors import CheckpointRollbackCorruptError as CheckpointRollbackCorruptError
+    from .errors import CheckpointRollbackUnavailableError as CheckpointRollbackUnavailableError
+    from .errors import FineTuneCancelledError as FineTuneCancelledError
+    from .errors import FineTuneDependencyError as FineTuneDependencyError
+    from .errors import FineTuneRunActiveError as FineTuneRunActiveError
+    from .errors import FineTuneRunNotFoundError as FineTuneRunNotFoundError
+    from .errors import FineTuneRunNotResumableError as FineTuneRunNotResumableError
+    from .errors import FineTuneStageError as FineTuneStageError
+    from .errors import FineTuneTrainingDataError as FineTuneTrainingDataError
+    from .errors import LeaseLostError as LeaseLostError
+    from .errors import MaintenancePausedError as MaintenancePausedError
+    from .errors import MalformedAnswerError as MalformedAnswerError
+    from .errors import MemoryBackendUnsupportedError as MemoryBackendUnsupportedError
+    from .errors import MemoryCapabilityError as MemoryCapabilityError
+    from .errors import MemoryConfigError as MemoryConfigError
+    from .errors import MemoryConnectionError as MemoryConnectionError
+    from .errors import MemoryDiskFullError as MemoryDiskFullError
+    from .errors import MemoryEmbeddingError as MemoryEmbeddingError
+    from .errors import MemoryError as MemoryError  # noqa: A004  # the reference fixes the name
+    from .errors import MemoryInputError as MemoryInputError
+    from .errors import MemoryNotFoundError as MemoryNotFoundError
+    from .errors import MemoryQueueFullError as MemoryQueueFullError
+    from .errors import MemoryRetrievalError as MemoryRetrievalError
+    from .errors import MemoryStoreError as MemoryStoreError
+    from .errors import MissingExtraError as MissingExtraError
+    from .errors import OrgMemoryAccessDeniedError as OrgMemoryAccessDeniedError
+    from .errors import OrgMemoryConnectionError as OrgMemoryConnectionError
+    from .errors import OrgMemoryError as OrgMemoryError
+    from .errors import OrgMemoryQueryError as OrgMemoryQueryError
+    from .errors import OrgMemoryWriteError as OrgMemoryWriteError
+    from .errors import ProviderError as ProviderError
+    from .errors import ProviderUnavailableError as ProviderUnavailableError
+    from .errors import RetryExhaustedError as RetryExhaustedError
+    from .errors import SkillLimitError as SkillLimitError
+    from .experience.compressor import ExperienceCompressor as ExperienceCompressor
+    from .finetune.deployment import ActiveEmbedderSnapshot as ActiveEmbedderSnapshot
+    from .finetune.evaluate import EvalMetrics as EvalMetrics
+    from .finetune.preflight import PreflightResult as PreflightResult
+    from .jobs.payloads import Use as Use
+    from .ledger.embedders.finetune_runs import FineTuneRun as FineTuneRun
+    from .llm.protocol import CompletionProvider as CompletionProvider
+    from .maintenance.archival_store import ArchivalStore as ArchivalStore
+    from .maintenance.archival_store import LedgerArchivalStore as LedgerArchivalStore
+    from .maintenance.consolidation.density import ContentDensity as ContentDensity
+    from .maintenance.consolidation.density import DensityClassifier as DensityClassifier
+    from .maintenance.consolidation.density import DensityRoutingOp as DensityRoutingOp
+    from .maintenance.consolidation.dual_mode import AbstractiveSummarizationOp as AbstractiveSummarizationOp
+    from .maintenance.consolidation.dual_mode import AbstractiveSummarizer as AbstractiveSummarizer
+    from .maintenance.consolidation.dual_mode import ExtractivePreservationOp as ExtractivePreservationOp
+    from .maintenance.consolidation.dual_mode import ExtractivePreserver as ExtractivePreserver
+    from .maintenance.consolidation.factory import ConsolidationDeps as ConsolidationDeps
+    from .maintenance.consolidation.factory import build_consolidation_strategy as build_consolidation_strategy
+    from .maintenance.consolidation.llm import LLMSynthesisOp as LLMSynthesisOp
+    from .maintenance.consolidation.selection import EntrySelector as EntrySelector
+    from .maintenance.consolidation.selection import HighestRelevanceSelector as HighestRelevanceSelector
+    from .maintenance.consolidation.selection import SummaryCandidate as SummaryCandidate
+    from .maintenance.consolidation.strategy import CompositeConsolidationStrategy as CompositeConsolidationStrategy
+    from .maintenance.consolidation.strategy import ConsolidationOp as ConsolidationOp
+    from .maintenance.consolidation.strategy import ConsolidationStrategy as ConsolidationStrategy
+    from .maintenance.consolidation.strategy import SummaryDraft as SummaryDraft
+    from .maintenance.consolidation.summary import ConcatenationOp as ConcatenationOp
+    from .maintenance.value import Candidate as Candidate
+    from .maintenance.value import MemoryValue as MemoryValue
+    from .maintenance.value import usual_value as usual_value
+    from .memory.async_memory import AsyncMemory as AsyncMemory
+    from .memory.fields import SearchFields as SearchFields
+    from .memory.fields import StoreFields as StoreFields
+    from .memory.memory import Memory as Memory
+    from .models.approval import Approval as Approval
+    from .models.approval import ApprovalRisk as ApprovalRisk
+    from .models.approval import ApprovalState as ApprovalState
+    from .models.approval import Proposal as Proposal
+    from .models.approval import Superseded as Superseded
+    from .models.approval import Word as Word
+    from .models.archival import ArchivalEntry as ArchivalEntry
+    from .models.archival import ArchivalIndexEntry as ArchivalIndexEntry
+    from .models.archival import ArchivalMode as ArchivalMode
+    from .models.archival import ArchivalModeAssignment as ArchivalModeAssignment
+    from .models.archival import ConsolidationResult as ConsolidationResult
+    from .models.execution import ChatMessage as ChatMessage
+    from .models.execution import ExecutionTrace as ExecutionTrace
+    from .models.execution import MessageRole as MessageRole
+    from .models.execution import Recovery as Recovery
+    from .models.execution import TerminationReason as TerminationReason
+    from .models.execution import Turn as Turn
+    from .models.experience import CompressedExperience as CompressedExperience
+    from .models.experience import DetailedExperience as DetailedExperience
+    from .models.finetune import FineTunePlan as FineTunePlan
+    from .models.finetune import FineTuneStatus as FineTuneStatus
+    from .models.memory import ConsolidationInterval as ConsolidationInterval
+    from .models.memory import MemoryCategory as MemoryCategory
+    from .models.memory import MemoryEntry as MemoryEntry
+    from .models.memory import MemoryLevel as MemoryLevel
+    from .models.memory import MemoryMetadata as MemoryMetadata
+    from .models.memory import MemoryQuery as MemoryQuery
+    from .models.memory import MemoryStoreRequest as MemoryStoreRequest
+    from .models.organization import AutonomyLevel as AutonomyLevel
+    from .models.organization import OperationLogEntry as OperationLogEntry
+    from .models.organization import OperationLogSnapshot as OperationLogSnapshot
+    from .models.organization import OrgFact as OrgFact
+    from .models.organization import OrgFactAuthor as OrgFactAuthor
+    from .models.organization import OrgFactCategory as OrgFactCategory
+    from .models.organization import OrgFactWriteRequest as OrgFactWriteRequest
+    from .models.organization import OrgMemoryQuery as OrgMemoryQuery
+    from .models.organization import SeniorityLevel as SeniorityLevel
+    from .org.protocol import OrgMemoryBackend as OrgMemoryBackend
+    from .org.protocol import check_write_access as check_write_access
+    from .org.protocol import require_write_access as require_write_access
+    from .org.service import LedgerOrgMemory as LedgerOrgMemory
+    from .procedural.proposer import FailureAnalysisPayload as FailureAnalysisPayload
+    from .procedural.records import ProceduralMemoryProposal as ProceduralMemoryProposal
+    from .procedural.records import ProceduralMemoryScope as ProceduralMemoryScope
+    from .records import MemoryRecord as MemoryRecord
+    from .retrieval.blocking import BlockingContextInjection as BlockingContextInjection
+    from .retrieval.context import ContextInjectionStrategy as ContextInjectionStrategy
+    from .retrieval.filters import MemoryFilterStrategy as MemoryFilterStrategy
+    from .retrieval.filters import PassthroughMemoryFilter as PassthroughMemoryFilter
+    from .retrieval.filters import TagBasedMemoryFilter as TagBasedMemoryFilter
+    from .retrieval.formatting import format_memory_context_with_directive as format_memory_context_with_directive
+    from .retrieval.protocol import DefaultTokenEstimator as DefaultTokenEstimator
+    from .retrieval.protocol import HierarchicalRetriever as HierarchicalRetriever
+    from .retrieval.protocol import MemoryInjectionStrategy as MemoryInjectionStrategy
+    from .retrieval.protocol import QuerySpecificReranker as QuerySpecificReranker
+    from .retrieval.protocol import ScoredMemory as ScoredMemory
+    from .retrieval.protocol import TokenEstimator as TokenEstimator
+    from .retrieval.protocol import ToolDefinition as ToolDefinition
+    from .retrieval.ranking import apply_diversity_penalty as apply_diversity_penalty
+    from .retrieval.ranking import bigram_jaccard as bigram_jaccard
+    from .retrieval.ranking import compute_combined_score as compute_combined_score
+    from .retrieval.ranking import compute_recency_score as compute_recency_score
+    from .retrieval.ranking import fuse_ranked_lists as fuse_ranked_lists
+    from .retrieval.ranking import rank_memories as rank_memories
+    from .retrieval.usage import BufferedUseRecorder as BufferedUseRecorder
+    from .retrieval.usage import UseRecorder as UseRecorder
+    from .service import MemoryService as MemoryService
+    from .skills.report import EvolverReport as EvolverReport
+    from .untrusted_text import untrusted_content_directive as untrusted_content_directive
+    from .untrusted_text import wrap_untrusted as wrap_untrusted
 
-__all__ = [
-    "AbstractiveSummarizationOp",
-    "AbstractiveSummarizer",
-    "ActiveEmbedderSnapshot",
-    "AnswerMissingError",
-    "AppliedReceipt",
-    "Approval",
-    "ApprovalClosedError",
-    "ApprovalEffects",
-    "ApprovalRisk",
-    "ApprovalService",
-    "ApprovalState",
-    "ArchivalConfig",
-    "ArchivalEntry",
-    "ArchivalIndexEntry",
-    "ArchivalMode",
-    "ArchivalModeAssignment",
-    "ArchivalStore",
-    "AsyncMemory",
-    "AsyncMemoryClient",
-    "AutonomyLevel",
-    "BackendEntry",
-    "BackendParts",
-    "BackendRegistry",
-    "BatchBackend",
-    "BlockingContextInjection",
-    "BudgetExceededError",
-    "BufferedUseRecorder",
-    "Candidate",
-    "CaptureConfig",
-    "CategoryWriteRule",
-    "ChatMessage",
-    "CheckpointConflictError",
-    "CheckpointCorruptError",
-    "CheckpointNotFoundError",
-    "CheckpointRollbackCorruptError",
-    "CheckpointRollbackUnavailableError",
-    "CompanyMemoryConfig",
-    "CompletionProvider",
-    "CompositeBackendConfig",
-    "CompositeConsolidationStrategy",
-    "CompressedExperience",
-    "ConcatenationOp",
-    "ConsolidationConfig",
-    "ConsolidationDeps",
-    "ConsolidationInterval",
-    "ConsolidationOp",
-    "ConsolidationResult",
-    "ConsolidationStrategy",
-    "ConsolidationStrategyType",
-    "ContentDensity",
-    "ContextInjectionStrategy",
-    "DefaultTokenEstimator",
-    "DensityClassifier",
-    "DensityRoutingOp",
-    "DetailedExperience",
-    "DistillReceipt",
-    "DistillationRequest",
-    "DualModeConfig",
-    "EffectRegistry",
-    "Embedder",
-    "EmbedderChoice",
-    "EmbedderOverrideConfig",
-    "EmbeddingFineTuneConfig",
-    "EntrySelector",
-    "EvalMetrics",
-    "EvolverConfig",
-    "EvolverReport",
-    "ExecutionTrace",
-    "ExperienceCompressor",
-    "ExperienceCompressorConfig",
-    "ExperienceReceipt",
-    "ExtendedStoreConfig",
-    "ExtractivePreservationOp",
-    "ExtractivePreserver",
-    "FailureAnalysisPayload",
-    "FineTuneCancelledError",
-    "FineTuneDependencyError",
-    "FineTuneExecutionConfig",
-    "FineTunePlan",
-    "FineTuneRun",
-    "FineTuneRunActiveError",
-    "FineTuneRunNotFoundError",
-    "FineTuneRunNotResumableError",
-    "FineTuneStageError",
-    "FineTuneStatus",
-    "FineTuneTrainingDataError",
-    "FusionStrategy",
-    "HierarchicalRetriever",
-    "HighestRelevanceSelector",
-    "ImportRecord",
-    "InMemoryBackend",
-    "InjectionPoint",
-    "InjectionStrategy",
-    "JobReceipt",
-    "JobState",
-    "JobStatus",
-    "LLMConsolidationConfig",
-    "LLMSynthesisOp",
-    "LeaseLostError",
-    "LedgerArchivalStore",
-    "LedgerOrgMemory",
-    "MaintenancePausedError",
-    "MalformedAnswerError",
-    "Mem0Config",
-    "Memory",
-    "MemoryBackend",
-    "MemoryBackendUnsupportedError",
-    "MemoryCapabilities",
-    "MemoryCapabilityError",
-    "MemoryCategory",
-    "MemoryClient",
-    "MemoryConfig",
-    "MemoryConfigError",
-    "MemoryConnectionError",
-    "MemoryDiskFullError",
-    "MemoryEmbeddingError",
-    "MemoryEntry",
-    "MemoryError",
-    "MemoryFilterStrategy",
-    "MemoryInjectionStrategy",
-    "MemoryInputError",
-    "MemoryLevel",
-    "MemoryMetadata",
-    "MemoryNotFoundError",
-    "MemoryOptionsConfig",
-    "MemoryQuery",
-    "MemoryQueueFullError",
-    "MemoryRecord",
-    "MemoryRetrievalConfig",
-    "MemoryRetrievalError",
-    "MemoryService",
-    "MemoryStorageConfig",
-    "MemoryStoreError",
-    "MemoryStoreRequest",
-    "MemoryToolName",
-    "MemoryValue",
-    "MessageRole",
-    "MissingExtraError",
-    "OperationLogEntry",
-    "OperationLogSnapshot",
-    "OrgFact",
-    "OrgFactAuthor",
-    "OrgFactCategory",
-    "OrgFactWriteRequest",
-    "OrgMemoryAccessDeniedError",
-    "OrgMemoryBackend",
-    "OrgMemoryConfig",
-    "OrgMemoryConnectionError",
-    "OrgMemoryError",
-    "OrgMemoryQuery",
-    "OrgMemoryQueryError",
-    "OrgMemoryWriteError",
-    "PassthroughMemoryFilter",
-    "Policy",
-    "PreflightResult",
-    "ProceduralMemoryConfig",
-    "ProceduralMemoryProposal",
-    "ProceduralMemoryScope",
-    "Proposal",
-    "ProviderError",
-    "ProviderUnavailableError",
-    "QuerySpecificReranker",
-    "Recovery",
-    "RetentionConfig",
-    "RetentionRule",
-    "RetryExhaustedError",
-    "Scope",
-    "ScoredMemory",
-    "SearchFields",
-    "SelfEditingMemoryConfig",
-    "SeniorityLevel",
-    "Settings",
-    "SharedKnowledgeStore",
-    "SkillLimitError",
-    "StoreFields",
-    "StoreReceipt",
-    "SummaryCandidate",
-    "SummaryDraft",
-    "Superseded",
-    "TagBasedMemoryFilter",
-    "TerminationReason",
-    "TokenEstimator",
-    "ToolDefinition",
-    "Turn",
-    "Use",
-    "UseRecorder",
-    "WikiExportConfig",
-    "Word",
-    "WorkerBackend",
-    "WriteAccessConfig",
-    "apply_diversity_penalty",
-    "bigram_jaccard",
-    "build_consolidation_strategy",
-    "check_write_access",
-    "compute_combined_score",
-    "compute_recency_score",
-    "create_embedder",
-    "create_engine_backend",
-    "create_memory_backend",
-    "create_worker_backend",
-    "effective_policy",
-    "format_memory_context_with_directive",
-    "fuse_ranked_lists",
-    "load_policy",
-    "rank_memories",
-    "require_write_access",
-    "untrusted_content_directive",
-    "usual_value",
-    "wrap_untrusted",
-]
 
-#: The module of each public name; a test holds this table, ``__all__`` and the imports for type checkers equal.
-_MODULE_OF = {
-    "AbstractiveSummarizationOp": "memcore.maintenance.consolidation.dual_mode",
-    "AbstractiveSummarizer": "memcore.maintenance.consolidation.dual_mode",
-    "ActiveEmbedderSnapshot": "memcore.finetune.deployment",
-    "AnswerMissingError": "memcore.errors",
-    "AppliedReceipt": "memcore.client.results",
-    "Approval": "memcore.models.approval",
-    "ApprovalClosedError": "memcore.errors",
-    "ApprovalEffects": "memcore.approvals.effects",
-    "ApprovalRisk": "memcore.models.approval",
-    "ApprovalService": "memcore.approvals.service",
-    "ApprovalState": "memcore.models.approval",
-    "ArchivalConfig": "memcore.config.maintenance",
-    "ArchivalEntry": "memcore.models.archival",
-    "ArchivalIndexEntry": "memcore.models.archival",
-    "ArchivalMode": "memcore.models.archival",
-    "ArchivalModeAssignment": "memcore.models.archival",
-    "ArchivalStore": "memcore.maintenance.archival_store",
-    "AsyncMemory": "memcore.memory.async_memory",
-    "AsyncMemoryClient": "memcore.client.async_client",
-    "AutonomyLevel": "memcore.models.organization",
-    "BackendEntry": "memcore.backends.factory",
-    "BackendParts": "memcore.backends.factory",
-    "BackendRegistry": "memcore.backends.factory",
-    "BatchBackend": "memcore.backends.protocol",
-    "BlockingContextInjection": "memcore.retrieval.blocking",
-    "BudgetExceededError": "memcore.errors",
-    "BufferedUseRecorder": "memcore.retrieval.usage",
-    "Candidate": "memcore.maintenance.value",
-    "CaptureConfig": "memcore.config.learning",
-    "CategoryWriteRule": "memcore.config.organization",
-    "ChatMessage": "memcore.models.execution",
-    "CheckpointConflictError": "memcore.errors",
-    "CheckpointCorruptError": "memcore.errors",
-    "CheckpointNotFoundError": "memcore.errors",
-    "CheckpointRollbackCorruptError": "memcore.errors",
-    "CheckpointRollbackUnavailableError": "memcore.errors",
-    "CompanyMemoryConfig": "memcore.config.memory",
-    "CompletionProvider": "memcore.llm.protocol",
-    "CompositeBackendConfig": "memcore.config.memory",
-    "CompositeConsolidationStrategy": "memcore.maintenance.consolidation.strategy",
-    "CompressedExperience": "memcore.models.experience",
-    "ConcatenationOp": "memcore.maintenance.consolidation.summary",
-    "ConsolidationConfig": "memcore.config.maintenance",
-    "ConsolidationDeps": "memcore.maintenance.consolidation.factory",
-    "ConsolidationInterval": "memcore.models.memory",
-    "ConsolidationOp": "memcore.maintenance.consolidation.strategy",
-    "ConsolidationResult": "memcore.models.archival",
-    "ConsolidationStrategy": "memcore.maintenance.consolidation.strategy",
-    "ConsolidationStrategyType": "memcore.config.maintenance",
-    "ContentDensity": "memcore.maintenance.consolidation.density",
-    "ContextInjectionStrategy": "memcore.retrieval.context",
-    "DefaultTokenEstimator": "memcore.retrieval.protocol",
-    "DensityClassifier": "memcore.maintenance.consolidation.density",
-    "DensityRoutingOp": "memcore.maintenance.consolidation.density",
-    "DetailedExperience": "memcore.models.experience",
-    "DistillReceipt": "memcore.client.results",
-    "DistillationRequest": "memcore.distillation",
-    "SummaryDraft": "memcore.maintenance.consolidation.strategy",
-    "DualModeConfig": "memcore.config.maintenance",
-    "EffectRegistry": "memcore.approvals.effects",
-    "Embedder": "memcore.embedding.protocol",
-    "EmbedderChoice": "memcore.embedding.selection",
-    "EmbedderOverrideConfig": "memcore.config.memory",
-    "EmbeddingFineTuneConfig": "memcore.config.finetune",
-    "EntrySelector": "memcore.maintenance.consolidation.selection",
-    "EvalMetrics": "memcore.finetune.evaluate",
-    "EvolverConfig": "memcore.config.learning",
-    "EvolverReport": "memcore.skills.report",
-    "ExecutionTrace": "memcore.models.execution",
-    "ExperienceCompressor": "memcore.experience.compressor",
-    "ExperienceCompressorConfig": "memcore.config.maintenance",
-    "ExperienceReceipt": "memcore.client.results",
-    "ExtendedStoreConfig": "memcore.config.organization",
-    "ExtractivePreservationOp": "memcore.maintenance.consolidation.dual_mode",
-    "ExtractivePreserver": "memcore.maintenance.consolidation.dual_mode",
-    "FailureAnalysisPayload": "memcore.procedural.proposer",
-    "FineTuneCancelledError": "memcore.errors",
-    "FineTuneDependencyError": "memcore.errors",
-    "FineTuneExecutionConfig": "memcore.config.finetune",
-    "FineTunePlan": "memcore.models.finetune",
-    "FineTuneRun": "memcore.ledger.embedders.finetune_runs",
-    "FineTuneRunActiveError": "memcore.errors",
-    "FineTuneRunNotFoundError": "memcore.errors",
-    "FineTuneRunNotResumableError": "memcore.errors",
-    "FineTuneStageError": "memcore.errors",
-    "FineTuneStatus": "memcore.models.finetune",
-    "FineTuneTrainingDataError": "memcore.errors",
-    "FusionStrategy": "memcore.config.retrieval",
-    "HierarchicalRetriever": "memcore.retrieval.protocol",
-    "HighestRelevanceSelector": "memcore.maintenance.consolidation.selection",
-    "ImportRecord": "memcore.client.envelopes",
-    "InMemoryBackend": "memcore.backends.inmemory",
-    "InjectionPoint": "memcore.config.retrieval",
-    "InjectionStrategy": "memcore.config.retrieval",
-    "JobReceipt": "memcore.client.results",
-    "JobState": "memcore.client.results",
-    "JobStatus": "memcore.client.results",
-    "LLMConsolidationConfig": "memcore.config.maintenance",
-    "LLMSynthesisOp": "memcore.maintenance.consolidation.llm",
-    "LeaseLostError": "memcore.errors",
-    "LedgerArchivalStore": "memcore.maintenance.archival_store",
-    "LedgerOrgMemory": "memcore.org.service",
-    "MaintenancePausedError": "memcore.errors",
-    "MalformedAnswerError": "memcore.errors",
-    "Mem0Config": "memcore.backends.mem0.config",
-    "SummaryCandidate": "memcore.maintenance.consolidation.selection",
-    "Memory": "memcore.memory.memory",
-    "MemoryBackend": "memcore.backends.protocol",
-    "MemoryBackendUnsupportedError": "memcore.errors",
-    "MemoryCapabilities": "memcore.backends.protocol",
-    "MemoryCapabilityError": "memcore.errors",
-    "MemoryCategory": "memcore.models.memory",
-    "MemoryClient": "memcore.client.client",
-    "MemoryConfig": "memcore.config.memory",
-    "MemoryConfigError": "memcore.errors",
-    "MemoryConnectionError": "memcore.errors",
-    "MemoryDiskFullError": "memcore.errors",
-    "MemoryEmbeddingError": "memcore.errors",
-    "MemoryEntry": "memcore.models.memory",
-    "MemoryError": "memcore.errors",
-    "MemoryFilterStrategy": "memcore.retrieval.filters",
-    "MemoryInjectionStrategy": "memcore.retrieval.protocol",
-    "MemoryInputError": "memcore.errors",
-    "MemoryLevel": "memcore.models.memory",
-    "MemoryMetadata": "memcore.models.memory",
-    "MemoryNotFoundError": "memcore.errors",
-    "MemoryOptionsConfig": "memcore.config.memory",
-    "MemoryQuery": "memcore.models.memory",
-    "MemoryQueueFullError": "memcore.errors",
-    "MemoryRecord": "memcore.records",
-    "MemoryRetrievalConfig": "memcore.config.retrieval",
-    "MemoryRetrievalError": "memcore.errors",
-    "MemoryService": "memcore.service",
-    "MemoryStorageConfig": "memcore.config.memory",
-    "MemoryStoreError": "memcore.errors",
-    "MemoryStoreRequest": "memcore.models.memory",
-    "MemoryToolName": "memcore.distillation",
-    "MemoryValue": "memcore.maintenance.value",
-    "MessageRole": "memcore.models.execution",
-    "MissingExtraError": "memcore.errors",
-    "OperationLogEntry": "memcore.models.organization",
-    "OperationLogSnapshot": "memcore.models.organization",
-    "OrgFact": "memcore.models.organization",
-    "OrgFactAuthor": "memcore.models.organization",
-    "OrgFactCategory": "memcore.models.organization",
-    "OrgFactWriteRequest": "memcore.models.organization",
-    "OrgMemoryAccessDeniedError": "memcore.errors",
-    "OrgMemoryBackend": "memcore.org.protocol",
-    "OrgMemoryConfig": "memcore.config.organization",
-    "OrgMemoryConnectionError": "memcore.errors",
-    "OrgMemoryError": "memcore.errors",
-    "OrgMemoryQuery": "memcore.models.organization",
-    "OrgMemoryQueryError": "memcore.errors",
-    "OrgMemoryWriteError": "memcore.errors",
-    "PassthroughMemoryFilter": "memcore.retrieval.filters",
-    "Policy": "memcore.config.policy",
-    "PreflightResult": "memcore.finetune.preflight",
-    "ProceduralMemoryConfig": "memcore.config.learning",
-    "ProceduralMemoryProposal": "memcore.procedural.records",
-    "ProceduralMemoryScope": "memcore.procedural.records",
-    "Proposal": "memcore.models.approval",
-    "ProviderError": "memcore.errors",
-    "ProviderUnavailableError": "memcore.errors",
-    "QuerySpecificReranker": "memcore.retrieval.protocol",
-    "Recovery": "memcore.models.execution",
-    "RetentionConfig": "memcore.config.maintenance",
-    "RetentionRule": "memcore.config.maintenance",
-    "RetryExhaustedError": "memcore.errors",
-    "Scope": "memcore.client.envelopes",
-    "ScoredMemory": "memcore.retrieval.protocol",
-    "SearchFields": "memcore.memory.fields",
-    "SelfEditingMemoryConfig": "memcore.config.retrieval",
-    "SeniorityLevel": "memcore.models.organization",
-    "Settings": "memcore.config.settings",
-    "SharedKnowledgeStore": "memcore.backends.protocol",
-    "SkillLimitError": "memcore.errors",
-    "StoreFields": "memcore.memory.fields",
-    "StoreReceipt": "memcore.client.results",
-    "Superseded": "memcore.models.approval",
-    "TagBasedMemoryFilter": "memcore.retrieval.filters",
-    "TerminationReason": "memcore.models.execution",
-    "TokenEstimator": "memcore.retrieval.protocol",
-    "ToolDefinition": "memcore.retrieval.protocol",
-    "Turn": "memcore.models.execution",
-    "Use": "memcore.jobs.payloads",
-    "UseRecorder": "memcore.retrieval.usage",
-    "WikiExportConfig": "memcore.config.maintenance",
-    "Word": "memcore.models.approval",
-    "WorkerBackend": "memcore.backends.factory",
-    "WriteAccessConfig": "memcore.config.organization",
-    "apply_diversity_penalty": "memcore.retrieval.ranking",
-    "bigram_jaccard": "memcore.retrieval.ranking",
-    "build_consolidation_strategy": "memcore.maintenance.consolidation.factory",
-    "check_write_access": "memcore.org.protocol",
-    "compute_combined_score": "memcore.retrieval.ranking",
-    "compute_recency_score": "memcore.retrieval.ranking",
-    "create_embedder": "memcore.embedding.factory",
-    "create_engine_backend": "memcore.backends.factory",
-    "create_memory_backend": "memcore.backends.factory",
-    "create_worker_backend": "memcore.backends.factory",
-    "effective_policy": "memcore.config.loader",
-    "format_memory_context_with_directive": "memcore.retrieval.formatting",
-    "fuse_ranked_lists": "memcore.retrieval.ranking",
-    "load_policy": "memcore.config.loader",
-    "rank_memories": "memcore.retrieval.ranking",
-    "require_write_access": "memcore.org.protocol",
-    "untrusted_content_directive": "memcore.untrusted_text",
-    "usual_value": "memcore.maintenance.value",
-    "wrap_untrusted": "memcore.untrusted_text",
-}
+@cache
+def _modules() -> dict[str, str]:
+    """Return the module of each public name; the lines above alone say it."""
+    source = __spec__.loader.get_source(__name__)  # type: ignore[union-attr]  # a loader of files has it
+    words = [line.split() for line in source.splitlines() if line.startswith("    from .")]
+    return {name: module for _, module, _, name, *_ in words}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
+    # Not assigned above: type checkers take an ``__all__`` that is computed for an empty one.
+    if name == "__all__":
+        return sorted(_modules())
+    if name not in _modules():
         msg = f"module 'memcore' has no attribute {name!r}"
         raise AttributeError(msg)
     from memcore.extras import naming_extras  # noqa: PLC0415  # with the first name, as all modules
 
     with naming_extras():
-        found = getattr(import_module(_MODULE_OF[name]), name)
+        found = getattr(import_module(_modules()[name], __name__), name)
     globals()[name] = found
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_modules()})
