@@ -3,8 +3,7 @@
 from datetime import timedelta
 
 from memcore.jobs.outcomes import Done, Outcome
-from memcore.jobs.payloads import LessonPayload
-from memcore.jobs.queues import Queue, TaskName
+from memcore.jobs.payloads import LessonPayload, Queue, TaskName
 from memcore.ledger.agents import last_slot
 from memcore.models.memory import ConsolidationInterval
 from tasks.context import JobContext

@@ -10,7 +10,7 @@ from celery.schedules import schedule as every
 
 from memcore.config.settings import Settings
 from memcore.jobs.outcomes import Done, Outcome, Skipped
-from memcore.jobs.queues import Queue, TaskName
+from memcore.jobs.payloads import Queue, TaskName
 from scheduler.sweep import plan_cycle
 from tasks.context import JobContext
 from tasks.job import Job, Limits

@@ -8,8 +8,7 @@ from memcore.distillation import Capture
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.ingest import WriteResult
 from memcore.jobs.outcomes import Done, Outcome, Retry
-from memcore.jobs.payloads import DistillPayload, LessonPayload, StoreItem
-from memcore.jobs.queues import Queue, TaskName
+from memcore.jobs.payloads import DistillPayload, LessonPayload, Queue, StoreItem, TaskName
 from tasks.context import JobContext
 from tasks.job import Job, Limits, job_handler
 

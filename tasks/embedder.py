@@ -4,8 +4,7 @@ from datetime import timedelta
 
 from memcore.errors import FineTuneRunActiveError
 from memcore.jobs.outcomes import Outcome, Skipped
-from memcore.jobs.payloads import FineTunePayload, ReindexPayload
-from memcore.jobs.queues import Queue, TaskName
+from memcore.jobs.payloads import FineTunePayload, Queue, ReindexPayload, TaskName
 from memcore.models.finetune import FineTunePlan
 from tasks.context import JobContext
 from tasks.job import Job, Limits, job_handler

@@ -3,8 +3,7 @@
 from datetime import timedelta
 
 from memcore.jobs.outcomes import Dead, Done, Outcome, Skipped
-from memcore.jobs.payloads import CompressPayload, ExperiencePayload
-from memcore.jobs.queues import Queue, TaskName
+from memcore.jobs.payloads import CompressPayload, ExperiencePayload, Queue, TaskName
 from memcore.models.memory import MemoryLevel, experience_refusal
 from tasks.context import JobContext
 from tasks.job import Job, Limits, job_handler

@@ -14,8 +14,7 @@ from memcore.errors import (
     MemoryInputError,
 )
 from memcore.jobs.outcomes import Dead, Outcome, Retry, Snooze
-from memcore.jobs.payloads import Payload, is_newer
-from memcore.jobs.queues import Queue, TaskName
+from memcore.jobs.payloads import Payload, Queue, TaskName, is_newer
 from tasks.context import JobContext
 
 #: Workers that may die while they run a job. One more than a chain of accidents: a harmless job may die with one that

@@ -3,8 +3,7 @@
 from datetime import timedelta
 
 from memcore.jobs.outcomes import Deferred, Done, Outcome, Snooze
-from memcore.jobs.payloads import AppliedPayload, EvolvePayload, LessonPayload
-from memcore.jobs.queues import Queue, TaskName
+from memcore.jobs.payloads import AppliedPayload, EvolvePayload, LessonPayload, Queue, TaskName
 from memcore.skills.publication import count_application
 from tasks.context import JobContext
 from tasks.job import Job, Limits, job_handler

@@ -6,8 +6,7 @@ from datetime import timedelta
 
 from memcore.ingest import WriteResult
 from memcore.jobs.outcomes import Dead, Done, Outcome, Retry, Skipped
-from memcore.jobs.payloads import StoreItem, StorePayload, UsePayload
-from memcore.jobs.queues import Queue, TaskName
+from memcore.jobs.payloads import Queue, StoreItem, StorePayload, TaskName, UsePayload
 from memcore.models.memory import refusal
 from tasks.context import JobContext
 from tasks.job import Job, Limits, job_handler

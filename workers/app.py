@@ -7,13 +7,12 @@ from typing import Any
 from celery import Celery
 
 from memcore.backends.factory import create_configured_embedder
-from memcore.client.broker_queues import broker_queues
-from memcore.client.celery_app import OwnCelery
+from memcore.client.publisher import OwnCelery, broker_queue
 from memcore.clock import Clock, utc_now
 from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
 from memcore.finetune.execution.factory import execution_of, require_executor
-from memcore.jobs.queues import Queue
+from memcore.jobs.payloads import Queue
 from tasks import JOBS
 from tasks.job import Job
 from workers import transport
@@ -80,7 +79,7 @@ def _configure(app: Celery, settings: Settings, group: WorkerGroup) -> None:
         task_serializer="json",
         result_serializer="json",
         accept_content=["json"],
-        task_queues=broker_queues(Queue),
+        task_queues=[broker_queue(name) for name in Queue],
         task_default_queue=str(Queue.STORE),
         task_create_missing_queues=False,
         task_acks_late=True,

@@ -9,8 +9,7 @@ from kombu.exceptions import KombuError
 from memcore.config.settings import Settings
 from memcore.config.urls import Address
 from memcore.errors import MemoryConnectionError
-from memcore.jobs.payloads import MAX_MESSAGE_BYTES
-from memcore.jobs.queues import Queue
+from memcore.jobs.payloads import MAX_MESSAGE_BYTES, Queue
 from workers import transport
 from workers.groups import WorkerGroup
 

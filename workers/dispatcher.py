@@ -13,10 +13,11 @@ from memcore.jobs.payloads import (
     FineTunePayload,
     LessonPayload,
     MaintenancePayload,
+    Queue,
     ReindexPayload,
     SynthesisPayload,
+    TaskName,
 )
-from memcore.jobs.queues import Queue, TaskName
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import Run

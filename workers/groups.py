@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Literal
 
 from memcore.errors import MemoryInputError
-from memcore.jobs.queues import STORE_SHARDS, Queue
+from memcore.jobs.payloads import STORE_SHARDS, Queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,7 @@ from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
-from memcore.client.celery_app import OwnCelery
-from memcore.client.publisher import PROGRESS
+from memcore.client.publisher import PROGRESS, OwnCelery
 from memcore.config.settings import Settings
 from memcore.config.urls import Address
 from memcore.jobs.outcomes import ProgressCallback, no_progress

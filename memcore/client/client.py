@@ -49,11 +49,12 @@ from memcore.jobs.payloads import (
     EvolvePayload,
     FineTunePayload,
     MaintenancePayload,
+    Queue,
     StoreItem,
+    TaskName,
     Use,
     UsePayload,
 )
-from memcore.jobs.queues import Queue, TaskName
 from memcore.models.execution import ExecutionTrace
 from memcore.models.finetune import FineTunePlan
 from memcore.models.memory import AgentId, Key, MemoryStoreRequest, StoredKey, not_reserved

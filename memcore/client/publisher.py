@@ -4,26 +4,95 @@ import json
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import timedelta
 from typing import Any, Self
 from uuid import uuid4
 
 from amqp.exceptions import AMQPError
 from celery import Celery
+from celery.app.utils import Settings
 from celery.exceptions import CeleryError
+from celery.loaders.app import AppLoader
+from kombu.entity import Exchange
+from kombu.entity import Queue as BrokerQueue
 from kombu.exceptions import KombuError
 from kombu.serialization import dumps as serialize
 from kombu.transport.redis import Channel as RedisChannel
 from kombu.utils.json import dumps
 from redis.exceptions import RedisError
 
-from memcore.client.broker_queues import broker_queues
-from memcore.client.celery_app import OwnCelery
 from memcore.client.envelopes import OutgoingJob
 from memcore.client.results import JobState, JobStatus, PendingJobs
 from memcore.config.urls import Address
 from memcore.errors import MemoryConnectionError, MemoryDiskFullError
 from memcore.extras import naming_extras
-from memcore.jobs.queues import Queue, TaskName
+from memcore.jobs.payloads import Queue, TaskName
+
+#: How long RabbitMQ waits for an acknowledgement from a consumer that lives: above the hard limit of the longest job
+#: (55 minutes). Its own 30 minutes would end the channel of every worker with a long run. A consumer that is gone
+#: loses its messages at once, whatever this says; Redis does not read it.
+CONSUMER_TIMEOUT = timedelta(minutes=65)
+
+
+def broker_queue(name: str) -> BrokerQueue:
+    """Return one durable queue behind an exchange of its own name.
+
+    Engine and worker declare alike, whichever connects first: RabbitMQ refuses a queue that is declared in another way.
+    """
+    arguments = {"x-consumer-timeout": int(CONSUMER_TIMEOUT / timedelta(milliseconds=1))}
+    name = str(name)
+    return BrokerQueue(name, Exchange(name, type="direct"), routing_key=name, queue_arguments=arguments)
+
+
+class _Loader(AppLoader):  # type: ignore[misc]  # Celery ships no types
+    def read_configuration(self, env: str = "") -> None:
+        """Read no configuration, whatever module a variable names."""
+
+
+class _Conf(Settings):  # type: ignore[misc]  # see above
+    """Celery's settings without the four that the environment overrides."""
+
+    @property
+    def broker_url(self) -> str | None:
+        found: str | None = self.first("broker_url")
+        return found
+
+    @property
+    def broker_read_url(self) -> str | None:
+        return self.get("broker_read_url") or self.broker_url
+
+    @property
+    def broker_write_url(self) -> str | None:
+        return self.get("broker_write_url") or self.broker_url
+
+    @property
+    def result_backend(self) -> str | None:
+        found: str | None = self.first("result_backend")
+        return found
+
+
+class OwnCelery(Celery):  # type: ignore[misc]  # see above
+    """A Celery app that its caller alone configures; addresses may be set later, in ``conf``.
+
+    For Celery the environment wins over the program: ``CELERY_BROKER_URL``, ``CELERY_CONFIG_MODULE``,
+    ``DJANGO_SETTINGS_MODULE``, for its command line even ``APP`` and ``BROKER_URL``. An engine or a shell that works on
+    a Celery project of its own has them set, and our jobs would go to its broker.
+    """
+
+    def __init__(self, name: str | None = None, *, broker: str | None = None, backend: str | None = None) -> None:
+        super().__init__(name, loader=_Loader, broker=broker, backend=backend, fixups=(), set_as_current=False)
+        # Celery makes the object itself, and a plain assignment to it would be a setting.
+        object.__setattr__(self._conf, "__class__", _Conf)
+
+    def start(self, argv: Sequence[str] | None = None) -> int | None:
+        """Run a command of Celery's with this app; return its exit code, or None for success."""
+        from celery.bin.celery import celery  # noqa: PLC0415  # every command of Celery's, which an engine never needs
+
+        for option in celery.params:
+            option.envvar = None
+        code: int | None = super().start(argv=argv)
+        return code
+
 
 #: Stand in the cut message until it is filled in; no text of Celery's holds words like these.
 _JOB, _SUMMARY, _TAG, _BODY = ("memtend<job>", "memtend<summary>", "memtend<tag>", "memtend<body>")
@@ -254,36 +323,32 @@ _RUNNING_STATES = {"STARTED", PROGRESS, "RECEIVED"}
 #: kombu's transport options for a Redis broker.
 _PATIENCE = {"socket_connect_timeout": _CONNECT_SECONDS, "socket_keepalive": True}
 
-_BROKER_ERRORS = (OSError, AMQPError, CeleryError, KombuError, RedisError)
-
-
 #: Says how many of these jobs a queue may take now; raises when it may take none.
 Admit = Callable[[str, int], int]
 
 
-class JobResults:
-    """Publishes jobs by name and reads their outcomes; needs no worker code."""
+class JobResults(Publisher):
+    """Publishes jobs with an app of its own and reads their outcomes; nothing is opened before the first job.
+
+    Raises:
+        MissingExtraError: the outcomes are in a database, and what speaks to it is not installed.
+    """
 
     def __init__(self, broker_url: str, result_url: str | None) -> None:
-        """Prepare the connection; nothing is opened before the first job.
-
-        Raises:
-            MissingExtraError: the outcomes are in a database, and what speaks to it is not installed.
-        """
         # Two apps: one that knows the results would subscribe to each job's result as it sends the job and unsubscribe
         # again, two commands beside the one that matters. Outcomes are asked for here, never waited for.
         broker = Address.of(broker_url)
-        self._app = OwnCelery(broker=broker.url)
-        self._app.conf.update(
+        app = OwnCelery(broker=broker.url)
+        app.conf.update(
             task_serializer="json",
             accept_content=["json"],
             result_extended=False,
             broker_connection_timeout=_CONNECT_SECONDS,
             broker_transport_options=broker.options | (_PATIENCE if broker.is_redis else {}),
-            task_queues=broker_queues(Queue),
+            task_queues=[broker_queue(name) for name in Queue],
             task_publish_retry_policy={"max_retries": _PUBLISH_RETRIES, "interval_start": 0, "interval_step": 0.2},
         )
-        self._publisher = Publisher(self._app)
+        super().__init__(app)
         results = Address.of(result_url) if result_url else None
         self._result_errors = _result_errors(results)
         self._outcomes = OwnCelery(backend=results.url if results else None)
@@ -315,12 +380,8 @@ class JobResults:
         while sent < len(outgoing_jobs):
             left = len(outgoing_jobs) - sent
             portion = admit(outgoing_jobs[sent].queue, left) if admit else left
-            self._publisher.publish(name, outgoing_jobs[sent : sent + portion], track=track)
+            self.publish(name, outgoing_jobs[sent : sent + portion], track=track)
             sent += portion
-
-    def waiting(self, queue: str) -> int:
-        """Return how many jobs wait on a queue; raises MemoryConnectionError."""
-        return self._publisher.waiting(queue)
 
     def forget(self, job_id: str) -> None:
         """Drop a job's outcome, so that it can have another; raises MemoryConnectionError."""

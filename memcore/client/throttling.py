@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from memcore.clock import Clock
 from memcore.errors import MemoryInputError, MemoryQueueFullError
-from memcore.jobs.queues import Queue, store_queue
+from memcore.jobs.payloads import Queue, store_queue
 
 if TYPE_CHECKING:
     from datetime import datetime

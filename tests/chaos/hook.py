@@ -15,7 +15,7 @@ _POISON = """\
 import os, signal
 from datetime import timedelta
 import tasks
-from memcore.jobs.queues import Queue
+from memcore.jobs.payloads import Queue
 from tasks.job import Job, Limits
 
 def kill(_payload, _crew):

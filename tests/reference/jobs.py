@@ -14,14 +14,15 @@ from memcore.jobs.payloads import (
     LessonPayload,
     MaintenancePayload,
     Payload,
+    Queue,
     ReindexPayload,
     StoreItem,
     StorePayload,
     SynthesisPayload,
+    TaskName,
     Use,
     UsePayload,
 )
-from memcore.jobs.queues import Queue, TaskName
 from memcore.models.base import Frozen
 from reference.docstrings import field_sentences, member_sentences, summary
 from reference.page import Page, table

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import text
 
 from memcore.backends.factory import create_configured_embedder, embedder_choice, followed_row, require_shared_backends
-from memcore.client.celery_app import OwnCelery
+from memcore.client.publisher import OwnCelery
 from memcore.config.policy import llm_consumers
 from memcore.config.settings import Settings
 from memcore.embedding.protocol import Embedder

@@ -9,8 +9,7 @@ from support.valkey_servers import BrokerAddress
 
 from memcore.client import AsyncMemoryClient, MemoryClient
 from memcore.errors import MemoryInputError
-from memcore.jobs.payloads import FineTunePayload
-from memcore.jobs.queues import Queue
+from memcore.jobs.payloads import FineTunePayload, Queue
 from memcore.models.finetune import FineTunePlan
 
 PLAN = FineTunePlan(source_dir="/srv/docs", epochs=2)

@@ -24,10 +24,9 @@ from support.repository import ROOT
 from support.running_stack import clean_environ, wait_until
 from support.valkey_servers import BrokerAddress, valkey_server
 
-from memcore.client.broker_queues import broker_queue
+from memcore.client.publisher import broker_queue
 from memcore.config.settings import Settings
-from memcore.jobs.payloads import MAX_MESSAGE_BYTES
-from memcore.jobs.queues import Queue
+from memcore.jobs.payloads import MAX_MESSAGE_BYTES, Queue
 from memcore.ledger.database import LedgerUrls
 from memcore.ledger.dead_letters import HEAD_BYTES
 from memcore.ledger.ledger import Ledger

@@ -11,11 +11,11 @@ from support.running_stack import wait_until
 from support.sentinel_servers import Sentinels, sentinels
 
 from memcore.client import MemoryClient
-from memcore.client.broker_queues import broker_queue
+from memcore.client.publisher import broker_queue
 from memcore.config.settings import Settings
 from memcore.config.urls import Address
 from memcore.errors import MemoryConnectionError
-from memcore.jobs.queues import Queue, store_queue
+from memcore.jobs.payloads import Queue, store_queue
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from workers.broker import waiting
 from workers.transport import register, reliable_url

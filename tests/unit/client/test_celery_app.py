@@ -2,8 +2,7 @@ import sys
 
 import pytest
 
-from memcore.client.celery_app import OwnCelery
-from memcore.client.publisher import JobResults
+from memcore.client.publisher import JobResults, OwnCelery
 
 #: What the shell of somebody who develops with Celery and Django has set.
 THEIRS = {

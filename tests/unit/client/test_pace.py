@@ -4,7 +4,7 @@ import pytest
 from support.ledger_records import StoppedClock
 
 from memcore.client.throttling import BURST, MAX_AGENTS, PER_SECOND, StoreRateLimiter
-from memcore.jobs.queues import BULK_ABOVE, Queue, store_queue
+from memcore.jobs.payloads import BULK_ABOVE, Queue, store_queue
 
 SHARD = store_queue("ada")
 

@@ -4,7 +4,7 @@ import pytest
 
 from memcore.config.finetune import LONGEST_STAGE_SECONDS
 from memcore.errors import MemoryInputError
-from memcore.jobs.queues import Queue
+from memcore.jobs.payloads import Queue
 from tasks.embedder import FINETUNE
 from workers.app import all_jobs
 from workers.groups import GROUPS, group
