@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 
 from memcore.clock import BoundedTime
-from memcore.embedding.vectors import SparseVector
+from memcore.embedding.bm25 import SparseVector
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.memory import MemoryCategory, MemoryEntry
 

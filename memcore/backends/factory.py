@@ -131,7 +131,7 @@ def _mem0(parts: BackendParts) -> MemoryBackend:
     if parts.place is None:
         raise MemoryConfigError("memory.backend: mem0 needs a vector store and a history, and no place was given")
     # qdrant-client alone takes a third of a second to import, which the other backends should not pay.
-    from memcore.backends.mem0.factory import build_mem0  # noqa: PLC0415  # see above
+    from memcore.backends.mem0.backend import build_mem0  # noqa: PLC0415  # see above
 
     return build_mem0(
         parts.config,

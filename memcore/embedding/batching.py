@@ -1,17 +1,150 @@
-"""Micro-batches: texts of concurrent callers are embedded in one request instead of many."""
+"""Embedders of models that take several texts at once; and what stands before a slow one: a cache, micro-batches."""
 
+from abc import ABC, abstractmethod
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
+from hashlib import blake2b
 from threading import Event, Lock
-from typing import TYPE_CHECKING
 
-from memcore.embedding.protocol import EmbedderKind, require_texts
-from memcore.embedding.vectors import QueryBatchEmbedder
-from memcore.errors import MemoryEmbeddingError
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from memcore.embedding.protocol import EmbedderKind, QueryBatchEmbedder
+from memcore.errors import MemoryEmbeddingError, MemoryInputError
+
+
+def require_texts(texts: Sequence[str]) -> None:
+    """Raise MemoryInputError when one text is given where a sequence of texts belongs: it would be cut into letters."""
+    if isinstance(texts, str):
+        raise MemoryInputError("texts", "must be a sequence of texts, not one text")
+
+
+def speaking(texts: Sequence[str]) -> list[int]:
+    """Return the places of the texts that say something; a transformer would invent a direction for a blank one."""
+    return [place for place, text in enumerate(texts) if text and not text.isspace()]
+
+
+def unit_rows(rows: NDArray[np.floating], *, name: str) -> NDArray[np.float32]:
+    """Bring each row to length 1 and leave a row of zeros as it is; shape (n, dims) stays.
+
+    Args:
+        rows: what the model gave.
+        name: the model, for the error.
+
+    Raises MemoryEmbeddingError when a number is infinite or none.
+    """
+    lengths = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
+    if not np.isfinite(lengths).all():
+        raise MemoryEmbeddingError(f"the model {name} gave a vector that is no number")
+    unit: NDArray[np.float32] = (rows / np.where(lengths > 0.0, lengths, 1.0)).astype(np.float32)
+    return unit
+
+
+class BatchEmbedder(ABC):
+    """The base of embedders whose model takes several texts in one run or request, questions too.
+
+    ``embed_documents`` and ``embed_queries`` raise MemoryInputError when a single text is given.
+    """
+
+    name: str
+    kind: EmbedderKind
+    dims: int
+
+    def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        """Return one row of unit length for each text, in an array that is the caller's own."""
+        require_texts(texts)
+        return self._embed(texts, is_query=False)
+
+    def embed_query(self, text: str, /) -> NDArray[np.float32]:
+        """Return the vector of unit length of a question."""
+        vector: NDArray[np.float32] = self.embed_queries([text])[0]
+        return vector
+
+    def embed_queries(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        """Return for each question the row that embed_query gives it."""
+        require_texts(texts)
+        return self._embed(texts, is_query=True)
+
+    @abstractmethod
+    def _embed(self, texts: Sequence[str], *, is_query: bool) -> NDArray[np.float32]: ...
+
+
+#: Vectors that are kept; 3 MB with 384 dimensions, 8 MB with 1,024.
+DEFAULT_CACHED_TEXTS = 2_048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheStatistics:
+    """How often the cache helped, in texts, since it was built."""
+
+    hits: int
+    misses: int
+    kept: int
+
+
+class CachedEmbedder(BatchEmbedder):
+    """Embeds each text once while it is cached; it keeps hashes, not the texts.
+
+    The two sides are kept apart, for a model may give a question another vector than a document. A batch with the same
+    text twice sends it once. The cache belongs to this one embedder. Safe in several threads: two that miss the same
+    text at once both embed it.
+
+    Args:
+        inner: the embedder of texts that are not cached.
+        max_texts: vectors kept; the one unused for longest goes first.
+    """
+
+    def __init__(self, inner: QueryBatchEmbedder, *, max_texts: int = DEFAULT_CACHED_TEXTS) -> None:
+        self.name, self.kind, self.dims = inner.name, inner.kind, inner.dims
+        self._inner = inner
+        self._max_texts = max_texts
+        self._kept: OrderedDict[bytes, NDArray[np.float32]] = OrderedDict()
+        self._lock = Lock()
+        self._hits = self._misses = 0
+
+    @property
+    def statistics(self) -> CacheStatistics:
+        """How often the cache helped."""
+        with self._lock:
+            return CacheStatistics(hits=self._hits, misses=self._misses, kept=len(self._kept))
+
+    def _embed(self, texts: Sequence[str], *, is_query: bool) -> NDArray[np.float32]:
+        side, embed = (b"q", self._inner.embed_queries) if is_query else (b"d", self._inner.embed_documents)
+        keys = [_key(side, text) for text in texts]
+        found = self._found(keys)
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+        if missing:
+            rows = embed(list(missing.values()))
+            # Copies: a row of a batch would keep the whole batch alive for as long as it is remembered.
+            fresh = {key: rows[place].copy() for place, key in enumerate(missing)}
+            self._keep(fresh)
+            found.update(fresh)
+        if not keys:
+            return np.zeros((0, self.dims), dtype=np.float32)
+        return np.stack([found[key] for key in keys])
+
+    def _found(self, keys: list[bytes]) -> dict[bytes, NDArray[np.float32]]:
+        with self._lock:
+            found = {key: self._kept[key] for key in keys if key in self._kept}
+            for key in found:
+                self._kept.move_to_end(key)
+            misses = sum(key not in found for key in keys)
+            self._misses += misses
+            self._hits += len(keys) - misses
+        return found
+
+    def _keep(self, fresh: dict[bytes, NDArray[np.float32]]) -> None:
+        with self._lock:
+            self._kept.update(fresh)
+            while len(self._kept) > self._max_texts:
+                self._kept.popitem(last=False)
+
+
+def _key(side: bytes, text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16, salt=side).digest()
+
 
 #: Texts that are sent without waiting for more.
 DEFAULT_MAX_TEXTS = 32
@@ -20,7 +153,7 @@ DEFAULT_MAX_TEXTS = 32
 DEFAULT_WAIT = timedelta(milliseconds=2)
 
 
-class MicroBatchedEmbedder:
+class MicroBatchedEmbedder(BatchEmbedder):
     """Joins the texts of concurrent callers; it has no thread of its own, so it outlives a fork.
 
     The first caller opens a batch, waits until it is full or the time is up, and embeds it for all. When the batch is
@@ -36,37 +169,12 @@ class MicroBatchedEmbedder:
     def __init__(
         self, inner: QueryBatchEmbedder, *, max_texts: int = DEFAULT_MAX_TEXTS, wait: timedelta = DEFAULT_WAIT
     ) -> None:
-        self._inner = inner
+        self.name, self.kind, self.dims = inner.name, inner.kind, inner.dims
         self._documents = _Side(inner.embed_documents, max_texts=max_texts, wait=wait)
         self._queries = _Side(inner.embed_queries, max_texts=max_texts, wait=wait)
 
-    @property
-    def name(self) -> str:
-        """The inner embedder's."""
-        return self._inner.name
-
-    @property
-    def kind(self) -> EmbedderKind:
-        """The inner embedder's."""
-        return self._inner.kind
-
-    @property
-    def dims(self) -> int:
-        """The inner embedder's."""
-        return self._inner.dims
-
-    def embed_documents(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
-        """Return one row for each text; raises what the inner embedder raises for these texts."""
-        return self._documents.embed(texts)
-
-    def embed_query(self, text: str, /) -> "NDArray[np.float32]":
-        """Return the question's vector; raises what the inner embedder raises for it."""
-        vector: NDArray[np.float32] = self._queries.embed([text])[0]
-        return vector
-
-    def embed_queries(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
-        """Return one row for each question."""
-        return self._queries.embed(texts)
+    def _embed(self, texts: Sequence[str], *, is_query: bool) -> NDArray[np.float32]:
+        return (self._queries if is_query else self._documents).embed(texts)
 
 
 class _Batch:
@@ -82,7 +190,7 @@ class _Batch:
 
 class _Side:
     def __init__(
-        self, embed: "Callable[[Sequence[str]], NDArray[np.float32]]", *, max_texts: int, wait: timedelta
+        self, embed: Callable[[Sequence[str]], NDArray[np.float32]], *, max_texts: int, wait: timedelta
     ) -> None:
         self._embed = embed
         self._max_texts = max_texts
@@ -90,8 +198,7 @@ class _Side:
         self._lock = Lock()
         self._open: _Batch | None = None
 
-    def embed(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        require_texts(texts)
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         if not texts or len(texts) >= self._max_texts:
             return self._embed(texts)
         batch, start, is_first = self._join(texts)

@@ -87,7 +87,7 @@ def _static(choice: EmbedderChoice) -> "Embedder":
 
 
 def _minilm(choice: EmbedderChoice) -> "Embedder":
-    from memcore.embedding.cache import CachedEmbedder  # noqa: PLC0415  # see above
+    from memcore.embedding.batching import CachedEmbedder  # noqa: PLC0415  # see above
     from memcore.embedding.onnx import MINILM_NAME, MinilmFiles, OnnxEmbedder  # noqa: PLC0415  # see above
 
     _require_no_model(choice)
@@ -100,7 +100,7 @@ def _minilm(choice: EmbedderChoice) -> "Embedder":
 
 
 def _onnx(choice: EmbedderChoice) -> "Embedder":
-    from memcore.embedding.cache import CachedEmbedder  # noqa: PLC0415  # see above
+    from memcore.embedding.batching import CachedEmbedder  # noqa: PLC0415  # see above
     from memcore.embedding.onnx import OnnxEmbedder, OnnxFolder  # noqa: PLC0415  # see above
 
     folder = OnnxFolder.read(Path(_model(choice)))

@@ -9,18 +9,16 @@ from enum import StrEnum
 from hashlib import file_digest, sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from memcore.embedding.bm25 import ENGLISH_STOP_WORDS
-from memcore.embedding.protocol import EmbedderKind, PromptPrefixes, require_texts, speaking, whole
-from memcore.embedding.vectors import unit_rows
+from memcore.embedding.batching import BatchEmbedder, speaking, unit_rows
+from memcore.embedding.bm25 import ENGLISH_STOP_WORDS, whole
+from memcore.embedding.protocol import EmbedderKind, PromptPrefixes
 from memcore.errors import MemoryConfigError, MemoryEmbeddingError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Tokens of a text that are read unless the model says otherwise; the rest is cut off.
 DEFAULT_MAX_TOKENS = 256
@@ -38,7 +36,7 @@ _POOLED = "sentence_embedding"
 _PAD_TOKENS = ("[PAD]", "<pad>")
 
 
-class OnnxEmbedder:
+class OnnxEmbedder(BatchEmbedder):
     """Embeds texts with a model file and its tokenizer; the mean of the tokens' vectors is brought to unit length.
 
     The model runs on one thread, in the caller's: several callers run side by side. A text in a batch gets the vector
@@ -54,6 +52,8 @@ class OnnxEmbedder:
     Raises MemoryConfigError when onnxruntime is not installed or a file cannot be read as what it should be.
     """
 
+    kind = EmbedderKind.ONNX
+
     def __init__(
         self,
         *,
@@ -65,50 +65,18 @@ class OnnxEmbedder:
     ) -> None:
         self._prompt_prefixes = prompt_prefixes or PromptPrefixes()
         cut = "" if max_tokens == DEFAULT_MAX_TOKENS else f"-{max_tokens}"
-        self._name = f"{name}{cut}{self._prompt_prefixes.mark}"
+        self.name = f"{name}{cut}{self._prompt_prefixes.mark}"
         self._max_characters = max_tokens * _CHARACTERS_PER_TOKEN
         self._tokenizer = _tokenizer_of(tokenizer, max_tokens)
         self._session = _session_of(model)
         self._inputs = {each.name for each in self._session.get_inputs()}
         outputs = [each.name for each in self._session.get_outputs()]
         self._output = _POOLED if _POOLED in outputs else outputs[0]
-        self._dims = int(self._run(["dims"]).shape[1])
+        self.dims = int(self._run(["dims"]).shape[1])
 
-    @property
-    def name(self) -> str:
-        """The model, its limit where it is not 256 tokens, and its prefixes where it has some."""
-        return self._name
-
-    @property
-    def kind(self) -> EmbedderKind:
-        """Onnx."""
-        return EmbedderKind.ONNX
-
-    @property
-    def dims(self) -> int:
-        """Length of the vectors, measured on a text when the model was loaded."""
-        return self._dims
-
-    def embed_documents(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
-        """Return one row of unit length for each text, shape (len(texts), dims), float32.
-
-        MemoryInputError when a single text is given, MemoryEmbeddingError when the model fails.
-        """
-        require_texts(texts)
-        return self._embed(texts, self._prompt_prefixes.document_prefix)
-
-    def embed_query(self, text: str, /) -> "NDArray[np.float32]":
-        """Return the vector of unit length of a question, shape (dims,), float32, or raise MemoryEmbeddingError."""
-        vector: NDArray[np.float32] = self.embed_queries([text])[0]
-        return vector
-
-    def embed_queries(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
-        """Return for each question the row that embed_query gives it, shape (len(texts), dims), float32."""
-        require_texts(texts)
-        return self._embed(texts, self._prompt_prefixes.query_prefix)
-
-    def _embed(self, texts: Sequence[str], prefix: str) -> "NDArray[np.float32]":
-        vectors = np.zeros((len(texts), self._dims), dtype=np.float32)
+    def _embed(self, texts: Sequence[str], *, is_query: bool) -> NDArray[np.float32]:
+        prefix = self._prompt_prefixes.query_prefix if is_query else self._prompt_prefixes.document_prefix
+        vectors = np.zeros((len(texts), self.dims), dtype=np.float32)
         # Texts of like length stand together, for the shorter ones of a batch are filled up to its longest.
         places = sorted(speaking(texts), key=lambda place: len(texts[place]))
         for start in range(0, len(places), _BATCH_TEXTS):
@@ -116,7 +84,7 @@ class OnnxEmbedder:
             vectors[batch] = self._run([prefix + whole(texts[place][: self._max_characters]) for place in batch])
         return vectors
 
-    def _run(self, texts: list[str]) -> "NDArray[np.float32]":
+    def _run(self, texts: list[str]) -> NDArray[np.float32]:
         encodings = self._tokenizer.encode_batch(texts)
         ids = np.array([each.ids for each in encodings], dtype=np.int64)
         mask = np.array([each.attention_mask for each in encodings], dtype=np.int64)
@@ -127,11 +95,11 @@ class OnnxEmbedder:
         except (MemoryError, RecursionError):
             raise
         except Exception as error:  # onnxruntime's errors share no base of their own
-            raise MemoryEmbeddingError(f"the model {self._name} failed: {type(error).__name__}") from error
+            raise MemoryEmbeddingError(f"the model {self.name} failed: {type(error).__name__}") from error
         if found.ndim == 3:  # noqa: PLR2004  # texts, tokens, dimensions: not pooled yet
             weights = mask[:, :, np.newaxis].astype(np.float32)
             found = (found * weights).sum(axis=1)
-        return unit_rows(found, name=self._name)
+        return unit_rows(found, name=self.name)
 
 
 def _tokenizer_of(path: Path, max_tokens: int) -> Tokenizer:
@@ -322,7 +290,7 @@ class Pooling(StrEnum):
     TEMPERED = "tempered"
 
 
-def weigh(table: "NDArray[np.float32]", tokens: Sequence[str], pooling: Pooling) -> None:
+def weigh(table: NDArray[np.float32], tokens: Sequence[str], pooling: Pooling) -> None:
     """Multiply each row by its token's weight, in place, so that weighting costs a text nothing and memory nothing."""
     if pooling is Pooling.MEAN:
         return

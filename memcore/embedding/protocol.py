@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from pydantic import PositiveInt
 
-from memcore.errors import MemoryInputError
 from memcore.models.base import Frozen, NotBlankStr
 
 if TYPE_CHECKING:
@@ -54,6 +53,14 @@ class Embedder(Protocol):
         ...
 
 
+class QueryBatchEmbedder(Embedder, Protocol):
+    """An embedder whose model takes several texts in one run or request, questions too."""
+
+    def embed_queries(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
+        """Return for each text the row that ``embed_query`` gives it, shape (len(texts), dims)."""
+        ...
+
+
 class EmbedderIdentity(Frozen):
     """The identity of a collection's embedder; another embedder is refused, because its vectors would not fit."""
 
@@ -94,19 +101,3 @@ class PromptPrefixes(Frozen):
         if not self.query_prefix and not self.document_prefix:
             return ""
         return f"+q={self.query_prefix!r}+d={self.document_prefix!r}"
-
-
-def require_texts(texts: Sequence[str]) -> None:
-    """Raise MemoryInputError when one text is given where a sequence of texts belongs: it would be cut into letters."""
-    if isinstance(texts, str):
-        raise MemoryInputError("texts", "must be a sequence of texts, not one text")
-
-
-def whole(text: str) -> str:
-    """Return the text with each half of a surrogate pair replaced: a tokenizer or a server would refuse the batch."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-
-
-def speaking(texts: Sequence[str]) -> list[int]:
-    """Return the places of the texts that say something; a transformer would invent a direction for a blank one."""
-    return [place for place, text in enumerate(texts) if text and not text.isspace()]

@@ -9,26 +9,23 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 from pydantic import SecretStr
 
 from memcore.bounded_http import AnswerError, AnswerTooSlowError, HttpResponse, ask, open_client
 from memcore.clock import Clock, utc_now
 from memcore.config.urls import masked
-from memcore.embedding.batching import MicroBatchedEmbedder
-from memcore.embedding.cache import CachedEmbedder
-from memcore.embedding.protocol import Embedder, EmbedderKind, PromptPrefixes, require_texts, speaking, whole
+from memcore.embedding.batching import BatchEmbedder, CachedEmbedder, MicroBatchedEmbedder, speaking, unit_rows
+from memcore.embedding.bm25 import whole
+from memcore.embedding.protocol import Embedder, EmbedderKind, PromptPrefixes
 from memcore.embedding.selection import EmbedderChoice, best_offered, tier_of
-from memcore.embedding.vectors import unit_rows
 from memcore.errors import MemoryConfigError, MemoryEmbeddingError, MemoryInputError
 from memcore.event_loop import LoopThread
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: How long a server may take for one request; a batch of 64 texts takes a CPU server some seconds.
 DEFAULT_TIMEOUT = timedelta(seconds=20)
@@ -215,7 +212,7 @@ DEFAULT_MAX_INPUTS = 32
 DEFAULT_MAX_CHARACTERS = 131_072
 
 
-class OpenAiCompatibleEmbedder:
+class OpenAiCompatibleEmbedder(BatchEmbedder):
     """Embeds texts with a model on a server; a blank text is not sent and gets the zero vector.
 
     Args:
@@ -228,6 +225,8 @@ class OpenAiCompatibleEmbedder:
 
     Raises what JsonPost.post raises when it has to measure.
     """
+
+    kind = EmbedderKind.OPENAI_COMPATIBLE
 
     def __init__(
         self,
@@ -244,62 +243,30 @@ class OpenAiCompatibleEmbedder:
         self._max_inputs = max_inputs
         self._max_characters = max_characters
         self._prompt_prefixes = prompt_prefixes or PromptPrefixes()
-        self._dims = dims or self._answer(["dims"]).shape[1]
+        self.name = f"{model}{self._prompt_prefixes.mark}"
+        self.dims = dims or self._answer(["dims"]).shape[1]
 
-    @property
-    def name(self) -> str:
-        """The model's name, and its prefixes where it has some."""
-        return f"{self._model}{self._prompt_prefixes.mark}"
-
-    @property
-    def kind(self) -> EmbedderKind:
-        """Openai-compatible."""
-        return EmbedderKind.OPENAI_COMPATIBLE
-
-    @property
-    def dims(self) -> int:
-        """Length of the vectors."""
-        return self._dims
-
-    def embed_documents(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
-        """Return one row of unit length for each text, shape (len(texts), dims), float32.
-
-        Raises:
-            MemoryInputError: a text is too long or refused by the server; MemoryEmbeddingError: no usable answer.
-        """
-        require_texts(texts)
-        return self._embed(texts, self._prompt_prefixes.document_prefix)
-
-    def embed_query(self, text: str, /) -> "NDArray[np.float32]":
-        """Return the vector of unit length of a question, shape (dims,), float32; raises as embed_documents does."""
-        vector: NDArray[np.float32] = self.embed_queries([text])[0]
-        return vector
-
-    def embed_queries(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
-        """Return for each question the row that embed_query gives it, shape (len(texts), dims), float32."""
-        require_texts(texts)
-        return self._embed(texts, self._prompt_prefixes.query_prefix)
-
-    def _embed(self, texts: Sequence[str], prefix: str) -> "NDArray[np.float32]":
+    def _embed(self, texts: Sequence[str], *, is_query: bool) -> NDArray[np.float32]:
+        prefix = self._prompt_prefixes.query_prefix if is_query else self._prompt_prefixes.document_prefix
         for place, text in enumerate(texts):
             if len(text) > self._max_characters:
                 raise MemoryInputError(
                     f"texts[{place}]", f"has {len(text)} characters; the embedder takes {self._max_characters}"
                 )
-        vectors = np.zeros((len(texts), self._dims), dtype=np.float32)
+        vectors = np.zeros((len(texts), self.dims), dtype=np.float32)
         places = speaking(texts)
         for start in range(0, len(places), self._max_inputs):
             batch = places[start : start + self._max_inputs]
             rows = self._answer([prefix + whole(texts[place]) for place in batch])
-            if rows.shape[1] != self._dims:
+            if rows.shape[1] != self.dims:
                 raise MemoryConfigError(
-                    f"memory.embedder.dims: {self._dims} expected, and {self._model} makes {rows.shape[1]}: "
+                    f"memory.embedder.dims: {self.dims} expected, and {self._model} makes {rows.shape[1]}: "
                     "correct the number, or the model's name"
                 )
             vectors[batch] = rows
         return vectors
 
-    def _answer(self, texts: list[str]) -> "NDArray[np.float32]":
+    def _answer(self, texts: list[str]) -> NDArray[np.float32]:
         answer = self._server.post("/embeddings", {"model": self._model, "input": texts, "encoding_format": "float"})
         try:
             rows = _rows(answer, expected=len(texts))
@@ -310,7 +277,7 @@ class OpenAiCompatibleEmbedder:
         return unit_rows(rows, name=self._model)
 
 
-def _rows(answer: Any, *, expected: int) -> "NDArray[np.float32]":
+def _rows(answer: Any, *, expected: int) -> NDArray[np.float32]:
     given = answer["data"]
     # Servers may answer out of order; each vector says which text it belongs to.
     by_place = {each["index"]: each["embedding"] for each in given}

@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from importlib import import_module
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from memcore.embedding.protocol import EmbedderKind, PromptPrefixes, require_texts, speaking, whole
-from memcore.embedding.vectors import unit_rows
+from memcore.embedding.batching import BatchEmbedder, speaking, unit_rows
+from memcore.embedding.bm25 import whole
+from memcore.embedding.protocol import EmbedderKind, PromptPrefixes
 from memcore.errors import MemoryConfigError, MemoryEmbeddingError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Texts in one run of the model; the library sorts them by length itself.
 _BATCH_TEXTS = 32
@@ -26,7 +25,7 @@ class SentenceModel(Protocol):
         ...
 
 
-class SentenceTransformersEmbedder:
+class SentenceTransformersEmbedder(BatchEmbedder):
     """Embed texts with a loaded model; a blank text gets the zero vector.
 
     One call at a time runs in the model: its tokenizer refuses a second one.
@@ -37,12 +36,14 @@ class SentenceTransformersEmbedder:
         prompt_prefixes: the prefixes of questions and documents.
     """
 
+    kind = EmbedderKind.SENTENCE_TRANSFORMERS
+
     def __init__(self, model: SentenceModel, *, name: str, prompt_prefixes: PromptPrefixes | None = None) -> None:
         self._model = model
         self._prompt_prefixes = prompt_prefixes or PromptPrefixes()
-        self._name = f"{name}{self._prompt_prefixes.mark}"
+        self.name = f"{name}{self._prompt_prefixes.mark}"
         self._lock = Lock()
-        self._dims = int(self._run(["dims"]).shape[1])
+        self.dims = int(self._run(["dims"]).shape[1])
 
     @classmethod
     def load(cls, model: str, *, prompt_prefixes: PromptPrefixes | None = None) -> Self:
@@ -63,44 +64,15 @@ class SentenceTransformersEmbedder:
             raise MemoryConfigError(f"memory.embedder.model: {model!r} cannot be loaded") from error
         return cls(loaded, name=model, prompt_prefixes=prompt_prefixes)
 
-    @property
-    def name(self) -> str:
-        """The model, and its prefixes where it has some."""
-        return self._name
-
-    @property
-    def kind(self) -> EmbedderKind:
-        """Sentence-transformers."""
-        return EmbedderKind.SENTENCE_TRANSFORMERS
-
-    @property
-    def dims(self) -> int:
-        """Length of the vectors, measured on a text when this was built."""
-        return self._dims
-
-    def embed_documents(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
-        """Return one row of unit length for each text, shape (len(texts), dims), or raise MemoryEmbeddingError."""
-        require_texts(texts)
-        return self._embed(texts, self._prompt_prefixes.document_prefix)
-
-    def embed_query(self, text: str, /) -> "NDArray[np.float32]":
-        """Return the vector of unit length of a question, shape (dims,), or raise MemoryEmbeddingError."""
-        vector: NDArray[np.float32] = self.embed_queries([text])[0]
-        return vector
-
-    def embed_queries(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
-        """Return for each question the row that embed_query gives it."""
-        require_texts(texts)
-        return self._embed(texts, self._prompt_prefixes.query_prefix)
-
-    def _embed(self, texts: Sequence[str], prefix: str) -> "NDArray[np.float32]":
-        vectors = np.zeros((len(texts), self._dims), dtype=np.float32)
+    def _embed(self, texts: Sequence[str], *, is_query: bool) -> NDArray[np.float32]:
+        prefix = self._prompt_prefixes.query_prefix if is_query else self._prompt_prefixes.document_prefix
+        vectors = np.zeros((len(texts), self.dims), dtype=np.float32)
         places = speaking(texts)
         if places:
             vectors[places] = self._run([prefix + whole(texts[place]) for place in places])
         return vectors
 
-    def _run(self, texts: list[str]) -> "NDArray[np.float32]":
+    def _run(self, texts: list[str]) -> NDArray[np.float32]:
         try:
             with self._lock:
                 found = self._model.encode(
@@ -109,7 +81,7 @@ class SentenceTransformersEmbedder:
             rows = np.asarray(found, dtype=np.float32)
         except (RuntimeError, ValueError) as error:
             # torch says everything with RuntimeError, out of GPU memory included.
-            raise MemoryEmbeddingError(f"the model {self._name} failed: {type(error).__name__}") from error
+            raise MemoryEmbeddingError(f"the model {self.name} failed: {type(error).__name__}") from error
         if rows.ndim != 2 or len(rows) != len(texts):  # noqa: PLR2004  # texts, dimensions
-            raise MemoryEmbeddingError(f"the model {self._name} gave not one vector for each of {len(texts)} texts")
-        return unit_rows(rows, name=self._name)
+            raise MemoryEmbeddingError(f"the model {self.name} gave not one vector for each of {len(texts)} texts")
+        return unit_rows(rows, name=self.name)

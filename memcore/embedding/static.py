@@ -10,20 +10,18 @@ from hashlib import sha256
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, load_file
 from tokenizers import Tokenizer
 
-from memcore.embedding.bm25 import fold
+from memcore.embedding.bm25 import fold, whole
 from memcore.embedding.onnx import Pooling, weigh
 from memcore.embedding.protocol import EmbedderKind
 from memcore.errors import MemoryConfigError, MemoryInputError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Words remembered; about 8 MB when full, and then they are forgotten together. A language's daily words fit twice.
 _KEPT_WORDS = 32_768
@@ -98,7 +96,7 @@ class StaticFolder:
         name: the folder's name and the beginning of its files' hash, so that a retrained table has another name.
     """
 
-    table: "NDArray[np.float32]"
+    table: NDArray[np.float32]
     tokenizer: Tokenizer
     name: str
 
@@ -123,7 +121,7 @@ class StaticFolder:
         return cls(table=table, tokenizer=tokenizer, name=f"{folder.resolve().name}-{mark}")
 
 
-def _check(table: "NDArray[np.float32]", tokenizer: Tokenizer, folder: Path) -> None:
+def _check(table: NDArray[np.float32], tokenizer: Tokenizer, folder: Path) -> None:
     if table.ndim != 2 or len(table) < tokenizer.get_vocab_size():  # noqa: PLR2004  # tokens and dimensions
         raise MemoryConfigError(
             f"memory.embedder.model: {folder} has {len(table)} vectors for {tokenizer.get_vocab_size()} tokens"
@@ -157,7 +155,7 @@ class WordllamaModel:
     """Hold one vector for each token, and the tokenizer that names the tokens."""
 
     #: Shape (tokens, 256); float32, since adding up float16 rows takes four times the CPU and saves 16 MB.
-    table: "NDArray[np.float32]"
+    table: NDArray[np.float32]
     #: Without padding and truncation.
     tokenizer: Tokenizer
     #: The tokens in the order of their ids, "▁" standing for a word's start.
@@ -219,33 +217,21 @@ class StaticEmbedder:
     Raises MemoryConfigError when the wheel wordllama or one of its files is missing.
     """
 
+    kind = EmbedderKind.STATIC
+
     def __init__(self, *, pooling: Pooling = Pooling.TEMPERED, folder: StaticFolder | None = None) -> None:
         if folder is None:
             model = WordllamaModel.load()
             weigh(model.table, model.tokens, pooling)
             self._table, tokenizer = model.table, model.tokenizer
-            self._name = f"wordllama-{self.dims}-{pooling}"
+            self.name = f"wordllama-{self._table.shape[1]}-{pooling}"
         else:
-            self._table, tokenizer, self._name = folder.table, folder.tokenizer, folder.name
+            self._table, tokenizer, self.name = folder.table, folder.tokenizer, folder.name
+        self.dims = int(self._table.shape[1])
         self._tokens = WordTokens(tokenizer)
         self._is_folding = folder is not None or pooling is Pooling.TEMPERED
 
-    @property
-    def name(self) -> str:
-        """The table, its width and its pooling, as in "wordllama-256-tempered"; a folder's name and hash."""
-        return self._name
-
-    @property
-    def kind(self) -> EmbedderKind:
-        """Static."""
-        return EmbedderKind.STATIC
-
-    @property
-    def dims(self) -> int:
-        """Length of the vectors: 256, or that of the folder's table."""
-        return int(self._table.shape[1])
-
-    def embed_documents(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
+    def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
         """Return one row of unit length for each text, shape (len(texts), dims), float32.
 
         MemoryInputError when a single text is given where a sequence of texts belongs.
@@ -259,18 +245,17 @@ class StaticEmbedder:
                 self._pool(ids, vectors[row])
         return vectors
 
-    def embed_query(self, text: str, /) -> "NDArray[np.float32]":
+    def embed_query(self, text: str, /) -> NDArray[np.float32]:
         """Return the vector of unit length of a question, shape (dims,), float32: the same as for a document."""
         vector = np.zeros(self.dims, dtype=np.float32)
         self._pool(self._tokens.ids([self._prepared(text)])[0], vector)
         return vector
 
     def _prepared(self, text: str) -> str:
-        # Half of a surrogate pair is no text to the tokenizer, which would refuse the whole batch for it.
-        whole = text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-        return fold(whole) if self._is_folding else whole
+        kept = whole(text)
+        return fold(kept) if self._is_folding else kept
 
-    def _pool(self, ids: list[int], vector: "NDArray[np.float32]") -> None:
+    def _pool(self, ids: list[int], vector: NDArray[np.float32]) -> None:
         for start in range(0, len(ids), _BATCH_TOKENS):
             vector += np.add.reduce(self._table.take(ids[start : start + _BATCH_TOKENS], axis=0), axis=0)
         if length := math.sqrt(vector.dot(vector)):

@@ -37,7 +37,7 @@ from sqlalchemy.types import TypeDecorator
 
 from memcore.clock import EARLIEST, LATEST, in_range, within_range
 from memcore.config.urls import LedgerUrls
-from memcore.embedding.vectors import SparseVector
+from memcore.embedding.bm25 import SparseVector
 from memcore.errors import (
     MemoryConfigError,
     MemoryConnectionError,

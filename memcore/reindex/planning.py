@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from memcore.backends.factory import followed_row, mem0_config_of
-from memcore.backends.mem0.active_collection import served
+from memcore.backends.mem0.collection import served
 from memcore.backends.mem0.reindex_target import ReindexTarget
-from memcore.backends.mem0.schema import IndexedText
+from memcore.backends.mem0.writer import IndexedText
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder
 from memcore.embedding.selection import EmbedderChoice

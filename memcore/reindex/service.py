@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from memcore import errors
-from memcore.backends.mem0.active_collection import READ_AGE
+from memcore.backends.mem0.collection import READ_AGE
 from memcore.backends.mem0.reindex_target import ReindexTarget
 from memcore.clock import Clock
 from memcore.errors import LeaseLostError

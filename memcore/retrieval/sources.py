@@ -11,7 +11,7 @@ from memcore import errors
 from memcore.backends.fusion import Hit, HybridBackend, RankedLists
 from memcore.backends.protocol import ORGANISATION, FactStore, FactStoreProvider, MemoryBackend, SharedKnowledgeStore
 from memcore.clock import Clock
-from memcore.embedding.vectors import relevance_of, score_of
+from memcore.embedding.bm25 import relevance_of, score_of
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery
 from memcore.models.organization import OrgFact, OrgFactCategory
 from memcore.org.search import namespace_of, shown_by

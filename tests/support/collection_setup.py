@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from memcore.backends.mem0.active_collection import ActiveCollection
 from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.mem0.collection import ActiveCollection
 
 
 def active_collection_of(backend: Mem0Backend) -> ActiveCollection:

@@ -7,8 +7,7 @@ from functools import partial
 
 from memcore.backends.factory import create_engine_backend, create_memory_backend, create_worker_backend, mem0_config_of
 from memcore.backends.fusion import RankedLists
-from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.factory import encoder_of
+from memcore.backends.mem0.backend import Mem0Backend, encoder_of
 from memcore.config.policy import Policy
 from memcore.errors import MemoryConfigError, OrgMemoryAccessDeniedError
 from memcore.ledger import Ledger

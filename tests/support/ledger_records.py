@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.pool import NullPool
 
 from memcore import ids
-from memcore.embedding.vectors import SparseVector
+from memcore.embedding.bm25 import SparseVector
 from memcore.ledger import JournalEntry, LedgerUrls
 from memcore.ledger.journal_entries import EntryReason, IncomingKind
 from memcore.models.memory import MemoryCategory, MemoryEntry

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from memcore.backends.fusion import default_dense_weight
 from memcore.backends.mem0 import points as batch
 from memcore.backends.mem0 import search
-from memcore.backends.mem0.active_collection import PointerReader
 from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.mem0.collection import PointerReader
 from memcore.backends.mem0.config import Mem0Config, PointerConfig
 from memcore.backends.mem0.reindex_target import ReindexTarget
 from memcore.backends.mem0.search import SearchPlan

@@ -1,7 +1,4 @@
-"""The mem0 backend: the reference's backend protocol and the batch protocol, over one collection.
-
-The methods follow the order of the protocols and delegate to the reader, the search and the writer.
-"""
+"""The mem0 backend: the reference's backend protocol and the batch protocol, over one collection."""
 
 import asyncio
 import logging
@@ -13,26 +10,29 @@ from qdrant_client import QdrantClient
 
 from memcore import errors
 from memcore.backends.deletion import Deletion
-from memcore.backends.fusion import RankedLists
+from memcore.backends.fusion import RankedLists, default_dense_weight
 from memcore.backends.inmemory import fresh_record
-from memcore.backends.mem0.active_collection import (
+from memcore.backends.mem0.collection import (
     ActiveCollection,
     CollectionCache,
+    FencedWriter,
+    PlanOf,
     PointerReader,
+    StoreExecutor,
     build_active_collection,
+    open_client,
 )
-from memcore.backends.mem0.config import Mem0Config
-from memcore.backends.mem0.connection import StoreExecutor, open_client
+from memcore.backends.mem0.config import Mem0Config, PointerConfig
 from memcore.backends.mem0.filters import SearchScope
-from memcore.backends.mem0.history import History
-from memcore.backends.mem0.schema import PLAIN, IndexedText
 from memcore.backends.mem0.search import SearchPlan
 from memcore.backends.mem0.shared import Facts, SharedKnowledge
-from memcore.backends.mem0.write_fence import FencedWriter
+from memcore.backends.mem0.writer import PLAIN, History, IndexedText
 from memcore.backends.protocol import MAX_PAGE, BackendEvent, FactStore
 from memcore.clock import Clock, utc_now
-from memcore.embedding.bm25 import Bm25Encoder
-from memcore.embedding.protocol import Embedder, EmbedderIdentity
+from memcore.config.memory import CompanyMemoryConfig
+from memcore.config.retrieval import FusionStrategy, SparseTermWeight
+from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
+from memcore.embedding.protocol import Embedder, EmbedderIdentity, EmbedderKind
 from memcore.errors import MemoryCapabilityError, MemoryConnectionError
 from memcore.ids import Excluded, memory_ids, require_agent_id
 from memcore.ledger.database import Database
@@ -475,3 +475,59 @@ class Mem0Backend:
 
 def _store(records: Sequence[MemoryRecord], active_collection: ActiveCollection) -> None:
     active_collection.writer.store(records)
+
+
+def build_mem0(
+    config: CompanyMemoryConfig,
+    place: Mem0Config,
+    *,
+    company: str,
+    embedder: Embedder,
+    followed: PointerConfig | None = None,
+    deletion: Deletion | None = None,
+    clock: Clock,
+) -> Mem0Backend:
+    """Return a disconnected backend that searches as the policy says.
+
+    The backend does only the weighted fusion: linear ranks the vectors alone, and rrf fuses the lists of
+    ``retrieve_rankings`` with those of shared memories. Sparse vectors are written whatever the strategy, so
+    that turning keywords on later needs no reindex.
+    """
+    plan_of = plans(config)
+    return Mem0Backend(
+        place,
+        company=company,
+        embedder=embedder,
+        encoder=encoder_of(config),
+        plan=plan_of(embedder.kind, None),
+        text_template=config.storage.text_template,
+        is_sharing=config.options.shared_knowledge_base,
+        following=None if followed is None else PointerReader(row=followed, plan_of=plan_of),
+        deletion=deletion,
+        clock=clock,
+    )
+
+
+def encoder_of(config: CompanyMemoryConfig) -> Bm25Encoder:
+    """Return the encoder of sparse vectors that the policy asks for."""
+    is_raw = config.retrieval.sparse_term_weight is SparseTermWeight.RAW
+    return Bm25Encoder(weighting=TermWeighting.FREQUENCY if is_raw else TermWeighting.SATURATED)
+
+
+def plans(config: CompanyMemoryConfig) -> PlanOf:
+    """Return how text queries are answered with an embedder of a kind, and the weight that came with its collection.
+
+    That weight was measured with the embedder, so it wins over the policy's, which wins over the kind's usual one.
+    """
+    retrieval = config.retrieval
+
+    def plan_of(kind: EmbedderKind, weight: float | None) -> SearchPlan:
+        chosen = retrieval.dense_weight if weight is None else weight
+        return SearchPlan(
+            is_hybrid=retrieval.sparse and retrieval.fusion_strategy is FusionStrategy.WEIGHTED,
+            dense_weight=default_dense_weight(kind) if chosen is None else chosen,
+            has_keywords=retrieval.sparse,
+            has_words_of_dense=kind is not EmbedderKind.STATIC,
+        )
+
+    return plan_of

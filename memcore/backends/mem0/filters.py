@@ -17,7 +17,7 @@ from qdrant_client.models import (
     Range,
 )
 
-from memcore.backends.mem0.schema import LESSON, Key
+from memcore.backends.mem0.points import LESSON, Key
 from memcore.ids import SHARED_OWNER, Excluded, excluded_agents, memory_ids, require_agent_id
 from memcore.models.memory import MemoryQuery
 from memcore.records import Where

@@ -1,23 +1,345 @@
-"""Records as Qdrant points and back."""
+"""A memory as a point of the store and back, and the layout of a collection.
 
+A payload has mem0's keys, memtend's beside them, and whatever else was there. Times are stored twice: as ISO text,
+which is authoritative and what mem0 reads, and as epoch seconds, by which the store filters and orders. The claim mark
+is no part of a memory: a memory that is written back comes without it.
+"""
+
+import hashlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
 import orjson
+from pydantic import ValidationError
 from qdrant_client import QdrantClient
-from qdrant_client.http.exceptions import ResponseHandlingException
-from qdrant_client.models import Filter, Record, ScoredPoint, UpdateMode, VectorStructOutput
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+from qdrant_client.models import (
+    CollectionInfo,
+    Distance,
+    Filter,
+    Modifier,
+    PayloadSchemaType,
+    Record,
+    ScoredPoint,
+    SparseVectorParams,
+    UpdateMode,
+    VectorParams,
+    VectorStructOutput,
+)
 from qdrant_client.models import SparseVector as QdrantSparseVector
 
-from memcore.backends.mem0.schema import DENSE, SPARSE, decode, encode
 from memcore.backends.protocol import BackendEvent
-from memcore.embedding.vectors import SparseVector
-from memcore.errors import MemoryInputError
-from memcore.models.memory import MemoryEntry
-from memcore.records import MemoryRecord, Vectors
+from memcore.clock import within_range
+from memcore.embedding.bm25 import SparseVector
+from memcore.embedding.protocol import EmbedderIdentity
+from memcore.errors import MemoryConfigError, MemoryInputError
+from memcore.ids import SHARED_OWNER
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata
+from memcore.records import LESSON_FIELD, LESSON_KEY, Lineage, MemoryRecord, Vectors
+
+_log = logging.getLogger(__name__)
+
+#: Category of a memory that has none, because stock mem0 wrote it. Not WORKING: those end with their task, and
+#: nobody said that this one should.
+_CATEGORY_OF_OUTSIDERS = MemoryCategory.SEMANTIC
+
+#: Confidence of a memory whose confidence cannot be read: neither trusted nor dismissed.
+_UNREADABLE_CONFIDENCE = 0.5
+
+
+class Key(StrEnum):
+    """A payload key that memtend reads or writes; the first six are mem0's own."""
+
+    DATA = "data"
+    HASH = "hash"
+    USER_ID = "user_id"
+    AGENT_ID = "agent_id"
+    CREATED_AT = "created_at"
+    UPDATED_AT = "updated_at"
+    CATEGORY = "category"
+    NAMESPACE = "namespace"
+    SOURCE = "source"
+    CONFIDENCE = "confidence"
+    TAGS = "tags"
+    EXPIRES_AT = "expires_at"
+    CREATED_TS = "created_ts"
+    UPDATED_TS = "updated_ts"
+    EXPIRES_TS = "expires_ts"
+    SESSION_ID = "session_id"
+    PROJECT_ID = "project_id"
+    TASK_ID = "task_id"
+    SUMMARY_OF = "summary_of"
+    DEPTH = "depth"
+    CLAIM = "claim"
+    #: Of shared knowledge: its publisher, the first version that has it, and the first that has it no more.
+    SHARED_BY = "shared_by"
+    SHARED_SINCE = "shared_since"
+    SHARED_UNTIL = "shared_until"
+
+
+_KNOWN = frozenset(Key)
+
+#: Where the store finds what every lesson has, and nothing else.
+LESSON = f"{LESSON_KEY}.{LESSON_FIELD}"
+
+#: What decode makes an entry of, and by what its expiry is seen: a search asks for no more, because turning a whole
+#: payload into JSON takes the store server twice as long.
+ENTRY_KEYS = tuple(
+    key.value
+    for key in (
+        *(Key.DATA, Key.AGENT_ID, Key.SHARED_BY, Key.CREATED_AT, Key.UPDATED_AT, Key.EXPIRES_AT, Key.EXPIRES_TS),
+        *(Key.CATEGORY, Key.NAMESPACE, Key.SOURCE, Key.CONFIDENCE, Key.TAGS),
+    )
+)
+
+
+def encode(record: MemoryRecord) -> dict[str, Any]:
+    """Return the payload of a record; decode gives an equal record back."""
+    entry, lineage = record.entry, record.lineage
+    updated_at = entry.updated_at or entry.created_at
+    return {
+        # Before the rest: a memory that stock mem0 filed under a user of its own stays there.
+        Key.USER_ID.value: entry.agent_id,
+        **_stray(record.extra),
+        Key.DATA.value: entry.content,
+        Key.HASH.value: hashlib.md5(entry.content.encode("utf-8"), usedforsecurity=False).hexdigest(),
+        Key.AGENT_ID.value: entry.agent_id,
+        Key.CREATED_AT.value: iso(entry.created_at),
+        Key.CREATED_TS.value: entry.created_at.timestamp(),
+        Key.UPDATED_TS.value: updated_at.timestamp(),
+        Key.CATEGORY.value: entry.category.value,
+        Key.NAMESPACE.value: entry.namespace,
+        **metadata_payload(entry.metadata),
+        Key.DEPTH.value: lineage.depth,
+        **_given(
+            {
+                Key.UPDATED_AT: None if entry.updated_at is None else iso(entry.updated_at),
+                Key.EXPIRES_AT: None if entry.expires_at is None else iso(entry.expires_at),
+                Key.EXPIRES_TS: None if entry.expires_at is None else entry.expires_at.timestamp(),
+                Key.SESSION_ID: lineage.session_id,
+                Key.PROJECT_ID: lineage.project_id,
+                Key.TASK_ID: lineage.task_id,
+                Key.SUMMARY_OF: list(lineage.summary_of) or None,
+            }
+        ),
+    }
+
+
+def encode_shared(record: MemoryRecord, *, version: int) -> dict[str, Any]:
+    """Return the payload of a record that its agent publishes at a version; decode names the publisher as its agent."""
+    return {
+        **encode(record),
+        Key.USER_ID.value: SHARED_OWNER,
+        Key.AGENT_ID.value: SHARED_OWNER,
+        Key.SHARED_BY.value: record.entry.agent_id,
+        Key.SHARED_SINCE.value: version,
+    }
+
+
+def metadata_payload(metadata: MemoryMetadata) -> dict[str, Any]:
+    """Return the part of a payload that set_metadata_many replaces; always the same keys, so nothing old stays."""
+    return {
+        Key.SOURCE.value: metadata.source,
+        Key.CONFIDENCE.value: metadata.confidence,
+        Key.TAGS.value: list(metadata.tags),
+    }
+
+
+def decode(
+    memory_id: str, payload: Mapping[str, Any], *, vectors: Vectors | None = None, relevance: float | None = None
+) -> MemoryRecord:
+    """Return the record that a payload holds, filling in what stock mem0 leaves out.
+
+    Raises ValueError when there is no text, no owner or no creation time: that is no memory.
+    """
+    created_at = _time(payload.get(Key.CREATED_AT))
+    owner, content = payload.get(Key.AGENT_ID), payload.get(Key.DATA)
+    # Readers of shared knowledge are told who says it.
+    agent_id = payload.get(Key.SHARED_BY) if owner == SHARED_OWNER else owner
+    if created_at is None or not isinstance(agent_id, str) or not isinstance(content, str):
+        raise ValueError("the payload lacks data, agent_id or created_at")
+    updated_at = _time(payload.get(Key.UPDATED_AT))
+    entry = MemoryEntry(
+        id=memory_id,
+        agent_id=agent_id,
+        namespace=payload.get(Key.NAMESPACE) or "default",
+        category=payload.get(Key.CATEGORY) or _CATEGORY_OF_OUTSIDERS,
+        content=content,
+        metadata=MemoryMetadata(
+            source=payload.get(Key.SOURCE) or None,
+            confidence=_confidence(payload.get(Key.CONFIDENCE, 1.0)),
+            tags=payload.get(Key.TAGS) or (),
+        ),
+        created_at=created_at,
+        # A metadata change stamps the store's time, and the clock that created the memory may have been ahead of it.
+        updated_at=None if updated_at is None else max(updated_at, created_at),
+        expires_at=_time(payload.get(Key.EXPIRES_AT)),
+        relevance_score=relevance,
+    )
+    lineage = Lineage(
+        session_id=payload.get(Key.SESSION_ID),
+        project_id=payload.get(Key.PROJECT_ID),
+        task_id=payload.get(Key.TASK_ID),
+        summary_of=tuple(payload.get(Key.SUMMARY_OF) or ()),
+        depth=payload.get(Key.DEPTH) or 0,
+    )
+    return MemoryRecord(entry=entry, lineage=lineage, vectors=vectors, extra=_extra(payload, str(owner)))
+
+
+def iso(at: datetime) -> str:
+    """Return a time the way mem0 writes it: ISO 8601 in UTC."""
+    return at.astimezone(UTC).isoformat()
+
+
+def _given(optional: Mapping[Key, Any]) -> dict[str, Any]:
+    return {key.value: value for key, value in optional.items() if value is not None}
+
+
+def _stray(extra: Mapping[str, Any]) -> dict[str, Any]:
+    # A key of ours among the foreign ones would bypass the codec; a claim mark above all.
+    return {key: value for key, value in extra.items() if key not in _KNOWN or key == Key.USER_ID}
+
+
+def _extra(payload: Mapping[str, Any], owner: str) -> dict[str, Any]:
+    extra = {key: value for key, value in payload.items() if key not in _KNOWN}
+    user_id = payload.get(Key.USER_ID)
+    if user_id is not None and user_id != owner:
+        extra[Key.USER_ID.value] = user_id
+    return extra
+
+
+def _time(text: object) -> datetime | None:
+    if not isinstance(text, str):
+        return None
+    at = datetime.fromisoformat(text)
+    # Stock mem0 and older releases wrote any date; a memory must not vanish for one.
+    return within_range(at if at.tzinfo is not None else at.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+def _confidence(value: object) -> float:
+    if isinstance(value, int | float) and math.isfinite(value) and 0.0 <= value <= 1.0:
+        return float(value)
+    return _UNREADABLE_CONFIDENCE
+
+
+#: Name of the dense vector: mem0's is the unnamed one.
+DENSE = ""
+
+#: Name of the sparse vector, as mem0 names it.
+SPARSE = "bm25"
+
+#: Key in the collection's metadata under which the embedder's identity stands.
+_IDENTITY = "memtend_embedder"
+
+#: What a person does about vectors of an embedder that the ledger does not know;
+#: see docs/how-to/change-the-embedder.md.
+_REPAIR = (
+    "start once with what filled it, so that it is written down; then change the configuration and run "
+    "`memtend reindex`, which fills a new collection while this one serves"
+)
+
+#: What the store answers when a collection is created that another process has just created.
+_CONFLICT_STATUSES = frozenset({400, 409})
+
+#: Indexed payload keys: all that a filter names. run_id and actor_id are there for mem0, which filters by them.
+INDEXES: dict[str, PayloadSchemaType] = {
+    **dict.fromkeys(
+        (
+            Key.USER_ID.value,
+            Key.AGENT_ID.value,
+            "run_id",
+            "actor_id",
+            Key.CATEGORY.value,
+            Key.NAMESPACE.value,
+            Key.TAGS.value,
+            Key.SESSION_ID.value,
+            Key.PROJECT_ID.value,
+            Key.TASK_ID.value,
+            Key.CLAIM.value,
+            Key.SHARED_BY.value,
+            LESSON,
+        ),
+        PayloadSchemaType.KEYWORD,
+    ),
+    **dict.fromkeys((Key.CREATED_TS.value, Key.UPDATED_TS.value, Key.EXPIRES_TS.value), PayloadSchemaType.FLOAT),
+    **dict.fromkeys((Key.SHARED_SINCE.value, Key.SHARED_UNTIL.value), PayloadSchemaType.INTEGER),
+}
+
+
+def ensure_collection(client: QdrantClient, name: str, identity: EmbedderIdentity) -> None:
+    """Create the collection if it is not there, and make sure that this embedder's vectors lie in it.
+
+    A collection that stock mem0 created is taken over while it is empty.
+
+    Raises MemoryConfigError when the collection has another layout, or holds vectors of another embedder.
+    """
+    if not client.collection_exists(name):
+        _create(client, name, identity)
+    info = client.get_collection(name)
+    recorded = (info.config.metadata or {}).get(_IDENTITY)
+    if recorded is not None:
+        # First, for it names both embedders, where the layout shows no more than another number of dimensions.
+        _require_identity(recorded, name, identity)
+    _require_layout(info, name, identity)
+    if recorded is None:
+        if client.count(name, exact=True).count:
+            raise MemoryConfigError(
+                f"collection {name!r} holds vectors of an unrecorded embedder, and {identity.name} is configured: "
+                "choose another MEMTEND_COMPANY, which has a collection of its own, and `memtend import` into it"
+            )
+        client.update_collection(name, metadata={_IDENTITY: identity.model_dump(mode="json")})
+    indexed = info.payload_schema or {}
+    for key, schema in INDEXES.items():
+        if key not in indexed:
+            client.create_payload_index(name, key, field_schema=schema, wait=True)
+
+
+def _create(client: QdrantClient, name: str, identity: EmbedderIdentity) -> None:
+    try:
+        client.create_collection(
+            name,
+            vectors_config=VectorParams(size=identity.dims, distance=Distance.COSINE),
+            sparse_vectors_config={SPARSE: SparseVectorParams(modifier=Modifier.IDF)},
+            metadata={_IDENTITY: identity.model_dump(mode="json")},
+        )
+    except UnexpectedResponse as error:
+        # Several processes start at once, and all of them see no collection; the first one creates it.
+        if error.status_code not in _CONFLICT_STATUSES or not client.collection_exists(name):
+            raise
+
+
+def _require_layout(info: CollectionInfo, name: str, identity: EmbedderIdentity) -> None:
+    vectors, sparse = info.config.params.vectors, info.config.params.sparse_vectors or {}
+    if isinstance(vectors, dict) and set(vectors) == {DENSE}:
+        vectors = vectors[DENSE]
+    if not isinstance(vectors, VectorParams) or vectors.distance != Distance.COSINE:
+        raise MemoryConfigError(f"collection {name!r} must have one unnamed dense vector with cosine distance")
+    if SPARSE not in sparse or sparse[SPARSE].modifier != Modifier.IDF:
+        raise MemoryConfigError(f"collection {name!r} must have a sparse vector {SPARSE!r} with the IDF modifier")
+    if vectors.size != identity.dims:
+        raise MemoryConfigError(
+            f"collection {name!r} holds vectors of {vectors.size} dimensions, and the embedder {identity.name} makes "
+            f"{identity.dims}: {_REPAIR}"
+        )
+
+
+def _require_identity(recorded: Any, name: str, identity: EmbedderIdentity) -> None:
+    try:
+        theirs = EmbedderIdentity.model_validate(recorded)
+    except ValidationError as error:
+        raise MemoryConfigError(f"collection {name!r} records its embedder in a form that is not known") from error
+    if theirs == identity:
+        return
+    raise MemoryConfigError(
+        f"collection {name!r} holds vectors of {theirs.label}, and {identity.label} is configured: {_REPAIR}"
+    )
+
 
 # The client's models cost a search more than the store's engine does: the request is built of dicts instead,
 # and only the fields that a search needs are read. The call itself is the client's own: key, time-out and errors.
@@ -59,9 +381,6 @@ def as_json(narrowed: Filter) -> dict[str, Any]:
 
 def _found(point: dict[str, Any]) -> Found:
     return Found(str(point["id"]), float(point["score"]), point.get("payload") or {})
-
-
-_log = logging.getLogger(__name__)
 
 
 def to_upsert(

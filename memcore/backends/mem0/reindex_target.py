@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 from qdrant_client import QdrantClient
 from qdrant_client.models import Filter, OverwritePayloadOperation, PointIdsList, SetPayload, UpdateOperation
 
-from memcore.backends.mem0.active_collection import ActiveCollection, build_active_collection
+from memcore.backends.mem0.collection import ActiveCollection, StoreExecutor, build_active_collection, open_client
 from memcore.backends.mem0.config import Mem0Config, PointerConfig
-from memcore.backends.mem0.connection import StoreExecutor, open_client
 from memcore.backends.mem0.filters import of_owners
-from memcore.backends.mem0.history import History
-from memcore.backends.mem0.points import Points, retrieve, scroll
-from memcore.backends.mem0.schema import DENSE, SPARSE, IndexedText, Key, decode, ensure_collection
+from memcore.backends.mem0.points import DENSE, SPARSE, Key, Points, decode, ensure_collection, retrieve, scroll
 from memcore.backends.mem0.search import SearchPlan
+from memcore.backends.mem0.writer import History, IndexedText
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.ledger.embedders.collections import ServedCollection

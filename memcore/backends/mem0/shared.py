@@ -8,10 +8,8 @@ from functools import partial
 from memcore import errors
 from memcore.backends.fusion import RankedLists
 from memcore.backends.inmemory import fact_record
-from memcore.backends.mem0.active_collection import ActiveCollection, CollectionCache
-from memcore.backends.mem0.connection import StoreExecutor
+from memcore.backends.mem0.collection import ActiveCollection, CollectionCache, FencedWriter, StoreExecutor
 from memcore.backends.mem0.filters import SearchScope
-from memcore.backends.mem0.write_fence import FencedWriter
 from memcore.backends.protocol import ORGANISATION, BackendEvent
 from memcore.clock import Clock
 from memcore.errors import MemoryInputError

@@ -126,7 +126,7 @@ def _asked(status: bool, cancel: bool, rollback: bool, drop_old: bool) -> list[t
 
 def _begin(settings: Settings, policy: "Policy", dense_weight: float | None) -> None:
     # The encoder's module brings the store's client.
-    from memcore.backends.mem0.factory import encoder_of  # noqa: PLC0415  # see above
+    from memcore.backends.mem0.backend import encoder_of  # noqa: PLC0415  # see above
 
     # Whoever connects first writes down what serves.
     with backend_of(settings):

@@ -6,7 +6,7 @@ import numpy as np
 from support.memories import DAWN, NOW, StoppedClock, new_agent, record, records
 
 from memcore.backends.factory import WorkerBackend
-from memcore.embedding.vectors import SparseVector
+from memcore.embedding.bm25 import SparseVector
 from memcore.models.memory import MemoryCategory, MemoryMetadata
 from memcore.records import Lineage, MemoryRecord, Vectors
 

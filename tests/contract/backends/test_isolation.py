@@ -11,7 +11,7 @@ from support.thorough import examples
 
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.history import History
+from memcore.backends.mem0.writer import History
 from memcore.backends.protocol import SharedKnowledgeStore, facts_of
 from memcore.ledger.database import Database
 from memcore.ledger.organization.facts import OrgLog

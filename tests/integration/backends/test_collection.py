@@ -11,7 +11,7 @@ from support.store_servers import StoreAddress, start_store, stop, store_server
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
-from memcore.backends.mem0.schema import INDEXES
+from memcore.backends.mem0.points import INDEXES
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.errors import MemoryConfigError, MemoryConnectionError
 

@@ -15,10 +15,10 @@ from support.hashing_embedder import HashingEmbedder
 from support.ledger_records import postgres_database
 from support.memories import DAWN, NOW, StoppedClock, new_agent, record, records
 
-from memcore.backends.mem0 import history as history_module
+from memcore.backends.mem0 import writer as history_module
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
-from memcore.backends.mem0.history import History
+from memcore.backends.mem0.writer import History
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ledger import LedgerUrls
 from memcore.ledger.database import add_new

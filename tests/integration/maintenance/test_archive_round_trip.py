@@ -26,8 +26,7 @@ from support.thorough import examples
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, ConsolidationStrategyType
-from memcore.embedding.bm25 import Bm25Encoder
-from memcore.embedding.vectors import SparseVector
+from memcore.embedding.bm25 import Bm25Encoder, SparseVector
 from memcore.jobs.outcomes import Done
 from memcore.ledger.migrate import migrate_history
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery

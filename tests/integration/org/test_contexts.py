@@ -4,9 +4,8 @@ import pytest
 from support.ledger_records import StoppedClock
 from support.organization_facts import GRACE, agent, request
 
-from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.mem0.backend import Mem0Backend, build_mem0
 from memcore.backends.mem0.config import Mem0Config
-from memcore.backends.mem0.factory import build_mem0
 from memcore.config.memory import CompanyMemoryConfig, MemoryOptionsConfig
 from memcore.config.organization import OrgMemoryConfig
 from memcore.config.policy import Policy

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 from support.memories import record
 
-from memcore.backends.mem0.schema import PLAIN, IndexedText
+from memcore.backends.mem0.writer import PLAIN, IndexedText
 from memcore.config.memory import TEMPLATE_FIELDS
 
 AT = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)

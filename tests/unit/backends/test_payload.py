@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.memories import DAWN, record
 
-from memcore.backends.mem0.schema import Key, decode, encode
+from memcore.backends.mem0.points import Key, decode, encode
 from memcore.clock import EARLIEST, LATEST
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata
 from memcore.records import Lineage, MemoryRecord

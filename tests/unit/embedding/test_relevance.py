@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memcore.embedding.vectors import relevance_of, score_of
+from memcore.embedding.bm25 import relevance_of, score_of
 from memcore.errors import MemoryInputError
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from memcore.embedding.vectors import MAX_INDEX, SparseVector
+from memcore.embedding.bm25 import MAX_INDEX, SparseVector
 from memcore.errors import MemoryInputError
 
 

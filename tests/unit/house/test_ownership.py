@@ -35,7 +35,7 @@ FILTERED = {
 #: empty, when it is opened; whether ids that the writer has just written or removed itself are still there; and
 #: how much a reindex has before it, which carries points from one collection to another and shows them to nobody.
 UNFILTERED = {
-    ("memcore/backends/mem0/schema.py", "count"),
+    ("memcore/backends/mem0/points.py", "count"),
     ("memcore/backends/mem0/writer.py", "retrieve"),
     ("memcore/backends/mem0/reindex_target.py", "count"),
     ("memcore/backends/mem0/reindex_target.py", "retrieve"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.ledger_records import make_record, same_record
 
 from memcore.clock import EARLIEST, LATEST
-from memcore.embedding.vectors import SparseVector
+from memcore.embedding.bm25 import SparseVector
 from memcore.errors import MemoryInputError, MemoryRetrievalError
 from memcore.ledger.database import decode, encode
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata

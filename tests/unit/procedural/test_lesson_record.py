@@ -10,7 +10,7 @@ from support.lessons import ANSWER, LESSONS, lesson
 from support.memories import NOW, record
 
 from memcore.backends.inmemory import InMemoryBackend
-from memcore.backends.mem0.schema import decode, encode
+from memcore.backends.mem0.points import decode, encode
 from memcore.models.memory import MAX_CONTENT_BYTES, MemoryCategory
 from memcore.procedural.records import (
     DECIDED,

@@ -1,36 +1,133 @@
-"""The active collection, bound to the embedder that filled it; and the cache that follows the ledger's pointer."""
+"""The collection that serves: the connection to the store, the embedder that filled it, and fenced writes."""
 
+import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
+from httpx import Limits, TransportError
 from qdrant_client import QdrantClient
+from qdrant_client.common.client_exceptions import QdrantException
+from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 from qdrant_client.models import Condition, Direction, Filter, FilterSelector, UpdateMode
 
 from memcore import errors
-from memcore.backends.mem0.config import PointerConfig
+from memcore.backends.mem0.config import Mem0Config, PointerConfig
 from memcore.backends.mem0.filters import of_shared, shared, with_ids
-from memcore.backends.mem0.history import History
-from memcore.backends.mem0.points import to_records, to_upsert
-from memcore.backends.mem0.reader import Pager, Reader
-from memcore.backends.mem0.schema import IndexedText, Key, encode_shared, ensure_collection
-from memcore.backends.mem0.search import Search, SearchPlan
-from memcore.backends.mem0.writer import Writer
+from memcore.backends.mem0.points import Key, encode_shared, ensure_collection, to_records, to_upsert
+from memcore.backends.mem0.search import Pager, Reader, Search, SearchPlan
+from memcore.backends.mem0.writer import History, IndexedText, Writer
 from memcore.clock import Clock
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.embedding.protocol import Embedder, EmbedderIdentity, EmbedderKind
 from memcore.embedding.selection import EmbedderChoice
-from memcore.errors import MemoryConfigError
+from memcore.errors import (
+    MemoryConfigError,
+    MemoryConnectionError,
+    MemoryDiskFullError,
+    MemoryRetrievalError,
+    MemoryStoreError,
+)
 from memcore.ids import Excluded
 from memcore.ledger.database import Database
-from memcore.ledger.embedders.collections import CollectionPointer, CollectionPointers, ServedCollection
+from memcore.ledger.embedders.collections import CollectionPointer, CollectionPointers, Phase, ServedCollection
 from memcore.ledger.embedders.reindexes import ReindexMarks
 from memcore.ledger.organization.shared_log import SharedEntry
 from memcore.models.memory import MemoryEntry, MemoryQuery
 from memcore.records import MemoryRecord, Vectors
+
+_T = TypeVar("_T")
+
+#: Threads that call the store: a hybrid search takes milliseconds, so a few serve hundreds of agents; embedding runs in
+#: them too, and more threads than cores gain nothing.
+THREADS = 4
+
+#: Answers to a wrong or missing API key.
+_UNAUTHORIZED = frozenset({401, 403})
+
+#: Answers of a store, or of a proxy, that cannot serve now.
+_UNAVAILABLE = frozenset({429, 502, 503, 504})
+
+#: The answer of a store whose disk is full.
+_DISK_FULL = 507
+
+
+class StoreExecutor:
+    """Runs the sync client's calls on a few threads of their own.
+
+    asyncio's shared executor would make a slow store stop everything else that uses it.
+    """
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="memtend-store")
+
+    def close(self) -> None:
+        """Let the threads end when their calls have."""
+        self._threads.shutdown(wait=False)
+
+    async def read(self, what: str, call: Callable[[], _T]) -> _T:
+        """Run a read; a failure is MemoryRetrievalError, or MemoryConnectionError when nobody answered."""
+        return await self._run(what, call, MemoryRetrievalError)
+
+    async def write(self, what: str, call: Callable[[], _T]) -> _T:
+        """Run a write; a failure is MemoryStoreError, or MemoryConnectionError when nobody answered."""
+        return await self._run(what, call, MemoryStoreError)
+
+    async def _run(self, what: str, call: Callable[[], _T], failure: type[errors.MemoryError]) -> _T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        except ApiException as error:
+            raise _error_of(what, error, failure) from error
+        except (TransportError, QdrantException) as error:
+            # QdrantException is the client's word for "asked too often".
+            raise MemoryConnectionError(
+                f"{what}: the vector store cannot serve now ({type(error).__name__})"
+            ) from error
+
+
+def _error_of(what: str, error: ApiException, failure: type[errors.MemoryError]) -> errors.MemoryError:
+    # Never the answer's body: a store may quote the request in it, and the request holds the memory's text.
+    if isinstance(error, ResponseHandlingException):
+        if isinstance(error.source, TransportError):
+            return MemoryConnectionError(f"{what}: the vector store does not answer ({type(error.source).__name__})")
+        return failure(f"{what}: the vector store's answer could not be read ({type(error.source).__name__})")
+    if not isinstance(error, UnexpectedResponse):
+        return failure(f"{what}: the vector store refused ({type(error).__name__})")
+    kind, problem = failure, "refused with"
+    if error.status_code == _DISK_FULL:
+        kind, problem = MemoryDiskFullError, "has no room on its disk:"
+    elif error.status_code in _UNAUTHORIZED:
+        kind, problem = MemoryConnectionError, "refused the API key:"
+    elif error.status_code in _UNAVAILABLE:
+        kind, problem = MemoryConnectionError, "cannot serve now, and `memtend doctor` says why:"
+    return kind(f"{what}: the vector store {problem} status {error.status_code}")
+
+
+#: How long a connection to the store is kept without use: less than the 5 s after which servers close theirs (uvicorn,
+#: actix), so that no call meets a connection that is just being closed.
+_IDLE = timedelta(seconds=2)
+
+
+def open_client(place: Mem0Config) -> QdrantClient:
+    """Return a client of the place's store; nothing is connected to before the first call."""
+    key = None if place.api_key is None else place.api_key.get_secret_value()
+    with warnings.catch_warnings():
+        # Over loopback a key without TLS is not insecure, and elsewhere the operator chose the URL.
+        warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
+        # check_compatibility asks the server for its version before connect is awaited, on the event loop's thread.
+        return QdrantClient(
+            url=place.url,
+            api_key=key,
+            timeout=int(place.timeout.total_seconds()),
+            check_compatibility=False,
+            # Left to itself, the client opens a new connection for each call to a store on this machine.
+            limits=Limits(max_keepalive_connections=THREADS, keepalive_expiry=_IDLE.total_seconds()),
+        )
 
 
 class SharedPoints:
@@ -331,3 +428,85 @@ def _encoder(wanted: ServedCollection, configured: Bm25Encoder) -> Bm25Encoder:
     if wanted.term_weighting == configured.weighting.value:
         return configured
     return Bm25Encoder(weighting=TermWeighting(wanted.term_weighting))
+
+
+#: Pause between two reads of a row that keeps writes waiting; they wait for seconds.
+_POLL_INTERVAL = timedelta(milliseconds=50)
+
+
+@dataclass(frozen=True, slots=True)
+class _Frozen:
+    """Writes are frozen: try again."""
+
+
+class FencedWriter:
+    """Writes to the collection that serves, even when a reindex switches it meanwhile.
+
+    A write counts only when the pointer row is the same before and after it; else it is repeated where the row points
+    then. All writes are idempotent. So a reindex that stops the writes, and then reads the old collection, sees every
+    write that counted there. See docs/explanation/embedders.md.
+
+    Args:
+        collection_cache: which collection serves.
+        calls: the threads that speak to the store.
+        company: whose owners are marked while a reindex is under way.
+        clock: the time.
+    """
+
+    def __init__(self, collection_cache: CollectionCache, calls: StoreExecutor, *, company: str, clock: Clock) -> None:
+        self._collection_cache = collection_cache
+        self._calls = calls
+        self._company = company
+        self._clock = clock
+
+    async def write(
+        self,
+        what: str,
+        owners: Collection[str],
+        write: Callable[[ActiveCollection], _T],
+        *,
+        joined: Callable[[_T, _T], _T] = lambda _, last: last,
+        waits: bool = True,
+    ) -> _T:
+        """Write, and return what the write returned.
+
+        Args:
+            what: the call's name, for errors.
+            owners: whose memories are touched.
+            write: writes an active collection; it may be called again, with the same active collection or another.
+            joined: makes one answer of two.
+            waits: False raises MemoryConnectionError instead of waiting while writes are stopped.
+        """
+        before: list[_T] = []
+        lookup: Callable[[], CacheEntry] = self._collection_cache.recent
+        while True:
+            done = await self._calls.write(what, partial(self._attempt, lookup, owners, write))
+            if isinstance(done, _Frozen):
+                if not waits:
+                    raise MemoryConnectionError(f"{what}: writes wait for the end of a reindex")
+                # Not in a thread of the calls: reads need those.
+                await asyncio.sleep(_POLL_INTERVAL.total_seconds())
+            else:
+                answer, counts = done
+                before = [joined(before[0], answer)] if before else [answer]
+                if counts:
+                    return before[0]
+            lookup = self._collection_cache.check_now
+
+    def _attempt(
+        self, lookup: Callable[[], CacheEntry], owners: Collection[str], write: Callable[[ActiveCollection], _T]
+    ) -> "tuple[_T, bool] | _Frozen":
+        seen = lookup()
+        pointer, marks = seen.pointer, self._collection_cache.marks
+        if pointer is None or marks is None:
+            return write(seen.active_collection), True
+        now = self._clock()
+        if pointer.is_closed(now):
+            return _Frozen()
+        if pointer.is_overdue(now):
+            self._collection_cache.unfreeze(pointer)
+            return _Frozen()
+        marked = owners if pointer.phase is Phase.FILLING else ()
+        marks.mark(self._company, marked)
+        answer = write(seen.active_collection)
+        return answer, marks.counts(self._company, version=pointer.version, owners=marked)
