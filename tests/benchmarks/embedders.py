@@ -13,8 +13,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks.texts import Texts, questions  # noqa: E402
 
-from memcore.embedding.batching import MicroBatchedEmbedder  # noqa: E402
-from memcore.embedding.cache import CachedEmbedder  # noqa: E402
+from memcore.embedding.batching import CachedEmbedder, MicroBatchedEmbedder  # noqa: E402
 from memcore.embedding.factory import create_embedder  # noqa: E402
 from memcore.embedding.onnx import MINILM_NAME, MinilmFiles, OnnxEmbedder  # noqa: E402
 from memcore.embedding.protocol import Embedder  # noqa: E402

@@ -10,8 +10,7 @@ from support.checkpoint_files import static_checkpoint
 from support.embedding_server import embedding_server
 from support.hashing_embedder import HashingEmbedder
 
-from memcore.embedding.batching import MicroBatchedEmbedder
-from memcore.embedding.cache import CachedEmbedder
+from memcore.embedding.batching import CachedEmbedder, MicroBatchedEmbedder
 from memcore.embedding.factory import EMBEDDER_NAMES, create_embedder
 from memcore.embedding.onnx import MinilmFiles
 from memcore.embedding.protocol import Embedder

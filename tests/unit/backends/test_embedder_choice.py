@@ -10,7 +10,7 @@ from support.embedding_server import EmbeddingServer, embedding_server
 from memcore.backends.factory import create_configured_embedder, embedder_choice
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
-from memcore.embedding.cache import CachedEmbedder
+from memcore.embedding.batching import CachedEmbedder
 from memcore.embedding.protocol import PromptPrefixes
 from memcore.errors import MemoryConfigError
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from support.hashing_embedder import HashingEmbedder
 
-from memcore.embedding.cache import CachedEmbedder, CacheStatistics
+from memcore.embedding.batching import CachedEmbedder, CacheStatistics
 from memcore.errors import MemoryEmbeddingError
 
 
