@@ -12,18 +12,21 @@ import orjson
 import qdrant_edge as edge
 from qdrant_client.http import models as rest
 
-from memcore.vectorstore.completeness import (
+from memcore.vectorstore.durability import (
     LOG,
     SHARD,
     DamagedError,
+    GroupCommit,
     PointCount,
     forget_sizes,
     refuse_cut_files,
+    sync_log,
+    sync_tree,
     write_checkpoint,
+    write_file,
 )
-from memcore.vectorstore.rest import ApiError, NotFoundError, engine_errors
-from memcore.vectorstore.schema import Shape
-from memcore.vectorstore.wal import GroupCommit, sync_log, sync_tree, write_file
+from memcore.vectorstore.errors import ApiError, NotFoundError, engine_errors
+from memcore.vectorstore.translation import Shape
 from memcore.vectorstore.writes import Operation, PointRemoval, SparseRemoval
 
 #: The file in a collection's folder that holds its name and the request that created it.
@@ -52,7 +55,7 @@ class Collection:
         monotonic: seconds from any start, for the upkeep's sense of idleness.
 
     Raises:
-        DamagedError: a file is missing, cut or unreadable, or points are missing; see ``completeness``.
+        DamagedError: a file is missing, cut or unreadable, or points are missing; see ``durability``.
     """
 
     def __init__(self, *, folder: Path, executor: Executor, monotonic: Callable[[], float]) -> None:
@@ -138,11 +141,11 @@ class Collection:
         if isinstance(operation, PointRemoval):
             with engine_errors():
                 self._count.lower(self._points() - operation.most(shard))
+            operation = operation.operation
         self.commit.wrote()
         self.needs_checkpoint = self.needs_vacuum = True
-        steps = operation.operations(shard) if isinstance(operation, SparseRemoval | PointRemoval) else (operation,)
         with engine_errors():
-            for step in steps:
+            for step in operation.operations(shard) if isinstance(operation, SparseRemoval) else (operation,):
                 shard.update(step)
 
     def _points(self) -> int:
@@ -180,18 +183,6 @@ class Collection:
         if vector is None:
             raise NotFoundError(f"Not found: No point with id {point} found")
         return vector
-
-    async def create_index(self, field: str, params: Any, *, wait: bool) -> int:
-        """Index a payload field."""
-        with engine_errors():
-            operation = edge.UpdateOperation.create_field_index(field, params)
-        return (await self.write([[operation]], wait=wait))[0]
-
-    async def delete_index(self, field: str, *, wait: bool) -> int:
-        """Drop the index of a payload field; a field without one is no error."""
-        with engine_errors():
-            operation = edge.UpdateOperation.delete_field_index(field)
-        return (await self.write([[operation]], wait=wait))[0]
 
     def checkpoint(self) -> None:
         """Let the engine write its segments to disk, so that its log can be cut; it blocks for about 10 ms."""

@@ -4,7 +4,7 @@ A damaged shard is moved aside within its collection's folder and never deleted:
 
     collections/NAME/
     ├── collection.json
-    ├── points.count, checkpoint.json    what the shard must hold (see ``completeness``)
+    ├── points.count, checkpoint.json    what the shard must hold (see ``durability``)
     ├── shard/                           missing while the collection is refused
     ├── damaged-TIME/                    a shard that was set aside
     └── refused.json                     why the collection is refused; none while it is served
@@ -26,22 +26,25 @@ import orjson
 from memcore.errors import MemoryConfigError
 from memcore.free_space import FOR_WRITES, refuse_when_low
 from memcore.vectorstore.collection import Collection, created_as, load_shard, read_whole
-from memcore.vectorstore.completeness import (
+from memcore.vectorstore.durability import (
     LOG,
     SEGMENTS,
     SHARD,
     DamagedError,
     PointCount,
+    copy_tree,
     last_operation,
     least_points,
     noted_operation,
+    owned,
     refuse_cut_files,
+    sync_folder,
+    sync_tree,
     write_checkpoint,
+    write_file,
 )
-from memcore.vectorstore.ownership import Ownership
-from memcore.vectorstore.rest import ApiError, engine_errors
-from memcore.vectorstore.schema import Shape
-from memcore.vectorstore.wal import copy_tree, sync_folder, sync_tree, write_file
+from memcore.vectorstore.errors import ApiError, engine_errors
+from memcore.vectorstore.translation import Shape
 
 _ASIDE, _REBUILDING, _REFUSED = "damaged-", "rebuilding", "refused.json"
 
@@ -92,7 +95,7 @@ def restore(data: Path, name: str, *, backup: Path) -> int:
     Raises:
         MemoryConfigError: a server owns the folder, the backup lacks the collection, or it is damaged there too.
     """
-    with Ownership(data):
+    with owned(data):
         folder, source = _folder(data, name), _folder(backup, name)
         if not (source / SHARD).is_dir():
             raise MemoryConfigError(f"{backup} holds no collection {name}")
@@ -121,7 +124,7 @@ def accept(data: Path, name: str) -> tuple[int, int | None]:
     Raises:
         MemoryConfigError: a server owns the folder, the collection is not refused, or nothing of it can be read.
     """
-    with Ownership(data):
+    with owned(data):
         folder = _folder(data, name)
         if _refused(folder) is None:
             raise MemoryConfigError(f"{name} is not refused: there is nothing to accept")

@@ -13,153 +13,21 @@ quiet seconds) delays every answer, the health answer too.
 import argparse
 import asyncio
 import contextlib
-import hmac
 import logging
 import os
 import signal
 import socket
 import sys
-import time
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Generator, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 
-import orjson
 import uvicorn
-from pydantic import ValidationError
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memcore.errors import MemoryConfigError, MemoryDiskFullError
-from memcore.vectorstore.ownership import Ownership
-from memcore.vectorstore.rest import (
-    ARRIVED,
-    ApiError,
-    BadRequestError,
-    EngineFailedError,
-    NotSupportedError,
-    UnauthorizedError,
-    refusal,
-)
-from memcore.vectorstore.routes import CollectionCalls, ReadCalls, WriteCalls
-from memcore.vectorstore.store import Compaction, Store
-
-#: Paths that show no more than that a server runs and which API it speaks (the same as Qdrant's).
-_OPEN_PATHS = frozenset({"/", "/healthz", "/livez", "/readyz"})
-
-
-class ApiKeyMiddleware:
-    """Middleware that checks the API key in constant time.
-
-    Args:
-        app: the application behind it.
-        api_key: the key expected in the header ``api-key`` or as a bearer token; None lets everybody pass.
-    """
-
-    def __init__(self, app: ASGIApp, *, api_key: str | None) -> None:
-        self._app = app
-        self._api_key = None if api_key is None else api_key.encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer 401."""
-        if scope["type"] == "http":
-            scope[ARRIVED] = time.perf_counter()
-            if self._api_key is not None and scope["path"] not in _OPEN_PATHS and not self._knows(Request(scope)):
-                message = "Must provide an API key or an Authorization bearer token that this store server knows"
-                answer = refusal(Request(scope), UnauthorizedError.status, message)
-                await answer(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
-
-    def _knows(self, request: Request) -> bool:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        given = request.headers.get("api-key") or (token if scheme.lower() == "bearer" else "")
-        return hmac.compare_digest(given.encode(), self._api_key or b"")
-
-
-#: The version of Qdrant whose REST calls are answered; a client warns when it is more than one minor version away.
-QDRANT_VERSION = "1.20.0"
-
-_log = logging.getLogger(__name__)
-
-
-def build_app(store: Store, *, api_key: str | None, monotonic: Callable[[], float]) -> Starlette:
-    """Return the ASGI application that answers from a store and closes it at shutdown.
-
-    Args:
-        store: an open store; the application owns it from here on.
-        api_key: the key that callers must send; None asks for none.
-        monotonic: the clock that the store was opened with.
-    """
-
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        upkeep = asyncio.create_task(Compaction(store, monotonic=monotonic).run())
-        try:
-            yield
-        finally:
-            upkeep.cancel()
-            await store.close()
-
-    async def healthy(_: Request) -> Response:
-        # Ready all the same: the other collections are served. GET /issues lists the refused ones, and needs the key.
-        refused = len(store.refused)
-        return PlainTextResponse(
-            f"{refused} collections are refused: GET /issues" if refused else "all shards are ready"
-        )
-
-    return Starlette(
-        routes=[
-            Route("/", _version, methods=["GET"]),
-            *(Route(path, healthy, methods=["GET"]) for path in ("/healthz", "/livez", "/readyz")),
-            *CollectionCalls(store).routes(),
-            *ReadCalls(store).routes(),
-            *WriteCalls(store).routes(),
-        ],
-        middleware=[Middleware(ApiKeyMiddleware, api_key=api_key)],
-        exception_handlers={
-            ApiError: _refused,
-            ValidationError: _invalid,
-            HTTPException: _unknown_call,
-            Exception: _failed,
-        },
-        lifespan=lifespan,
-    )
-
-
-async def _version(_: Request) -> Response:
-    body = {"title": "memtend store server, Qdrant's REST calls over qdrant-edge", "version": QDRANT_VERSION}
-    return Response(orjson.dumps(body), media_type="application/json")
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, ApiError)  # noqa: S101  # the table of handlers says so; this tells the type checker
-    if error.status >= EngineFailedError.status and not isinstance(error, NotSupportedError):
-        _log.error("store.call.failed method=%s path=%s error=%s", request.method, request.url.path, error)
-    return refusal(request, error.status, str(error))
-
-
-async def _invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, ValidationError)  # noqa: S101  # see _refused
-    return await _refused(request, BadRequestError.of(error))
-
-
-async def _unknown_call(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101  # see _refused
-    return await _refused(request, NotSupportedError(f"{request.method} {request.url.path}"))
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    # the name of the error only: its message may hold a memory's text
-    _log.error("store.call.crashed method=%s path=%s error=%s", request.method, request.url.path, type(error).__name__)
-    return refusal(request, EngineFailedError.status, f"Service internal error: {type(error).__name__}")
-
+from memcore.vectorstore.app import build_app
+from memcore.vectorstore.durability import owned
+from memcore.vectorstore.store import Store
 
 #: Exit code of a server that could not start.
 EXIT_CANNOT_START = 2
@@ -179,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
-        with Ownership(options.data), _bound(options.host, options.port) as listener:
+        with owned(options.data), _bound(options.host, options.port) as listener:
             api_key = _api_key(options)
             with asyncio.Runner(loop_factory=_loop) as runner:
                 runner.run(_serve(options.data, listener, api_key))
@@ -237,10 +105,8 @@ def _bound(host: str, port: int) -> Generator[socket.socket]:
 
 
 async def _serve(data: Path, listener: socket.socket, api_key: str | None) -> None:
-    store = Store(data, monotonic=time.monotonic)
-    app = build_app(store, api_key=api_key, monotonic=time.monotonic)
     config = uvicorn.Config(
-        app,
+        build_app(Store(data), api_key=api_key),
         http="httptools",
         lifespan="on",
         log_config=None,

@@ -28,9 +28,8 @@ from qdrant_client.http import models as rest
 from memcore.errors import MemoryDiskFullError
 from memcore.free_space import FOR_WRITES, refuse_when_low
 from memcore.vectorstore.collection import Collection
-from memcore.vectorstore.completeness import DamagedError
-from memcore.vectorstore.recovery import open_collection
-from memcore.vectorstore.rest import (
+from memcore.vectorstore.durability import DamagedError, sync_folder, write_file
+from memcore.vectorstore.errors import (
     ApiError,
     BadRequestError,
     ConflictError,
@@ -38,15 +37,11 @@ from memcore.vectorstore.rest import (
     NotFoundError,
     UnavailableError,
 )
-from memcore.vectorstore.wal import sync_folder, write_file
+from memcore.vectorstore.recovery import open_collection
 
 
 class Aliases:
-    """The aliases of a data folder, kept in one file.
-
-    Args:
-        path: the file; missing means none.
-    """
+    """The aliases of a data folder, kept in one file; a missing one means none."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -67,12 +62,7 @@ class Aliases:
             self._keep(kept)
 
     def change(self, actions: list[Any], *, exists: Callable[[str], bool]) -> None:
-        """Apply actions in order; the new state appears in one step, or an action is refused and none is applied.
-
-        Raises:
-            NotFoundError: a collection or alias is missing.
-            ConflictError: a collection has the alias's name.
-        """
+        """Apply actions in order; the new state appears in one step, or an action is refused and none is applied."""
         targets = dict(self._targets)
         for action in actions:
             match action:
@@ -104,6 +94,27 @@ def _refuse_taken(alias: str, exists: Callable[[str], bool]) -> None:
         raise ConflictError(f"Wrong input: Collection `{alias}` already exists!")
 
 
+# The durability policy, whole:
+#
+# - The write-ahead log is always on: a write that was answered survives ``kill -9``.
+# - ``wait=true``: the log is synced before the answer; writers that arrive meanwhile share the next sync (``wal``).
+# - ``wait=false``: the log is synced by the timer here, within ``TICK`` of the answer.
+# - A checkpoint writes the segments, so that the log stays short: in an idle moment, or when the last one is old.
+# - A vacuum follows when the collection was idle for a while; the engine skips segments with less than 20% deleted
+#   points.
+
+#: Time between two rounds, and so how long a write with wait=false may be lost to a power cut.
+TICK = timedelta(seconds=1)
+
+#: A collection unused for this long is idle: a checkpoint (about 10 ms) will hardly meet a request.
+IDLE = timedelta(seconds=1)
+
+#: A busy collection is checkpointed at this age, so that reopening replays no more than half a minute of writes.
+OLDEST_CHECKPOINT = timedelta(seconds=30)
+
+#: A collection unused for this long is vacuumed if it needs it (up to a second or two with everything standing still).
+QUIET = timedelta(seconds=10)
+
 #: Characters that Qdrant refuses in a collection's name.
 _FORBIDDEN = frozenset('<>:"/\\|?*\0\x1f')
 
@@ -120,7 +131,7 @@ class Store:
     """The open data folder.
 
     Args:
-        folder: a folder that this process owns (see ``Ownership``).
+        folder: a folder that this process owns (see ``durability.owned``).
         monotonic: seconds from any start.
 
     A collection that is damaged and cannot be rebuilt is refused; the others are served.
@@ -156,22 +167,14 @@ class Store:
         return open_collection(path, unquote(path.name), executor=self._executor, monotonic=self._monotonic)
 
     def collection(self, name: str) -> Collection:
-        """Return a collection by its name or by an alias.
-
-        Raises:
-            NotFoundError: neither is known.
-            UnavailableError: it is damaged and refused; the message says what restores it.
-        """
+        """Return a collection by its name or by an alias; one that is damaged is refused."""
         name = self.aliases.resolve(name)
-        self._refuse_damaged(name)
+        if name in self.refused:
+            raise UnavailableError(self.refused[name])
         found = self.collections.get(name)
         if found is None:
             raise NotFoundError.collection(name)
         return found
-
-    def _refuse_damaged(self, name: str) -> None:
-        if name in self.refused:
-            raise UnavailableError(self.refused[name])
 
     def exists(self, name: str) -> bool:
         """Say whether a collection (not an alias) has that name; a refused one does."""
@@ -185,18 +188,12 @@ class Store:
             raise DiskFullError(str(error)) from None
 
     async def create(self, name: str, request: rest.CreateCollection) -> None:
-        """Create an empty collection: built aside, synced, then moved into place.
-
-        Raises:
-            BadRequestError: the name or the shape is wrong.
-            ConflictError: a collection or an alias has the name.
-            UnavailableError: a collection of that name is damaged.
-            DiskFullError: there is no room.
-        """
+        """Create an empty collection: built aside, synced, then moved into place."""
         folder = self._home / _folder_name(name)
         self.refuse_when_full()
         async with self._active_collection:
-            self._refuse_damaged(name)
+            if name in self.refused:
+                raise UnavailableError(self.refused[name])
             if self.exists(name):
                 raise ConflictError(f"Wrong input: Collection `{name}` already exists!")
             if self.aliases.resolve(name) != name:
@@ -225,6 +222,38 @@ class Store:
         await asyncio.to_thread(shutil.rmtree, aside, ignore_errors=True)
         return True
 
+    async def keep_up(self) -> None:
+        """Compact every TICK; cancel it to stop."""
+        while True:
+            await asyncio.sleep(TICK.total_seconds())
+            await self.compact()
+
+    async def compact(self) -> None:
+        """Do the due upkeep once; a failure is logged, retried the next time, and stops no other collection."""
+        for collection in list(self.collections.values()):
+            try:
+                await self._compact_due(collection)
+            except ApiError:
+                _log.exception("store.upkeep.failed collection=%s", collection.name)
+
+    async def _compact_due(self, collection: Collection) -> None:
+        if collection.commit.pending:
+            await collection.settle()
+        # the collection may have been deleted meanwhile
+        if collection is not self.collections.get(collection.name):
+            return
+        try:
+            self.refuse_when_full()
+        except DiskFullError:
+            return  # the log holds everything, and on a full disk a checkpoint would fail
+        now = self._monotonic()
+        idle = now - collection.used_at
+        is_old = now - collection.checkpoint_at >= OLDEST_CHECKPOINT.total_seconds()
+        if collection.needs_checkpoint and (idle >= IDLE.total_seconds() or is_old):
+            collection.checkpoint()
+        if collection.needs_vacuum and idle >= QUIET.total_seconds() and collection.vacuum():
+            _log.info("store.vacuum.complete collection=%s", collection.name)
+
     async def close(self) -> None:
         """Write everything to disk and close the files."""
         async with self._active_collection:
@@ -239,70 +268,3 @@ def _folder_name(name: str) -> str:
     if not name or _FORBIDDEN & set(name) or name in {".", ".."} or len(folder) > _LONGEST_NAME:
         raise BadRequestError('Wrong input: collection name: 1 to 255 characters are expected, none of <>:"/\\|?*')
     return folder
-
-
-# The durability policy, whole:
-#
-# - The write-ahead log is always on: a write that was answered survives ``kill -9``.
-# - ``wait=true``: the log is synced before the answer; writers that arrive meanwhile share the next sync (``wal``).
-# - ``wait=false``: the log is synced by the timer here, within ``TICK`` of the answer.
-# - A checkpoint writes the segments, so that the log stays short: in an idle moment, or when the last one is old.
-# - A vacuum follows when the collection was idle for a while; the engine skips segments with less than 20% deleted
-#   points.
-
-#: Time between two rounds, and so how long a write with wait=false may be lost to a power cut.
-TICK = timedelta(seconds=1)
-
-#: A collection unused for this long is idle: a checkpoint (about 10 ms) will hardly meet a request.
-IDLE = timedelta(seconds=1)
-
-#: A busy collection is checkpointed at this age, so that reopening replays no more than half a minute of writes.
-OLDEST_CHECKPOINT = timedelta(seconds=30)
-
-#: A collection unused for this long is vacuumed if it needs it (up to a second or two with everything standing still).
-QUIET = timedelta(seconds=10)
-
-
-class Compaction:
-    """Checkpoints and vacuums the collections of a store.
-
-    Args:
-        store: the open store.
-        monotonic: the clock that the store was opened with.
-    """
-
-    def __init__(self, store: Store, *, monotonic: Callable[[], float]) -> None:
-        self._store = store
-        self._monotonic = monotonic
-
-    async def run(self) -> None:
-        """Do a round every TICK; cancel it to stop."""
-        while True:
-            await asyncio.sleep(TICK.total_seconds())
-            await self.round()
-
-    async def round(self) -> None:
-        """Do the due work once; a failure is logged, retried in the next round, and stops no other collection."""
-        for collection in list(self._store.collections.values()):
-            try:
-                await self._compact_due(collection)
-            except ApiError:
-                _log.exception("store.upkeep.failed collection=%s", collection.name)
-
-    async def _compact_due(self, collection: Collection) -> None:
-        if collection.commit.pending:
-            await collection.settle()
-        # the collection may have been deleted meanwhile
-        if collection is not self._store.collections.get(collection.name):
-            return
-        try:
-            self._store.refuse_when_full()
-        except DiskFullError:
-            return  # the log holds everything, and on a full disk a checkpoint would fail
-        now = self._monotonic()
-        idle = now - collection.used_at
-        is_old = now - collection.checkpoint_at >= OLDEST_CHECKPOINT.total_seconds()
-        if collection.needs_checkpoint and (idle >= IDLE.total_seconds() or is_old):
-            collection.checkpoint()
-        if collection.needs_vacuum and idle >= QUIET.total_seconds() and collection.vacuum():
-            _log.info("store.vacuum.complete collection=%s", collection.name)

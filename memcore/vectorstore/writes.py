@@ -13,9 +13,8 @@ import qdrant_edge as edge
 from pydantic import TypeAdapter
 from qdrant_client.http import models as rest
 
-from memcore.vectorstore.queries import engine_filter, refuse_shard_key
-from memcore.vectorstore.rest import BadRequestError, NotSupportedError, engine_errors
-from memcore.vectorstore.schema import UNNAMED, Shape, point_id, vector_struct
+from memcore.vectorstore.errors import BadRequestError, NotSupportedError, engine_errors
+from memcore.vectorstore.translation import UNNAMED, Shape, engine_filter, point_id, refuse_shard_key, vector_struct
 
 #: More points than a shard holds: a page of everything.
 _ALL = 2**32
@@ -23,12 +22,7 @@ _ALL = 2**32
 
 @dataclass(frozen=True, kw_only=True)
 class PointRemoval:
-    """A removal of points; how many can go is asked before they do (see ``completeness.PointCount``).
-
-    Args:
-        operation: removes them.
-        where: the points that it names.
-    """
+    """An operation that removes the points of a filter; how many can go is asked before (``durability.PointCount``)."""
 
     operation: edge.UpdateOperation
     where: edge.Filter
@@ -36,10 +30,6 @@ class PointRemoval:
     def most(self, shard: edge.EdgeShard) -> int:
         """Return how many points will be gone."""
         return shard.count(edge.CountRequest(exact=True, filter=self.where))
-
-    def operations(self, _shard: edge.EdgeShard) -> Iterator[edge.UpdateOperation]:
-        """Return the one operation."""
-        yield self.operation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +39,6 @@ class SparseRemoval:
     qdrant-edge-py 0.9.0 leaves the terms of a deleted sparse vector in its index; they come back to life when the point
     gets another one, and a search then finds the point by words that it no longer has. Emptying a vector before
     deleting it removes its terms (``test_a_sparse_vector_taken_away_is_not_found_by_its_old_terms`` holds it).
-
-    Args:
-        names: the sparse vectors that will be deleted.
-        where: the points that will lose them.
     """
 
     names: tuple[str, ...]
@@ -74,6 +60,9 @@ CHUNK_POINTS = 256
 
 #: One step of a change: an operation of the engine, or one that is worked out when its turn comes.
 Operation = edge.UpdateOperation | PointRemoval | SparseRemoval
+
+#: Reads the body of a call; other requests are served between its chunks.
+Reader = Callable[[dict[str, Any], Shape], Awaitable[list[Operation]]]
 
 _MODES = {
     None: edge.UpdateMode.Upsert,
@@ -137,7 +126,7 @@ async def delete_vectors(body: dict[str, Any], shape: Shape) -> list[Operation]:
     operations: list[Operation] = []
     if given.points is not None:
         ids = _ids(given.points)
-        operations.append(SparseRemoval(names=sparse, where=edge.Filter(must=[edge.HasIdCondition(set(ids))])))
+        operations.append(SparseRemoval(names=sparse, where=_with_ids(ids)))
         operations.append(edge.UpdateOperation.delete_vectors(ids, given.vector))
     if given.filter is not None:
         where = _filter(given.filter)
@@ -146,73 +135,63 @@ async def delete_vectors(body: dict[str, Any], shape: Shape) -> list[Operation]:
     return _some(operations)
 
 
-def delete(body: dict[str, Any]) -> list[Operation]:
+async def delete(body: dict[str, Any], _shape: Shape) -> list[Operation]:
     """Read ``POST /points/delete``: by ids or by filter; ids that name nothing are no error."""
     given = _SELECTOR.validate_python(body)
     refuse_shard_key(given.shard_key)
     if isinstance(given, rest.PointIdsList):
         ids = _ids(given.points)
-        where = edge.Filter(must=[edge.HasIdCondition(set(ids))])
-        return [PointRemoval(operation=edge.UpdateOperation.delete_points(ids), where=where)]
+        return [PointRemoval(operation=edge.UpdateOperation.delete_points(ids), where=_with_ids(ids))]
     where = _filter(given.filter)
     return [PointRemoval(operation=edge.UpdateOperation.delete_points_by_filter(where), where=where)]
 
 
-def set_payload(body: dict[str, Any]) -> list[Operation]:
+async def set_payload(body: dict[str, Any], _shape: Shape) -> list[Operation]:
     """Read ``POST /points/payload``: merge keys into the payloads of points, at ``key`` when it is given."""
-    given = rest.SetPayload.model_validate(body)
-    refuse_shard_key(given.shard_key)
-    operations: list[Operation] = []
-    if given.points is not None:
-        operations.append(edge.UpdateOperation.set_payload(_ids(given.points), given.payload, given.key))
-    if given.filter is not None:
-        operations.append(edge.UpdateOperation.set_payload_by_filter(_filter(given.filter), given.payload, given.key))
-    return _some(operations)
+    given, update = rest.SetPayload.model_validate(body), edge.UpdateOperation
+    return _selected(given, update.set_payload, update.set_payload_by_filter, given.payload, given.key)
 
 
-def overwrite_payload(body: dict[str, Any]) -> list[Operation]:
+async def overwrite_payload(body: dict[str, Any], _shape: Shape) -> list[Operation]:
     """Read ``PUT /points/payload``: replace whole payloads."""
-    given = rest.SetPayload.model_validate(body)
+    given, update = rest.SetPayload.model_validate(body), edge.UpdateOperation
     refuse_shard_key(given.shard_key)
     if given.key is not None:
         # the engine would overwrite the whole payload and leave nothing but the part
         raise NotSupportedError("overwrite payload with key")
-    operations: list[Operation] = []
-    if given.points is not None:
-        operations.append(edge.UpdateOperation.overwrite_payload(_ids(given.points), given.payload))
-    if given.filter is not None:
-        operations.append(edge.UpdateOperation.overwrite_payload_by_filter(_filter(given.filter), given.payload))
-    return _some(operations)
+    return _selected(given, update.overwrite_payload, update.overwrite_payload_by_filter, given.payload)
 
 
-def delete_payload(body: dict[str, Any]) -> list[Operation]:
+async def delete_payload(body: dict[str, Any], _shape: Shape) -> list[Operation]:
     """Read ``POST /points/payload/delete``: take keys out of payloads."""
-    given = rest.DeletePayload.model_validate(body)
+    given, update = rest.DeletePayload.model_validate(body), edge.UpdateOperation
+    return _selected(given, update.delete_payload, update.delete_payload_by_filter, given.keys)
+
+
+async def clear_payload(body: dict[str, Any], _shape: Shape) -> list[Operation]:
+    """Read ``POST /points/payload/clear``: empty payloads."""
+    given, update = _SELECTOR.validate_python(body), edge.UpdateOperation
+    return _selected(given, update.clear_payload, update.clear_payload_by_filter)
+
+
+def _selected(
+    given: Any, by_ids: Callable[..., Operation], by_filter: Callable[..., Operation], *arguments: Any
+) -> list[Operation]:
+    """Return an operation for the points that a request names, and one for those that its filter matches."""
     refuse_shard_key(given.shard_key)
     operations: list[Operation] = []
-    if given.points is not None:
-        operations.append(edge.UpdateOperation.delete_payload(_ids(given.points), given.keys))
-    if given.filter is not None:
-        operations.append(edge.UpdateOperation.delete_payload_by_filter(_filter(given.filter), given.keys))
+    if (points := getattr(given, "points", None)) is not None:
+        operations.append(by_ids(_ids(points), *arguments))
+    if (where := getattr(given, "filter", None)) is not None:
+        operations.append(by_filter(_filter(where), *arguments))
     return _some(operations)
 
 
-def clear_payload(body: dict[str, Any]) -> list[Operation]:
-    """Read ``POST /points/payload/clear``: empty payloads."""
-    given = _SELECTOR.validate_python(body)
-    refuse_shard_key(given.shard_key)
-    if isinstance(given, rest.PointIdsList):
-        return [edge.UpdateOperation.clear_payload(_ids(given.points))]
-    return [edge.UpdateOperation.clear_payload_by_filter(_filter(given.filter))]
-
-
-#: The operations of a batch by name, those that need the collection's shape and those that do not.
-_WITH_VECTORS: dict[str, Callable[[dict[str, Any], Shape], Awaitable[list[Operation]]]] = {
+#: The operations of a batch by name.
+_READERS: dict[str, Reader] = {
     "upsert": upsert,
     "update_vectors": update_vectors,
     "delete_vectors": delete_vectors,
-}
-_WITHOUT_VECTORS: dict[str, Callable[[dict[str, Any]], list[Operation]]] = {
     "delete": delete,
     "set_payload": set_payload,
     "overwrite_payload": overwrite_payload,
@@ -229,12 +208,9 @@ async def batch(body: dict[str, Any], shape: Shape) -> list[list[Operation]]:
         if type(one) is not dict or len(one) != 1:
             raise BadRequestError("Format error in JSON body: operations: objects with one operation are expected")
         ((kind, content),) = one.items()
-        if kind in _WITH_VECTORS:
-            operations.append(await _WITH_VECTORS[kind](content, shape))
-        elif kind in _WITHOUT_VECTORS:
-            operations.append(_WITHOUT_VECTORS[kind](content))
-        else:
+        if kind not in _READERS:
             raise BadRequestError(f"Format error in JSON body: operations: {kind} is unknown")
+        operations.append(await _READERS[kind](content, shape))
     return operations
 
 
@@ -283,6 +259,10 @@ def _ids(given: Sequence[Any]) -> list[Any]:
     if not given:
         raise BadRequestError("Wrong input: Empty update request")
     return [point_id(one) for one in given]
+
+
+def _with_ids(ids: list[Any]) -> edge.Filter:
+    return edge.Filter(must=[edge.HasIdCondition(set(ids))])
 
 
 def _filter(given: rest.Filter) -> edge.Filter:

@@ -21,7 +21,7 @@ from memcore.config.loader import load_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
-from memcore.vectorstore.routes import CollectionCalls, ReadCalls, WriteCalls
+from memcore.vectorstore.app import Calls
 from workers.app import all_jobs
 
 if TYPE_CHECKING:
@@ -238,8 +238,7 @@ def test_what_has_come_since_is_seen() -> None:
 
 
 def test_every_call_of_the_store_server_stands_on_its_page_and_no_other() -> None:
-    store = cast("Store", None)
-    routes: list[Any] = [route for calls in (CollectionCalls, ReadCalls, WriteCalls) for route in calls(store).routes()]
+    routes: list[Any] = [*Calls(cast("Store", None)).routes()]
     answered = {(method, route.path) for route in routes for method in route.methods - {"HEAD"}}
     page = text_of(DOCS / "explanation" / "store-server.md")
     assert set(re.findall(r"^\| (GET|PUT|POST|PATCH|DELETE) \| `(/[^`]+)` \|$", page, re.MULTILINE)) == answered

@@ -20,13 +20,12 @@ from support.thorough import THOROUGH
 from memcore import free_space
 from memcore.errors import MemoryConfigError, MemoryDiskFullError
 from memcore.vectorstore import recovery
+from memcore.vectorstore.app import build_app
 from memcore.vectorstore.collection import Collection
-from memcore.vectorstore.completeness import DamagedError, least_points
-from memcore.vectorstore.rest import UnavailableError
-from memcore.vectorstore.schema import engine_params
-from memcore.vectorstore.server import build_app
-from memcore.vectorstore.store import Compaction, Store
-from memcore.vectorstore.wal import copy_tree
+from memcore.vectorstore.durability import DamagedError, copy_tree, least_points
+from memcore.vectorstore.errors import UnavailableError
+from memcore.vectorstore.store import Store
+from memcore.vectorstore.translation import engine_params
 from memcore.vectorstore.writes import delete, upsert
 
 CREATED = rest.CreateCollection(
@@ -50,14 +49,14 @@ async def _filled(folder: Path, *, checkpoints: bool) -> Store:
     await store.create(NAME, CREATED)
     collection = store.collection(NAME)
     keyword = engine_params(rest.PayloadSchemaType.KEYWORD)
-    await collection.create_index("agent", keyword, wait=True)
+    await collection.write([[edge.UpdateOperation.create_field_index("agent", keyword)]], wait=True)
     for start in range(0, WRITTEN, 100):
         rows = [_row(number) for number in range(start, start + 100)]
         await collection.write([await upsert({"points": rows}, collection.shape)], wait=True)
         if checkpoints:
             collection.checkpoint()
     gone = [_row(number)["id"] for number in range(REMOVED)]
-    await collection.write([delete({"points": gone})], wait=True)
+    await collection.write([await delete({"points": gone}, collection.shape)], wait=True)
     return store
 
 
@@ -260,7 +259,7 @@ async def test_a_full_disk_takes_no_more_points_but_lets_them_go(
     collection = store.collection(NAME)
     free = [free_space.FOR_WRITES - 1]
     monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((1, 1, 9, 9, free[0], 0, 0, 0, 0, 255)))
-    app = ASGITransport(build_app(store, api_key=None, monotonic=monotonic))
+    app = ASGITransport(build_app(store, api_key=None))
     url = f"/collections/{NAME}"
     async with AsyncClient(transport=app, base_url="http://store") as asking:
         body = {"points": [_row(1000)]}
@@ -281,7 +280,7 @@ async def test_a_full_disk_takes_no_more_points_but_lets_them_go(
         flushed: list[Collection] = []
         monkeypatch.setattr(Collection, "checkpoint", flushed.append)
         collection.used_at -= 60
-        await Compaction(store, monotonic=monotonic).round()
+        await store.compact()
         assert flushed == [], "a checkpoint would fail half-way"
         free[0] = free_space.FOR_REMOVALS - 1
         assert (await asking.post(f"{url}/points/delete", json=gone)).status_code == 507
@@ -304,7 +303,7 @@ async def test_a_removal_is_noted_before_it_happens(tmp_path: Path) -> None:
     shard, collection.shard = collection.shard, Watched(collection.shard, update)  # type: ignore[assignment]
     for selected in ({"points": [_row(50)["id"]]}, {"filter": {"must": [{"key": "agent", "match": {"value": "ada"}}]}}):
         with pytest.raises(Exception, match="internal error"):
-            await collection.write([delete(selected)], wait=True)
+            await collection.write([await delete(selected, collection.shape)], wait=True)
     assert seen == [WRITTEN - REMOVED - 1, 0]
     collection.shard = shard
     await collection.settle()
@@ -329,7 +328,7 @@ async def test_a_crash_in_a_vacuum_is_no_damage(tmp_path: Path, monkeypatch: pyt
     await store.create(NAME, CREATED)
     collection = store.collection(NAME)
     await collection.write([await upsert({"points": [_row(n) for n in range(2000)]}, collection.shape)], wait=True)
-    await collection.write([delete({"points": [_row(n)["id"] for n in range(900)]})], wait=True)
+    await collection.write([await delete({"points": [_row(n)["id"] for n in range(900)]}, collection.shape)], wait=True)
     collection.checkpoint()
     monkeypatch.setattr(Collection, "checkpoint", lambda _: None)
     assert collection.vacuum()

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from memcore.vectorstore.rest import EngineFailedError
-from memcore.vectorstore.wal import GroupCommit
+from memcore.vectorstore.durability import GroupCommit
+from memcore.vectorstore.errors import EngineFailedError
 
 
 class Disk:

@@ -15,9 +15,9 @@ from qdrant_client.http import models as rest
 from memcore.vectorstore import collection as collection_module
 from memcore.vectorstore import store as store_module
 from memcore.vectorstore.collection import Collection
-from memcore.vectorstore.rest import UnavailableError
-from memcore.vectorstore.store import IDLE, OLDEST_CHECKPOINT, QUIET, Aliases, Compaction, Store
-from memcore.vectorstore.wal import sync_log
+from memcore.vectorstore.durability import sync_log
+from memcore.vectorstore.errors import UnavailableError
+from memcore.vectorstore.store import IDLE, OLDEST_CHECKPOINT, QUIET, Aliases, Store
 from memcore.vectorstore.writes import CHUNK_POINTS, upsert
 
 CREATED = rest.CreateCollection(
@@ -96,7 +96,7 @@ async def test_an_answered_write_was_synced_and_an_unanswered_one_is_pending(
     assert collection.commit.pending == 0
     await collection.write([await _points(collection, 1)], wait=False)
     assert (len(synced), collection.commit.pending) == (1, 1)
-    await Compaction(store, monotonic=lambda: 0.0).round()
+    await store.compact()
     assert (len(synced), collection.commit.pending) == (2, 0)
 
 
@@ -182,32 +182,32 @@ def _due(collection: Collection) -> tuple[bool, bool]:
 
 
 async def test_checkpoints_wait_for_idleness_but_not_for_ever(store: Store, clock: StoppedClock) -> None:
-    collection, upkeep = await _filled(store, 10), Compaction(store, monotonic=clock)
-    await upkeep.round()
+    collection = await _filled(store, 10)
+    await store.compact()
     assert _due(collection)[0]
     clock.pass_by(IDLE)
-    await upkeep.round()
+    await store.compact()
     assert not _due(collection)[0]
     for _ in range(int(OLDEST_CHECKPOINT / IDLE) - 1):
         clock.pass_by(IDLE)
         await collection.write([await _points(collection, 1)], wait=False)
-        await upkeep.round()
+        await store.compact()
         assert _due(collection)[0]
     clock.pass_by(IDLE)
     collection.reading()
-    await upkeep.round()
+    await store.compact()
     assert not _due(collection)[0]
 
 
 async def test_a_vacuum_frees_deleted_points_in_a_quiet_moment(store: Store, clock: StoppedClock) -> None:
-    collection, upkeep = await _filled(store, 3000), Compaction(store, monotonic=clock)
+    collection = await _filled(store, 3000)
     await collection.write([[edge.UpdateOperation.delete_points(list(range(1500)))]], wait=True)
     clock.pass_by(QUIET - IDLE)
-    await upkeep.round()
+    await store.compact()
     segments = {path.name for path in (collection.folder / "shard" / "segments").iterdir()}
     assert _due(collection)[1]
     clock.pass_by(IDLE)
-    await upkeep.round()
+    await store.compact()
     assert not _due(collection)[1]
     assert not segments <= {path.name for path in (collection.folder / "shard" / "segments").iterdir()}
     assert collection.reading().count(edge.CountRequest()) == 1500
