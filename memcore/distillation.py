@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Self
 
-from memcore.clock import BoundedTime, Clock, utc_now
+from memcore.clock import Clock, utc_now
 from memcore.config.learning import ProceduralMemoryConfig
 from memcore.ingest import WriteResult
 from memcore.jobs.outcomes import Dead, Done, Outcome, Skipped
@@ -17,6 +17,7 @@ from memcore.models.experience import DetailedExperience
 from memcore.models.memory import (
     DETAILED_TAG,
     DISTILLATION,
+    BoundedTime,
     Key,
     MemoryCategory,
     MemoryLevel,

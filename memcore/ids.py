@@ -1,11 +1,7 @@
 """Deterministic ids: the same cause always gets the same id, so doing it twice changes nothing."""
 
 import uuid
-from collections.abc import Collection, Iterable
-
-from memcore.errors import MemoryInputError
-from memcore.models.base import one_line
-from memcore.models.memory import MAX_KEY_CHARS, RESERVED_PREFIX, not_reserved
+from collections.abc import Iterable
 
 #: The root of all memtend ids; a fixed random value, so that ids made on any machine agree.
 _ROOT = uuid.UUID("6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e")
@@ -114,56 +110,3 @@ def history_id(*, memory_id: str, event: str, at: str) -> str:
 def new_id() -> str:
     """Return a random id, for things that have no cause of their own: jobs, tokens."""
     return str(uuid.uuid4())
-
-
-#: The owner id of shared knowledge, which is kept beside the agents' memories; each entry names its publisher.
-SHARED_OWNER = f"{RESERVED_PREFIX}shared__"
-
-#: Whose publications a search leaves out: one agent's, those of several, or nobody's.
-Excluded = str | Collection[str] | None
-
-
-def require_agent_id(agent_id: str) -> str:
-    """Return the agent id, or raise MemoryInputError when it is blank, padded, too long or reserved."""
-    if not agent_id or agent_id != agent_id.strip():
-        raise MemoryInputError("agent_id", "must not be blank or begin or end with white space")
-    if len(agent_id) > MAX_KEY_CHARS:
-        raise MemoryInputError("agent_id", f"has {len(agent_id)} characters; the limit is {MAX_KEY_CHARS}")
-    try:
-        return not_reserved(agent_id)
-    except ValueError as error:
-        raise MemoryInputError("agent_id", str(error)) from None
-
-
-def require_new_agent_id(agent_id: str) -> str:
-    """Return the id of an agent that writes, or raise MemoryInputError; one that stands may bear control characters."""
-    try:
-        return one_line(require_agent_id(agent_id))
-    except ValueError as error:
-        raise MemoryInputError("agent_id", str(error)) from None
-
-
-def excluded_agents(excluded: Excluded) -> frozenset[str]:
-    """Return whose publications a search leaves out; raises what require_agent_id raises."""
-    named = (excluded,) if isinstance(excluded, str) else excluded or ()
-    return frozenset(require_agent_id(agent_id) for agent_id in named)
-
-
-def is_memory_id(memory_id: str) -> bool:
-    """Return whether a memory can have this id: a UUID in its usual form, as memcore.ids makes them."""
-    try:
-        return str(uuid.UUID(memory_id)) == memory_id
-    except ValueError:
-        return False
-
-
-def memory_ids(ids: Iterable[str]) -> list[str]:
-    """Return those that a memory can have, each once, in order; no memory has any of the others."""
-    return [memory_id for memory_id in dict.fromkeys(ids) if is_memory_id(memory_id)]
-
-
-def require_memory_id(memory_id: str) -> str:
-    """Return the id of a memory to be written, or raise MemoryInputError when it is no UUID."""
-    if not is_memory_id(memory_id):
-        raise MemoryInputError("id", "must be a UUID in lower case with hyphens, as memcore.ids makes them")
-    return memory_id

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from memcore.clock import BoundedTime
 from memcore.embedding.bm25 import SparseVector
 from memcore.models.base import Frozen, NotBlankStr
-from memcore.models.memory import MemoryCategory, MemoryEntry
+from memcore.models.memory import BoundedTime, MemoryCategory, MemoryEntry
 
 #: The key of a lesson's ``extra`` under which stands what was decided about it (memcore.procedural), and the field in
 #: there that no lesson lacks; only workers write it.

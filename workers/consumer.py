@@ -17,8 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from memcore.errors import MemoryInputError
 from memcore.jobs.payloads import MAX_MESSAGE_BYTES
-from memcore.models.base import NoNul
-from memcore.models.memory import MAX_KEY_CHARS
+from memcore.models.memory import MAX_KEY_CHARS, NoNul
 from tasks.job import NEWER_DELAY
 from workers.transport.unreadable import broker_errors
 

@@ -34,8 +34,16 @@ from memcore.errors import (
     MemoryInputError,
     MemoryRetrievalError,
 )
-from memcore.ids import Excluded, require_agent_id, require_memory_id
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import (
+    Excluded,
+    MemoryCategory,
+    MemoryEntry,
+    MemoryMetadata,
+    MemoryQuery,
+    MemoryStoreRequest,
+    require_agent_id,
+    require_memory_id,
+)
 from memcore.records import MemoryRecord, Page, Scope, Where
 
 

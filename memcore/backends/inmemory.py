@@ -13,9 +13,20 @@ from memcore.backends.deletion import Deletion
 from memcore.backends.protocol import MAX_PAGE
 from memcore.clock import Clock, utc_now
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryStoreError
-from memcore.ids import Excluded, excluded_agents, memory_ids, require_agent_id, require_memory_id, require_new_agent_id
 from memcore.ledger.organization.shared_log import SharedEntry
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import (
+    Excluded,
+    MemoryCategory,
+    MemoryEntry,
+    MemoryMetadata,
+    MemoryQuery,
+    MemoryStoreRequest,
+    excluded_agents,
+    memory_ids,
+    require_agent_id,
+    require_memory_id,
+    require_new_agent_id,
+)
 from memcore.records import MemoryRecord, Page, Scope, Where
 
 

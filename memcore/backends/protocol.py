@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from memcore.backends.fusion import RankedLists
-from memcore.ids import Excluded
 from memcore.models.memory import (
     RESERVED_PREFIX,
+    Excluded,
     MemoryCategory,
     MemoryEntry,
     MemoryMetadata,

@@ -41,7 +41,6 @@ from memcore.errors import (
     MemoryInputError,
 )
 from memcore.free_space import FOR_JOBS, refuse_when_low
-from memcore.ids import is_memory_id
 from memcore.jobs.payloads import (
     ApplicationOutcome,
     AppliedPayload,
@@ -57,7 +56,7 @@ from memcore.jobs.payloads import (
 )
 from memcore.models.execution import ExecutionTrace
 from memcore.models.finetune import FineTunePlan
-from memcore.models.memory import AgentId, Key, MemoryStoreRequest, StoredKey, not_reserved
+from memcore.models.memory import AgentId, Key, MemoryStoreRequest, StoredKey, is_memory_id, not_reserved
 
 if TYPE_CHECKING:
     from memcore.client.publisher import Admit, JobResults

@@ -9,13 +9,12 @@ from typing import Any, Required, TypedDict, TypeVar
 from pydantic import ValidationError
 
 from memcore import ids
-from memcore.clock import BoundedTime
 from memcore.errors import MemoryInputError
 from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, MAX_STORE_ITEMS, DistillPayload, ExperiencePayload, StoreItem
 from memcore.models.base import Frozen
 from memcore.models.execution import ExecutionTrace
 from memcore.models.experience import DetailedExperience
-from memcore.models.memory import DETAILED_TAG, AgentId, Key, MemoryMetadata, MemoryStoreRequest
+from memcore.models.memory import DETAILED_TAG, AgentId, BoundedTime, Key, MemoryMetadata, MemoryStoreRequest
 
 #: Bytes that a payload takes beside its items: brackets, version, and a company of 256 characters, each escaped.
 _FRAME_BYTES = 2_048

@@ -12,8 +12,8 @@ from memcore.config.learning import ApprovalsConfig, ProceduralMemoryConfig
 from memcore.config.llm import BudgetsConfig, LLMConfig
 from memcore.config.maintenance import ConsolidationConfig, RetentionRules
 from memcore.config.retrieval import MemoryRetrievalConfig
-from memcore.models.base import DataPath, ExtensionKeys, Frozen, NotBlankStr, NotBlankText, ReadOnlyMap
-from memcore.models.memory import ConsolidationInterval, MemoryLevel
+from memcore.models.base import DataPath, ExtensionKeys, Frozen, NotBlankStr, ReadOnlyMap
+from memcore.models.memory import ConsolidationInterval, MemoryLevel, NotBlankText
 
 
 class MemoryOptionsConfig(Frozen):

@@ -11,7 +11,8 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from memcore.errors import MemoryInputError
-from memcore.models.base import Frozen, NotBlankText
+from memcore.models.base import Frozen
+from memcore.models.memory import NotBlankText
 
 #: Where a passage comes from.
 PassageSource = Literal["document", "memory", "task", "lesson"]

@@ -8,12 +8,11 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic_core import PydanticSerializationError
 
-from memcore.clock import BoundedTime
 from memcore.errors import MemoryInputError
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.execution import ExecutionTrace
 from memcore.models.experience import DetailedExperience
-from memcore.models.memory import AgentId, Key, MemoryStoreRequest, NewMetadata, StoredKey
+from memcore.models.memory import AgentId, BoundedTime, Key, MemoryStoreRequest, NewMetadata, StoredKey
 
 
 class Queue(StrEnum):

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, exists, func, literal, or_, select, update
 
-from memcore.clock import BoundedTime, Clock
+from memcore.clock import Clock
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger.database import Database, UtcDateTime, checked_key, checked_time, insert_new, unnest_values
 from memcore.ledger.runs import NewRun, Run, new_row, run_of
 from memcore.ledger.tables import COMPANY_INTERVAL, OWN_INTERVAL, agents, runs
 from memcore.models.base import Frozen, ValidatedModel
-from memcore.models.memory import AgentId, ConsolidationInterval, Key, MemoryCategory, MemoryLevel
+from memcore.models.memory import AgentId, BoundedTime, ConsolidationInterval, Key, MemoryCategory, MemoryLevel
 
 #: Most memories one agent may be allowed; PostgreSQL's integer ends a little above.
 MAX_MEMORIES = 2_000_000_000

@@ -2,10 +2,11 @@
 
 from sqlalchemy import select
 
-from memcore.clock import BoundedTime, Clock
+from memcore.clock import Clock
 from memcore.ledger.database import Database, checked_key, insert_for
 from memcore.ledger.tables import switches, ticks
 from memcore.models.base import Frozen
+from memcore.models.memory import BoundedTime
 
 
 class Tick(Frozen):

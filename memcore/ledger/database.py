@@ -35,7 +35,6 @@ from sqlalchemy.pool import NullPool
 from sqlalchemy.sql.selectable import TableValuedAlias
 from sqlalchemy.types import TypeDecorator
 
-from memcore.clock import EARLIEST, LATEST, in_range, within_range
 from memcore.config.urls import LedgerUrls
 from memcore.embedding.bm25 import SparseVector
 from memcore.errors import (
@@ -48,7 +47,7 @@ from memcore.errors import (
 )
 from memcore.extras import naming_extras
 from memcore.free_space import FOR_WRITES, refuse_when_low
-from memcore.models.memory import MAX_KEY_CHARS, MemoryEntry
+from memcore.models.memory import EARLIEST, LATEST, MAX_KEY_CHARS, MemoryEntry, in_range, within_range
 from memcore.records import Lineage, MemoryRecord, Vectors
 
 #: How long a SQLite writer waits for another one: longer than the longest entry takes to write, shorter than a lease.

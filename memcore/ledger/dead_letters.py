@@ -13,11 +13,12 @@ from typing import Self
 from pydantic import Field
 from sqlalchemy import ColumnElement, delete, func, select
 
-from memcore.clock import BoundedTime, Clock
+from memcore.clock import Clock
 from memcore.jobs.payloads import MAX_MESSAGE_BYTES
 from memcore.ledger.database import Database, insert_for
 from memcore.ledger.tables import attempts, dead_letters
 from memcore.models.base import Frozen
+from memcore.models.memory import BoundedTime
 
 #: The job name of a letter whose message could not be read.
 UNREADABLE = "unreadable"

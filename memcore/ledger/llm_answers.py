@@ -9,13 +9,13 @@ from pydantic import Field
 from sqlalchemy import delete, exists, select, update
 
 from memcore import ids
-from memcore.clock import BoundedTime, Clock
+from memcore.clock import Clock
 from memcore.errors import MemoryInputError
 from memcore.ledger.database import Database, insert_for
 from memcore.ledger.tables import ACTIVE, answers, runs, syntheses
 from memcore.ledger.tombstones import id_chunks
 from memcore.models.base import Frozen
-from memcore.models.memory import MemoryCategory
+from memcore.models.memory import BoundedTime, MemoryCategory
 
 
 class Answer(Frozen):

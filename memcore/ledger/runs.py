@@ -10,14 +10,14 @@ from sqlalchemy import ColumnElement, Connection, exists, func, literal, select,
 from sqlalchemy.exc import IntegrityError
 
 from memcore import ids
-from memcore.clock import BoundedTime, Clock
+from memcore.clock import Clock
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger.database import Database, UtcDateTime, insert_new
 from memcore.ledger.organization.audit import AuditNote, append
 from memcore.ledger.tables import ACTIVE, agents, runs
 from memcore.ledger.tombstones import id_chunks
 from memcore.models.base import Frozen, NotBlankStr, ValidatedModel
-from memcore.models.memory import Key, StoredKey
+from memcore.models.memory import BoundedTime, Key, StoredKey
 
 RunKind = Literal["maintenance", "undo", "end_session", "end_project", "end_task", "restore", "remove"]
 EndKind = Literal["end_session", "end_project", "end_task"]

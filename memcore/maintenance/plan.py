@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pydantic import Field
 
 from memcore.backends.protocol import pages
-from memcore.clock import BoundedTime
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.errors import AnswerMissingError
 from memcore.ledger.runs import RunStep
@@ -20,7 +19,7 @@ from memcore.maintenance.enforcement import MemoryScorer, lowest
 from memcore.maintenance.retention import find_pruned, rules
 from memcore.maintenance.rules import aged_filters, aged_together, expired_filter, find_ended_scopes, is_old
 from memcore.models.base import Frozen
-from memcore.models.memory import MemoryCategory
+from memcore.models.memory import BoundedTime, MemoryCategory
 from memcore.records import MemoryRecord, Where
 
 #: Ids shown for a step: enough to look one up, few enough to read.

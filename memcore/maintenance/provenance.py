@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from memcore.backends.protocol import BatchBackend
-from memcore.clock import BoundedTime
 from memcore.errors import MemoryNotFoundError
 from memcore.ledger.journal_entries import EntryReason, RecordKind
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.lineage import Exchange, Move
 from memcore.ledger.runs import RunKind, RunOrigin
 from memcore.models.base import Frozen
+from memcore.models.memory import BoundedTime
 
 if TYPE_CHECKING:
     from memcore.ledger.runs import Run

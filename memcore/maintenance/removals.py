@@ -13,7 +13,6 @@ from types import MappingProxyType
 
 from memcore import ids
 from memcore.backends.protocol import BatchBackend, marked
-from memcore.clock import EARLIEST
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryStoreError
 from memcore.ledger.journal import Journal
 from memcore.ledger.journal_entries import EntryReason, IncomingKind, JournalEntry
@@ -21,6 +20,7 @@ from memcore.ledger.runs import Run
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.lease import Guard
 from memcore.models.archival import ArchivalMode
+from memcore.models.memory import EARLIEST
 from memcore.records import MemoryRecord, Where
 
 #: Returns the memory that replaces the outgoing ones; None leaves them where they are.

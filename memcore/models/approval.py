@@ -5,9 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
-from memcore.clock import BoundedTime
-from memcore.models.base import Frozen, NoNul, NotBlankStr, NotBlankText, OneLine, ValidatedModel
-from memcore.models.memory import Key, StoredKey
+from memcore.models.base import Frozen, NotBlankStr, ValidatedModel
+from memcore.models.memory import BoundedTime, Key, NoNul, NotBlankText, OneLine, StoredKey
 
 #: Longest title of a proposal, in characters: it is one line of a list.
 MAX_TITLE_CHARS = 200

@@ -10,9 +10,8 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from memcore.clock import BoundedTime
-from memcore.models.base import Frozen, NotBlankStr, NotBlankText
-from memcore.models.memory import MemoryCategory, MemoryMetadata
+from memcore.models.base import Frozen, NotBlankStr
+from memcore.models.memory import BoundedTime, MemoryCategory, MemoryMetadata, NotBlankText
 
 
 class ArchivalMode(StrEnum):

@@ -31,7 +31,7 @@ class Frozen(BaseModel):
 #: Characters that act on a terminal or a line instead of being seen: control characters (C0, DEL, C1), separators of
 #: lines and paragraphs, marks that turn the direction of writing (Unicode's Bidi_Control), and lone surrogates. White
 #: space and joiners stay: names of people need them.
-_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def escaped(text: str, *, keep: str = "") -> str:
@@ -41,52 +41,16 @@ def escaped(text: str, *, keep: str = "") -> str:
         text: whatever was stored.
         keep: characters that stay as they are, such as line breaks.
     """
-    return _UNSEEN.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
+    return UNSEEN.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
 
 
 def escaped_json(text: str) -> str:
     """Return JSON text of the same value in which nothing acts instead of being seen, but line breaks and tabs."""
-    return _UNSEEN.sub(lambda found: found[0] if found[0] in "\n\t" else f"\\u{ord(found[0]):04x}", text)
-
-
-def one_line(value: str) -> str:
-    """Return a name that is safe in a line of a terminal or a log; ValueError for a character that is not."""
-    found = _UNSEEN.search(value)
-    if found:
-        raise ValueError(f"must not contain the control character U+{ord(found[0]):04X}")
-    return value
-
-
-def _not_blank(value: str) -> str:
-    if not value.strip():
-        raise ValueError("must not be blank")
-    return value
-
-
-def _without_nul(value: str) -> str:
-    if "\0" in value:
-        raise ValueError("must not contain the character NUL")
-    return value
-
-
-def _unique(values: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(values))
+    return UNSEEN.sub(lambda found: found[0] if found[0] in "\n\t" else f"\\u{ord(found[0]):04x}", text)
 
 
 #: Text that still says something once its outer white space is gone.
 NotBlankStr = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-
-#: Text kept exactly as it was given, but refused when it is blank.
-NotBlankText = Annotated[str, AfterValidator(_not_blank)]
-
-#: Beside a key's type: PostgreSQL keeps no NUL in a text, and would refuse it long after it was sent.
-NoNul = AfterValidator(_without_nul)
-
-#: Beside the type of a name or id that a caller gives: it is printed, logged and compared.
-OneLine = AfterValidator(one_line)
-
-#: Tags in the order they were given, each once.
-Tags = Annotated[tuple[NotBlankStr, ...], AfterValidator(_unique)]
 
 
 def _contained(value: str) -> str:

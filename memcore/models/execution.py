@@ -5,9 +5,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from memcore.clock import BoundedTime
-from memcore.models.base import Frozen, NotBlankStr, NotBlankText
-from memcore.models.memory import Key
+from memcore.models.base import Frozen, NotBlankStr
+from memcore.models.memory import BoundedTime, Key, NotBlankText
 
 #: Most turns of a trace; an agent that takes more is reported in parts.
 MAX_TURNS = 10_000

@@ -8,9 +8,8 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from memcore.clock import BoundedTime
-from memcore.models.base import Frozen, NotBlankStr, NotBlankText
-from memcore.models.memory import COMPRESSED_TAG, DETAILED_TAG, MemoryMetadata
+from memcore.models.base import Frozen, NotBlankStr
+from memcore.models.memory import COMPRESSED_TAG, DETAILED_TAG, BoundedTime, MemoryMetadata, NotBlankText
 
 
 class DetailedExperience(Frozen):

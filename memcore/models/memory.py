@@ -1,15 +1,19 @@
-"""What a memory is: the enums and value objects that every package shares.
+"""What a memory is: the types of its fields, and the enums and value objects that every package shares.
 
-Names, fields, defaults and bounds are those of the reference (memory-api-reference, Models).
+Names, fields, defaults and bounds are those of the reference (memory-api-reference, Models). All that checks a value of
+a memory stands here, so that one file says what a stored memory can be.
 """
 
+import uuid
+from collections.abc import Collection, Iterable
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, model_validator
 
-from memcore.clock import BoundedTime
-from memcore.models.base import Frozen, NoNul, NotBlankStr, NotBlankText, OneLine, Tags, one_line
+from memcore.errors import MemoryInputError
+from memcore.models.base import UNSEEN, Frozen, NotBlankStr
 
 #: The tag of every tier 1 experience.
 DETAILED_TAG = "detailed_experience"
@@ -61,6 +65,49 @@ MAX_TAGS = 64
 #: Agent ids that begin so are refused: spaces that belong to no agent (shared knowledge) are kept under such ids.
 RESERVED_PREFIX = "__"
 
+#: The owner id of shared knowledge, which is kept beside the agents' memories; each entry names its publisher.
+SHARED_OWNER = f"{RESERVED_PREFIX}shared__"
+
+#: Whose publications a search leaves out: one agent's, those of several, or nobody's.
+Excluded = str | Collection[str] | None
+
+
+def one_line(value: str) -> str:
+    """Return a name that is safe in a line of a terminal or a log; ValueError for a character that is not."""
+    found = UNSEEN.search(value)
+    if found:
+        raise ValueError(f"must not contain the control character U+{ord(found[0]):04X}")
+    return value
+
+
+def _not_blank(value: str) -> str:
+    if not value.strip():
+        raise ValueError("must not be blank")
+    return value
+
+
+def _without_nul(value: str) -> str:
+    if "\0" in value:
+        raise ValueError("must not contain the character NUL")
+    return value
+
+
+def _unique(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(values))
+
+
+#: Text kept exactly as it was given, but refused when it is blank.
+NotBlankText = Annotated[str, AfterValidator(_not_blank)]
+
+#: Beside a key's type: PostgreSQL keeps no NUL in a text, and would refuse it long after it was sent.
+NoNul = AfterValidator(_without_nul)
+
+#: Beside the type of a name or id that a caller gives: it is printed, logged and compared.
+OneLine = AfterValidator(one_line)
+
+#: Tags in the order they were given, each once.
+Tags = Annotated[tuple[NotBlankStr, ...], AfterValidator(_unique)]
+
 #: A key as a row or a job of memtend's own holds it; an older release took control characters.
 StoredKey = Annotated[NotBlankStr, StringConstraints(max_length=MAX_KEY_CHARS), NoNul]
 
@@ -111,6 +158,27 @@ Labels = Annotated[Tags, AfterValidator(_short), Field(max_length=MAX_TAGS)]
 
 #: The same as a caller gives them.
 NewLabels = Annotated[Labels, AfterValidator(_one_line_each)]
+
+
+#: First and last time that a model takes. Python's own end with the years 1 and 9999: a thousand years of room let any
+#: zone, retention or pause be added without an overflow, and four digits keep years in order as text.
+EARLIEST, LATEST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+
+
+def in_range(at: datetime) -> datetime:
+    """Return an aware time from EARLIEST to LATEST; ValueError for any other."""
+    if not EARLIEST <= at <= LATEST:
+        raise ValueError(f"must lie from the year {EARLIEST.year} to the year {LATEST.year}")
+    return at
+
+
+def within_range(at: datetime) -> datetime:
+    """Return the nearest time from EARLIEST to LATEST, for what an older release stored before there was a range."""
+    return min(max(at, EARLIEST), LATEST)
+
+
+#: The type of every time in a model: with a zone, and in the range.
+BoundedTime = Annotated[AwareDatetime, AfterValidator(in_range)]
 
 
 class MemoryCategory(StrEnum):
@@ -237,6 +305,52 @@ class MemoryQuery(Frozen):
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise ValueError("since: must lie before until")
         return self
+
+
+def require_agent_id(agent_id: str) -> str:
+    """Return the agent id, or raise MemoryInputError when it is blank, padded, too long or reserved."""
+    if not agent_id or agent_id != agent_id.strip():
+        raise MemoryInputError("agent_id", "must not be blank or begin or end with white space")
+    if len(agent_id) > MAX_KEY_CHARS:
+        raise MemoryInputError("agent_id", f"has {len(agent_id)} characters; the limit is {MAX_KEY_CHARS}")
+    try:
+        return not_reserved(agent_id)
+    except ValueError as error:
+        raise MemoryInputError("agent_id", str(error)) from None
+
+
+def require_new_agent_id(agent_id: str) -> str:
+    """Return the id of an agent that writes, or raise MemoryInputError; one that stands may bear control characters."""
+    try:
+        return one_line(require_agent_id(agent_id))
+    except ValueError as error:
+        raise MemoryInputError("agent_id", str(error)) from None
+
+
+def excluded_agents(excluded: Excluded) -> frozenset[str]:
+    """Return whose publications a search leaves out; raises what require_agent_id raises."""
+    named = (excluded,) if isinstance(excluded, str) else excluded or ()
+    return frozenset(require_agent_id(agent_id) for agent_id in named)
+
+
+def is_memory_id(memory_id: str) -> bool:
+    """Return whether a memory can have this id: a UUID in its usual form, as memcore.ids makes them."""
+    try:
+        return str(uuid.UUID(memory_id)) == memory_id
+    except ValueError:
+        return False
+
+
+def memory_ids(ids: Iterable[str]) -> list[str]:
+    """Return those that a memory can have, each once, in order; no memory has any of the others."""
+    return [memory_id for memory_id in dict.fromkeys(ids) if is_memory_id(memory_id)]
+
+
+def require_memory_id(memory_id: str) -> str:
+    """Return the id of a memory to be written, or raise MemoryInputError when it is no UUID."""
+    if not is_memory_id(memory_id):
+        raise MemoryInputError("id", "must be a UUID in lower case with hyphens, as memcore.ids makes them")
+    return memory_id
 
 
 # Working memories end with their task whatever the level, so they need no other id.

@@ -8,9 +8,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from memcore.clock import BoundedTime
-from memcore.models.base import Frozen, NotBlankStr, NotBlankText
-from memcore.models.memory import Content, Key, Labels, NewLabels
+from memcore.models.base import Frozen, NotBlankStr
+from memcore.models.memory import BoundedTime, Content, Key, Labels, NewLabels, NotBlankText
 
 
 class OrgFactCategory(StrEnum):

@@ -15,8 +15,7 @@ from pydantic import AfterValidator, Field, StringConstraints, ValidationError, 
 from pydantic.json_schema import SkipJsonSchema
 
 from memcore import ids
-from memcore.clock import BoundedTime
-from memcore.models.base import Frozen, NoNul, NotBlankStr
+from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.memory import (
     COMPRESSED_TAG,
     CONDENSED_TAG,
@@ -26,10 +25,12 @@ from memcore.models.memory import (
     NON_INFERABLE_TAG,
     PROTECTED_FROM_CONSOLIDATION,
     SYNTHESIZED_TAG,
+    BoundedTime,
     Key,
     MemoryCategory,
     MemoryEntry,
     MemoryMetadata,
+    NoNul,
 )
 from memcore.records import LESSON_KEY, Lineage, MemoryRecord
 

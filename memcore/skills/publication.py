@@ -9,13 +9,12 @@ from pydantic import ValidationError
 from memcore.approvals.effects import PUBLISHER, PublicationLog, request_of
 from memcore.clock import Clock
 from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.ids import require_memory_id
 from memcore.jobs.payloads import AppliedPayload
 from memcore.ledger.learning.skills import Skill, SkillCapacity, Skills, SkillState
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.approvals import CapacityLimit
 from memcore.models.approval import Approval, ApprovalRisk, Proposal, Superseded
-from memcore.models.memory import NON_INFERABLE_TAG, MemoryCategory
+from memcore.models.memory import NON_INFERABLE_TAG, MemoryCategory, require_memory_id
 from memcore.procedural.records import LessonText, ProceduralEvent, ProceduralMemoryScope, written
 from memcore.procedural.skill_files import SkillFolders
 

@@ -4,9 +4,8 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from memcore.clock import BoundedTime
 from memcore.models.base import Frozen
-from memcore.models.memory import Key
+from memcore.models.memory import BoundedTime, Key
 
 #: Most contradictions that a report lists; all are counted, and each is logged.
 MAX_LISTED = 32

@@ -12,11 +12,11 @@ from pathlib import Path
 import psutil
 from pydantic import Field, SecretStr
 
-from memcore.clock import BoundedTime
 from memcore.config.settings import Settings, opened_regular, write_private
 from memcore.errors import MemoryConfigError
 from memcore.ledger.database import sqlite_url
 from memcore.models.base import Frozen
+from memcore.models.memory import BoundedTime
 
 #: Bytes of randomness in each generated password.
 _PASSWORD_BYTES = 24

@@ -6,7 +6,8 @@ from typing import Any
 import yaml
 from pydantic import Field
 
-from memcore.models.base import Frozen, NotBlankText
+from memcore.models.base import Frozen
+from memcore.models.memory import NotBlankText
 
 
 class FleetExperience(Frozen):

@@ -34,11 +34,19 @@ from memcore.config.retrieval import FusionStrategy, SparseTermWeight
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.embedding.protocol import Embedder, EmbedderIdentity, EmbedderKind
 from memcore.errors import MemoryCapabilityError, MemoryConnectionError
-from memcore.ids import Excluded, memory_ids, require_agent_id
 from memcore.ledger.database import Database
 from memcore.ledger.organization.facts import OrgLog
 from memcore.ledger.organization.shared_log import SharedLog
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import (
+    Excluded,
+    MemoryCategory,
+    MemoryEntry,
+    MemoryMetadata,
+    MemoryQuery,
+    MemoryStoreRequest,
+    memory_ids,
+    require_agent_id,
+)
 from memcore.records import MemoryRecord, Page, Scope, Where
 
 

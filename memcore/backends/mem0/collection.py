@@ -33,12 +33,11 @@ from memcore.errors import (
     MemoryRetrievalError,
     MemoryStoreError,
 )
-from memcore.ids import Excluded
 from memcore.ledger.database import Database
 from memcore.ledger.embedders.collections import CollectionPointer, CollectionPointers, Phase, ServedCollection
 from memcore.ledger.embedders.reindexes import ReindexMarks
 from memcore.ledger.organization.shared_log import SharedEntry
-from memcore.models.memory import MemoryEntry, MemoryQuery
+from memcore.models.memory import Excluded, MemoryEntry, MemoryQuery
 from memcore.records import MemoryRecord, Vectors
 
 _T = TypeVar("_T")

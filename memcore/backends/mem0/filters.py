@@ -18,8 +18,7 @@ from qdrant_client.models import (
 )
 
 from memcore.backends.mem0.points import LESSON, Key
-from memcore.ids import SHARED_OWNER, Excluded, excluded_agents, memory_ids, require_agent_id
-from memcore.models.memory import MemoryQuery
+from memcore.models.memory import SHARED_OWNER, Excluded, MemoryQuery, excluded_agents, memory_ids, require_agent_id
 from memcore.records import Where
 
 #: In seconds. Times are whole microseconds, and every bound is put between two of them: a store that reads the last

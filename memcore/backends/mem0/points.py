@@ -35,12 +35,10 @@ from qdrant_client.models import (
 from qdrant_client.models import SparseVector as QdrantSparseVector
 
 from memcore.backends.protocol import BackendEvent
-from memcore.clock import within_range
 from memcore.embedding.bm25 import SparseVector
 from memcore.embedding.protocol import EmbedderIdentity
 from memcore.errors import MemoryConfigError, MemoryInputError
-from memcore.ids import SHARED_OWNER
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata
+from memcore.models.memory import SHARED_OWNER, MemoryCategory, MemoryEntry, MemoryMetadata, within_range
 from memcore.records import LESSON_FIELD, LESSON_KEY, Lineage, MemoryRecord, Vectors
 
 _log = logging.getLogger(__name__)

@@ -26,8 +26,7 @@ from memcore.backends.protocol import MAX_PAGE
 from memcore.embedding.bm25 import Bm25Encoder, relevance_of
 from memcore.embedding.protocol import Embedder
 from memcore.errors import MemoryInputError
-from memcore.ids import memory_ids
-from memcore.models.memory import MemoryEntry, MemoryQuery
+from memcore.models.memory import MemoryEntry, MemoryQuery, memory_ids
 from memcore.records import MemoryRecord, Page, Scope, Where
 
 # Qdrant's ordered scroll has no cursor and breaks ties as it likes; its scroll by id has a cursor and no order. So

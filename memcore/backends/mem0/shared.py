@@ -13,10 +13,17 @@ from memcore.backends.mem0.filters import SearchScope
 from memcore.backends.protocol import ORGANISATION, BackendEvent
 from memcore.clock import Clock
 from memcore.errors import MemoryInputError
-from memcore.ids import SHARED_OWNER, Excluded, is_memory_id, require_agent_id
 from memcore.ledger.organization.facts import OrgLog
 from memcore.ledger.organization.shared_log import LogPosition, SharedEntry, SharedLog
-from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import (
+    SHARED_OWNER,
+    Excluded,
+    MemoryEntry,
+    MemoryQuery,
+    MemoryStoreRequest,
+    is_memory_id,
+    require_agent_id,
+)
 from memcore.models.organization import OrgFact, OrgFactCategory
 from memcore.records import MemoryRecord, Vectors
 

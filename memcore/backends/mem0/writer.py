@@ -17,10 +17,9 @@ from memcore.backends.protocol import MAX_PAGE
 from memcore.clock import Clock, utc_now
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.embedding.protocol import Embedder
-from memcore.ids import memory_ids, require_agent_id, require_memory_id
 from memcore.ledger.database import Database, add_new
 from memcore.ledger.history import history
-from memcore.models.memory import MemoryEntry, MemoryMetadata
+from memcore.models.memory import MemoryEntry, MemoryMetadata, memory_ids, require_agent_id, require_memory_id
 from memcore.records import MemoryRecord, Vectors, Where
 
 #: mem0's words for what happened.

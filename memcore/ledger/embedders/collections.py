@@ -8,7 +8,7 @@ from pydantic import Field
 from sqlalchemy import Connection, and_, delete, func, or_, select, update
 
 from memcore import ids
-from memcore.clock import BoundedTime, Clock
+from memcore.clock import Clock
 from memcore.embedding.protocol import EmbedderIdentity
 from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import CheckpointConflictError, CheckpointNotFoundError, MemoryInputError
@@ -17,6 +17,7 @@ from memcore.ledger.embedders.reindexes import ReindexKind, ReindexStage
 from memcore.ledger.organization.audit import AuditNote, append
 from memcore.ledger.tables import finetune_checkpoints, pointer, reindex_marks, reindexes
 from memcore.models.base import Frozen, NotBlankStr
+from memcore.models.memory import BoundedTime
 
 
 class Verdict(StrEnum):

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, updat
 from sqlalchemy.exc import IntegrityError
 
 from memcore import ids
-from memcore.clock import BoundedTime, Clock
+from memcore.clock import Clock
 from memcore.errors import (
     FineTuneRunActiveError,
     FineTuneRunNotFoundError,
@@ -23,6 +23,7 @@ from memcore.ledger.organization.audit import AuditNote, append
 from memcore.ledger.tables import UNENDED, finetune_runs
 from memcore.models.base import Frozen
 from memcore.models.finetune import STAGES, FineTuneStage
+from memcore.models.memory import BoundedTime
 
 #: Files by their place in the run's folder, with their hashes.
 Files = dict[str, str]

@@ -8,10 +8,11 @@ from typing import Any
 from sqlalchemy import Connection, and_, delete, func, or_, select, update
 
 from memcore import ids
-from memcore.clock import BoundedTime, Clock
+from memcore.clock import Clock
 from memcore.ledger.database import Database, insert_for
 from memcore.ledger.tables import pointer, reindex_marks, reindexes
 from memcore.models.base import Frozen
+from memcore.models.memory import BoundedTime
 
 
 class ReindexKind(StrEnum):

@@ -6,11 +6,12 @@ from datetime import datetime, timedelta
 from pydantic import Field
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, func, or_, select, update
 
-from memcore.clock import BoundedTime, Clock
+from memcore.clock import Clock
 from memcore.ledger.database import Database, checked_key, insert_for
 from memcore.ledger.tables import UNPROPAGATED, WAITING, lessons, trajectories
 from memcore.ledger.tombstones import id_chunks
 from memcore.models.base import Frozen
+from memcore.models.memory import BoundedTime
 
 
 class Lesson(Frozen):

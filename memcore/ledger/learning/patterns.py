@@ -22,10 +22,10 @@ from sqlalchemy import (
     union_all,
 )
 
-from memcore.clock import BoundedTime
 from memcore.ledger.database import Database
 from memcore.ledger.tables import trajectories
 from memcore.models.base import Frozen
+from memcore.models.memory import BoundedTime
 
 
 class PatternKind(StrEnum):

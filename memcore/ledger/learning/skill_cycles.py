@@ -7,11 +7,12 @@ from pydantic import Field
 from sqlalchemy import ColumnElement, RowMapping, Select, and_, delete, or_, select, update
 
 from memcore import ids
-from memcore.clock import BoundedTime, Clock
+from memcore.clock import Clock
 from memcore.ledger.database import Database, checked_key, checked_time, insert_for
 from memcore.ledger.tables import UNFINISHED, skill_cycles
 from memcore.ledger.tombstones import id_chunks
 from memcore.models.base import Frozen
+from memcore.models.memory import BoundedTime
 
 #: Who asked for a cycle: the schedule, or a person.
 CycleOrigin = Literal["scheduled", "manual"]

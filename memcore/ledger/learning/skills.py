@@ -21,7 +21,7 @@ from sqlalchemy import (
     update,
 )
 
-from memcore.clock import BoundedTime, Clock
+from memcore.clock import Clock
 from memcore.errors import SkillLimitError
 from memcore.jobs.payloads import AppliedPayload
 from memcore.ledger.database import Database, insert_for
@@ -29,6 +29,7 @@ from memcore.ledger.tables import approvals, shared_heads, skill_applications, s
 from memcore.ledger.tombstones import id_chunks
 from memcore.models.approval import ApprovalNeed
 from memcore.models.base import Frozen
+from memcore.models.memory import BoundedTime
 
 
 class SkillState(StrEnum):

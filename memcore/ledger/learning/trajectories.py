@@ -9,14 +9,13 @@ from pydantic import Field
 from sqlalchemy import ColumnElement, RowMapping, and_, delete, func, or_, select, true
 
 from memcore import ids
-from memcore.clock import BoundedTime
 from memcore.errors import MemoryInputError, MemoryRetrievalError
 from memcore.ledger.database import Database, checked_key, insert_new
 from memcore.ledger.learning.lessons import open_lesson
 from memcore.ledger.tables import trajectories
-from memcore.models.base import Frozen, NotBlankText
+from memcore.models.base import Frozen
 from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason
-from memcore.models.memory import StoredKey
+from memcore.models.memory import BoundedTime, NotBlankText, StoredKey
 
 #: Fewest calls of tools that are a chain: a single one says nothing about the order of things.
 CHAIN_CALLS = 2

@@ -8,12 +8,12 @@ from pydantic import BeforeValidator
 from sqlalchemy import Connection, or_, select
 
 from memcore import ids
-from memcore.clock import BoundedTime, Clock
+from memcore.clock import Clock
 from memcore.ledger.database import Database, checked_key
 from memcore.ledger.tables import audit
 from memcore.models.approval import Name, Reason
 from memcore.models.base import Frozen, NotBlankStr, ValidatedModel
-from memcore.models.memory import Key
+from memcore.models.memory import BoundedTime, Key
 
 #: Most lines of a page.
 MAX_PAGE = 256

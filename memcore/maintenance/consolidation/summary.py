@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 
 from memcore import ids
 from memcore.maintenance.consolidation.strategy import SummaryDraft
-from memcore.models.base import Tags
-from memcore.models.memory import CONSOLIDATED_TAG, MemoryEntry, MemoryMetadata
+from memcore.models.memory import CONSOLIDATED_TAG, MemoryEntry, MemoryMetadata, Tags
 from memcore.records import Lineage, MemoryRecord
 
 #: Source of every summary.

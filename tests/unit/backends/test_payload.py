@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from support.memories import DAWN, record
 
 from memcore.backends.mem0.points import Key, decode, encode
-from memcore.clock import EARLIEST, LATEST
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata
+from memcore.models.memory import EARLIEST, LATEST, MemoryCategory, MemoryEntry, MemoryMetadata
 from memcore.records import Lineage, MemoryRecord
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40).filter(lambda text: text.strip())

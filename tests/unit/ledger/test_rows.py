@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.ledger_records import make_record, same_record
 
-from memcore.clock import EARLIEST, LATEST
 from memcore.embedding.bm25 import SparseVector
 from memcore.errors import MemoryInputError, MemoryRetrievalError
 from memcore.ledger.database import decode, encode
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata
+from memcore.models.memory import EARLIEST, LATEST, MemoryCategory, MemoryEntry, MemoryMetadata
 from memcore.records import Lineage, MemoryRecord, Vectors
 
 text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda value: bool(value.strip()))

@@ -16,9 +16,9 @@ from memcore.jobs.payloads import Use
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.approval import Decision
-from memcore.models.base import escaped, one_line
+from memcore.models.base import escaped
 from memcore.models.execution import ExecutionTrace, TerminationReason
-from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryStoreRequest, one_line
 from memcore.models.organization import OrgFactAuthor, OrgFactWriteRequest
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -14,8 +14,8 @@ from pydantic import AwareDatetime, BaseModel, NaiveDatetime, ValidationError, c
 
 import memcore
 import workers
-from memcore.clock import EARLIEST, LATEST, within_range
 from memcore.ledger.agents import MAX_RETENTION_DAYS
+from memcore.models.memory import EARLIEST, LATEST, within_range
 
 #: What was seen to overflow in a worker, and their like at the other end.
 OVERFLOWING = (
