@@ -19,8 +19,8 @@ PRODUCT_FOLDERS = {
     "search": "memory.memories",
     "maintain": "maintenance.maintain",
     "end": "memory.end",
-    "pause": "running.switch",
-    "resume": "running.switch",
+    "pause": "running.status",
+    "resume": "running.status",
     "import": "memory.transfer",
     "export": "memory.transfer",
     "agents": "memory.agents",
@@ -52,10 +52,8 @@ def build(command: str | None = None) -> typer.Typer:
     )
     # The callback keeps the command's name on the line even when it is the only command.
     app.callback()(_nothing)
-    for capacity in dict.fromkeys(
-        [PRODUCT_FOLDERS[command]] if command in PRODUCT_FOLDERS else PRODUCT_FOLDERS.values()
-    ):
-        import_module(f"ops.cli.{capacity}").add_to(app)
+    for place in dict.fromkeys([PRODUCT_FOLDERS[command]] if command in PRODUCT_FOLDERS else PRODUCT_FOLDERS.values()):
+        app.add_typer(import_module(f"ops.cli.{place}").app)
     return app
 
 

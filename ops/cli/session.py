@@ -1,11 +1,14 @@
-"""Resources of a command: the stack's settings, client, ledger and backend, closed when it ends."""
+"""What every command has: the stack that it is for, its resources, its output, and options that are one object."""
 
 import asyncio
+import inspect
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from pydantic import ValidationError
@@ -17,10 +20,10 @@ from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryStoreError
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.runs import Run
 from memcore.service import MemoryService, create_memory_service
-from ops.cli.console import warn
+from ops.cli import console
+from ops.cli.console import AsJson
 
 if TYPE_CHECKING:
     from memcore.backends.factory import WorkerBackend
@@ -30,21 +33,111 @@ if TYPE_CHECKING:
 HomeOption = Annotated[Path | None, typer.Option("--home", help="Data folder; else MEMTEND_HOME, else ~/.memtend.")]
 
 
-def settings_of(home: Path | None) -> Settings:
-    """Return the settings of the stack; raises MemoryConfigError when nothing runs there."""
-    return Settings.load(os.environ, home)
+@dataclass(frozen=True)
+class Command:
+    """The stack that a command is for, and its resources, each closed when its block ends."""
+
+    home: HomeOption = None
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings of the stack; raises MemoryConfigError when nothing runs there."""
+        return Settings.load(os.environ, self.home)
+
+    @property
+    def company(self) -> str:
+        """The stack's company."""
+        return self.settings.company
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The policy in force; raises MemoryConfigError."""
+        return policy_of(self.settings)
+
+    def ledger(self) -> AbstractContextManager[Ledger]:
+        """Open the stack's ledger."""
+        return ledger_of(self.settings)
+
+    def client(self) -> MemoryClient:
+        """Open a client of the stack."""
+        return MemoryClient.from_settings(self.settings)
+
+    def backend(self) -> AbstractContextManager[tuple["WorkerBackend", asyncio.Runner]]:
+        """Connect the stack's backend; with it comes the runner for its coroutines."""
+        return backend_of(self.settings)
+
+    @contextmanager
+    def service(self) -> Iterator[tuple[MemoryService, asyncio.Runner]]:
+        """Yield the stack's memory service, and the runner for its coroutines."""
+        with self.ledger() as ledger, asyncio.Runner() as runner:
+            yield create_memory_service(self.settings, self.policy, ledger, CommandDispatcher(self.settings)), runner
+
+
+@dataclass(frozen=True)
+class JsonCommand(Command):
+    """A command that prints a table, or with ``--json`` JSON."""
+
+    as_json: AsJson = False
+
+    def show_rows(self, rows: Iterable[Mapping[str, Any]], *columns: str) -> None:
+        """Print rows: all their fields as JSON, or these columns as a table."""
+        console.show_rows(rows, columns=columns, as_json=self.as_json)
+
+    def show_facts(self, facts: Mapping[str, Any]) -> None:
+        """Print one thing's fields, a line each, or as a JSON object."""
+        console.show_facts(facts, as_json=self.as_json)
+
+
+#: Any function that is a command.
+Function = TypeVar("Function", bound=Callable[..., None])
+
+#: The options of every command.
+_EVERYWHERE = frozenset(each.name for each in fields(JsonCommand))
+
+
+class Commands(typer.Typer):
+    """The commands of a module: a group of that name, or without a name some of the root.
+
+    A parameter of a command that is a dataclass stands for its fields, so what several commands take is written once.
+    """
+
+    def __init__(self, name: str | None = None, about: str | None = None) -> None:
+        super().__init__(name=name, help=about, no_args_is_help=True)
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Function], Function]:
+        """Register a function as a command."""
+        register = super().command(name, **settings)
+
+        def add(function: Function) -> Function:
+            register(_with_options(function))
+            return function
+
+        return add
+
+
+def _with_options(function: Callable[..., None]) -> Callable[..., None]:
+    hints = get_type_hints(function, include_extras=True)
+    groups = {name: hint for name, hint in hints.items() if is_dataclass(hint) and isinstance(hint, type)}
+    options: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        options += inspect.signature(groups[name]).parameters.values() if name in groups else [parameter]
+    # What every command takes comes last.
+    options.sort(key=lambda each: each.name in _EVERYWHERE)
+
+    @wraps(function)
+    def run(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{each.name: given.pop(each.name) for each in fields(group)})
+        function(**given)
+
+    keywords = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in options]
+    run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]  # where inspect looks for one
+    return run
 
 
 def policy_of(settings: Settings) -> Policy:
     """Return the policy in force; raises MemoryConfigError."""
     return effective_policy(settings.policy_path)
-
-
-@contextmanager
-def client_of(home: Path | None) -> Iterator[MemoryClient]:
-    """Yield a client of the stack."""
-    with MemoryClient.from_settings(settings_of(home)) as client:
-        yield client
 
 
 @contextmanager
@@ -73,12 +166,12 @@ def backend_of(settings: Settings) -> Iterator[tuple["WorkerBackend", asyncio.Ru
 
 
 @contextmanager
-def one_sentence(prefix: str = "") -> Iterator[None]:
+def one_sentence() -> Iterator[None]:
     """Turn a value object's error into one sentence that names the field."""
     try:
         yield
     except ValidationError as error:
-        raise MemoryInputError.of(error, prefix=prefix) from None
+        raise MemoryInputError.of(error) from None
 
 
 #: How long a command waits until stored memories can be found, in seconds.
@@ -88,46 +181,29 @@ STORE_SECONDS = 60.0
 RUN_SECONDS = 3_600.0
 
 
-def await_stored(client: MemoryClient, receipt: StoreReceipt, *, timeout_seconds: float = STORE_SECONDS) -> int:
-    """Wait until every job of the receipt has written its memories; return how many are in the store.
+def await_stored(client: MemoryClient, receipt: StoreReceipt) -> None:
+    """Wait until every job of the receipt has written its memories.
 
     Raises:
         MemoryStoreError: a job was given up, stored nothing because of the agent's level, or did not finish in time.
     """
-    return _await(client, receipt.job_ids, timeout_seconds, skips=False)
+    _await(client, receipt.job_ids, STORE_SECONDS, skips=False)
 
 
-def await_run(client: MemoryClient, run_id: str, *, timeout_seconds: float = RUN_SECONDS) -> None:
+def await_run(client: MemoryClient, run_id: str) -> None:
     """Wait until the run's job has ended; raises MemoryStoreError when it was given up or takes too long."""
-    _await(client, (run_id,), timeout_seconds)
+    _await(client, (run_id,), RUN_SECONDS, skips=True)
 
 
-def is_paused(agent_id: str, home: Path | None) -> bool:
-    """Return whether an agent's runs wait for somebody to resume maintenance, after saying so."""
-    settings = settings_of(home)
-    with ledger_of(settings) as ledger:
-        agent = ledger.agents.get(settings.company, agent_id)
-        if not (ledger.switches.paused(settings.company) or (agent and agent.paused)):
-            return False
-    warn("maintenance is paused: the run waits until it is resumed")
-    return True
-
-
-def _await(client: MemoryClient, job_ids: tuple[str, ...], timeout_seconds: float, *, skips: bool = True) -> int:
-    stored = 0
+def _await(client: MemoryClient, job_ids: tuple[str, ...], timeout_seconds: float, *, skips: bool) -> None:
     try:
         for status in client.wait(job_ids, timeout_seconds=timeout_seconds):
             if status.state is JobState.DEAD:
-                msg = f"job {status.job_id} was given up: {status.reason}"
-                raise MemoryStoreError(msg)
+                raise MemoryStoreError(f"job {status.job_id} was given up: {status.reason}")
             if status.state is JobState.SKIPPED and not skips:
-                msg = f"nothing was stored: {status.reason}"
-                raise MemoryStoreError(msg)
-            stored += status.facts.get("stored", 0)
+                raise MemoryStoreError(f"nothing was stored: {status.reason}")
     except TimeoutError as error:
-        msg = f"{error}; they are still in the queue: see `memtend status`"
-        raise MemoryStoreError(msg) from None
-    return stored
+        raise MemoryStoreError(f"{error}; they are still in the queue: see `memtend status`") from None
 
 
 def dispatch(settings: Settings, runs: Iterable[Run], *, cycles: Iterable[Cycle] = ()) -> None:
@@ -138,16 +214,6 @@ def dispatch(settings: Settings, runs: Iterable[Run], *, cycles: Iterable[Cycle]
         dispatcher.dispatch_skill_cycles(settings.company, cycles)
 
     _dispatch(settings, dispatching)
-
-
-def dispatch_reindex(settings: Settings) -> None:
-    """Send the message of the company's reindex; while a worker holds it, the message does nothing."""
-    _dispatch(settings, lambda dispatcher: dispatcher.dispatch_reindex(settings.company))
-
-
-def dispatch_finetune(settings: Settings, run_id: str) -> None:
-    """Send the message of a fine-tune run's next stage; while a worker holds it, the message does nothing."""
-    _dispatch(settings, lambda dispatcher: dispatcher.dispatch_finetune(settings.company, run_id))
 
 
 def _dispatch(settings: Settings, dispatching: Callable[["BrokerDispatcher"], None]) -> None:
@@ -164,28 +230,11 @@ def _dispatch(settings: Settings, dispatching: Callable[["BrokerDispatcher"], No
         app.close()
 
 
-By = Annotated[str, typer.Option("--by", help="Your name; it is kept in the audit.")]
-
-Reason = Annotated[str, typer.Option("--reason", help="Why; it is kept in the audit.")]
-
-#: What the audit says where a person gives no reason: that they typed it.
-TYPED = "asked for by a command"
-
-
-def confirmation_phrase(by: str, reason: str) -> Confirmation:
-    """Return the confirmation by the person who typed the command. Raises MemoryInputError."""
-    return Confirmation(actor=by, confirm=True, reason=reason)
-
-
-@contextmanager
-def memory_service_of(settings: Settings) -> Iterator[tuple[MemoryService, asyncio.Runner]]:
-    """Yield the stack's memory service, and the runner for its coroutines."""
-    with ledger_of(settings) as ledger, asyncio.Runner() as runner:
-        yield create_memory_service(settings, policy_of(settings), ledger, CommandDispatcher(settings)), runner
-
-
 class CommandDispatcher:
-    """Publishes over a broker connection of its own for each dispatch: no command dispatches twice."""
+    """Publishes over a broker connection of its own for each dispatch: no command dispatches twice.
+
+    For what a worker holds already, the message does nothing.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -195,11 +244,9 @@ class CommandDispatcher:
         dispatch(self._settings, runs)
 
     def dispatch_reindex(self, company: str) -> None:
-        """Send the message of the stack's one company."""
-        del company
-        dispatch_reindex(self._settings)
+        """Send the message of a company's reindex."""
+        _dispatch(self._settings, lambda dispatcher: dispatcher.dispatch_reindex(company))
 
     def dispatch_finetune(self, company: str, run_id: str) -> None:
-        """Send the message of a run's next stage."""
-        del company
-        dispatch_finetune(self._settings, run_id)
+        """Send the message of a fine-tune run's next stage."""
+        _dispatch(self._settings, lambda dispatcher: dispatcher.dispatch_finetune(company, run_id))

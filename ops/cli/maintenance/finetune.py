@@ -1,203 +1,247 @@
 """``memtend finetune``: train the embedder on the fleet's own texts, stage by stage, in a worker."""
 
-from typing import Annotated
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import sleep
+from typing import Annotated, Any
 
 import typer
+from rich.progress import Progress
 
-from memcore.config.settings import Settings
-from memcore.errors import MemoryConfigError, MemoryInputError
+from memcore.errors import FineTuneRunNotFoundError, MemoryConfigError, MemoryInputError
 from memcore.finetune.preflight import PreflightResult
+from memcore.ledger.embedders.collections import MAX_PAGE, Checkpoint, CollectionPointer
+from memcore.ledger.embedders.finetune_runs import FineTuneRun
 from memcore.ledger.embedders.reindexes import ReindexStage
-from ops.cli.console import AsJson, say, show_facts, show_json, show_rows
-from ops.cli.maintenance import finetune_plan as reported
-from ops.cli.maintenance.finetune_views import checkpoint_facts, checkpoints, run_facts, runs, status, watch, watched
-from ops.cli.maintenance.reindex import awaited, reindex_facts
-from ops.cli.session import (
-    TYPED,
-    By,
-    HomeOption,
-    Reason,
-    confirmation_phrase,
-    ledger_of,
-    memory_service_of,
-    settings_of,
-)
+from memcore.ledger.organization.audit import Confirmation
+from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage
+from ops.cli.console import say, show_json, warn
+from ops.cli.maintenance.reindex import awaited, show_reindex
+from ops.cli.session import Commands, JsonCommand
+
+app = Commands("finetune", "Train the embedder on the fleet's own texts.")
+
+#: What the audit says where a person gives no reason: that they typed it.
+TYPED = "asked for by a command"
+
+#: Share of a stage after which another line is written.
+_STEP = 0.25
+
+#: Pause between two looks at a run that is watched, in seconds.
+_POLL_INTERVAL_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class _PlanOptions:
+    """The options of a plan."""
+
+    source_dir: Annotated[
+        Path | None, typer.Option("--source-dir", help="Folder of documents (*.txt, *.md, *.rst, at any depth).")
+    ] = None
+    uses_memories: Annotated[
+        bool, typer.Option("--memories/--no-memories", help="Train on what agents remember, and their tasks, too.")
+    ] = True
+    kind: Annotated[str, typer.Option(help="transformer, or static: a table of word vectors.")] = "transformer"
+    base_model: Annotated[str | None, typer.Option(help="What is trained further: a model's name or folder.")] = None
+    epochs: Annotated[int | None, typer.Option(help="How often each pair is seen.")] = None
+    learning_rate: Annotated[float | None, typer.Option(help="Above 0.")] = None
+    temperature: Annotated[float | None, typer.Option(help="Of the contrastive loss, above 0.")] = None
+    top_k: Annotated[int | None, typer.Option(help="Hard negatives for each pair.")] = None
+    batch_size: Annotated[int | None, typer.Option(help="Pairs of a step.")] = None
+    validation_split: Annotated[
+        float | None, typer.Option(help="Share of the passages that is kept to measure by.")
+    ] = None
+    chunk_words: Annotated[int | None, typer.Option(help="Words of a passage.")] = None
+    queries_per_passage: Annotated[int | None, typer.Option(help="Questions made of each passage.")] = None
+    llm_questions: Annotated[
+        int | None, typer.Option(help="Most passages whose questions the language model writes; 0 asks none.")
+    ] = None
+    max_pairs: Annotated[int | None, typer.Option(help="Most pairs that are trained on.")] = None
+    seed: Annotated[int | None, typer.Option(help="Of everything that is left to chance.")] = None
+    threads: Annotated[
+        int | None, typer.Option(help="Of the arithmetic, 1 to 128; 1, the default, gives the same checkpoint again.")
+    ] = None
+
+    def plan(self) -> FineTunePlan:
+        """Return the plan; paths count from where the command is called. Raises MemoryInputError, naming the field."""
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        # The worker that reads them stands elsewhere.
+        if self.source_dir is not None:
+            given["source_dir"] = str(self.source_dir.absolute())
+        if self.base_model is not None and Path(self.base_model).is_dir():
+            given["base_model"] = str(Path(self.base_model).absolute())
+        return FineTunePlan.model_validate(given)
+
+
+@dataclass(frozen=True)
+class _Person:
+    """The person who types a command."""
+
+    by: Annotated[str, typer.Option("--by", help="Your name; it is kept in the audit.")]
+    reason: Annotated[str, typer.Option("--reason", help="Why; it is kept in the audit.")] = TYPED
+
+    def confirmation(self) -> Confirmation:
+        """Return the confirmation by this person. Raises MemoryInputError."""
+        return Confirmation(actor=self.by, confirm=True, reason=self.reason)
+
 
 _CheckpointId = Annotated[str, typer.Argument(help="The checkpoint's id; see `memtend finetune checkpoints`.")]
+_RunId = Annotated[str, typer.Argument(help="The run's id; see `memtend finetune runs`.")]
+_AnyRunId = Annotated[str | None, typer.Argument(help="The run's id; the active one, or else the last, when left out.")]
+_Limit = Annotated[int, typer.Option(min=1, max=MAX_PAGE, help="Most rows, newest first.")]
+_Watch = Annotated[bool, typer.Option("--watch/--no-watch", help="Stay until the run has ended, with bars.")]
+_Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the switch, with a bar.")]
 
-_FrozenWait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the switch, with a bar.")]
+
+@app.command("plan")
+def plan(command: JsonCommand, asked: _PlanOptions) -> None:
+    """Check whether a run can work on this machine; start nothing."""
+    wanted = asked.plan()
+    with command.service() as (service, runner):
+        found = runner.run(service.run_preflight(wanted))
+    if command.as_json:
+        show_json({**found.model_dump(mode="json"), "can_proceed": found.can_proceed})
+        return
+    command.show_rows((check.model_dump() for check in found.checks), "name", "status", "message", "detail")
+    if found.recommended_batch_size is not None:
+        say(f"batch that this machine holds: {found.recommended_batch_size}")
+    say("a run can be started" if found.can_proceed else "a run cannot be started like this")
 
 
-def deploy(  # a command's options
+@app.command("start")
+def start(
+    command: JsonCommand,
+    asked: _PlanOptions,
+    preflight: Annotated[
+        bool, typer.Option(help="Look first; leave it out where the worker has another machine.")
+    ] = True,
+    is_watched: _Watch = False,
+) -> None:
+    """Queue a run; a worker of the group finetune carries it out: `memtend worker --group finetune`."""
+    wanted = asked.plan()
+    with command.service() as (service, runner):
+        if preflight:
+            _require(runner.run(service.run_preflight(wanted)))
+        run = runner.run(service.start_fine_tune(wanted))
+    _show_run(command, run, is_watched=is_watched)
+
+
+@app.command("status")
+def status(command: JsonCommand, run_id: _AnyRunId = None) -> None:
+    """Show the progress of a run."""
+    run = _found(command, run_id)
+    if run is None:
+        command.show_facts({"run_id": None, "stage": FineTuneStage.IDLE, "progress": None, "error": None})
+    else:
+        command.show_facts(run_facts(run))
+
+
+@app.command("watch")
+def watch(command: JsonCommand, run_id: _AnyRunId = None) -> None:
+    """Wait until a run has ended, with a bar for each stage; exit 1 when it did not complete."""
+    run = _found(command, run_id)
+    if run is None:
+        say("there is no run")
+    else:
+        _show_run(command, run, is_watched=True)
+
+
+@app.command("cancel")
+def cancel(command: JsonCommand, person: _Person) -> None:
+    """End the active run; its worker stops the stage within seconds, and what is finished stays for a resume."""
+    with command.service() as (service, runner):
+        run_id = runner.run(service.cancel_fine_tune(person.confirmation()))
+        run = None if run_id is None else runner.run(service.get_run(run_id))
+    command.show_facts({"run_id": None} if run is None else run_facts(run))
+
+
+@app.command("resume")
+def resume(command: JsonCommand, run_id: _RunId, is_watched: _Watch = False) -> None:
+    """Resume a failed or cancelled run after its last finished stage."""
+    with command.service() as (service, runner):
+        run = runner.run(service.resume_fine_tune(run_id))
+    _show_run(command, run, is_watched=is_watched)
+
+
+@app.command("runs")
+def runs(
+    command: JsonCommand,
+    limit: _Limit = 20,
+    offset: Annotated[int, typer.Option(min=0, help="Rows that are passed over.")] = 0,
+) -> None:
+    """Show the runs, newest first."""
+    with command.service() as (service, runner):
+        found, total = runner.run(service.list_runs(limit=limit, offset=offset))
+    rows = [run_facts(run) for run in found]
+    if command.as_json:
+        show_json({"runs": rows, "total": total})
+    else:
+        command.show_rows(rows, "run_id", "stage", "fraction", "started_at", "completed_at", "error")
+
+
+@app.command("checkpoints")
+def checkpoints(command: JsonCommand, limit: _Limit = 20) -> None:
+    """Show checkpoints, newest first: the gate's verdict on each, and which one serves, is kept, or is filled."""
+    with command.ledger() as ledger:
+        found = ledger.checkpoints.page(command.company, limit=limit)
+        pointer = ledger.collection_pointers.get(command.company)
+    columns = ("checkpoint_id", "run_id", "kind", "base_model", "dims", "verdict", "use", "reason", "created_at")
+    command.show_rows((_checkpoint_facts(each, pointer) for each in found), *columns)
+
+
+@app.command("deploy")
+def deploy(
+    command: JsonCommand,
     checkpoint_id: _CheckpointId,
-    by: By,
-    reason: Reason = TYPED,
+    person: _Person,
     force: Annotated[bool, typer.Option("--force", help="Also one that the gate rejected.")] = False,
-    wait: _FrozenWait = True,
-    home: HomeOption = None,
-    as_json: AsJson = False,
+    wait: _Wait = True,
 ) -> None:
     """Fill a new collection with a checkpoint's vectors, then switch to it; reads and writes continue meanwhile."""
-    settings = settings_of(home)
-    with memory_service_of(settings) as (service, runner):
-        runner.run(service.deploy_checkpoint(checkpoint_id, confirmation_phrase(by, reason), is_forced=force))
-    _seen_through(settings, wait=wait, as_json=as_json)
+    with command.service() as (service, runner):
+        runner.run(service.deploy_checkpoint(checkpoint_id, person.confirmation(), is_forced=force))
+    _show_switch(command, wait=wait)
 
 
+@app.command("rollback")
 def rollback(
-    by: By,
+    command: JsonCommand,
+    person: _Person,
     checkpoint_id: Annotated[
         str | None, typer.Argument(help="The checkpoint that must be what is kept; whatever is kept when left out.")
     ] = None,
-    reason: Reason = TYPED,
-    wait: _FrozenWait = True,
-    home: HomeOption = None,
-    as_json: AsJson = False,
+    wait: _Wait = True,
 ) -> None:
     """Bring the collection that served before up to date, and let it serve again."""
-    settings = settings_of(home)
-    with memory_service_of(settings) as (service, runner):
-        runner.run(service.rollback_checkpoint(checkpoint_id, confirmation_phrase(by, reason)))
-    _seen_through(settings, wait=wait, as_json=as_json)
+    with command.service() as (service, runner):
+        runner.run(service.rollback_checkpoint(checkpoint_id, person.confirmation()))
+    _show_switch(command, wait=wait)
 
 
+@app.command("delete")
 def delete(
+    command: JsonCommand,
     checkpoint_id: _CheckpointId,
-    by: By,
-    reason: Reason = TYPED,
+    person: _Person,
     yes: Annotated[bool, typer.Option("--yes", help="Delete it; without it, only its size is told.")] = False,
-    home: HomeOption = None,
-    as_json: AsJson = False,
 ) -> None:
     """Delete a checkpoint and its folder, unless it serves, is being filled, or is kept."""
-    with memory_service_of(settings_of(home)) as (service, runner):
+    with command.service() as (service, runner):
         if not yes:
             found = runner.run(service.get_checkpoint(checkpoint_id))
             raise MemoryInputError("yes", f"would delete {found.size_bytes} bytes at {found.model_path}; say --yes")
-        gone = runner.run(service.delete_checkpoint(checkpoint_id, confirmation_phrase(by, reason)))
-    show_facts(checkpoint_facts(gone, None), as_json=as_json)
+        gone = runner.run(service.delete_checkpoint(checkpoint_id, person.confirmation()))
+    command.show_facts(_checkpoint_facts(gone, None))
 
 
-def _seen_through(settings: Settings, *, wait: bool, as_json: bool) -> None:
-    ended = awaited(settings, as_json=as_json) if wait else None
-    with ledger_of(settings) as ledger:
-        show_facts(reindex_facts(ledger, settings.company), as_json=as_json)
+def _show_switch(command: JsonCommand, *, wait: bool) -> None:
+    ended = awaited(command) if wait else None
+    show_reindex(command)
     if ended is not None and ended.stage is not ReindexStage.DONE:
         raise typer.Exit(1)
-
-
-_RunId = Annotated[str, typer.Argument(help="The run's id; see `memtend finetune runs`.")]
-
-_Watch = Annotated[bool, typer.Option("--watch/--no-watch", help="Stay until the run has ended, with bars.")]
-
-#: What a row of the checks has.
-_CHECK_COLUMNS = ("name", "status", "message", "detail")
-
-
-def plan(  # a command's options
-    source_dir: reported.SourceDir = None,
-    memories: reported.Memories = True,
-    kind: reported.Kind = "transformer",
-    base_model: reported.BaseModel = None,
-    epochs: reported.Epochs = None,
-    learning_rate: reported.LearningRate = None,
-    temperature: reported.Temperature = None,
-    top_k: reported.TopK = None,
-    batch_size: reported.BatchSize = None,
-    validation_split: reported.ValidationSplit = None,
-    chunk_words: reported.ChunkWords = None,
-    queries_per_passage: reported.Queries = None,
-    llm_questions: reported.LlmQuestions = None,
-    max_pairs: reported.MaxPairs = None,
-    seed: reported.Seed = None,
-    threads: reported.Threads = None,
-    home: HomeOption = None,
-    as_json: AsJson = False,
-) -> None:
-    """Check whether a run can work on this machine; start nothing."""
-    asked = reported.plan_of(
-        source_dir=source_dir, uses_memories=memories, base_model=base_model, kind=kind, epochs=epochs,
-        learning_rate=learning_rate, temperature=temperature, top_k=top_k, batch_size=batch_size,
-        validation_split=validation_split, chunk_words=chunk_words, queries_per_passage=queries_per_passage,
-        llm_questions=llm_questions, max_pairs=max_pairs, seed=seed, threads=threads,
-    )  # fmt: skip
-    with memory_service_of(settings_of(home)) as (service, runner):
-        found = runner.run(service.run_preflight(asked))
-    _show_checks(found, as_json=as_json)
-
-
-def start(  # a command's options
-    source_dir: reported.SourceDir = None,
-    memories: reported.Memories = True,
-    kind: reported.Kind = "transformer",
-    base_model: reported.BaseModel = None,
-    epochs: reported.Epochs = None,
-    learning_rate: reported.LearningRate = None,
-    temperature: reported.Temperature = None,
-    top_k: reported.TopK = None,
-    batch_size: reported.BatchSize = None,
-    validation_split: reported.ValidationSplit = None,
-    chunk_words: reported.ChunkWords = None,
-    queries_per_passage: reported.Queries = None,
-    llm_questions: reported.LlmQuestions = None,
-    max_pairs: reported.MaxPairs = None,
-    seed: reported.Seed = None,
-    threads: reported.Threads = None,
-    health_checks: Annotated[
-        bool,
-        typer.Option(
-            "--preflight/--no-preflight", help="Look first; leave it out where the worker has another machine."
-        ),
-    ] = True,
-    survives_retention: _Watch = False,
-    home: HomeOption = None,
-    as_json: AsJson = False,
-) -> None:
-    """Queue a run; a worker of the group finetune carries it out: `memtend worker --group finetune`."""
-    settings = settings_of(home)
-    asked = reported.plan_of(
-        source_dir=source_dir, uses_memories=memories, base_model=base_model, kind=kind, epochs=epochs,
-        learning_rate=learning_rate, temperature=temperature, top_k=top_k, batch_size=batch_size,
-        validation_split=validation_split, chunk_words=chunk_words, queries_per_passage=queries_per_passage,
-        llm_questions=llm_questions, max_pairs=max_pairs, seed=seed, threads=threads,
-    )  # fmt: skip
-    with memory_service_of(settings) as (service, runner):
-        if health_checks:
-            _require(runner.run(service.run_preflight(asked)))
-        run = runner.run(service.start_fine_tune(asked))
-    if survives_retention:
-        watched(settings, run.run_id, as_json=as_json)
-        return
-    show_facts(run_facts(run), as_json=as_json)
-
-
-def cancel(by: By, reason: Reason = TYPED, home: HomeOption = None, as_json: AsJson = False) -> None:
-    """End the active run; its worker stops the stage within seconds, and what is finished stays for a resume."""
-    with memory_service_of(settings_of(home)) as (service, runner):
-        run_id = runner.run(service.cancel_fine_tune(confirmation_phrase(by, reason)))
-        run = None if run_id is None else runner.run(service.get_run(run_id))
-    show_facts({"run_id": None} if run is None else run_facts(run), as_json=as_json)
-
-
-def resume(
-    run_id: _RunId, survives_retention: _Watch = False, home: HomeOption = None, as_json: AsJson = False
-) -> None:
-    """Resume a failed or cancelled run after its last finished stage."""
-    settings = settings_of(home)
-    with memory_service_of(settings) as (service, runner):
-        run = runner.run(service.resume_fine_tune(run_id))
-    if survives_retention:
-        watched(settings, run.run_id, as_json=as_json)
-        return
-    show_facts(run_facts(run), as_json=as_json)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Put the commands on the command line."""
-    group = typer.Typer(no_args_is_help=True, help="Train the embedder on the fleet's own texts.")
-    for command in (plan, start, status, watch, cancel, resume, runs, checkpoints, deploy, rollback, delete):
-        group.command(command.__name__)(command)
-    app.add_typer(group, name="finetune")
 
 
 def _require(found: PreflightResult) -> None:
@@ -209,11 +253,92 @@ def _require(found: PreflightResult) -> None:
         )
 
 
-def _show_checks(found: PreflightResult, *, as_json: bool) -> None:
-    if as_json:
-        show_json({**found.model_dump(mode="json"), "can_proceed": found.can_proceed})
-        return
-    show_rows([check.model_dump() for check in found.checks], columns=_CHECK_COLUMNS, as_json=False)
-    if found.recommended_batch_size is not None:
-        say(f"batch that this machine holds: {found.recommended_batch_size}")
-    say("a run can be started" if found.can_proceed else "a run cannot be started like this")
+def _found(command: JsonCommand, run_id: str | None) -> FineTuneRun | None:
+    with command.service() as (service, runner):
+        known = runner.run(service.get_fine_tune_status(run_id))
+        if known.run_id is not None:
+            return runner.run(service.get_run(known.run_id))
+        newest, _ = runner.run(service.list_runs(limit=1, offset=0))
+        return next(iter(newest), None)
+
+
+def _checkpoint_facts(checkpoint: Checkpoint, pointer: CollectionPointer | None) -> dict[str, Any]:
+    return {**checkpoint.model_dump(mode="json"), "use": None if pointer is None else pointer.use_of(checkpoint)}
+
+
+def run_facts(run: FineTuneRun) -> dict[str, Any]:
+    """Return what a person is shown of a run."""
+    return {
+        "run_id": run.run_id,
+        "stage": run.stage,
+        "progress": run.progress,
+        "fraction": run.fraction,
+        "error": run.error,
+        "stages_completed": [str(stage) for stage in run.stages_completed],
+        "waits_for_a_worker": not run.stage.is_end and run.token is None,
+        "tries": run.tries,
+        "cancel_requested_at": run.cancel_requested_at,
+        "started_at": run.started_at,
+        "updated_at": run.updated_at,
+        "completed_at": run.completed_at,
+        "duration_seconds": None if run.duration is None else run.duration.total_seconds(),
+        "plan": run.plan,
+    }
+
+
+def _show_run(command: JsonCommand, run: FineTuneRun, *, is_watched: bool) -> None:
+    """Show a run; a watched one when it has ended, with bars until then, and exit 1 when it is not complete."""
+    if is_watched:
+        run = _ended(command, run.run_id)
+    command.show_facts(run_facts(run))
+    if is_watched and run.stage is not FineTuneStage.COMPLETE:
+        raise typer.Exit(1)
+
+
+def _ended(command: JsonCommand, run_id: str) -> FineTuneRun:
+    with command.ledger() as ledger, run_bars(is_silent=command.as_json) as seen:
+        while True:
+            run = ledger.finetune_runs.get(command.company, run_id)
+            if run is None:
+                raise FineTuneRunNotFoundError
+            seen(run)
+            if run.stage.is_end:
+                return run
+            sleep(_POLL_INTERVAL_SECONDS)
+
+
+@contextmanager
+def run_bars(*, is_silent: bool) -> Iterator[Callable[[FineTuneRun], None]]:
+    """Yield what takes the run's state again and again, and draws or writes it unless it is to be silent."""
+    if is_silent:
+        yield lambda _run: None
+    elif sys.stderr.isatty():
+        with Progress() as progress:
+            bars = {stage: progress.add_task(str(stage), total=1.0) for stage in STAGES}
+
+            def draw(run: FineTuneRun) -> None:
+                for stage, bar in bars.items():
+                    progress.update(bar, completed=_done(run, stage))
+
+            yield draw
+    else:
+        yield StageLines().write
+
+
+class StageLines:
+    """Write a line to the standard error for each quarter of a stage, for logs and pipes."""
+
+    def __init__(self) -> None:
+        self._written: dict[FineTuneStage, int] = {}
+
+    def write(self, run: FineTuneRun) -> None:
+        """Write what has been reached since the last look."""
+        for stage in STAGES:
+            reached = int(_done(run, stage) / _STEP)
+            if reached > self._written.get(stage, 0):
+                self._written[stage] = reached
+                warn(f"{stage}: {reached * _STEP:.0%}")
+
+
+def _done(run: FineTuneRun, stage: FineTuneStage) -> float:
+    return 1.0 if stage in run.finished else (run.progress or 0.0) if stage is run.stage else 0.0

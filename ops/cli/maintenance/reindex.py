@@ -4,46 +4,48 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from time import sleep
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.progress import Progress
 
 from memcore.backends.factory import create_configured_embedder, embedder_choice
-from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.ledger.embedders.collections import CollectionPointer, ServedCollection
 from memcore.ledger.embedders.reindexes import Reindex
 from memcore.ledger.ledger import Ledger
 from memcore.reindex.planning import ReindexPlanning, create_reindex_target
-from ops.cli.console import AsJson, say, show_facts
-from ops.cli.session import HomeOption, backend_of, dispatch_reindex, ledger_of, policy_of, settings_of
+from ops.cli.console import say
+from ops.cli.session import CommandDispatcher, Commands, JsonCommand
 
-if TYPE_CHECKING:
-    from memcore.config.policy import Policy
+app = Commands()
 
 #: Pause between two looks at a reindex that is waited for, in seconds.
 _POLL_INTERVAL_SECONDS = 0.5
 
 
-def awaited(settings: Settings, *, as_json: bool) -> Reindex | None:
+def awaited(command: JsonCommand) -> Reindex | None:
     """Draw a bar until the company's reindex has ended, and return it; None where there was none."""
-    with ledger_of(settings) as ledger, Progress(disable=as_json or not sys.stderr.isatty()) as progress:
+    is_silent = command.as_json or not sys.stderr.isatty()
+    with command.ledger() as ledger, Progress(disable=is_silent) as progress:
         bar = progress.add_task("reindexing", total=1.0)
-        while (found := ledger.reindexes.get(settings.company)) is not None and found.finished_at is None:
+        while (found := ledger.reindexes.get(command.company)) is not None and found.finished_at is None:
             held_up = f", {found.trouble}" if found.trouble else ""
             seen = f"{found.stage}, {found.looked_at} looked at{held_up}"
             progress.update(bar, completed=found.fraction, description=seen)
             sleep(_POLL_INTERVAL_SECONDS)
         progress.update(bar, completed=1.0)
-    if not as_json:
+    if not command.as_json:
         say("see `memtend reindex --status`; what served before is kept until `memtend reindex --drop-old`")
     return found
 
 
-def reindex_facts(ledger: Ledger, company: str) -> dict[str, Any]:
-    """Return which collection serves, is kept and is filled, and the progress."""
-    pointer, found = ledger.collection_pointers.get(company), ledger.reindexes.get(company)
+def show_reindex(command: JsonCommand) -> None:
+    """Show which collection serves, is kept and is filled, and the progress."""
+    company = command.company
+    with command.ledger() as ledger:
+        pointer, found = ledger.collection_pointers.get(company), ledger.reindexes.get(company)
+        marked = ledger.reindex_marks.count(company)
     facts: dict[str, Any] = {
         "serves": None if pointer is None else _named(pointer.current),
         "kept": None if pointer is None or pointer.previous is None else _named(pointer.previous),
@@ -58,13 +60,13 @@ def reindex_facts(ledger: Ledger, company: str) -> dict[str, Any]:
             "total": found.total,
             "written": found.written,
             "passed_over": found.passed_over,
-            "marked": ledger.reindex_marks.count(company),
+            "marked": marked,
             "freezes": found.freezes,
             "started_at": found.started_at,
             "finished_at": found.finished_at,
             "trouble": found.trouble,
         }
-    return facts
+    command.show_facts(facts)
 
 
 def _named(collection: ServedCollection) -> dict[str, Any]:
@@ -77,7 +79,9 @@ def _named(collection: ServedCollection) -> dict[str, Any]:
     }
 
 
-def reindex(  # a command's options
+@app.command("reindex")
+def reindex(
+    command: JsonCommand,
     *,
     status: Annotated[bool, typer.Option("--status", help="Only show progress, and what serves.")] = False,
     cancel: Annotated[bool, typer.Option("--cancel", help="End it before the switch; what serves goes on.")] = False,
@@ -92,51 +96,38 @@ def reindex(  # a command's options
         typer.Option(min=0.0, max=1.0, help="Share of the vectors in the weighted fusion, switched with the embedder."),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the switch, with a bar.")] = True,
-    home: HomeOption = None,
-    as_json: AsJson = False,
 ) -> None:
     """Fill a new collection with the configured embedder, then switch to it; reads and writes continue meanwhile."""
-    asked = [name for name, wanted in _asked(status, cancel, rollback, drop_old) if wanted]
+    actions = {"--status": status, "--cancel": cancel, "--rollback": rollback, "--drop-old": drop_old}
+    asked = [name for name, is_wanted in actions.items() if is_wanted]
     if len(asked) > 1:
         raise MemoryInputError("reindex", f"{' and '.join(asked)} are two things: ask for one")
-    settings = settings_of(home)
-    policy = policy_of(settings)
     if cancel or drop_old:
-        _planned(settings, policy, lambda planning: planning.cancel() if cancel else planning.drop_old())
+        _planned(command, lambda planning: planning.cancel() if cancel else planning.drop_old())
     elif not status:
         if rollback:
-            _planned(settings, policy, lambda planning: planning.go_back())
+            _planned(command, lambda planning: planning.go_back())
         else:
-            _begin(settings, policy, dense_weight)
-        dispatch_reindex(settings)
+            _begin(command, dense_weight)
+        CommandDispatcher(command.settings).dispatch_reindex(command.company)
         if wait:
-            awaited(settings, as_json=as_json)
-    with ledger_of(settings) as ledger:
-        show_facts(reindex_facts(ledger, settings.company), as_json=as_json)
+            awaited(command)
+    show_reindex(command)
 
 
-def add_to(app: typer.Typer) -> None:
-    """Put the command on the command line."""
-    app.command("reindex")(reindex)
-
-
-def _asked(status: bool, cancel: bool, rollback: bool, drop_old: bool) -> list[tuple[str, bool]]:
-    return [("--status", status), ("--cancel", cancel), ("--rollback", rollback), ("--drop-old", drop_old)]
-
-
-def _begin(settings: Settings, policy: "Policy", dense_weight: float | None) -> None:
+def _begin(command: JsonCommand, dense_weight: float | None) -> None:
     # The encoder's module brings the store's client.
     from memcore.backends.mem0.backend import encoder_of  # noqa: PLC0415  # see above
 
     # Whoever connects first writes down what serves.
-    with backend_of(settings):
+    settings, policy = command.settings, command.policy
+    with command.backend():
         pass
     embedder = create_configured_embedder(settings, policy)
     if embedder is None:
         raise MemoryConfigError("reindex: no backend of this policy embeds anything")
     _planned(
-        settings,
-        policy,
+        command,
         lambda planning: planning.begin(
             embedder,
             choice=embedder_choice(settings, policy),
@@ -147,12 +138,10 @@ def _begin(settings: Settings, policy: "Policy", dense_weight: float | None) -> 
     )
 
 
-def _planned(
-    settings: Settings, policy: "Policy", plan: Callable[[ReindexPlanning], Awaitable[CollectionPointer]]
-) -> None:
+def _planned(command: JsonCommand, plan: Callable[[ReindexPlanning], Awaitable[CollectionPointer]]) -> None:
     async def run(ledger: Ledger) -> None:
-        async with create_reindex_target(settings, policy) as reindex_target:
-            await plan(ReindexPlanning(reindex_target, ledger, company=settings.company))
+        async with create_reindex_target(command.settings, command.policy) as reindex_target:
+            await plan(ReindexPlanning(reindex_target, ledger, company=command.company))
 
-    with ledger_of(settings) as ledger:
+    with command.ledger() as ledger:
         asyncio.run(run(ledger))

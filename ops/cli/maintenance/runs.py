@@ -1,47 +1,40 @@
 """``memtend runs``: list maintenance runs, undo one, release a held one."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from memcore.client import MemoryClient
 from memcore.errors import MemoryNotFoundError
-from memcore.ledger.lineage import Exchange
 from memcore.ledger.runs import Run
 from memcore.maintenance.undo import plan_undo
-from ops.cli.console import AsJson, say, show_facts, show_json, show_rows
-from ops.cli.session import HomeOption, await_run, backend_of, client_of, dispatch, ledger_of, settings_of
+from ops.cli.console import say, show_json, warn
+from ops.cli.session import Command, Commands, JsonCommand, await_run, dispatch
 
-app = typer.Typer(help="Runs: list, show, undo, release.", no_args_is_help=True)
+app = Commands("runs", "Runs: list, show, undo, release.")
 
 RunArgument = Annotated[str, typer.Argument(help="The run's id.")]
 
 
 @app.command("list")
 def list_runs(
+    command: JsonCommand,
     agent: Annotated[str | None, typer.Option(help="Only this agent's.")] = None,
     limit: Annotated[int, typer.Option(help="Most rows, newest first.")] = 20,
-    home: HomeOption = None,
-    as_json: AsJson = False,
 ) -> None:
     """Show runs, newest first."""
-    settings = settings_of(home)
-    with ledger_of(settings) as ledger:
-        found = ledger.runs.list(settings.company, agent_id=agent, limit=limit)
-    show_rows(
-        (run.model_dump(mode="json") if as_json else dict(run) for run in found),
-        columns=("run_id", "agent_id", "kind", "origin", "state", "planned_at", "finished_at", "counts"),
-        as_json=as_json,
-    )
+    with command.ledger() as ledger:
+        found = ledger.runs.list(command.company, agent_id=agent, limit=limit)
+    rows = (run.model_dump(mode="json") if command.as_json else dict(run) for run in found)
+    columns = ("run_id", "agent_id", "kind", "origin", "state", "planned_at", "finished_at", "counts")
+    command.show_rows(rows, *columns)
 
 
 @app.command("show")
-def show(run_id: RunArgument, home: HomeOption = None, as_json: AsJson = False) -> None:
+def show(command: JsonCommand, run_id: RunArgument) -> None:
     """Show one run: its state, its counts, and the ids that it moved."""
-    settings = settings_of(home)
-    with ledger_of(settings) as ledger:
-        run = ledger.runs.get(run_id)
-        facts = facts_of(run)
+    with command.ledger() as ledger:
+        facts = dict(_found(ledger.runs.get(run_id)))
         facts["undoable"] = ledger.journal.undoable(run_id)
         facts["archived"] = ledger.archive.archived_by(run_id)
         moved = ledger.lineage.of_run(run_id)
@@ -58,19 +51,16 @@ def show(run_id: RunArgument, home: HomeOption = None, as_json: AsJson = False) 
     made = {
         summary_id: journal_entry.outgoing
         for journal_entry in moved
-        if _is_merge(journal_entry)
+        if journal_entry.reason == "consolidated"
         for summary_id in journal_entry.incoming
     }
-    if as_json:
-        show_facts({**facts, "bookings": journal_entries, "summaries": made}, as_json=True)
+    if command.as_json:
+        show_json({**facts, "bookings": journal_entries, "summaries": made})
         return
-    show_facts(facts, as_json=False)
+    command.show_facts(facts)
     say("")
-    show_rows(
-        ({**each, "removed": len(each["removed"]), "added": len(each["added"])} for each in journal_entries),
-        columns=("seq", "reason", "state", "removed", "added"),
-        as_json=False,
-    )
+    rows = ({**each, "removed": len(each["removed"]), "added": len(each["added"])} for each in journal_entries)
+    command.show_rows(rows, "seq", "reason", "state", "removed", "added")
     for summary_id, originals in made.items():
         say("")
         say(f"summary {summary_id} of {len(originals)} memories; `memtend why` tells what became of each")
@@ -80,42 +70,34 @@ def show(run_id: RunArgument, home: HomeOption = None, as_json: AsJson = False) 
 
 @app.command("undo")
 def undo(
+    command: JsonCommand,
     run_id: RunArgument,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what the undo would do.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the undo has ended.")] = True,
-    home: HomeOption = None,
-    as_json: AsJson = False,
 ) -> None:
     """Undo a run: restore what it removed, and remove what it created. An undo can be undone."""
     if dry_run:
-        _show_undo_plan(run_id, home, as_json=as_json)
+        _show_undo_plan(command, run_id)
         return
-    with ledger_of(settings_of(home)) as ledger:
+    with command.ledger() as ledger:
         agent_id = _found(ledger.runs.get(run_id)).agent_id
-    with client_of(home) as client:
-        receipt = client.undo(agent_id, run_id)
-        if wait:
-            await_run(client, receipt.job_id)
-    with ledger_of(settings_of(home)) as ledger:
-        run = ledger.runs.get(receipt.job_id)
-    show_facts(facts_of(run) if wait else {"run_id": receipt.job_id}, as_json=as_json)
+    with command.client() as client:
+        show_ended(command, client, client.undo(agent_id, run_id).job_id, wait=wait)
 
 
 @app.command("release")
-def release(run_id: RunArgument, home: HomeOption = None) -> None:
+def release(command: Command, run_id: RunArgument) -> None:
     """Approve a run that was held because it would remove more than half of an agent's memories."""
-    settings = settings_of(home)
-    with ledger_of(settings) as ledger:
+    with command.ledger() as ledger:
         run = ledger.runs.approve_held(run_id)
-    dispatch(settings, [run])
+    dispatch(command.settings, [run])
     say(f"{run.run_id}: released")
 
 
-def _show_undo_plan(run_id: str, home: Path | None, *, as_json: bool) -> None:
-    settings = settings_of(home)
-    with ledger_of(settings) as ledger, backend_of(settings) as (backend, runner):
-        plan = runner.run(plan_undo(run_id, backend=backend, ledger=ledger, company=settings.company))
-    if as_json:
+def _show_undo_plan(command: JsonCommand, run_id: str) -> None:
+    with command.ledger() as ledger, command.backend() as (backend, runner):
+        plan = runner.run(plan_undo(run_id, backend=backend, ledger=ledger, company=command.company))
+    if command.as_json:
         show_json(plan.model_dump(mode="json"))
         return
     counts = f"{len(plan.restored)} memories would return, {len(plan.removed)} would go"
@@ -124,25 +106,32 @@ def _show_undo_plan(run_id: str, home: Path | None, *, as_json: bool) -> None:
     rows += [{"memory_id": each, "undo": "goes", "reason": None} for each in plan.removed]
     rows += [{"memory_id": each.memory_id, "undo": "skipped", "reason": str(each.reason)} for each in plan.skipped]
     if rows:
-        show_rows(rows, columns=("memory_id", "undo", "reason"), as_json=False)
+        command.show_rows(rows, "memory_id", "undo", "reason")
 
 
-def _is_merge(journal_entry: Exchange) -> bool:
-    return journal_entry.reason == "consolidated"
+def is_paused(command: Command, agent_id: str) -> bool:
+    """Return whether an agent's runs wait for somebody to resume maintenance, after saying so."""
+    with command.ledger() as ledger:
+        agent = ledger.agents.get(command.company, agent_id)
+        if not (ledger.switches.paused(command.company) or (agent and agent.paused)):
+            return False
+    warn("maintenance is paused: the run waits until it is resumed")
+    return True
 
 
-def facts_of(run: Run | None) -> dict[str, Any]:
-    """Return a run's fields for printing. Raises MemoryNotFoundError when there is none."""
-    return dict(_found(run))
+def show_ended(command: JsonCommand, client: MemoryClient, run_id: str, *, wait: bool) -> Run | None:
+    """Wait until a run has ended, show it, and return it; without waiting only its id is shown."""
+    if not wait:
+        command.show_facts({"run_id": run_id})
+        return None
+    await_run(client, run_id)
+    with command.ledger() as ledger:
+        run = _found(ledger.runs.get(run_id))
+    command.show_facts(dict(run))
+    return run
 
 
 def _found(run: Run | None) -> Run:
     if run is None:
-        msg = "run_id: names no run; see `memtend runs list`"
-        raise MemoryNotFoundError(msg)
+        raise MemoryNotFoundError("run_id: names no run; see `memtend runs list`")
     return run
-
-
-def add_to(parent: typer.Typer) -> None:
-    """Put the commands on the command line."""
-    parent.add_typer(app, name="runs")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger.organization.facts import MAX_PAGE
 from memcore.models.organization import (
@@ -21,14 +20,14 @@ from memcore.models.organization import (
     OrgMemoryQuery,
 )
 from memcore.org.service import LedgerOrgMemory
-from ops.cli.console import AsJson, show_facts, show_rows, warn
-from ops.cli.memory.memories import moment, shown
-from ops.cli.session import HomeOption, backend_of, ledger_of, one_sentence, policy_of, settings_of
+from ops.cli.console import warn
+from ops.cli.memory.memories import Tags, moment, short
+from ops.cli.session import Commands, JsonCommand, one_sentence
 
 if TYPE_CHECKING:
     from memcore.backends.protocol import MemoryBackend
 
-app = typer.Typer(help="The organisation's facts: list, search, show, write, retract, log.", no_args_is_help=True)
+app = Commands("org", "The organisation's facts: list, search, show, write, retract, log.")
 
 CategoryOption = Annotated[
     list[str] | None, typer.Option("--category", help=f"Only these of {', '.join(OrgFactCategory)}.")
@@ -42,16 +41,15 @@ _COLUMNS = ("created_at", "category", "text", "id")
 
 @app.command("list")
 def list_facts(
+    command: JsonCommand,
     category: CategoryOption = None,
     at: Annotated[str | None, typer.Option(help="As the facts stood at this ISO time.")] = None,
     limit: LimitOption = 20,
     offset: Annotated[int, typer.Option(min=0, help="Leave out so many of the newest.")] = 0,
-    home: HomeOption = None,
-    as_json: AsJson = False,
 ) -> None:
     """Show the facts that are valid now, or were at a time, newest first; those of the policy file come last."""
     categories, then = _categories(category), _moment("at", at)
-    with _memory(settings_of(home)) as (memory, runner):
+    with _memory(command) as (memory, runner):
         if then is None:
             found = runner.run(memory.newest(categories=categories, limit=limit, offset=offset))
             rows = [_facts(fact) for fact in found]
@@ -60,103 +58,93 @@ def list_facts(
             stood.sort(key=lambda each: each.created_at, reverse=True)
             wanted = [each for each in stood if categories is None or each.category in categories]
             rows = [_state(each) for each in wanted[offset : offset + limit]]
-    show_rows(rows if as_json else map(_short, rows), columns=_COLUMNS, as_json=as_json)
+    command.show_rows((short(command, row) for row in rows), *_COLUMNS)
 
 
 @app.command("search")
 def search(
+    command: JsonCommand,
     text: Annotated[str, typer.Argument(help="What to look for.")],
     category: CategoryOption = None,
     limit: Annotated[int, typer.Option(help="Most facts, 1 to 100; the policy may allow less.")] = 5,
-    home: HomeOption = None,
-    as_json: AsJson = False,
 ) -> None:
     """Search facts by meaning and words, best first, with those of the policy file, as an agent would."""
     with one_sentence():
         query = OrgMemoryQuery(context=text, categories=_categories(category), limit=limit)
-    with _memory(settings_of(home), by_meaning=True) as (memory, runner):
+    with _memory(command, by_meaning=True) as (memory, runner):
         rows = [_facts(fact) for fact in runner.run(memory.query(query))]
-    show_rows(rows if as_json else map(_short, rows), columns=_COLUMNS, as_json=as_json)
+    command.show_rows((short(command, row) for row in rows), *_COLUMNS)
 
 
 @app.command("show")
-def show(fact_id: FactArgument, home: HomeOption = None, as_json: AsJson = False) -> None:
+def show(command: JsonCommand, fact_id: FactArgument) -> None:
     """Show one fact whole, also one that was retracted, with each line of its log."""
-    settings = settings_of(home)
-    with ledger_of(settings) as ledger:
-        state = ledger.org.head(settings.company, fact_id)
+    with command.ledger() as ledger:
+        state = ledger.org.head(command.company, fact_id)
         if state is None:
             raise _unknown(fact_id)
-        lines = ledger.org.operations(settings.company, fact_id)
-    log = [_line(line) if as_json else _sentence(line) for line in lines]
-    show_facts({**_state(state), "log": log}, as_json=as_json)
+        lines = ledger.org.operations(command.company, fact_id)
+    log = [_line(line) if command.as_json else _sentence(line) for line in lines]
+    command.show_facts({**_state(state), "log": log})
 
 
 @app.command("write")
 def write(
+    command: JsonCommand,
     content: Annotated[str, typer.Argument(help="The text.")],
     by: ByOption,
     category: Annotated[str, typer.Option(help=f"One of {', '.join(OrgFactCategory)}.")] = "convention",
-    tag: Annotated[list[str] | None, typer.Option(help="A label; may be given several times.")] = None,
+    tag: Tags = None,
     fact_id: Annotated[str | None, typer.Option(help="The fact whose next version this is.")] = None,
-    home: HomeOption = None,
-    as_json: AsJson = False,
 ) -> None:
     """Write a fact or its next version; word search finds it at once, search by meaning after the next sweep."""
     with one_sentence():
         request = OrgFactWriteRequest.model_validate({"content": content, "category": category, "tags": tag or ()})
     author = _author(by)
-    with _memory(settings_of(home)) as (memory, runner):
+    with _memory(command) as (memory, runner):
         written = runner.run(memory.write(request, author=author, fact_id=fact_id))
-    show_facts({"id": written}, as_json=as_json)
+    command.show_facts({"id": written})
 
 
 @app.command("retract")
-def retract(fact_id: FactArgument, by: ByOption, home: HomeOption = None, as_json: AsJson = False) -> None:
+def retract(command: JsonCommand, fact_id: FactArgument, by: ByOption) -> None:
     """Retract a fact; the log keeps it."""
     author = _author(by)
-    with _memory(settings_of(home)) as (memory, runner):
+    with _memory(command) as (memory, runner):
         if not runner.run(memory.retract(fact_id, author=author)):
             raise _unknown(fact_id)
-    show_facts({"retracted": fact_id}, as_json=as_json)
+    command.show_facts({"retracted": fact_id})
 
 
 @app.command("log")
 def log(
+    command: JsonCommand,
     fact_id: Annotated[str | None, typer.Argument(help="Only this fact's lines.")] = None,
     at: Annotated[str | None, typer.Option(help="Only lines up to this ISO time.")] = None,
     limit: LimitOption = 20,
-    home: HomeOption = None,
-    as_json: AsJson = False,
 ) -> None:
     """Show who published and retracted what, the newest lines first."""
-    until, settings = _moment("at", at), settings_of(home)
-    with ledger_of(settings) as ledger:
-        lines = ledger.org.newest(settings.company, fact_id=fact_id, until=until, limit=limit)
-    rows = [_line(line) for line in lines]
-    columns = ("timestamp", "operation", "version", "author", "category", "text", "id")
-    show_rows(rows if as_json else map(_short, rows), columns=columns, as_json=as_json)
-
-
-def add_to(root: typer.Typer) -> None:
-    """Put the group on the command line."""
-    root.add_typer(app, name="org")
+    until = _moment("at", at)
+    with command.ledger() as ledger:
+        lines = ledger.org.newest(command.company, fact_id=fact_id, until=until, limit=limit)
+    rows = (short(command, _line(line)) for line in lines)
+    command.show_rows(rows, "timestamp", "operation", "version", "author", "category", "text", "id")
 
 
 @contextmanager
-def _memory(settings: Settings, *, by_meaning: bool = False) -> Iterator[tuple[LedgerOrgMemory, asyncio.Runner]]:
-    config = policy_of(settings).org_memory
-    with ledger_of(settings) as ledger, ExitStack() as opened:
-        runner, backend = _with_store(settings, opened) if by_meaning else (None, None)
+def _memory(command: JsonCommand, *, by_meaning: bool = False) -> Iterator[tuple[LedgerOrgMemory, asyncio.Runner]]:
+    config = command.policy.org_memory
+    with command.ledger() as ledger, ExitStack() as opened:
+        runner, backend = _with_store(command, opened) if by_meaning else (None, None)
         runner = runner or opened.enter_context(asyncio.Runner())
-        memory = LedgerOrgMemory(ledger.org, config, company=settings.company, backend=backend)
+        memory = LedgerOrgMemory(ledger.org, config, company=command.company, backend=backend)
         runner.run(memory.connect())
         yield memory, runner
 
 
-def _with_store(settings: Settings, opened: ExitStack) -> "tuple[asyncio.Runner, MemoryBackend] | tuple[None, None]":
+def _with_store(command: JsonCommand, opened: ExitStack) -> "tuple[asyncio.Runner, MemoryBackend] | tuple[None, None]":
     try:
-        backend, runner = opened.enter_context(backend_of(settings))
+        backend, runner = opened.enter_context(command.backend())
     except MemoryConnectionError as error:
         warn(f"memtend: found by words alone: {error}")
         return None, None
@@ -225,10 +213,6 @@ def _line(line: OperationLogEntry) -> dict[str, Any]:
 def _sentence(line: OperationLogEntry) -> str:
     who = line.author_name or line.author_agent_id or "somebody"
     return f"{line.version} {line.operation_type.lower()} by {who} at {line.timestamp:%Y-%m-%d %H:%M:%S}"
-
-
-def _short(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "text": None if row["text"] is None else shown(row["text"])}
 
 
 def _unknown(fact_id: str) -> MemoryNotFoundError:

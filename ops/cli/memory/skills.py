@@ -1,71 +1,157 @@
 """``memtend skills``: skills learned from the agents' tasks, and the evolver that finds them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
+from memcore.approvals.effects import visible
 from memcore.config.settings import Settings
 from memcore.errors import MemoryNotFoundError
 from memcore.ledger.agents import LENGTHS
 from memcore.ledger.learning.skill_cycles import MAX_PAGE, Cycle
-from ops.cli.console import AsJson, CheckResult, say, show_facts, show_json, show_rows, warn
-from ops.cli.memory.skill_views import list_skills, show_skill
-from ops.cli.session import HomeOption, await_run, client_of, ledger_of, policy_of, settings_of
+from memcore.ledger.learning.skills import MAX_PAGE as MOST_SKILLS
+from memcore.ledger.learning.skills import Applications, Skill, SkillState
+from memcore.ledger.ledger import Ledger
+from memcore.models.approval import Approval
+from memcore.procedural.records import DisclosureTier, LessonText, disclosed
+from ops.cli.console import CheckResult, say, show_json, warn
+from ops.cli.session import Commands, JsonCommand, await_run, ledger_of, policy_of
 
-#: What a row of the table has; `--json` has all of a report.
-_COLUMNS = (
-    "planned_at", "origin", "finished_at", "window_start", "window_end",
-    "executions", "patterns", "proposals", "conflicts",
-)  # fmt: skip
+app = Commands("skills", "Skills of the organisation: list, show, and the evolver's cycles.")
 
 #: Intervals that may pass without a cycle before the doctor says something.
 _MISSED = 2
 
 
+@app.command("list")
+def list_skills(
+    command: JsonCommand,
+    state: Annotated[SkillState | None, typer.Option(help="Only those of this state.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=MOST_SKILLS, help="Most rows, newest first.")] = 20,
+) -> None:
+    """Show the organisation's skills, newest first: state, who approved each, and how often it helped."""
+    company = command.company
+    with command.ledger() as ledger:
+        found = ledger.skills.page(company, state=state, limit=limit)
+        counts = ledger.skills.applications(company, [each.skill_id for each in found])
+        approvals = {each.skill_id: ledger.approvals.get(company, each.approval_id) for each in found}
+    rows = (_skill_row(command, each, counts.get(each.skill_id), approvals[each.skill_id]) for each in found)
+    columns = ("state", "discovery", "confidence", "applications", "successes", "last_applied_at", "approved_by", "id")
+    command.show_rows(rows, *columns)
+
+
+@app.command("show")
+def show_skill(
+    command: JsonCommand,
+    skill_id: Annotated[str, typer.Argument(help="The skill's id, or any id under which it was published.")],
+) -> None:
+    """Show one skill whole: its text in three tiers, its origin, and what replaced it."""
+    company = command.company
+    with command.ledger() as ledger:
+        lines = ledger.shared_log.history(company, skill_id)
+        skill = ledger.skills.get(company, lines[0].memory_id if lines else skill_id)
+        if skill is None:
+            raise MemoryNotFoundError(f"skill_id: {skill_id!r} is no skill; see `memtend skills list`")
+        counts = ledger.skills.applications(company, [skill.skill_id]).get(skill.skill_id)
+        approval = ledger.approvals.get(company, skill.approval_id)
+        facts = {
+            **_skill_row(command, skill, counts, approval),
+            # The one under which agents find it.
+            "memory_id": lines[-1].memory_id if lines and lines[-1].kind == "publish" else None,
+            "supersedes": _supersedes(ledger, company, approval),
+        }
+    lesson = _lesson(skill)
+    if command.as_json:
+        show_json({**facts, "lesson": lesson.model_dump(mode="json")})
+        return
+    command.show_facts(facts)
+    for tier in DisclosureTier:
+        text = disclosed(lesson, tier)
+        if text:
+            say(f"\n[{tier}]\n{visible(text)}")
+
+
+def _skill_row(
+    command: JsonCommand, skill: Skill, counts: Applications | None, approval: Approval | None
+) -> dict[str, Any]:
+    lesson = _lesson(skill)
+    details: dict[str, Any] = approval.proposal.details if approval else {}
+    return {
+        "id": skill.skill_id,
+        "state": str(skill.state),
+        # JSON has no terminal to obey.
+        "discovery": lesson.discovery if command.as_json else visible(lesson.discovery),
+        "confidence": skill.confidence,
+        "tags": lesson.tags,
+        "applications": counts.applications if counts else 0,
+        "successes": counts.successes if counts else 0,
+        "last_applied_at": counts.last_applied_at if counts else None,
+        "approved_by": approval.decided_by and visible(approval.decided_by) if approval else None,
+        "approval_id": skill.approval_id,
+        "pattern_id": skill.pattern_id,
+        "cycle_id": details.get("cycle_id"),
+        "figures": approval.proposal.figures if approval else {},
+        "superseded_by": skill.superseded_by,
+        "published_at": skill.published_at,
+        "changed_at": skill.changed_at,
+    }
+
+
+def _supersedes(ledger: Ledger, company: str, approval: Approval | None) -> list[str]:
+    old = (each.id for each in approval.proposal.supersedes) if approval else ()
+    lines = ((memory_id, ledger.shared_log.history(company, memory_id)) for memory_id in old)
+    return [known[0].memory_id if known else memory_id for memory_id, known in lines]
+
+
+def _lesson(skill: Skill) -> LessonText:
+    return LessonText.model_validate_json(skill.text)
+
+
+@app.command("evolve")
 def evolve(
+    command: JsonCommand,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the cycle has ended.")] = True,
-    home: HomeOption = None,
-    as_json: AsJson = False,
 ) -> None:
     """Run the skill evolver now; its proposals wait for a person: see `memtend approvals list`."""
-    settings = settings_of(home)
-    wait = not _is_held_up(settings) and wait
-    with client_of(home) as client:
+    wait = not _is_held_up(command) and wait
+    with command.client() as client:
         cycle_id = client.evolve_now().job_id
         if wait:
             await_run(client, cycle_id)
     if not wait:
-        show_facts({"cycle_id": cycle_id}, as_json=as_json)
+        command.show_facts({"cycle_id": cycle_id})
         return
-    with ledger_of(settings) as ledger:
-        cycle = ledger.skill_cycles.get(settings.company, cycle_id)
+    with command.ledger() as ledger:
+        cycle = ledger.skill_cycles.get(command.company, cycle_id)
     if cycle is None:
         raise MemoryNotFoundError("cycle_id: names no cycle; see `memtend skills cycles`")
-    if as_json:
+    if command.as_json:
         show_json(cycle.model_dump(mode="json"))
         return
-    report = cycle.report or {}
-    reported = {name: value for name, value in report.items() if isinstance(value, int)}
-    show_facts({**cycle.model_dump(exclude={"report"}), **reported}, as_json=False)
-    _show_conflicts([cycle])
+    reported = {name: value for name, value in (cycle.report or {}).items() if isinstance(value, int)}
+    command.show_facts({**cycle.model_dump(exclude={"report"}), **reported})
+    _show_conflicts(command, [cycle])
 
 
+@app.command("cycles")
 def cycles(
+    command: JsonCommand,
     limit: Annotated[int, typer.Option(min=1, max=MAX_PAGE, help="Most rows, newest first.")] = 20,
-    home: HomeOption = None,
-    as_json: AsJson = False,
 ) -> None:
     """Show the evolver's cycles, newest first: time, window, results, and what a person must check."""
-    settings = settings_of(home)
-    with ledger_of(settings) as ledger:
-        found = ledger.skill_cycles.page(settings.company, limit=limit)
-    if as_json:
+    with command.ledger() as ledger:
+        found = ledger.skill_cycles.page(command.company, limit=limit)
+    if command.as_json:
         show_json([each.model_dump(mode="json") for each in found])
         return
-    show_rows(map(_row, found), columns=_COLUMNS, as_json=False)
-    _show_conflicts(found)
+    columns = (
+        "planned_at", "origin", "finished_at", "window_start", "window_end",
+        "executions", "patterns", "proposals", "conflicts",
+    )  # fmt: skip
+    command.show_rows(map(_cycle_row, found), *columns)
+    _show_conflicts(command, found)
 
 
 def skill_evolver(settings: Settings) -> Iterator[CheckResult]:
@@ -88,18 +174,18 @@ def skill_evolver(settings: Settings) -> Iterator[CheckResult]:
     )
 
 
-def _is_held_up(settings: Settings) -> bool:
+def _is_held_up(command: JsonCommand) -> bool:
     """Return whether a cycle waits for somebody to resume maintenance; say so, and say what makes it empty."""
-    if not policy_of(settings).memory.procedural.evolver.enabled:
+    if not command.policy.memory.procedural.evolver.enabled:
         warn("the evolver is off, so the cycle finds nothing: set memory.procedural.evolver.enabled")
-    with ledger_of(settings) as ledger:
-        is_paused = ledger.switches.paused(settings.company)
+    with command.ledger() as ledger:
+        is_paused = ledger.switches.paused(command.company)
     if is_paused:
         warn("maintenance is paused: the cycle waits until it is resumed")
     return is_paused
 
 
-def _row(cycle: Cycle) -> dict[str, Any]:
+def _cycle_row(cycle: Cycle) -> dict[str, Any]:
     report = cycle.report or {}
     return {
         **cycle.model_dump(exclude={"report"}),
@@ -110,28 +196,12 @@ def _row(cycle: Cycle) -> dict[str, Any]:
     }
 
 
-def _show_conflicts(found: Iterable[Cycle]) -> None:
+def _show_conflicts(command: JsonCommand, found: Sequence[Cycle]) -> None:
     """Name what contradicts what, once, however many cycles saw it."""
-    listed = [(each["pattern_id"], each["standing_id"]) for cycle in found for each in _conflicts(cycle)]
+    conflicts = (each for cycle in found for each in (cycle.report or {}).get("conflict_list", ()))
+    listed = [(each["pattern_id"], each["standing_id"]) for each in conflicts]
     if not listed:
         return
     say("\na person must look at these: a pattern says otherwise than a skill that stands, or a proposal that waits")
     rows = [{"pattern": pattern, "stands": standing} for pattern, standing in dict.fromkeys(listed)]
-    show_rows(rows, columns=("pattern", "stands"), as_json=False)
-
-
-def _conflicts(cycle: Cycle) -> list[dict[str, str]]:
-    return list((cycle.report or {}).get("conflict_list", ()))
-
-
-app = typer.Typer(help="Skills of the organisation: list, show, and the evolver's cycles.", no_args_is_help=True)
-
-app.command("list")(list_skills)
-app.command("show")(show_skill)
-app.command("evolve")(evolve)
-app.command("cycles")(cycles)
-
-
-def add_to(root: typer.Typer) -> None:
-    """Put the group on the command line."""
-    root.add_typer(app, name="skills")
+    command.show_rows(rows, "pattern", "stands")

@@ -16,8 +16,9 @@ from memcore.clock import utc_now
 from memcore.errors import MemoryInputError
 from memcore.models.base import escaped_json
 from memcore.records import MemoryRecord, Where
-from ops.cli.console import AsJson, show_facts
-from ops.cli.session import HomeOption, await_stored, backend_of, client_of, ledger_of, settings_of
+from ops.cli.session import Command, Commands, JsonCommand, await_stored
+
+app = Commands()
 
 #: What a line says of where a memory was made, if anything.
 _SCOPE = ("session_id", "project_id", "task_id")
@@ -26,15 +27,15 @@ _SCOPE = ("session_id", "project_id", "task_id")
 LINES_PER_ROUND = 2_048
 
 
+@app.command("import")
 def import_memories(
-    file: Annotated[Path, typer.Argument(help="JSON lines; - reads standard input.")],
-    home: HomeOption = None,
-    as_json: AsJson = False,
+    command: JsonCommand, file: Annotated[Path, typer.Argument(help="JSON lines; - reads standard input.")]
 ) -> None:
     """Store every line of a JSONL file through the queue; all lines are checked before the first is sent."""
     records = list(parse(_lines(file), now=utc_now()))
     sent, ids = 0, set[str]()
-    with client_of(home) as client, Progress(disable=as_json or not sys.stderr.isatty()) as progress:
+    is_silent = command.as_json or not sys.stderr.isatty()
+    with command.client() as client, Progress(disable=is_silent) as progress:
         bar = progress.add_task("importing", total=len(records))
         for part in _rounds(records):
             receipt = client.import_many(part)
@@ -42,22 +43,21 @@ def import_memories(
             ids.update(receipt.memory_ids)
             sent += len(part)
             progress.update(bar, completed=sent)
-    show_facts({"lines": sent, "memories": len(ids)}, as_json=as_json)
+    command.show_facts({"lines": sent, "memories": len(ids)})
 
 
+@app.command("export")
 def export_memories(
+    command: Command,
     file: Annotated[Path, typer.Argument(help="Where to write; - writes to standard output.")] = Path("-"),
     agent: Annotated[list[str] | None, typer.Option(help="Only these agents; may be given several times.")] = None,
-    home: HomeOption = None,
 ) -> None:
     """Write memories as JSON lines that `memtend import` reads, oldest first, agent by agent."""
-    settings = settings_of(home)
-    if agent:
-        agents = list(agent)
-    else:
-        with ledger_of(settings) as ledger:
-            agents = [each.agent_id for each in ledger.agents.list(settings.company, limit=1_000_000)]
-    with backend_of(settings) as (backend, runner):
+    agents = agent
+    if not agents:
+        with command.ledger() as ledger:
+            agents = [each.agent_id for each in ledger.agents.list(command.company, limit=1_000_000)]
+    with command.backend() as (backend, runner):
 
         def write(target: IO[str]) -> None:
             for agent_id in agents:
@@ -116,12 +116,6 @@ def line(record: MemoryRecord) -> str:
         )
         + "\n"
     )
-
-
-def add_to(app: typer.Typer) -> None:
-    """Put the commands on the command line."""
-    app.command("import")(import_memories)
-    app.command("export")(export_memories)
 
 
 def _rounds(records: list[ImportRecord]) -> Iterator[list[ImportRecord]]:

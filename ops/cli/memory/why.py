@@ -16,8 +16,10 @@ from memcore.maintenance.provenance import (
     TextLocation,
     trace_memory,
 )
-from ops.cli.console import AsJson, draw, plain, show_json
-from ops.cli.session import HomeOption, backend_of, ledger_of, policy_of, settings_of
+from ops.cli.console import draw, plain, show_json
+from ops.cli.session import Commands, JsonCommand
+
+app = Commands()
 
 _BECAUSE: dict[EntryReason, str] = {
     "retention": "its retention rule keeps it no longer",
@@ -32,28 +34,27 @@ _BECAUSE: dict[EntryReason, str] = {
 }
 
 
+@app.command("why")
 def why(
+    command: JsonCommand,
     memory_id: Annotated[str, typer.Argument(help="Any memory: live, merged, removed, or a summary.")],
     agent: Annotated[str | None, typer.Option(help="Whose memory; needed for one that no run has moved.")] = None,
     text: Annotated[bool, typer.Option("--text", help="Print full texts too, as far as they are kept.")] = False,
-    home: HomeOption = None,
-    as_json: AsJson = False,
 ) -> None:
     """Explain why a memory exists or is gone: what runs did to it, its originals and summaries, at any depth."""
-    settings = settings_of(home)
-    with ledger_of(settings) as ledger, backend_of(settings) as (backend, runner):
+    with command.ledger() as ledger, command.backend() as (backend, runner):
         memory_history = runner.run(
             trace_memory(
                 memory_id,
                 backend=backend,
                 ledger=ledger,
-                company=settings.company,
-                journal_days=policy_of(settings).memory.consolidation.journal_days,
+                company=command.company,
+                journal_days=command.policy.memory.consolidation.journal_days,
                 agent_id=agent,
                 with_text=text,
             )
         )
-    if as_json:
+    if command.as_json:
         reported = {"originals": memory_history.originals(), "summaries": memory_history.summaries()}
         show_json({**memory_history.model_dump(mode="json"), **reported})
         return
@@ -149,8 +150,3 @@ def _place(memory: MemoryTrace) -> str:
 
 def _model(use: ModelTrace) -> str:
     return f"{use.model}  {use.purpose}: {use.calls} calls, {use.tokens} tokens, cost {use.cost:.4f} (run {use.run_id})"
-
-
-def add_to(app: typer.Typer) -> None:
-    """Put the command on the command line."""
-    app.command("why")(why)

@@ -9,50 +9,46 @@ import typer
 from memcore.config.home_folder import home_folder
 from memcore.ledger import migrate as ledger
 from ops.cli.console import say
-from ops.cli.session import HomeOption, settings_of
+from ops.cli.session import Command, Commands
+
+app = Commands()
+vectors = Commands("vectors", "Bring back a collection of the embedded store that is damaged.")
+app.add_typer(vectors)
 
 
-def migrate(home: HomeOption = None) -> None:
+@app.command("migrate")
+def migrate(command: Command) -> None:
     """Create or upgrade the tables of ledger, journal and history; `memtend up` does it by itself."""
-    settings = settings_of(home)
-    ledger.migrate(settings.ledger_urls)
-    ledger.migrate_history(settings.history_url)
+    ledger.migrate(command.settings.ledger_urls)
+    ledger.migrate_history(command.settings.history_url)
     say("ledger, journal and history are in this release's form")
 
 
-#: The collection, as `memtend doctor` names it.
 Collection = Annotated[str, typer.Argument(help="The collection, as `memtend doctor` names it.")]
 
 
+@vectors.command("restore")
 def restore(
+    command: Command,
     collection: Collection,
     backup: Annotated[Path, typer.Option("--from", help="The data folder of a backup: it has data/vectors.")],
-    home: HomeOption = None,
 ) -> None:
     """Restore one collection from a backup; what was stored since is missing. Stop the stack first."""
     from memcore.vectorstore import recovery  # noqa: PLC0415  # it loads the engine
 
-    points = recovery.restore(_vectors(home_folder(os.environ, home)), collection, backup=_vectors(backup))
+    points = recovery.restore(_vectors(home_folder(os.environ, command.home)), collection, backup=_vectors(backup))
     say(f"{collection} holds {points} memories of the backup; start the stack again")
 
 
-def accept(collection: Collection, home: HomeOption = None) -> None:
+@vectors.command("accept")
+def accept(command: Command, collection: Collection) -> None:
     """Accept what is left of a refused collection; memories removed last may be back. Stop the stack first."""
     from memcore.vectorstore import recovery  # noqa: PLC0415  # it loads the engine
 
-    points, least = recovery.accept(_vectors(home_folder(os.environ, home)), collection)
+    points, least = recovery.accept(_vectors(home_folder(os.environ, command.home)), collection)
     of = "an unknown number" if least is None else f"at least {least}"
     say(f"{collection} is served with {points} of {of} memories; start the stack again")
 
 
 def _vectors(home: Path) -> Path:
     return home / "data" / "vectors"
-
-
-def add_to(app: typer.Typer) -> None:
-    """Put the commands on the command line."""
-    app.command("migrate")(migrate)
-    group = typer.Typer(no_args_is_help=True, help="Bring back a collection of the embedded store that is damaged.")
-    group.command("restore")(restore)
-    group.command("accept")(accept)
-    app.add_typer(group, name="vectors")

@@ -12,10 +12,10 @@ from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.jobs.payloads import StorePayload, TaskName
 from memcore.ledger.dead_letters import UNREADABLE, DeadLetter
 from memcore.ledger.ledger import Ledger
-from ops.cli.console import AsJson, say, show_facts, show_rows
-from ops.cli.session import HomeOption, ledger_of, settings_of
+from ops.cli.console import say
+from ops.cli.session import Commands, JsonCommand
 
-app = typer.Typer(help="Dead letters: list, show, replay, purge.", no_args_is_help=True)
+app = Commands("dead", "Dead letters: list, show, replay, purge.")
 
 JobsArgument = Annotated[list[str] | None, typer.Argument(help="The jobs' ids.", metavar="[JOB_IDS]...")]
 
@@ -25,44 +25,34 @@ MOST_DAYS = 36_500
 
 @app.command("list")
 def list_letters(
-    limit: Annotated[int, typer.Option(help="Most rows, newest first.")] = 20,
-    home: HomeOption = None,
-    as_json: AsJson = False,
+    command: JsonCommand, limit: Annotated[int, typer.Option(help="Most rows, newest first.")] = 20
 ) -> None:
     """Show the dead letters, newest first, and why each job was given up."""
-    settings = settings_of(home)
-    with ledger_of(settings) as ledger:
-        found = ledger.dead_letters.list(settings.company, limit=limit)
-    show_rows(
-        (facts_of(letter) for letter in found),
-        columns=("job_id", "job", "queue", "attempts", "died_at", "reason"),
-        as_json=as_json,
-    )
+    with command.ledger() as ledger:
+        found = ledger.dead_letters.list(command.company, limit=limit)
+    command.show_rows(map(facts_of, found), "job_id", "job", "queue", "attempts", "died_at", "reason")
 
 
 @app.command("show")
 def show(
+    command: JsonCommand,
     job_id: Annotated[str, typer.Argument(help="The job's id.")],
     content: Annotated[bool, typer.Option("--content", help="Show the payload too, memories and all.")] = False,
-    home: HomeOption = None,
-    as_json: AsJson = False,
 ) -> None:
     """Show one dead letter: why the job was given up, and whose memories it holds; --content shows their text."""
-    settings = settings_of(home)
-    with ledger_of(settings) as ledger:
-        letter = _found(ledger, settings.company, job_id)
+    with command.ledger() as ledger:
+        letter = _found(ledger, command.company, job_id)
     facts = {**facts_of(letter), **_holds(letter)}
     if content:
-        facts["payload"] = _readable(letter.payload) if as_json else letter.payload
-    show_facts(facts, as_json=as_json)
+        facts["payload"] = _readable(letter.payload) if command.as_json else letter.payload
+    command.show_facts(facts)
 
 
 @app.command("replay")
 def replay(
+    command: JsonCommand,
     job_ids: JobsArgument = None,
     every: Annotated[bool, typer.Option("--all", help="All of them, oldest first.")] = False,
-    home: HomeOption = None,
-    as_json: AsJson = False,
 ) -> None:
     """Send jobs again under their ids, once the cause is fixed; a letter is deleted when the broker has its job.
 
@@ -71,14 +61,14 @@ def replay(
     # Whoever speaks to the broker loads Celery, and no other of these commands does.
     from memcore.client.publisher import JobResults  # noqa: PLC0415  # see above
 
-    settings = settings_of(home)
-    with ledger_of(settings) as ledger:
+    settings, company = command.settings, command.company
+    with command.ledger() as ledger:
         if bool(job_ids) == every:
             raise MemoryInputError("job_ids", "name the jobs, or say --all")
-        wanted = ledger.dead_letters.ids(settings.company) if every else tuple(dict.fromkeys(job_ids or ()))
+        wanted = ledger.dead_letters.ids(company) if every else tuple(dict.fromkeys(job_ids or ()))
         if not every:
             for job_id in wanted:
-                if _found(ledger, settings.company, job_id).job == UNREADABLE:
+                if _found(ledger, company, job_id).job == UNREADABLE:
                     raise MemoryInputError("job_ids", f"{job_id} could not be read, and cannot be sent again")
         sender, sent = JobResults(settings.broker_url, settings.result_url), 0
         try:
@@ -91,44 +81,38 @@ def replay(
                     sent += 1
         finally:
             sender.close()
-    show_facts({"replayed": sent}, as_json=as_json)
+    command.show_facts({"replayed": sent})
 
 
 @app.command("purge")
 def purge(
+    command: JsonCommand,
     job_ids: JobsArgument = None,
     older_than: Annotated[int | None, typer.Option(help="Those that died more than this many days ago.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Delete them; without this option they are only counted.")] = False,
-    home: HomeOption = None,
-    as_json: AsJson = False,
 ) -> None:
     """Delete dead letters for good, with the memories in them."""
-    settings = settings_of(home)
+    company = command.company
     if bool(job_ids) == (older_than is not None):
         raise MemoryInputError("job_ids", "name the jobs, or say --older-than DAYS")
     if older_than is not None and not 0 <= older_than <= MOST_DAYS:
         raise MemoryInputError("older_than", f"must be from 0 to {MOST_DAYS} days")
-    with ledger_of(settings) as ledger:
+    with command.ledger() as ledger:
         letters = ledger.dead_letters
         if older_than is not None:
             before = utc_now() - timedelta(days=older_than)
-            count = letters.older(settings.company, before=before)
-            gone = letters.purge_older(settings.company, before=before) if yes else 0
+            count = letters.older(company, before=before)
+            gone = letters.purge_older(company, before=before) if yes else 0
         else:
-            wanted = [_found(ledger, settings.company, job_id).job_id for job_id in dict.fromkeys(job_ids or ())]
+            wanted = [_found(ledger, company, job_id).job_id for job_id in dict.fromkeys(job_ids or ())]
             count = len(wanted)
-            gone = letters.purge(settings.company, wanted) if yes else 0
+            gone = letters.purge(company, wanted) if yes else 0
     if not yes:
         raise MemoryInputError("yes", f"would drop {count} for good; say --yes")
-    if as_json:
-        show_facts({"purged": gone}, as_json=True)
-        return
-    say(f"dropped: {gone}")
-
-
-def add_to(parent: typer.Typer) -> None:
-    """Put the commands on the command line."""
-    parent.add_typer(app, name="dead")
+    if command.as_json:
+        command.show_facts({"purged": gone})
+    else:
+        say(f"dropped: {gone}")
 
 
 def facts_of(letter: DeadLetter) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from memcore.config.home_folder import home_folder
 from memcore.config.settings import Settings
 from memcore.ledger.dead_letters import UNREADABLE
 from memcore.ledger.runs import RunState
-from ops.cli.console import AsJson, CheckResult, Group, HealthCheck, say, show_json, take_all
+from ops.cli.console import CheckResult, Group, HealthCheck, say, show_json, take_all
 from ops.cli.memory.skills import skill_evolver
 from ops.cli.running.health_checks import (
     broker,
@@ -29,7 +29,7 @@ from ops.cli.running.health_checks import (
     store,
     workers,
 )
-from ops.cli.session import HomeOption, ledger_of, policy_of, settings_of
+from ops.cli.session import Commands, JsonCommand, ledger_of, policy_of
 from workers.groups import GROUPS
 from workers.stack.home import read_state
 
@@ -61,10 +61,14 @@ _LEAST_FREE_BYTES = 268_435_456
 _COUNTED = 100
 
 
-def doctor(home: HomeOption = None, as_json: AsJson = False) -> None:
+app = Commands()
+
+
+@app.command("doctor")
+def doctor(command: JsonCommand) -> None:
     """Check every part; exit 1 when something is wrong, and say what to do about it."""
-    findings = take_all(CHECKS, settings_of(home))
-    if as_json:
+    findings = take_all(CHECKS, command.settings)
+    if command.as_json:
         # What is well needs no advice.
         show_json([asdict(each) | ({"mend": ""} if each.ok else {}) for each in findings])
     else:
@@ -72,11 +76,6 @@ def doctor(home: HomeOption = None, as_json: AsJson = False) -> None:
             say(line)
     if not all(finding.ok for finding in findings):
         raise typer.Exit(1)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Put the command on the command line."""
-    app.command("doctor")(doctor)
 
 
 def _report_lines(findings: list[CheckResult]) -> Iterator[str]:

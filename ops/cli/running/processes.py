@@ -14,6 +14,7 @@ import typer
 from memcore.config.home_folder import home_folder
 from memcore.errors import MemoryInputError
 from ops.cli.console import say
+from ops.cli.session import Command, Commands
 from workers.groups import GROUPS
 from workers.logs import set_up_plain_logs
 from workers.stack.stack import start_stack
@@ -22,9 +23,12 @@ from workers.stack.supervisor import Supervisor
 #: Workers that a person asks for.
 ON_DEMAND = tuple(name for name, group in GROUPS.items() if group.on_demand)
 
+app = Commands()
 
+
+@app.command("up")
 def up(
-    home: Annotated[Path | None, typer.Option(help="Data folder; else MEMTEND_HOME, else ~/.memtend.")] = None,
+    command: Command,
     also: Annotated[
         list[str] | None, typer.Option("--with", help=f"Start this worker too: {', '.join(ON_DEMAND)}.")
     ] = None,
@@ -37,7 +41,7 @@ def up(
     # Databases, logs and what else this process writes hold memories, names of agents and passwords.
     before = os.umask(0o077)
     try:
-        _run(home_folder(os.environ, home), also or ())
+        _run(home_folder(os.environ, command.home), also or ())
     finally:
         os.umask(before)
 
@@ -69,6 +73,7 @@ def _catch_signals(supervisor: Supervisor) -> None:
         signal.signal(name, supervisor.ask_to_stop)
 
 
+@app.command("worker")
 def worker(
     group: Annotated[str, typer.Option(help=f"The worker group: {', '.join(f'`{name}`' for name in GROUPS)}.")],
 ) -> None:
@@ -81,15 +86,9 @@ def worker(
     sys.exit(run.main(["--group", group]))
 
 
+@app.command("beat")
 def beat() -> None:
     """Run beat with the settings of the environment; any number may run."""
     from workers import beat as part  # noqa: PLC0415  # `memtend worker` must not import Celery before its variable
 
     sys.exit(part.main())
-
-
-def add_to(app: typer.Typer) -> None:
-    """Put the commands on the command line."""
-    app.command("up")(up)
-    app.command("worker")(worker)
-    app.command("beat")(beat)

@@ -1,53 +1,71 @@
-"""``memtend status``: running parts, queue lengths, last runs."""
+"""``memtend status``: running parts, queue lengths, last runs; ``pause`` and ``resume``: all maintenance."""
 
 import os
-
-import typer
+from datetime import timedelta
 
 from memcore.config.home_folder import home_folder
-from ops.cli.console import AsJson, say, show_json, show_rows
-from ops.cli.session import HomeOption, ledger_of, settings_of
+from memcore.ledger.runs import RunState
+from ops.cli.console import say, show_json
+from ops.cli.session import Command, Commands, JsonCommand, dispatch
 from workers.broker import waiting
 from workers.stack.home import StackState, read_state
+
+app = Commands()
 
 #: Runs shown.
 _RUNS = 5
 
+#: Waiting runs that are dispatched at once; the sweep finds the others within minutes.
+RUNS_REDISPATCHED = 1_000
 
-def status(home: HomeOption = None, as_json: AsJson = False) -> None:
+#: The same for the skill evolver's cycles.
+CYCLES_REDISPATCHED = 3
+
+
+@app.command("status")
+def status(command: JsonCommand) -> None:
     """Show the parts of the stack, what waits on each queue, and the last runs."""
-    settings = settings_of(home)
-    state = read_state(home_folder(os.environ, home))
+    company = command.company
+    state = read_state(home_folder(os.environ, command.home))
     parts = [part.model_dump(mode="json") for part in state.parts] if state and state.is_alive else []
-    queues = waiting(settings)
-    with ledger_of(settings) as ledger:
-        paused = ledger.switches.paused(settings.company)
-        agents = ledger.agents.count(settings.company)
-        dead = ledger.dead_letters.count(settings.company)
-        runs = [run.model_dump(mode="json") for run in ledger.runs.list(settings.company, limit=_RUNS)]
-    if as_json:
+    queues = waiting(command.settings)
+    with command.ledger() as ledger:
+        paused = ledger.switches.paused(company)
+        agents = ledger.agents.count(company)
+        dead = ledger.dead_letters.count(company)
+        runs = [run.model_dump(mode="json") for run in ledger.runs.list(company, limit=_RUNS)]
+    if command.as_json:
         show_json({"parts": parts, "queues": queues, "paused": paused, "agents": agents, "dead": dead, "runs": runs})
         return
     say(_headline(state, agents=agents, paused=paused, dead=dead))
-    columns = ("name", "pid", "ready", "restarts", "resident_mib")
-    show_rows(
-        ({**part, "resident_mib": part["resident_bytes"] // 2**20} for part in parts), columns=columns, as_json=False
-    )
+    in_mib = ({**part, "resident_mib": part["resident_bytes"] // 2**20} for part in parts)
+    command.show_rows(in_mib, "name", "pid", "ready", "restarts", "resident_mib")
     say("")
-    show_rows(
-        ({"queue": queue, "waiting": count} for queue, count in queues.items()),
-        columns=("queue", "waiting"),
-        as_json=False,
-    )
+    command.show_rows(({"queue": queue, "waiting": count} for queue, count in queues.items()), "queue", "waiting")
     say("")
-    show_rows(runs, columns=("run_id", "agent_id", "kind", "state", "planned_at", "counts"), as_json=False)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Put the command on the command line."""
-    app.command("status")(status)
+    command.show_rows(runs, "run_id", "agent_id", "kind", "state", "planned_at", "counts")
 
 
 def _headline(state: StackState | None, *, agents: int, paused: bool, dead: int) -> str:
     where = f"up since {state.started_at:%Y-%m-%d %H:%M:%S} UTC" if state and state.is_alive else "no supervisor here"
     return f"{where}; {agents} agents; maintenance {'PAUSED' if paused else 'on'}; dead letters: {dead}\n"
+
+
+@app.command("pause")
+def pause(command: Command) -> None:
+    """Stop all maintenance now: nothing more is removed until `memtend resume`. Storing and searching go on."""
+    with command.ledger() as ledger:
+        ledger.switches.pause(command.company)
+    say("maintenance is paused for all agents; `memtend resume` lets it go on")
+
+
+@app.command("resume")
+def resume(command: Command) -> None:
+    """Resume all maintenance."""
+    company = command.company
+    with command.ledger() as ledger:
+        ledger.switches.resume(company)
+        runs = ledger.runs.list(company, state=RunState.QUEUED, limit=RUNS_REDISPATCHED)
+        cycles = ledger.skill_cycles.waiting(company, dispatched_before=timedelta(0), limit=CYCLES_REDISPATCHED)
+    dispatch(command.settings, runs, cycles=cycles)
+    say("maintenance goes on")

@@ -9,7 +9,7 @@ from support.running_stack import running_stack
 
 from memcore.finetune.run_folder import RUNS
 from memcore.ledger import Ledger
-from ops.cli.session import TYPED
+from ops.cli.maintenance.finetune import TYPED
 
 pytestmark = pytest.mark.timeout(600)
 

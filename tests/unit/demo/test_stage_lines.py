@@ -6,7 +6,7 @@ import pytest
 
 from memcore.ledger.embedders.finetune_runs import FineTuneRun
 from memcore.models.finetune import FineTuneStage
-from ops.cli.maintenance.finetune_views import StageLines, run_bars
+from ops.cli.maintenance.finetune import StageLines, run_bars
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 
