@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from memcore.ledger.journal_entries import Counts
+from memcore.ledger.journal import Counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from memcore import ids
 from memcore.clock import Clock, utc_now
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryStoreError
-from memcore.ledger.journal_entries import JournalEntry, Removal
+from memcore.ledger.journal import JournalEntry, Removal
 from memcore.ledger.runs import NewRun
 from memcore.records import Where
 

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from memcore.ledger.control import Switches, Tick, Ticks
     from memcore.ledger.database import LedgerUrls
     from memcore.ledger.dead_letters import Attempts, DeadLetter, DeadLetters
-    from memcore.ledger.journal import Journal
-    from memcore.ledger.journal_entries import Counts, EntryTrace, JournalEntry
+    from memcore.ledger.journal import Counts, EntryTrace, Journal, JournalEntry
     from memcore.ledger.learning.experiences import ExperienceCounts, Experiences
     from memcore.ledger.learning.trajectories import Trajectories, Trajectory
     from memcore.ledger.ledger import Ledger
@@ -58,51 +57,18 @@ require_extra("engine")
 _MODULE_OF = {
     name: f"memcore.ledger.{module}"
     for module, names in {
-        "agents": (
-            "Agent",
-            "AgentSpec",
-            "Agents",
-            "next_slot",
-        ),
-        "dead_letters": (
-            "Attempts",
-            "DeadLetter",
-            "DeadLetters",
-        ),
-        "journal_entries": (
-            "JournalEntry",
-            "Counts",
-            "EntryTrace",
-        ),
-        "learning.experiences": (
-            "ExperienceCounts",
-            "Experiences",
-        ),
-        "journal": ("Journal",),
-        "ledger": ("Ledger",),
-        "runs": (
-            "NewRun",
-            "Run",
-            "RunState",
-            "RunStep",
-            "Runs",
-        ),
-        "organization.shared_log": (
-            "SharedEntry",
-            "SharedLog",
-        ),
-        "control": (
-            "Switches",
-            "Tick",
-            "Ticks",
-        ),
-        "learning.trajectories": (
-            "Trajectories",
-            "Trajectory",
-        ),
-        "database": ("LedgerUrls",),
+        "agents": "Agent AgentSpec Agents next_slot",
+        "control": "Switches Tick Ticks",
+        "database": "LedgerUrls",
+        "dead_letters": "Attempts DeadLetter DeadLetters",
+        "journal": "Counts EntryTrace Journal JournalEntry",
+        "learning.experiences": "ExperienceCounts Experiences",
+        "learning.trajectories": "Trajectories Trajectory",
+        "ledger": "Ledger",
+        "organization.shared_log": "SharedEntry SharedLog",
+        "runs": "NewRun Run RunState RunStep Runs",
     }.items()
-    for name in names
+    for name in names.split()
 }
 
 

@@ -1,6 +1,6 @@
 """The archive: memories that consolidation or enforcement removed, in full, searchable, restorable, expiring."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -8,19 +8,19 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Subquery, delete, func, select, update
 
 from memcore import ids
-from memcore.clock import Clock
 from memcore.embedding.bm25 import DEFAULT_K1, Bm25Encoder
-from memcore.ledger.database import Database, RecordRow, add_new, checked_time, decode, encode, insert_for
-from memcore.ledger.journal_entries import JournalEntry
-from memcore.ledger.journal_tables import (
-    OUT,
-    archive,
-    archive_tags,
-    archive_terms,
-    booking_records,
-    bookings,
-    tombstones,
+from memcore.ledger.database import (
+    RecordRow,
+    Repository,
+    Row,
+    add_new,
+    checked_time,
+    decode,
+    encode,
+    equals,
+    insert_for,
 )
+from memcore.ledger.tables import OUT, archive, archive_tags, archive_terms, booking_records, bookings, tombstones
 from memcore.models.archival import ArchivalEntry, ArchivalIndexEntry, ArchivalMode
 from memcore.models.memory import MAX_TAGS, MemoryQuery
 from memcore.records import MemoryRecord
@@ -80,22 +80,9 @@ _MEMORIES_PER_INSERT = 100
 class ArchiveTarget:
     """The rows of memories to archive; built before the transaction opens, because that takes a while."""
 
-    memories: Sequence[Mapping[str, Any]]
-    terms: Sequence[Mapping[str, Any]]
-    tags: Sequence[Mapping[str, Any]]
-
-
-def rows_of_entry(journal_entry: JournalEntry, *, at: datetime) -> ArchiveTarget:
-    """Return the rows of what an entry archives."""
-    return rows_to_archive(
-        [(record, mode) for record in journal_entry.outgoing if (mode := journal_entry.archived.get(record.entry.id))],
-        company=journal_entry.company,
-        cause=journal_entry.booking_id,
-        at=at,
-        booking_id=journal_entry.booking_id,
-        run_id=journal_entry.run_id,
-        vector_space=journal_entry.vector_space,
-    )
+    memories: list[Row]
+    terms: list[Row]
+    tags: list[Row]
 
 
 def rows_to_archive(
@@ -111,7 +98,7 @@ def rows_to_archive(
     """Return the rows of memories, with ids made of what they are and ``cause``: the same cause archives them once."""
     # Built for each call: it takes a hundredth of a millisecond, and its cache helps most within one entry.
     encoder = Bm25Encoder()
-    made, terms, tags = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
+    made, terms, tags = list[Row](), list[Row](), list[Row]()
     for record, mode in memories:
         entry = record.entry
         archival_id = ids.archival_id(company=company, agent_id=entry.agent_id, memory_id=entry.id, cause=cause)
@@ -146,12 +133,12 @@ def write_archive_rows(connection: Connection, target: ArchiveTarget) -> None:
     """Write the rows; what is archived already stays as it is."""
     statement = insert_for(connection, archive).on_conflict_do_nothing()
     for start in range(0, len(target.memories), _MEMORIES_PER_INSERT):
-        connection.execute(statement, list(target.memories[start : start + _MEMORIES_PER_INSERT]))
-    add_new(connection, archive_terms, [dict(row) for row in target.terms])
-    add_new(connection, archive_tags, [dict(row) for row in target.tags])
+        connection.execute(statement, target.memories[start : start + _MEMORIES_PER_INSERT])
+    add_new(connection, archive_terms, target.terms)
+    add_new(connection, archive_tags, target.tags)
 
 
-def archived_of(row: RowMapping) -> Archived:
+def _archived(row: RowMapping) -> Archived:
     """Return the entry of a row, without vectors where the query did not ask for them."""
     return Archived(
         archival_id=row["archival_id"],
@@ -179,13 +166,12 @@ _MAX_TERMS = 1_000
 _HEAVIEST = DEFAULT_K1 + 1.0
 
 
-def matching(company: str, agent_id: str, query: MemoryQuery) -> Select[Any] | None:
+def _matching(company: str, agent_id: str, query: MemoryQuery) -> Select[Any] | None:
     """Return the statement that finds what is out and matches; None when nothing can match."""
     if len(query.tags) > MAX_TAGS:
         return None
     if query.text is None:
-        owner = (archive.c.company == company) & (archive.c.agent_id == agent_id)
-        found = select(*_COLUMNS).where(owner, OUT, *_filters(query))
+        found = select(*_COLUMNS).where(_of(company, agent_id), OUT, *_filters(query))
         return found.order_by(archive.c.created_at.desc(), archive.c.archival_id).limit(query.limit)
     terms = Bm25Encoder().encode_query(query.text).indices[:_MAX_TERMS]
     if not terms:
@@ -203,7 +189,7 @@ def _best(company: str, agent_id: str, query: MemoryQuery, terms: Sequence[int])
     return (
         select(archive.c.archival_id, relevance.label("relevance"))
         .join_from(archive_terms, archive, archive.c.archival_id == archive_terms.c.archival_id)
-        .where(archive_terms.c.company == company, archive_terms.c.agent_id == agent_id)
+        .where(equals(archive_terms, company=company, agent_id=agent_id))
         .where(archive_terms.c.term.in_(terms), OUT, *_filters(query))
         .group_by(archive.c.archival_id)
         .having(relevance >= query.min_relevance)
@@ -235,20 +221,12 @@ def _filters(query: MemoryQuery) -> list[ColumnElement[bool]]:
 _ENTRIES_PER_REMOVAL = 500
 
 
-class Archive:
-    """The tables of the archive; every method is one short transaction.
+class Archive(Repository):
+    """The tables of the archive, which lie in the journal.
 
     An entry is out while its memory is not in the store. One whose memory came back is neither found nor counted; it
     is kept as long as an undo may need it, so that what was brought back can go out again.
-
-    Args:
-        database: the journal, in which the archive lies.
-        clock: what time it is.
     """
-
-    def __init__(self, database: Database, *, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
 
     def put(self, company: str, record: MemoryRecord, *, mode: ArchivalMode, archived_at: datetime) -> str:
         """Archive a memory outside of runs and return its archival id; doing it again changes nothing."""
@@ -271,7 +249,7 @@ class Archive:
             # One after the other: for both at once SQLite reads all that the agent has.
             row = connection.execute(mine.where(archive.c.archival_id == entry_id)).mappings().one_or_none()
             row = row or connection.execute(by_memory).mappings().one_or_none()
-        return None if row is None else archived_of(row)
+        return None if row is None else _archived(row)
 
     def search(self, company: str, agent_id: str, query: MemoryQuery) -> tuple[Archived, ...]:
         """Return what is out and matches, without vectors: best first by words, else newest first.
@@ -279,34 +257,22 @@ class Archive:
         How well a text matches is the sum of the weights of the question's terms in it (memcore.embedding.bm25), as a
         share of the highest sum there can be; ``min_relevance`` is held against that share.
         """
-        statement = matching(company, agent_id, query)
-        if statement is None:
-            return ()
-        with self._database.read() as connection:
-            return tuple(archived_of(row) for row in connection.execute(statement).mappings())
+        statement = _matching(company, agent_id, query)
+        return () if statement is None else tuple(map(_archived, self._database.rows(statement)))
 
     def count(self, company: str, agent_id: str) -> int:
         """Return how many of the agent's memories are out."""
-        query = select(func.count()).select_from(archive).where(_of(company, agent_id), OUT)
-        with self._database.read() as connection:
-            return int(connection.execute(query).scalar_one())
+        return self._database.count(archive, _of(company, agent_id), OUT)
 
     def index_of(self, run_id: str) -> tuple[ArchivalIndexEntry, ...]:
         """Return where the memories lie that a run archived, also those that came back since; by original id."""
         columns = (archive.c.original_id, archive.c.archival_id, archive.c.mode)
         query = select(*columns).where(archive.c.run_id == run_id).order_by(archive.c.original_id)
-        with self._database.read() as connection:
-            rows = connection.execute(query).all()
-        return tuple(
-            ArchivalIndexEntry(original_id=original_id, archival_id=archival_id, mode=ArchivalMode(mode))
-            for original_id, archival_id, mode in rows
-        )
+        return self._database.records(ArchivalIndexEntry, query)
 
     def archived_by(self, run_id: str) -> int:
         """Return how many memories a run archived."""
-        query = select(func.count()).select_from(archive).where(archive.c.run_id == run_id)
-        with self._database.read() as connection:
-            return int(connection.execute(query).scalar_one())
+        return self._database.count(archive, archive.c.run_id == run_id)
 
     def expire(self, company: str, *, returned_before: datetime, before: datetime | None = None) -> int:
         """Delete the entries that a company's archive need not keep, and return how many.
@@ -332,20 +298,15 @@ class Archive:
 
     def _remove(self, which: ColumnElement[bool]) -> int:
         total = 0
-        while found := self._some(which):
-            with self._database.write() as connection:
-                # Terms and tags go with their entry. What another sweep removed meanwhile is not counted twice.
-                total += connection.execute(delete(archive).where(archive.c.archival_id.in_(found), which)).rowcount
-        return total
-
-    def _some(self, which: ColumnElement[bool]) -> Sequence[str]:
         query = select(archive.c.archival_id).where(which).limit(_ENTRIES_PER_REMOVAL)
-        with self._database.read() as connection:
-            return connection.execute(query).scalars().all()
+        while found := [row["archival_id"] for row in self._database.rows(query)]:
+            # Terms and tags go with their entry. What another sweep removed meanwhile is not counted twice.
+            total += self._database.change(delete(archive).where(archive.c.archival_id.in_(found), which))
+        return total
 
 
 def _of(company: str, agent_id: str) -> ColumnElement[bool]:
-    return (archive.c.company == company) & (archive.c.agent_id == agent_id)
+    return equals(archive, company=company, agent_id=agent_id)
 
 
 #: Reasons for which a memory was to be deleted. What a summary that left for one of them replaced goes after it.
@@ -401,7 +362,4 @@ def drop_replaced(connection: Connection, entry_ids: Collection[str]) -> None:
 
 def _archived_entries(journal_entry: RowMapping, which: ColumnElement[bool]) -> ColumnElement[bool]:
     ids = select(booking_records.c.memory_id).where(booking_records.c.booking_id == journal_entry["booking_id"], which)
-    mine: ColumnElement[bool] = (archive.c.company == journal_entry["company"]) & (
-        archive.c.agent_id == journal_entry["agent_id"]
-    )
-    return mine & archive.c.original_id.in_(ids)
+    return _of(journal_entry["company"], journal_entry["agent_id"]) & archive.c.original_id.in_(ids)

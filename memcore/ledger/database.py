@@ -1,29 +1,37 @@
-"""Transactions on SQLite and PostgreSQL, safe across fork; column types, the record codec, checks of keys."""
+"""Transactions on SQLite and PostgreSQL, safe across fork; what every repository does with rows; the record codec."""
 
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from pydantic import BaseModel
 from sqlalchemy import (
     JSON,
     Column,
+    ColumnElement,
     Connection,
     DateTime,
+    Delete,
     Dialect,
     Engine,
+    RowMapping,
+    Select,
     Table,
+    Update,
+    and_,
     bindparam,
     column,
     create_engine,
     event,
     func,
+    or_,
     select,
 )
 from sqlalchemy.dialects import postgresql, sqlite
@@ -32,9 +40,10 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import NullPool
-from sqlalchemy.sql.selectable import TableValuedAlias
+from sqlalchemy.sql.selectable import FromClause, TableValuedAlias
 from sqlalchemy.types import TypeDecorator
 
+from memcore.clock import Clock, utc_now
 from memcore.config.urls import LedgerUrls
 from memcore.embedding.bm25 import SparseVector
 from memcore.errors import (
@@ -49,6 +58,8 @@ from memcore.extras import naming_extras
 from memcore.free_space import FOR_WRITES, refuse_when_low
 from memcore.models.memory import EARLIEST, LATEST, MAX_KEY_CHARS, MemoryEntry, in_range, within_range
 from memcore.records import Lineage, MemoryRecord, Vectors
+
+__all__ = ["LedgerUrls"]
 
 #: How long a SQLite writer waits for another one: longer than the longest entry takes to write, shorter than a lease.
 BUSY_TIMEOUT = timedelta(seconds=15)
@@ -67,6 +78,9 @@ _ON_A_FULL_DISK_TOO = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
 
 #: PostgreSQL's code for a full disk.
 _POSTGRESQL_FULL = "53100"
+
+#: What a row is made of before it is written.
+Row = dict[str, Any]
 
 #: The execution option that turns BEGIN into BEGIN IMMEDIATE on SQLite.
 _WRITES = "memtend_writes"
@@ -194,6 +208,39 @@ class Database:
         except DBAPIError as error:
             raise MemoryStoreError(f"the {self._name} refused a write: {_cause(error)}") from error
 
+    def rows(self, query: Select[*tuple[Any, ...]]) -> Sequence[RowMapping]:
+        """Return the rows that a query finds; raises as :meth:`read` does, and so do the next ones."""
+        with self.read() as connection:
+            return connection.execute(query).mappings().all()
+
+    def row(self, query: Select[*tuple[Any, ...]]) -> RowMapping | None:
+        """Return the one row that a query finds, if it finds one."""
+        with self.read() as connection:
+            return connection.execute(query).mappings().one_or_none()
+
+    def records(self, model: "type[_Model]", query: Select[*tuple[Any, ...]]) -> "tuple[_Model, ...]":
+        """Return the rows that a query finds, as records."""
+        return tuple(record_of(model, row) for row in self.rows(query))
+
+    def record(self, model: "type[_Model]", query: Select[*tuple[Any, ...]]) -> "_Model | None":
+        """Return the one row that a query finds as its record, if it finds one."""
+        row = self.row(query)
+        return record_of(model, row) if row else None
+
+    def value(self, query: Select[*tuple[Any, ...]]) -> Any:
+        """Return the one value that a query finds; None when it finds no row."""
+        with self.read() as connection:
+            return connection.execute(query).scalar_one_or_none()
+
+    def count(self, table: FromClause, *which: ColumnElement[bool]) -> int:
+        """Return how many rows of a table meet the conditions."""
+        return int(self.value(select(func.count()).select_from(table).where(*which)))
+
+    def change(self, statement: Update | Delete) -> int:
+        """Update or delete rows, and return how many; raises as :meth:`write` does."""
+        with self.write() as connection:
+            return connection.execute(statement).rowcount
+
     def _refuse_full_disk(self, error: Exception) -> None:
         cause = error.orig if isinstance(error, DBAPIError) else error
         code = getattr(cause, "sqlite_errorcode", 0) & _PRIMARY
@@ -216,7 +263,69 @@ def _cause(error: Exception) -> str:
     return ("it is damaged, restore it from a backup: " if damaged else "") + str(cause).partition("\n")[0]
 
 
-__all__ = ["LedgerUrls"]
+class Repository:
+    """The base of what reads and writes a few tables; every method is one short transaction.
+
+    Args:
+        database: where the tables are.
+        clock: what time it is.
+    """
+
+    def __init__(self, database: Database, *, clock: Clock = utc_now) -> None:
+        self._database = database
+        self._clock = clock
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def record_of(model: type[_Model], row: Mapping[Any, Any], **more: Any) -> _Model:
+    """Return a row as its record; a column that is no field of it is left out."""
+    return model.model_validate({name: row[name] for name in model.model_fields if name in row} | more)
+
+
+def equals(table: FromClause, **values: Any) -> ColumnElement[bool]:
+    """Return the condition for rows with these values."""
+    return and_(*(table.c[name] == value for name, value in values.items()))
+
+
+def newest_first(
+    query: Select[*tuple[Any, ...]],
+    at: ColumnElement[datetime],
+    key: ColumnElement[str],
+    *,
+    before: tuple[datetime, str] | None,
+    limit: int,
+) -> Select[*tuple[Any, ...]]:
+    """Return a page of the query, the newest first; ``before`` is the time and the key of the last row before it."""
+    if before is not None:
+        # The first condition says nothing new, but an index can begin there.
+        query = query.where(at <= before[0], or_(at < before[0], key < before[1]))
+    return query.order_by(at.desc(), key.desc()).limit(limit)
+
+
+def changed(connection: Connection, model: type[_Model], statement: Update) -> _Model | None:
+    """Update at most one row, and return it as it is then; None when there was none to update."""
+    row = connection.execute(statement.returning(*statement.table.c)).mappings().one_or_none()
+    return record_of(model, row) if row else None
+
+
+#: Ids in one query: well below SQLite's limit of 32,766 values.
+IDS_PER_QUERY = 500
+
+
+def id_chunks(ids: Iterable[str]) -> Iterator[list[str]]:
+    """Sort the ids, and cut them into pieces that one query can carry."""
+    ordered = sorted(set(ids))
+    return (ordered[start : start + IDS_PER_QUERY] for start in range(0, len(ordered), IDS_PER_QUERY))
+
+
+def rows_with(
+    connection: Connection, query: Select[*tuple[Any, ...]], which: ColumnElement[str], ids: Iterable[str]
+) -> Iterator[RowMapping]:
+    """Yield the query's rows that have one of the ids in a column; its order holds only within each piece of ids."""
+    for part in id_chunks(ids):
+        yield from connection.execute(query.where(which.in_(part))).mappings()
 
 
 def unnest_values(columns: Mapping[str, Column[Any]], rows: Sequence[Mapping[str, Any]]) -> TableValuedAlias:
@@ -235,7 +344,25 @@ def insert_for(connection: Connection, table: Table) -> "postgresql.Insert | sql
     return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
 
 
-def insert_new(connection: Connection, table: Table, rows: list[dict[str, Any]], *, key: str) -> frozenset[str]:
+def insert_one(connection: Connection, table: Table, row: Row) -> bool:
+    """Insert the row unless it breaks a unique constraint, and return whether it is new."""
+    statement = insert_for(connection, table).values(row).on_conflict_do_nothing()
+    return connection.execute(statement.returning(*table.primary_key)).first() is not None
+
+
+def put(connection: Connection, table: Table, rows: list[Row]) -> None:
+    """Insert the rows; one whose key is there takes the place of its values, in the columns that are given.
+
+    Pass rows in one order everywhere, as to :func:`insert_new`.
+    """
+    if not rows:
+        return
+    statement = insert_for(connection, table)
+    new = {name: statement.excluded[name] for name in rows[0] if not table.c[name].primary_key}
+    connection.execute(statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=new), rows)
+
+
+def insert_new(connection: Connection, table: Table, rows: list[Row], *, key: str) -> frozenset[str]:
     """Insert the rows that break no unique constraint and return the ``key`` column of those inserted.
 
     Pass rows in one order everywhere (sorted by key): two writers that lock in different orders deadlock on PostgreSQL.
@@ -248,7 +375,7 @@ def insert_new(connection: Connection, table: Table, rows: list[dict[str, Any]],
     return frozenset(connection.execute(_from_arrays(statement, table, rows)).scalars())
 
 
-def add_new(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+def add_new(connection: Connection, table: Table, rows: list[Row]) -> None:
     """Do what :func:`insert_new` does, without an answer: on SQLite at half the CPU, since each row goes by itself."""
     if not rows:
         return
@@ -259,7 +386,7 @@ def add_new(connection: Connection, table: Table, rows: list[dict[str, Any]]) ->
     connection.execute(_from_arrays(statement, table, rows))
 
 
-def _from_arrays(statement: Any, table: Table, rows: list[dict[str, Any]]) -> Any:
+def _from_arrays(statement: Any, table: Table, rows: list[Row]) -> Any:
     given = unnest_values({name: table.c[name] for name in rows[0]}, rows)
     return statement.from_select(list(rows[0]), select(given))
 
@@ -298,10 +425,6 @@ def json_document(*, none_as_null: bool = False) -> JSON:
         none_as_null: whether None is written as SQL's NULL rather than as JSON's.
     """
     return JSON(none_as_null=none_as_null).with_variant(JSONB(none_as_null=none_as_null), "postgresql")
-
-
-#: What a row is made of before it is a value object.
-Row = dict[str, Any]
 
 
 #: The form of the body; a reader refuses a newer one rather than guess.
@@ -386,6 +509,24 @@ def _vectors(row: RecordRow, *, space: str | None) -> Vectors | None:
             values=tuple(np.frombuffer(row.sparse_values, dtype=_WEIGHT).tolist()),
         )
     return Vectors(dense=np.frombuffer(row.dense, dtype=_DENSE).astype(np.float32), sparse=sparse, space=space)
+
+
+def pack(what: str, body: Row) -> bytes:
+    """Return what a row keeps in one column, as JSON of this release's form; MemoryInputError for broken Unicode."""
+    try:
+        body = {"version": _VERSION, **body}
+        return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except UnicodeEncodeError:
+        raise MemoryInputError(what, "must be valid Unicode text") from None
+
+
+def unpack(what: str, data: bytes) -> Row:
+    """Return what :func:`pack` was given; MemoryRetrievalError when a newer release wrote it."""
+    body: Row = json.loads(data)
+    version = body.pop("version")
+    if version != _VERSION:
+        raise MemoryRetrievalError(f"{what} has form {version}; this release reads form {_VERSION}")
+    return body
 
 
 def checked_key(field: str, value: str) -> str:

@@ -1,165 +1,154 @@
-"""The journal: every run's decisions with their memories in full, written before the store changes."""
+"""The journal: every run's decisions with their memories in full, written before the store changes.
+
+Beside the entries lie the tombstones, by which late redeliveries of removed memories are skipped, and the holds.
+"""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Row, func, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, case, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 
-from memcore.clock import Clock
 from memcore.errors import MemoryInputError, MemoryNotFoundError, MemoryStoreError
-from memcore.ledger.archive import drop_replaced, follow_moves, rows_of_entry, write_archive_rows
-from memcore.ledger.database import Database, checked_time, insert_for
-from memcore.ledger.journal_entries import (
-    Counts,
-    EntryReason,
-    EntryTrace,
-    JournalEntry,
-    Removal,
-    entry_header,
-    ids_by_kind,
-    insert_records,
-    load_entry,
-    record_ids,
+from memcore.ledger.archive import ArchiveTarget, drop_replaced, follow_moves, rows_to_archive, write_archive_rows
+from memcore.ledger.database import (
+    RecordRow,
+    Repository,
+    Row,
+    checked_time,
+    decode,
+    encode,
+    equals,
+    id_chunks,
+    insert_for,
+    put,
+    rows_with,
 )
-from memcore.ledger.journal_tables import KEPT, OPEN, booking_records, bookings
-from memcore.ledger.learning.usage import forget_uses
-from memcore.ledger.tombstones import add_tombstones, held_ids, hold_ids, id_chunks, remove_tombstones, tombstoned
+from memcore.ledger.tables import KEPT, OPEN, booking_records, bookings, holds, memory_use, tombstones
+from memcore.models.archival import ArchivalMode
+from memcore.records import MemoryRecord
 
-_JOINED = booking_records.join(bookings, bookings.c.booking_id == booking_records.c.booking_id)
-
-
-def removed_by_run(connection: Connection, run_id: str, ids: Collection[str]) -> frozenset[str]:
-    """Return those of the ids that a settled entry of the run has removed."""
-    found: set[str] = set()
-    for part in id_chunks(sorted(ids)):
-        query = (
-            select(booking_records.c.memory_id)
-            .select_from(_JOINED)
-            .where(booking_records.c.memory_id.in_(part), booking_records.c.kind == "removed")
-            .where(booking_records.c.void.is_(False), bookings.c.run_id == run_id, ~OPEN)
-        )
-        found.update(connection.execute(query).scalars())
-    return frozenset(found)
+EntryReason = Literal[
+    "retention", "expired", "consolidated", "enforced", "ended", "pruned", "restored", "deleted", "undone"
+]
+EntryState = Literal["prepared", "done"]
+IncomingKind = Literal["created", "restored"]
+RecordKind = Literal["created", "restored", "removed"]
 
 
-def removals_of(connection: Connection, ids: Collection[str]) -> tuple[Removal, ...]:
-    """Return the entries that remove any of the ids, oldest first; what one turned out not to concern is left out."""
-    found: list[Removal] = []
-    for part in id_chunks(sorted(ids)):
-        query = (
-            select(
-                booking_records.c.memory_id,
-                bookings.c.booking_id,
-                bookings.c.run_id,
-                bookings.c.reason,
-                OPEN.label("is_open"),
-            )
-            .select_from(_JOINED)
-            .where(booking_records.c.memory_id.in_(part), booking_records.c.kind == "removed")
-            .where(booking_records.c.void.is_(False))
-            .order_by(bookings.c.prepared_at, bookings.c.seq)
-        )
-        found.extend(Removal(**row) for row in connection.execute(query).mappings())
-    return tuple(found)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalEntry:
+    """The memories that one decision adds and removes, in full; both redo log and undo log.
 
+    Attributes:
+        booking_id: from cause, so that preparing it twice leaves one.
+        seq: its place in the run, from 0.
+        reason: why the outgoing ones leave, or why the incoming ones return.
+        incoming: to be stored; a summary, or memories that are restored.
+        incoming_kind: which of the two they are.
+        outgoing: to be deleted, with payload and vectors.
+        state: prepared when it is decided, done when it is carried out.
+        reverses: the entry that it undoes, if it does.
+        archived: how those of the outgoing ones are archived that are, in the transaction that prepares the entry;
+            read back from the archive alone, and so is the next.
+        vector_space: what the vectors of the archived ones mean; see BatchBackend.
 
-def last_removals(connection: Connection, ids: Collection[str]) -> dict[str, tuple[str, EntryReason]]:
-    """Return the last removal of each id that has not come back: its entry and reason.
-
-    An undo of an undo does again what was done first, so its reason is that of the first entry.
+    Raises:
+        MemoryInputError: an id stands in it twice, a memory is another agent's, or one is archived that does not go.
     """
-    last: dict[str, Row[Any]] = {}
-    for part in id_chunks(sorted(ids)):
-        query = (
-            select(booking_records.c.memory_id, booking_records.c.kind, bookings)
-            .select_from(_JOINED)
-            .where(booking_records.c.memory_id.in_(part), booking_records.c.void.is_(False))
-            .order_by(bookings.c.prepared_at, bookings.c.seq)
-        )
-        last.update((row.memory_id, row) for row in connection.execute(query))
-    return {
-        memory_id: (row.booking_id, _first_reason(connection, row))
-        for memory_id, row in last.items()
-        if row.kind == "removed"
-    }
+
+    booking_id: str
+    run_id: str
+    company: str
+    agent_id: str
+    seq: int
+    reason: EntryReason
+    incoming: tuple[MemoryRecord, ...] = ()
+    incoming_kind: IncomingKind = "created"
+    outgoing: tuple[MemoryRecord, ...] = ()
+    state: EntryState = "prepared"
+    reverses: str | None = None
+    archived: Mapping[str, ArchivalMode] = field(default_factory=dict)
+    vector_space: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an entry that could not be carried out or undone."""
+        records = self.incoming + self.outgoing
+        if len({record.entry.id for record in records}) != len(records):
+            raise MemoryInputError("booking", "holds one id twice; an id comes in or goes out, once")
+        if any(record.entry.agent_id != self.agent_id for record in records):
+            raise MemoryInputError("booking", "holds a memory of another agent")
+        if not self.outgoing_ids.issuperset(self.archived):
+            raise MemoryInputError("booking", "archives a memory that does not go out")
+
+    @property
+    def incoming_ids(self) -> frozenset[str]:
+        """Ids coming in."""
+        return frozenset(record.entry.id for record in self.incoming)
+
+    @property
+    def outgoing_ids(self) -> frozenset[str]:
+        """Ids going out."""
+        return frozenset(record.entry.id for record in self.outgoing)
 
 
-def _first_reason(connection: Connection, row: Row[Any]) -> EntryReason:
-    reason: EntryReason = row.reason
-    reverses: str | None = row.reverses
-    while reverses is not None:
-        undo = connection.execute(select(bookings).where(bookings.c.booking_id == reverses)).one()
-        if undo.reverses is None:
-            break
-        again = connection.execute(select(bookings).where(bookings.c.booking_id == undo.reverses)).one()
-        reason, reverses = again.reason, again.reverses
-    return reason
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryTrace:
+    """One thing that a run did to a memory: answers what made it, and what removed it.
 
-
-def moved_again(
-    connection: Connection, booking_id: str, ids: Collection[str], *, not_by: Collection[str]
-) -> frozenset[str]:
-    """Return those of the ids that a later entry moved again, of any run but those named.
-
-    An explicit deletion that was undone does not count, nor does its undo: what it took is as it was before.
+    Attributes:
+        kind: created, restored or removed.
+        counted: False when the entry is still open, or when the memory turned out not to be concerned.
     """
-    at = select(bookings.c.prepared_at).where(bookings.c.booking_id == booking_id).scalar_subquery()
-    moved: dict[str, list[Row[Any]]] = {}
-    for part in id_chunks(sorted(ids)):
-        query = (
-            select(booking_records.c.memory_id, bookings)
-            .select_from(_JOINED)
-            .where(booking_records.c.memory_id.in_(part), booking_records.c.void.is_(False))
-            .where(bookings.c.prepared_at > at, bookings.c.run_id.not_in(sorted(not_by)))
-            .order_by(bookings.c.prepared_at.desc(), bookings.c.seq.desc())
-        )
-        for row in connection.execute(query):
-            moved.setdefault(row.memory_id, []).append(row)
-    return frozenset(memory_id for memory_id, rows in moved.items() if _remaining_moves(rows))
+
+    memory_id: str
+    booking_id: str
+    run_id: str
+    kind: RecordKind
+    reason: EntryReason
+    at: datetime
+    counted: bool
 
 
-def _remaining_moves(newest_first: Sequence[Row[Any]]) -> list[Row[Any]]:
-    """Return a memory's moves without deletions that were undone, and without those undos."""
-    by_id = {row.booking_id: row for row in newest_first}
-    cancelled: set[str] = set()
-    for row in newest_first:
-        first = row
-        while first.reverses in by_id:
-            first = by_id[first.reverses]
-        if first is not row and first.reason == "deleted" and row.booking_id not in cancelled:
-            cancelled |= {row.booking_id, row.reverses}
-    return [row for row in newest_first if row.booking_id not in cancelled]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """An entry that removes a memory, or has removed it.
+
+    Attributes:
+        is_open: whether it is decided and not yet carried out.
+    """
+
+    memory_id: str
+    booking_id: str
+    run_id: str
+    reason: EntryReason
+    is_open: bool
 
 
-def run_totals(connection: Connection, run_id: str) -> Counter[tuple[str, str]]:
-    """Count the run's moves that are carried out, by the entry's reason and the record's kind."""
-    query = (
-        select(bookings.c.reason, booking_records.c.kind, func.count())
-        .select_from(_JOINED)
-        .where(bookings.c.run_id == run_id, ~OPEN, booking_records.c.void.is_(False))
-        .group_by(bookings.c.reason, booking_records.c.kind)
-    )
-    return Counter({(reason, kind): count for reason, kind, count in connection.execute(query)})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How often each id of an agent was created, restored and removed by entries that are done.
 
+    Per agent: stored + created + restored = live + removed, as multisets of ids.
+    """
+
+    created: Counter[str] = field(default_factory=Counter)
+    restored: Counter[str] = field(default_factory=Counter)
+    removed: Counter[str] = field(default_factory=Counter)
+
+
+#: What an entry and its row have in common, as it is prepared.
+_HEADER = ("booking_id", "run_id", "company", "agent_id", "seq", "reason", "incoming_kind", "reverses")
 
 #: Entries whose content is dropped in one transaction: short enough that no run waits for it.
 _ENTRIES_PER_EXPIRY = 100
 
 
-class Journal:
-    """Redo log and undo log of all runs; every method is one short transaction.
-
-    Args:
-        database: the journal.
-        clock: what time it is.
-    """
-
-    def __init__(self, database: Database, *, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+class Journal(Repository):
+    """Redo log and undo log of all runs."""
 
     def prepare(
         self, *decided: JournalEntry, known: Collection[str] | None = None, watched: Collection[str] = frozenset()
@@ -180,12 +169,12 @@ class Journal:
                 run has another entry with its seq, or a record cannot be written without loss.
         """
         now = self._clock()
-        archive_targets = [rows_of_entry(journal_entry, at=now) for journal_entry in decided]
+        archive_targets = [_archive_target(journal_entry, at=now) for journal_entry in decided]
         with self._database.write() as connection:
             for journal_entry, archive_target in zip(decided, archive_targets, strict=True):
                 if not _is_new(connection, journal_entry, now):
                     continue
-                insert_records(connection, journal_entry)
+                _insert_records(connection, journal_entry)
                 write_archive_rows(connection, archive_target)
                 add_tombstones(connection, journal_entry.outgoing_ids, booking_id=journal_entry.booking_id, at=now)
                 remove_tombstones(connection, journal_entry.incoming_ids)
@@ -233,16 +222,13 @@ class Journal:
         """
         order = bookings.c.seq.desc() if newest_first else bookings.c.seq
         query = select(bookings.c.booking_id).where(bookings.c.run_id == run_id).order_by(order)
-        with self._database.read() as connection:
-            found = connection.execute(query).scalars().all()
-        for booking_id in found:
-            yield from self._loaded(bookings.c.booking_id == booking_id)
+        for row in self._database.rows(query):
+            yield from self._loaded(bookings.c.booking_id == row["booking_id"])
 
     def next_seq(self, run_id: str) -> int:
         """Return the place of the run's next entry, from 0."""
         query = select(func.coalesce(func.max(bookings.c.seq) + 1, 0)).where(bookings.c.run_id == run_id)
-        with self._database.read() as connection:
-            return int(connection.execute(query).scalar_one())
+        return int(self._database.value(query))
 
     def tombstoned(self, sent: Mapping[str, datetime]) -> frozenset[str]:
         """Return those of the ids that were removed at or after they were sent: late redeliveries, to be skipped."""
@@ -250,53 +236,53 @@ class Journal:
             return tombstoned(connection, sent)
 
     def hold(self, company: str, agent_id: str, ids: Collection[str], *, until: datetime) -> None:
-        """Protect these memories from runs until a time."""
+        """Protect these memories from runs until a time, or longer where a hold already lasts longer."""
         checked_time("until", until)
+        owner = {"company": company, "agent_id": agent_id}
+        rows = [{**owner, "memory_id": memory_id, "until": until} for memory_id in sorted(set(ids))]
         with self._database.write() as connection:
-            hold_ids(connection, company, agent_id, ids, until=until, now=self._clock())
+            connection.execute(delete(holds).where(equals(holds, **owner), holds.c.until <= self._clock()))
+            if rows:
+                insert = insert_for(connection, holds)
+                longer = case((insert.excluded.until > holds.c.until, insert.excluded.until), else_=holds.c.until)
+                keys = list(holds.primary_key)
+                connection.execute(insert.on_conflict_do_update(index_elements=keys, set_={"until": longer}), rows)
 
     def protected_by_undo(self, company: str, agent_id: str) -> frozenset[str]:
         """Return the agent's memories that are protected now."""
-        with self._database.read() as connection:
-            return held_ids(connection, company, agent_id, now=self._clock())
+        mine = equals(holds, company=company, agent_id=agent_id)
+        query = select(holds.c.memory_id).where(mine, holds.c.until > self._clock())
+        return frozenset(row["memory_id"] for row in self._database.rows(query))
 
     def tally(self, company: str, agent_id: str) -> Counts:
         """Count, per id, what the agent's settled entries created, restored and removed."""
         query = (
-            select(booking_records.c.kind, booking_records.c.memory_id, func.count())
-            .join(bookings, bookings.c.booking_id == booking_records.c.booking_id)
-            .where(bookings.c.company == company, bookings.c.agent_id == agent_id, ~OPEN)
-            .where(booking_records.c.void.is_(False))
+            _moves(booking_records.c.kind, func.count().label("times"))
+            .where(equals(bookings, company=company, agent_id=agent_id), ~OPEN)
             .group_by(booking_records.c.kind, booking_records.c.memory_id)
         )
         counts: dict[str, Counter[str]] = {"created": Counter(), "restored": Counter(), "removed": Counter()}
-        with self._database.read() as connection:
-            for kind, memory_id, count in connection.execute(query):
-                counts[kind][memory_id] = count
+        for row in self._database.rows(query):
+            counts[row["kind"]][row["memory_id"]] = row["times"]
         return Counts(**counts)
 
     def trace(self, memory_id: str) -> tuple[EntryTrace, ...]:
         """Return what runs did to a memory, oldest first; expired content leaves its trace."""
         query = (
-            select(booking_records.c.kind, booking_records.c.void, bookings)
-            .join(bookings, bookings.c.booking_id == booking_records.c.booking_id)
+            select(
+                booking_records.c.memory_id,
+                booking_records.c.kind,
+                bookings.c.booking_id,
+                bookings.c.run_id,
+                bookings.c.reason,
+                bookings.c.prepared_at.label("at"),
+                (~OPEN & ~booking_records.c.void).label("counted"),
+            )
+            .select_from(_JOINED)
             .where(booking_records.c.memory_id == memory_id)
             .order_by(bookings.c.prepared_at, bookings.c.seq)
         )
-        with self._database.read() as connection:
-            rows = connection.execute(query).mappings().all()
-        return tuple(
-            EntryTrace(
-                memory_id=memory_id,
-                booking_id=row["booking_id"],
-                run_id=row["run_id"],
-                kind=row["kind"],
-                reason=row["reason"],
-                at=row["prepared_at"],
-                counted=row["state"] == "done" and not row["void"],
-            )
-            for row in rows
-        )
+        return tuple(EntryTrace(**row) for row in self._database.rows(query))
 
     def expire(self, company: str, *, before: datetime) -> int:
         """Drop the content of a company's entries carried out before a time and return how many; their ids stay."""
@@ -308,15 +294,14 @@ class Journal:
 
     def undoable(self, run_id: str) -> bool:
         """Say whether the run has entries, all of them carried out and still held in full."""
-        query = select(bookings.c.state, bookings.c.expired_at).where(bookings.c.run_id == run_id)
-        with self._database.read() as connection:
-            found = connection.execute(query).all()
-        return bool(found) and all(state == "done" and expired_at is None for state, expired_at in found)
+        found = self._database.rows(select(bookings.c.state, bookings.c.expired_at).where(bookings.c.run_id == run_id))
+        return bool(found) and all(row["state"] == "done" and row["expired_at"] is None for row in found)
 
     def removed_by_run(self, run_id: str, ids: Collection[str]) -> frozenset[str]:
         """Return those of the ids that settled entries of the run have removed."""
+        query = _moves().where(booking_records.c.kind == "removed", bookings.c.run_id == run_id, ~OPEN)
         with self._database.read() as connection:
-            return removed_by_run(connection, run_id, ids)
+            return frozenset(row["memory_id"] for row in rows_with(connection, query, booking_records.c.memory_id, ids))
 
     def removals(self, ids: Collection[str]) -> tuple[Removal, ...]:
         """Return the entries that remove any of the ids, or have removed them, oldest first."""
@@ -324,29 +309,55 @@ class Journal:
             return removals_of(connection, ids)
 
     def gone(self, ids: Collection[str]) -> Mapping[str, tuple[str, EntryReason]]:
-        """Return the last removal of each id that has not come back: its entry and reason."""
+        """Return the last removal of each id that has not come back: its entry and reason.
+
+        An undo of an undo does again what was done first, so its reason is that of the first entry.
+        """
+        query = _moves(booking_records.c.kind, bookings).order_by(bookings.c.prepared_at, bookings.c.seq)
         with self._database.read() as connection:
-            return last_removals(connection, ids)
+            last = {row["memory_id"]: row for row in rows_with(connection, query, booking_records.c.memory_id, ids)}
+            return {
+                memory_id: (row["booking_id"], _first_reason(connection, row))
+                for memory_id, row in last.items()
+                if row["kind"] == "removed"
+            }
 
     def overtaken(self, booking_id: str, ids: Collection[str], *, not_by: Collection[str]) -> frozenset[str]:
-        """Return those of the ids that a later entry moved again; see :func:`moved_again`."""
+        """Return those of the ids that a later entry moved again, of any run but those named.
+
+        An explicit deletion that was undone does not count, nor does its undo: what it took is as it was before.
+        """
+        at = select(bookings.c.prepared_at).where(bookings.c.booking_id == booking_id).scalar_subquery()
+        query = (
+            _moves(bookings)
+            .where(bookings.c.prepared_at > at, bookings.c.run_id.not_in(sorted(not_by)))
+            .order_by(bookings.c.prepared_at.desc(), bookings.c.seq.desc())
+        )
+        moved: dict[str, list[RowMapping]] = {}
         with self._database.read() as connection:
-            return moved_again(connection, booking_id, ids, not_by=not_by)
+            for row in rows_with(connection, query, booking_records.c.memory_id, ids):
+                moved.setdefault(row["memory_id"], []).append(row)
+        return frozenset(memory_id for memory_id, rows in moved.items() if _remaining_moves(rows))
 
     def totals(self, run_id: str) -> Counter[tuple[str, str]]:
         """Count the run's moves that are carried out, by the entry's reason and the record's kind."""
-        with self._database.read() as connection:
-            return run_totals(connection, run_id)
+        query = (
+            select(bookings.c.reason, booking_records.c.kind, func.count().label("times"))
+            .select_from(_JOINED)
+            .where(bookings.c.run_id == run_id, ~OPEN, booking_records.c.void.is_(False))
+            .group_by(bookings.c.reason, booking_records.c.kind)
+        )
+        return Counter({(row["reason"], row["kind"]): row["times"] for row in self._database.rows(query)})
 
     def _loaded(self, which: ColumnElement[bool]) -> tuple[JournalEntry, ...]:
         query = select(bookings).where(which).order_by(bookings.c.prepared_at, bookings.c.run_id, bookings.c.seq)
         with self._database.read() as connection:
             rows = connection.execute(query).mappings().all()
-            return tuple(load_entry(connection, row) for row in rows)
+            return tuple(_load_entry(connection, row) for row in rows)
 
     def _expire_some(self, company: str, before: datetime) -> int:
         old = select(bookings.c.booking_id).where(bookings.c.company == company, KEPT, bookings.c.settled_at < before)
-        content = dict.fromkeys(("body", "dense", "sparse_indices", "sparse_values"))
+        content = dict.fromkeys(RecordRow._fields)
         with self._database.write() as connection:
             found = connection.execute(old.limit(_ENTRIES_PER_EXPIRY).with_for_update()).scalars().all()
             if not found:
@@ -359,16 +370,63 @@ class Journal:
             return len(found)
 
 
+_JOINED = booking_records.join(bookings, bookings.c.booking_id == booking_records.c.booking_id)
+
+
+def _moves(*columns: Any) -> Select[*tuple[Any, ...]]:
+    """Return the query for what entries did to memories, without what they turned out not to concern."""
+    return select(booking_records.c.memory_id, *columns).select_from(_JOINED).where(booking_records.c.void.is_(False))
+
+
+def removals_of(connection: Connection, ids: Collection[str]) -> tuple[Removal, ...]:
+    """Return the entries that remove any of the ids, oldest first; what one turned out not to concern is left out."""
+    query = (
+        _moves(bookings.c.booking_id, bookings.c.run_id, bookings.c.reason, OPEN.label("is_open"))
+        .where(booking_records.c.kind == "removed")
+        .order_by(bookings.c.prepared_at, bookings.c.seq)
+    )
+    return tuple(Removal(**row) for row in rows_with(connection, query, booking_records.c.memory_id, ids))
+
+
+def _first_reason(connection: Connection, row: RowMapping) -> EntryReason:
+    reason, reverses = row["reason"], row["reverses"]
+    while reverses is not None:
+        undo = _booking(connection, reverses)
+        if undo["reverses"] is None:
+            break
+        again = _booking(connection, undo["reverses"])
+        reason, reverses = again["reason"], again["reverses"]
+    found: EntryReason = reason
+    return found
+
+
+def _booking(connection: Connection, booking_id: str) -> RowMapping:
+    return connection.execute(select(bookings).where(bookings.c.booking_id == booking_id)).mappings().one()
+
+
+def _remaining_moves(newest_first: Sequence[RowMapping]) -> list[RowMapping]:
+    """Return a memory's moves without deletions that were undone, and without those undos."""
+    by_id = {row["booking_id"]: row for row in newest_first}
+    cancelled: set[str] = set()
+    for row in newest_first:
+        first = row
+        while first["reverses"] in by_id:
+            first = by_id[first["reverses"]]
+        if first is not row and first["reason"] == "deleted" and row["booking_id"] not in cancelled:
+            cancelled |= {row["booking_id"], row["reverses"]}
+    return [row for row in newest_first if row["booking_id"] not in cancelled]
+
+
 def _is_new(connection: Connection, journal_entry: JournalEntry, now: datetime) -> bool:
     """Insert the entry's row; return whether it is new."""
+    header = {name: getattr(journal_entry, name) for name in _HEADER}
     statement = insert_for(connection, bookings).on_conflict_do_nothing(index_elements=["booking_id"])
-    statement = statement.values(**entry_header(journal_entry), prepared_at=now)
+    statement = statement.values(**header, state="prepared", prepared_at=now)
     try:
         new = connection.execute(statement.returning(bookings.c.booking_id)).scalar_one_or_none()
     except IntegrityError:
         raise MemoryInputError("seq", f"the run has another journal entry with seq {journal_entry.seq}") from None
-    known = record_ids(connection, journal_entry.booking_id) if new is None else None
-    if known is not None and known != ids_by_kind(journal_entry):
+    if new is None and not _has_the_same_memories(connection, journal_entry):
         raise MemoryInputError("booking_id", "is prepared already, with other memories")
     return new is not None
 
@@ -394,10 +452,87 @@ def _settle(
     _void(connection, booking_id, missing_out, ~incoming)
     follow_moves(connection, journal_entry, at=now)
     mine = (booking_records.c.booking_id == booking_id) & booking_records.c.void.is_(False)
-    forget_uses(connection, select(booking_records.c.memory_id).where(mine, ~incoming))
+    removed = select(booking_records.c.memory_id).where(mine, ~incoming)
+    connection.execute(delete(memory_use).where(memory_use.c.memory_id.in_(removed)))
 
 
 def _void(connection: Connection, booking_id: str, ids: Collection[str], side: ColumnElement[bool]) -> None:
-    for part in id_chunks(sorted(ids)):
+    for part in id_chunks(ids):
         mine = (booking_records.c.booking_id == booking_id) & booking_records.c.memory_id.in_(part)
         connection.execute(update(booking_records).where(mine, side).values(void=True))
+
+
+def _has_the_same_memories(connection: Connection, journal_entry: JournalEntry) -> bool:
+    table = booking_records.c
+    query = select(table.kind, table.memory_id).where(table.booking_id == journal_entry.booking_id)
+    known = {(row.kind, row.memory_id) for row in connection.execute(query)}
+    coming = {(journal_entry.incoming_kind, memory_id) for memory_id in journal_entry.incoming_ids}
+    return known == coming | {("removed", memory_id) for memory_id in journal_entry.outgoing_ids}
+
+
+#: Records written in one round: bounds the memory that a large entry takes twice (a record is a few kilobytes).
+_RECORDS_PER_INSERT = 200
+
+
+def _insert_records(connection: Connection, journal_entry: JournalEntry) -> None:
+    moved: list[tuple[RecordKind, int, MemoryRecord]] = [
+        *((journal_entry.incoming_kind, position, record) for position, record in enumerate(journal_entry.incoming)),
+        *(("removed", position, record) for position, record in enumerate(journal_entry.outgoing)),
+    ]
+    for start in range(0, len(moved), _RECORDS_PER_INSERT):
+        rows = [
+            {
+                "booking_id": journal_entry.booking_id,
+                "kind": kind,
+                "memory_id": record.entry.id,
+                "position": position,
+                "void": False,
+                **encode(record)._asdict(),
+            }
+            for kind, position, record in moved[start : start + _RECORDS_PER_INSERT]
+        ]
+        connection.execute(booking_records.insert(), rows)
+
+
+def _archive_target(journal_entry: JournalEntry, *, at: datetime) -> ArchiveTarget:
+    return rows_to_archive(
+        [(record, mode) for record in journal_entry.outgoing if (mode := journal_entry.archived.get(record.entry.id))],
+        company=journal_entry.company,
+        cause=journal_entry.booking_id,
+        at=at,
+        booking_id=journal_entry.booking_id,
+        run_id=journal_entry.run_id,
+        vector_space=journal_entry.vector_space,
+    )
+
+
+def _load_entry(connection: Connection, row: RowMapping) -> JournalEntry:
+    """Return the entry of a row with the records that count; MemoryNotFoundError when their content has expired."""
+    if row["expired_at"] is not None:
+        raise MemoryNotFoundError(f"booking_id: the content of {row['booking_id']} has expired")
+    mine = equals(booking_records, booking_id=row["booking_id"], void=False)
+    records = connection.execute(select(booking_records).where(mine).order_by(booking_records.c.position)).mappings()
+    incoming, outgoing = list[MemoryRecord](), list[MemoryRecord]()
+    for record in records:
+        side = outgoing if record["kind"] == "removed" else incoming
+        side.append(decode(RecordRow(*(record[name] for name in RecordRow._fields))))
+    header = {name: row[name] for name in _HEADER}
+    return JournalEntry(**header, state=row["state"], incoming=tuple(incoming), outgoing=tuple(outgoing))
+
+
+def add_tombstones(connection: Connection, ids: Iterable[str], *, booking_id: str, at: datetime) -> None:
+    """Add tombstones for these ids; an existing one gets the new time."""
+    rows: list[Row] = [{"memory_id": each, "booking_id": booking_id, "buried_at": at} for each in sorted(ids)]
+    put(connection, tombstones, rows)
+
+
+def remove_tombstones(connection: Connection, ids: Iterable[str]) -> None:
+    """Delete the tombstones of these ids: they come back."""
+    for part in id_chunks(ids):
+        connection.execute(delete(tombstones).where(tombstones.c.memory_id.in_(part)))
+
+
+def tombstoned(connection: Connection, sent: Mapping[str, datetime]) -> frozenset[str]:
+    """Return those of the ids that were removed at or after the time they were sent."""
+    rows = rows_with(connection, select(tombstones), tombstones.c.memory_id, sent)
+    return frozenset(row["memory_id"] for row in rows if row["buried_at"] >= sent[row["memory_id"]])

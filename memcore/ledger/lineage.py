@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, Select, func, select
+from sqlalchemy import RowMapping, Select, func, select
 
-from memcore.ledger.database import Database, RecordRow, decode
-from memcore.ledger.journal_entries import EntryReason, RecordKind
-from memcore.ledger.journal_tables import OUT, archive, booking_records, bookings
-from memcore.ledger.tables import model_calls
-from memcore.ledger.tombstones import id_chunks
+from memcore.ledger.database import Database, RecordRow, decode, equals, rows_with
+from memcore.ledger.journal import EntryReason, RecordKind
+from memcore.ledger.tables import OUT, archive, booking_records, bookings, model_calls
 from memcore.records import MemoryRecord
 
 
@@ -94,8 +92,8 @@ class LineageReader:
             .order_by(bookings.c.prepared_at.desc())
             .limit(1)
         )
-        with self._journal.read() as connection:
-            return connection.execute(query).scalar_one_or_none()
+        found: str | None = self._journal.value(query)
+        return found
 
     def moves(self, company: str, agent_id: str, ids: Collection[str]) -> Mapping[str, tuple[Move, ...]]:
         """Return what runs did to each of an agent's memories, oldest first; one that nothing was done to is left out.
@@ -103,50 +101,36 @@ class LineageReader:
         What an entry turned out not to concern does not count.
         """
         found: dict[str, list[Move]] = {}
+        query = _joined().where(equals(bookings, company=company, agent_id=agent_id))
+        query = query.order_by(bookings.c.prepared_at, bookings.c.seq, booking_records.c.kind)
         with self._journal.read() as connection:
-            for part in id_chunks(sorted(set(ids))):
-                query = (
-                    _joined()
-                    .where(booking_records.c.memory_id.in_(part))
-                    .where(bookings.c.company == company, bookings.c.agent_id == agent_id)
-                    .order_by(bookings.c.prepared_at, bookings.c.seq, booking_records.c.kind)
-                )
-                for row in connection.execute(query):
-                    found.setdefault(row.memory_id, []).append(_move(row))
+            for row in rows_with(connection, query, booking_records.c.memory_id, ids):
+                found.setdefault(row["memory_id"], []).append(_move(row))
         return {memory_id: tuple(moves) for memory_id, moves in found.items()}
 
     def exchanges(self, entry_ids: Collection[str]) -> Mapping[str, Exchange]:
         """Return the ids that each of the entries moved."""
-        found: dict[str, Exchange] = {}
         with self._journal.read() as connection:
-            for part in id_chunks(sorted(set(entry_ids))):
-                rows = connection.execute(_joined().where(bookings.c.booking_id.in_(part)).order_by(*_PLACES))
-                found.update((each.booking_id, each) for each in _exchanges(rows))
-        return found
+            rows = rows_with(connection, _joined().order_by(*_PLACES), bookings.c.booking_id, entry_ids)
+            return {each.booking_id: each for each in _exchanges(rows)}
 
     def of_run(self, run_id: str) -> tuple[Exchange, ...]:
         """Return the ids that the run's entries moved, in the order in which they were decided."""
-        query = _joined().where(bookings.c.run_id == run_id).order_by(*_PLACES)
-        with self._journal.read() as connection:
-            return tuple(_exchanges(connection.execute(query)))
+        return tuple(_exchanges(self._journal.rows(_joined().where(bookings.c.run_id == run_id).order_by(*_PLACES))))
 
     def archived(self, company: str, agent_id: str, ids: Collection[str]) -> frozenset[str]:
         """Return those of an agent's memories that lie in the archive and are not in the store."""
-        found: set[str] = set()
+        query = select(archive.c.original_id).where(equals(archive, company=company, agent_id=agent_id), OUT)
         with self._journal.read() as connection:
-            for part in id_chunks(sorted(set(ids))):
-                mine = (archive.c.company == company) & (archive.c.agent_id == agent_id)
-                query = select(archive.c.original_id).where(mine, archive.c.original_id.in_(part), OUT)
-                found.update(connection.execute(query).scalars())
-        return frozenset(found)
+            rows = rows_with(connection, query, archive.c.original_id, ids)
+            return frozenset(row["original_id"] for row in rows)
 
     def record(self, booking_id: str, memory_id: str) -> MemoryRecord | None:
         """Return a memory as the entry wrote it down; None when it holds none, or its content has expired."""
         columns = [booking_records.c[name] for name in RecordRow._fields]
-        mine = (booking_records.c.booking_id == booking_id) & (booking_records.c.memory_id == memory_id)
-        with self._journal.read() as connection:
-            row = connection.execute(select(*columns).where(mine)).first()
-        return None if row is None or row.body is None else decode(RecordRow(*row))
+        mine = equals(booking_records, booking_id=booking_id, memory_id=memory_id)
+        row = self._journal.row(select(*columns).where(mine).limit(1))
+        return None if row is None or row["body"] is None else decode(RecordRow(**row))
 
     def models(self, company: str, run_id: str) -> tuple[ModelUse, ...]:
         """Return which models were asked for a run, by purpose."""
@@ -163,12 +147,8 @@ class LineageReader:
             .group_by(called.purpose, called.model)
             .order_by(called.purpose, called.model)
         )
-        with self._ledger.read() as connection:
-            return tuple(
-                # PostgreSQL adds integers up to a decimal number.
-                ModelUse(**{**row, "tokens": int(row["tokens"])})
-                for row in connection.execute(query).mappings()
-            )
+        # PostgreSQL adds integers up to a decimal number.
+        return tuple(ModelUse(**{**row, "tokens": int(row["tokens"])}) for row in self._ledger.rows(query))
 
 
 #: A run's entries in order, each with what came in, then with what went out, as it was journaled.
@@ -199,31 +179,26 @@ def _joined() -> Select[*tuple[Any, ...]]:
     )
 
 
-def _move(row: Row[Any]) -> Move:
+def _move(row: RowMapping) -> Move:
     return Move(
-        memory_id=row.memory_id,
-        booking_id=row.booking_id,
-        run_id=row.run_id,
-        kind=row.kind,
-        reason=row.reason,
-        at=row.prepared_at,
-        settled_at=row.settled_at,
-        has_content=row.expired_at is None,
+        at=row["prepared_at"],
+        has_content=row["expired_at"] is None,
+        **{name: row[name] for name in ("memory_id", "booking_id", "run_id", "kind", "reason", "settled_at")},
     )
 
 
-def _exchanges(rows: Iterable[Row[Any]]) -> Iterator[Exchange]:
-    by_entry: dict[str, list[Row[Any]]] = {}
+def _exchanges(rows: Iterable[RowMapping]) -> Iterator[Exchange]:
+    by_entry: dict[str, list[RowMapping]] = {}
     for row in rows:
-        by_entry.setdefault(row.booking_id, []).append(row)
+        by_entry.setdefault(row["booking_id"], []).append(row)
     for booking_id, members in by_entry.items():
         first = members[0]
         yield Exchange(
             booking_id=booking_id,
-            run_id=first.run_id,
-            seq=first.seq,
-            reason=first.reason,
-            is_open=first.settled_at is None,
-            incoming=tuple(row.memory_id for row in members if row.kind != "removed"),
-            outgoing=tuple(row.memory_id for row in members if row.kind == "removed"),
+            run_id=first["run_id"],
+            seq=first["seq"],
+            reason=first["reason"],
+            is_open=first["settled_at"] is None,
+            incoming=tuple(row["memory_id"] for row in members if row["kind"] != "removed"),
+            outgoing=tuple(row["memory_id"] for row in members if row["kind"] == "removed"),
         )

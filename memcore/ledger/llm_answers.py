@@ -11,9 +11,8 @@ from sqlalchemy import delete, exists, select, update
 from memcore import ids
 from memcore.clock import Clock
 from memcore.errors import MemoryInputError
-from memcore.ledger.database import Database, insert_for
+from memcore.ledger.database import Database, id_chunks, insert_for
 from memcore.ledger.tables import ACTIVE, answers, runs, syntheses
-from memcore.ledger.tombstones import id_chunks
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, MemoryCategory
 

@@ -12,10 +12,9 @@ from sqlalchemy.exc import IntegrityError
 from memcore import ids
 from memcore.clock import Clock
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryNotFoundError
-from memcore.ledger.database import Database, UtcDateTime, insert_new
+from memcore.ledger.database import Database, UtcDateTime, id_chunks, insert_new
 from memcore.ledger.organization.audit import AuditNote, append
 from memcore.ledger.tables import ACTIVE, agents, runs
-from memcore.ledger.tombstones import id_chunks
 from memcore.models.base import Frozen, NotBlankStr, ValidatedModel
 from memcore.models.memory import BoundedTime, Key, StoredKey
 

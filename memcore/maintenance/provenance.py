@@ -9,7 +9,7 @@ from pydantic import Field
 
 from memcore.backends.protocol import BatchBackend
 from memcore.errors import MemoryNotFoundError
-from memcore.ledger.journal_entries import EntryReason, RecordKind
+from memcore.ledger.journal import EntryReason, RecordKind
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.lineage import Exchange, Move
 from memcore.ledger.runs import RunKind, RunOrigin

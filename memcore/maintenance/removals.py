@@ -14,8 +14,7 @@ from types import MappingProxyType
 from memcore import ids
 from memcore.backends.protocol import BatchBackend, marked
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryStoreError
-from memcore.ledger.journal import Journal
-from memcore.ledger.journal_entries import EntryReason, IncomingKind, JournalEntry
+from memcore.ledger.journal import EntryReason, IncomingKind, Journal, JournalEntry
 from memcore.ledger.runs import Run
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.lease import Guard

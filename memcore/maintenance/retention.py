@@ -12,7 +12,7 @@ from memcore.errors import (
     MaintenancePausedError,
     MemoryError,  # noqa: A004  # the reference's name
 )
-from memcore.ledger.journal_entries import EntryReason
+from memcore.ledger.journal import EntryReason
 from memcore.maintenance.consolidation.selection import MAX_ENTRY
 from memcore.maintenance.context import AgentSnapshot, RunContext
 from memcore.maintenance.enforcement import PROTECTED_FROM_ENFORCEMENT

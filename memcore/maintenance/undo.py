@@ -11,8 +11,7 @@ from enum import StrEnum
 
 from memcore.backends.protocol import BatchBackend
 from memcore.errors import MemoryInputError
-from memcore.ledger.journal import Journal
-from memcore.ledger.journal_entries import JournalEntry
+from memcore.ledger.journal import Journal, JournalEntry
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run, RunState
 from memcore.maintenance.context import RunContext

@@ -12,7 +12,7 @@ from support.stored import history_events, store_client
 from memcore.backends.factory import mem0_config_of
 from memcore.config.settings import Settings
 from memcore.ledger.dead_letters import UNREADABLE
-from memcore.ledger.journal_entries import Counts
+from memcore.ledger.journal import Counts
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run
 from memcore.maintenance.events import run_counts

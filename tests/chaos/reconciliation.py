@@ -9,7 +9,7 @@ from chaos.finding import Finding, finding
 from chaos.receipt import Acknowledged
 
 from examples.demo.balance import balance
-from memcore.ledger.journal_entries import Counts
+from memcore.ledger.journal import Counts
 from memcore.ledger.runs import RunState
 
 #: How a run may end: done, or held back for a person.

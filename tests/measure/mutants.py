@@ -78,8 +78,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("add_tombstones(connection, journal_entry.outgoing_ids, booking_id=journal_entry.booking_id, at=now)", "pass"),
         ("remove_tombstones(connection, journal_entry.incoming_ids)", "pass"),
         (
-            "found.update(memory_id for memory_id, at in connection.execute(query) if at >= sent[memory_id])",
-            "found.update(memory_id for memory_id, at in connection.execute(query) if at > sent[memory_id])",
+            'return frozenset(row["memory_id"] for row in rows if row["buried_at"] >= sent[row["memory_id"]])',
+            'return frozenset(row["memory_id"] for row in rows if row["buried_at"] > sent[row["memory_id"]])',
         ),
         ("_void(connection, booking_id, missing_out, ~incoming)", "pass"),
         ('query = query.values(state="done", settled_at=now)', "query = query.values(settled_at=now)"),
@@ -138,8 +138,8 @@ MUTANTS: tuple[Mutant, ...] = (
             "self._collection, points_selector=ids, wait=True",
         ),
         (
-            ".where(bookings.c.company == company, bookings.c.agent_id == agent_id, ~OPEN)",
-            ".where(bookings.c.agent_id == agent_id, ~OPEN)",
+            ".where(equals(bookings, company=company, agent_id=agent_id), ~OPEN)",
+            ".where(equals(bookings, agent_id=agent_id), ~OPEN)",
         ),
         (
             "return self._loaded((bookings.c.company == company) & (bookings.c.agent_id == agent_id) & OPEN)",
@@ -170,7 +170,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "for place, journal_entry in enumerate(journal.journal_entries(target.run_id, newest_first=True)):",
             "for place, journal_entry in enumerate(journal.journal_entries(target.run_id, newest_first=False)):",
         ),
-        ("return [row for row in newest_first if row.booking_id not in cancelled]", "return list(newest_first)"),
+        ('return [row for row in newest_first if row["booking_id"] not in cancelled]', "return list(newest_first)"),
     ),
     *_of(
         "batch writer",

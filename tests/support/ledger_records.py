@@ -14,7 +14,7 @@ from sqlalchemy.pool import NullPool
 from memcore import ids
 from memcore.embedding.bm25 import SparseVector
 from memcore.ledger import JournalEntry, LedgerUrls
-from memcore.ledger.journal_entries import EntryReason, IncomingKind
+from memcore.ledger.journal import EntryReason, IncomingKind
 from memcore.models.memory import MemoryCategory, MemoryEntry
 from memcore.records import Lineage, MemoryRecord, Vectors
 

@@ -16,9 +16,9 @@ from memcore.backends.protocol import pages
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig
 from memcore.jobs.outcomes import Done, Outcome, Retry, Snooze
 from memcore.ledger import Ledger, LedgerUrls, NewRun, Run
-from memcore.ledger.journal_tables import metadata as journal_metadata
 from memcore.ledger.llm_answers import SynthesisState
 from memcore.ledger.runs import EndKind, RunKind
+from memcore.ledger.tables import journal_metadata
 from memcore.ledger.tables import metadata as ledger_metadata
 from memcore.maintenance.consolidation.answers import SynthesisService
 from memcore.maintenance.consolidation.step import REDISPATCH_AFTER

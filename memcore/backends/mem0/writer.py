@@ -18,7 +18,7 @@ from memcore.clock import Clock, utc_now
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.embedding.protocol import Embedder
 from memcore.ledger.database import Database, add_new
-from memcore.ledger.history import history
+from memcore.ledger.tables import history
 from memcore.models.memory import MemoryEntry, MemoryMetadata, memory_ids, require_agent_id, require_memory_id
 from memcore.records import MemoryRecord, Vectors, Where
 

@@ -7,9 +7,8 @@ from pydantic import Field
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, func, or_, select, update
 
 from memcore.clock import Clock
-from memcore.ledger.database import Database, checked_key, insert_for
+from memcore.ledger.database import Database, checked_key, id_chunks, insert_for
 from memcore.ledger.tables import UNPROPAGATED, WAITING, lessons, trajectories
-from memcore.ledger.tombstones import id_chunks
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
 

@@ -8,9 +8,8 @@ from sqlalchemy import ColumnElement, RowMapping, Select, and_, delete, or_, sel
 
 from memcore import ids
 from memcore.clock import Clock
-from memcore.ledger.database import Database, checked_key, checked_time, insert_for
+from memcore.ledger.database import Database, checked_key, checked_time, id_chunks, insert_for
 from memcore.ledger.tables import UNFINISHED, skill_cycles
-from memcore.ledger.tombstones import id_chunks
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
 

@@ -24,9 +24,8 @@ from sqlalchemy import (
 from memcore.clock import Clock
 from memcore.errors import SkillLimitError
 from memcore.jobs.payloads import AppliedPayload
-from memcore.ledger.database import Database, insert_for
+from memcore.ledger.database import Database, id_chunks, insert_for
 from memcore.ledger.tables import approvals, shared_heads, skill_applications, skill_counts, skills
-from memcore.ledger.tombstones import id_chunks
 from memcore.models.approval import ApprovalNeed
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime

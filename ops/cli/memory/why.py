@@ -6,7 +6,7 @@ import typer
 from rich.text import Text
 from rich.tree import Tree
 
-from memcore.ledger.journal_entries import EntryReason
+from memcore.ledger.journal import EntryReason
 from memcore.maintenance.provenance import (
     HistoryEvent,
     MemoryHistory,

@@ -13,7 +13,7 @@ from memcore.ingest import Ingestor
 from memcore.jobs.payloads import StoreItem
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.database import LedgerUrls
-from memcore.ledger.journal_entries import JournalEntry
+from memcore.ledger.journal import JournalEntry
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import NewRun
 from memcore.models.memory import ConsolidationInterval, MemoryLevel

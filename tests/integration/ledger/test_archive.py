@@ -8,7 +8,7 @@ from support.ledger_records import COMPANY, StoppedClock, make_journal_entry, ma
 
 from memcore.errors import MemoryInputError
 from memcore.ledger import JournalEntry, Ledger
-from memcore.ledger.journal_entries import EntryReason
+from memcore.ledger.journal import EntryReason
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery
 from memcore.records import MemoryRecord

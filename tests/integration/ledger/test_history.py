@@ -7,8 +7,8 @@ from pathlib import Path
 from mem0.memory.storage import SQLiteManager
 from sqlalchemy import create_engine, inspect, select
 
-from memcore.ledger.history import history
 from memcore.ledger.migrate import migrate_history
+from memcore.ledger.tables import history
 
 
 def test_stock_mem0_opens_the_migrated_file_and_reads_what_we_wrote(tmp_path: Path) -> None:

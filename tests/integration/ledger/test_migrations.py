@@ -13,12 +13,10 @@ from sqlalchemy import Connection, MetaData, create_engine, inspect, text
 from support.ledger_records import postgres_database, sqlite_urls
 
 from memcore.errors import MemoryConfigError
-from memcore.ledger import LedgerUrls, history
-from memcore.ledger import journal_tables as archive_tables
-from memcore.ledger import tables as ledger_tables
+from memcore.ledger import LedgerUrls, tables
 from memcore.ledger.migrate import migrate, migrate_history
 
-TREES = {"ledger": ledger_tables.metadata, "journal": archive_tables.archive.metadata, "history": history.metadata}
+TREES = {"ledger": tables.metadata, "journal": tables.journal_metadata, "history": tables.history_metadata}
 ROOT = Path(__file__).parents[3]
 
 

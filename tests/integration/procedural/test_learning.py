@@ -16,7 +16,7 @@ from support.wiki_fixture import COMPANY
 from memcore.errors import BudgetExceededError, MemoryStoreError, ProviderError, RetryExhaustedError
 from memcore.jobs.outcomes import Deferred, Done, Skipped
 from memcore.ledger import AgentSpec
-from memcore.ledger.journal_entries import JournalEntry
+from memcore.ledger.journal import JournalEntry
 from memcore.models.memory import MemoryLevel
 from memcore.procedural.records import LessonText, ProceduralEvent
 from memcore.procedural.service import LONGEST_PAUSE, MAX_TRIES, pause_after
