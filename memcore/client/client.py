@@ -1,8 +1,7 @@
-"""``MemoryClient``, and what it sends beside memories: runs, cycles, fine-tune runs, traces, applications of skills."""
+"""``MemoryClient``: sends memories, runs, cycles, fine-tune runs, traces and applications of skills."""
 
 import logging
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -11,21 +10,24 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self, Unpack
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, TypeAdapter, ValidationError
+from pydantic import AfterValidator, TypeAdapter
 
 from memcore import ids
 from memcore.client.envelopes import (
+    UNNAMED,
     ExperienceFields,
     ImportRecord,
+    LevelChecker,
     OutgoingJob,
     Scope,
+    build_application_payload,
     build_experience_payload,
     build_payload,
     build_trace_payload,
     checked,
     chunk_payloads,
+    naming_fields,
 )
-from memcore.client.level_check import LevelChecker
 from memcore.client.results import (
     AppliedReceipt,
     DistillReceipt,
@@ -34,7 +36,7 @@ from memcore.client.results import (
     JobStatus,
     StoreReceipt,
 )
-from memcore.client.throttling import QueueLimit, StoreRateLimiter, WhenFull, check_limit
+from memcore.client.throttling import QueueLimit, WhenFull, check_limit
 from memcore.clock import Clock, utc_now
 from memcore.errors import (
     MemoryError,  # noqa: A004  # the reference fixes the name
@@ -43,195 +45,33 @@ from memcore.errors import (
 from memcore.free_space import FOR_JOBS, refuse_when_low
 from memcore.jobs.payloads import (
     ApplicationOutcome,
-    AppliedPayload,
-    DistillPayload,
     EvolvePayload,
     FineTunePayload,
     MaintenancePayload,
+    Payload,
     Queue,
     StoreItem,
+    StoreRateLimiter,
     TaskName,
     Use,
     UsePayload,
 )
 from memcore.models.execution import ExecutionTrace
 from memcore.models.finetune import FineTunePlan
-from memcore.models.memory import AgentId, Key, MemoryStoreRequest, StoredKey, is_memory_id, not_reserved
+from memcore.models.memory import AgentId, Key, MemoryStoreRequest, StoredKey, not_reserved
 
 if TYPE_CHECKING:
     from memcore.client.publisher import Admit, JobResults
     from memcore.config.settings import Settings
 
-#: Stands for an id until the other fields have been checked.
-_UNNAMED = "unnamed"
+_log = logging.getLogger(__name__)
 
+_COMPANY: TypeAdapter[str] = TypeAdapter(Key)
 _NEW_AGENT: TypeAdapter[str] = TypeAdapter(AgentId)
 _KNOWN_AGENT: TypeAdapter[str] = TypeAdapter(Annotated[StoredKey, AfterValidator(not_reserved)])
 
-
-def submit_run(
-    sender: "JobResults", agent_id: str, *, company: str, now: datetime, admit: "Admit | None", **wanted: Any
-) -> JobReceipt:
-    """Send one run of an agent; the job's id is the run's id. Raises MemoryInputError, naming the field."""
-    try:
-        # A run may give an agent its first row. All other ids name existing things, and an older release took control
-        # characters.
-        (_NEW_AGENT if "kind" not in wanted else _KNOWN_AGENT).validate_python(agent_id)
-    except ValidationError as error:
-        raise MemoryInputError("agent_id", MemoryInputError.of(error).problem) from None
-    try:
-        payload = MaintenancePayload(
-            company=company, agent_id=agent_id, run_id=_UNNAMED, origin="manual", planned_at=now, **wanted
-        )
-    except ValidationError as error:
-        raise MemoryInputError.of(error) from None
-    # An agent may end two sessions at one moment, and each is a run.
-    job = payload.kind if payload.scope_id is None else f"{payload.kind} {payload.scope_id}"
-    run_id = ids.run_id(company=company, agent_id=payload.agent_id, job=job, planned_at=now.isoformat())
-    sender.send(
-        TaskName.MAINTAIN,
-        payload.model_copy(update={"run_id": run_id}).model_dump_json(),
-        queue=Queue.MAINTENANCE,
-        job_id=run_id,
-        summary=f"{payload.kind} of {payload.agent_id}",
-        admit=admit,
-    )
-    return JobReceipt(job_id=run_id)
-
-
-def submit_cycle(sender: "JobResults", *, company: str, now: datetime, admit: "Admit | None") -> JobReceipt:
-    """Send a cycle of the skill evolver; the job's id is the cycle's id."""
-    cycle_id = ids.cycle_id(company=company, planned_at=now.astimezone(UTC).isoformat())
-    payload = EvolvePayload(company=company, cycle_id=cycle_id, origin="manual", planned_at=now)
-    sender.send(
-        TaskName.EVOLVE,
-        payload.model_dump_json(),
-        queue=Queue.SKILLS,
-        job_id=cycle_id,
-        summary="a cycle of the skill evolver",
-        admit=admit,
-    )
-    return JobReceipt(job_id=cycle_id)
-
-
-def build_finetune_payload(
-    plan: FineTunePlan | Mapping[str, Any], *, company: str, cause: str | None
-) -> FineTunePayload:
-    """Return the run in its envelope; one cause starts one run. Raises MemoryInputError, naming the field."""
-    checked = plan if isinstance(plan, FineTunePlan) else FineTunePlan.model_validate(dict(plan))
-    if cause is not None and not cause.strip():
-        raise MemoryInputError("request_id", "must not be blank")
-    try:
-        return FineTunePayload(
-            company=company,
-            run_id=ids.finetune_run_id(company=company, cause=cause or ids.new_id()),
-            plan=checked.model_dump(mode="json"),
-        )
-    except ValidationError as error:
-        raise MemoryInputError.of(error) from None
-
-
-def submit_finetune(sender: "JobResults", payload: FineTunePayload, *, admit: "Admit | None") -> JobReceipt:
-    """Send the run; the job's id is the run's id. Raises MemoryConnectionError, MemoryQueueFullError."""
-    sender.send(
-        TaskName.FINETUNE,
-        payload.model_dump_json(),
-        queue=Queue.FINETUNE,
-        job_id=payload.run_id,
-        summary="a fine-tune run",
-        admit=admit,
-    )
-    return JobReceipt(job_id=payload.run_id)
-
-
-class RunCalls(ABC):
-    """MemoryClient's requests for runs, cycles and fine-tune runs, beside the schedule."""
-
-    _company: str
-    _clock: Clock
-    _levels: "LevelChecker | None"
-
-    def maintain_now(self, agent_id: str, *, allow_large: bool = False) -> JobReceipt:
-        """Ask for one agent's maintenance now, beside its schedule; the job's id is the run's id.
-
-        Args:
-            agent_id: whose memories.
-            allow_large: release the removal guard on runs that would remove a large share of the memories.
-        """
-        return self._send_run(agent_id, allow_large=allow_large)
-
-    def undo(self, agent_id: str, run_id: str) -> JobReceipt:
-        """Ask for a run to be undone: what it removed comes back, what it made goes; the job has the undo's run id."""
-        return self._send_run(agent_id, kind="undo", undo_of=run_id)
-
-    def restore(self, agent_id: str, entry_id: str) -> JobReceipt:
-        """Ask for a memory to be brought back from the archive as it was; the job's id is the run's id.
-
-        The next runs leave it alone for a while, and the run can be undone. A memory that is in the store already
-        is left as it is: the job ends as skipped.
-
-        Args:
-            agent_id: whose memory.
-            entry_id: the archival id, or the memory's own id.
-        """
-        return self._send_run(agent_id, kind="restore", scope_id=entry_id)
-
-    def end_session(self, agent_id: str, session_id: str) -> JobReceipt:
-        """Say that a session has ended: memories that end with it go, and `memtend runs undo` brings it back.
-
-        At level session that is every memory stored in it before this call, also one that is still in the queue; at
-        other levels the working ones. Ending it twice, or an unknown one, does nothing.
-        """
-        return self._send_run(agent_id, kind="end_session", scope_id=session_id)
-
-    def end_project(self, agent_id: str, project_id: str) -> JobReceipt:
-        """Say that a project has ended: as end_session, of every memory at the levels session and project."""
-        return self._send_run(agent_id, kind="end_project", scope_id=project_id)
-
-    def end_task(self, agent_id: str, task_id: str) -> JobReceipt:
-        """Say that a task has ended: its working memories go, whatever the agent's level."""
-        return self._send_run(agent_id, kind="end_task", scope_id=task_id)
-
-    def evolve_now(self) -> JobReceipt:
-        """Request a cycle of the skill evolver now, beside its schedule; the job's id is the cycle's id.
-
-        It files proposals that wait for a person (docs/explanation/learning.md). While it is switched off, the cycle
-        is empty.
-        """
-        return submit_cycle(self._sender, company=self._company, now=self._clock(), admit=self._admit)
-
-    def finetune(self, plan: "FineTunePlan | Mapping[str, Any]", *, request_id: str | None = None) -> JobReceipt:
-        """Ask for the embedder to be trained on the fleet's own texts; the job's id is the run's id.
-
-        A worker of the group finetune starts the run and carries it out (docs/how-to/fine-tune.md). A client that has
-        only the broker's address sees no other run: the job then ends as skipped, and says so.
-
-        Args:
-            plan: what is trained on what, or its fields; its paths are those of the worker's machine.
-            request_id: names this request; sending it again starts no second run. A new one when left out.
-
-        Raises:
-            MemoryInputError: a field breaks a limit; nothing was sent.
-            FineTuneRunActiveError: another run has not ended; nothing was sent.
-            MemoryConnectionError: the broker cannot be reached; send again under the same request_id.
-            MemoryQueueFullError: as for store.
-        """
-        payload = build_finetune_payload(plan, company=self._company, cause=request_id)
-        if self._levels is not None:
-            self._levels.check_finetune(payload.run_id)
-        return submit_finetune(self._sender, payload, admit=self._admit)
-
-    @property
-    @abstractmethod
-    def _sender(self) -> "JobResults": ...
-
-    @property
-    @abstractmethod
-    def _admit(self) -> "Admit | None": ...
-
-    def _send_run(self, agent_id: str, **wanted: Any) -> JobReceipt:
-        now = self._clock()
-        return submit_run(self._sender, agent_id, company=self._company, now=now, admit=self._admit, **wanted)
+#: Longest wait for room in a full queue, in seconds: as long as an engine can let a person wait.
+BLOCK_SECONDS = 30.0
 
 
 class ClientEvent(StrEnum):
@@ -243,96 +83,7 @@ class ClientEvent(StrEnum):
     APPLICATION_LOST = "memory.skills.applied.lost"
 
 
-_log = logging.getLogger(__name__)
-
-
-def build_application_payload(
-    agent_id: str,
-    skill_id: str,
-    outcome: ApplicationOutcome,
-    *,
-    task_id: str | None,
-    company: str,
-    now: datetime,
-) -> AppliedPayload:
-    """Return the application in its envelope; the same task of the same agent applies a skill once.
-
-    Raises:
-        MemoryInputError: naming the field and the limit.
-    """
-    if not is_memory_id(skill_id):
-        raise MemoryInputError("skill_id", "must be the id under which the skill or lesson was found: a UUID")
-    try:
-        cause = Scope(task_id=task_id).task_id or ids.new_id()
-        payload = AppliedPayload(
-            company=company,
-            agent_id=agent_id,
-            application_id=_UNNAMED,
-            skill_id=skill_id,
-            outcome=outcome,
-            applied_at=now,
-        )
-    except ValidationError as error:
-        raise MemoryInputError.of(error) from None
-    application_id = ids.application_id(
-        company=payload.company, agent_id=payload.agent_id, skill_id=skill_id, cause=cause
-    )
-    return payload.model_copy(update={"application_id": application_id})
-
-
-def submit_application(
-    sender: "JobResults", payload: AppliedPayload, *, admit: "Admit | None"
-) -> AppliedReceipt | None:
-    """Send the application; None, with a warning, when the broker does not take it."""
-    try:
-        job_id = sender.send(
-            TaskName.APPLIED,
-            payload.model_dump_json(),
-            queue=Queue.CONTROL,
-            job_id=ids.new_id(),
-            summary=f"1 application by {payload.agent_id}",
-            track=False,
-            admit=admit,
-        )
-    except MemoryError as error:
-        _log.warning(
-            ClientEvent.APPLICATION_LOST,
-            extra={"agent_id": payload.agent_id, "skill_id": payload.skill_id, "error": type(error).__name__},
-        )
-        return None
-    return AppliedReceipt(job_id=job_id, application_id=payload.application_id)
-
-
-def submit_trace(
-    sender: "JobResults", payload: DistillPayload, *, track: bool, admit: "Admit | None"
-) -> DistillReceipt | None:
-    """Send the trace; None, with a warning, when the broker does not take it."""
-    try:
-        job_id = sender.send(
-            TaskName.DISTILL,
-            payload.model_dump_json(),
-            queue=Queue.DISTILL,
-            job_id=ids.new_id(),
-            summary=f"1 trace of {payload.agent_id}",
-            track=track,
-            admit=admit,
-        )
-    except MemoryError as error:
-        _log.warning(
-            ClientEvent.TRACE_LOST,
-            extra={"agent_id": payload.agent_id, "trace_id": payload.trace_id, "error": type(error).__name__},
-        )
-        return None
-    return DistillReceipt(job_id=job_id, trace_id=payload.trace_id)
-
-
-_COMPANY: TypeAdapter[str] = TypeAdapter(Key)
-
-#: Longest wait for room in a full queue, in seconds: as long as an engine can let a person wait.
-BLOCK_SECONDS = 30.0
-
-
-class MemoryClient(RunCalls):
+class MemoryClient:
     """Sends memories and maintenance jobs, and reads their outcomes. Thread-safe; close it when done.
 
     Every call validates before anything is sent, and returns once the broker holds the job (at-least-once; ids are
@@ -367,10 +118,8 @@ class MemoryClient(RunCalls):
         levels: LevelChecker | None = None,
         disk: Path | None = None,
     ) -> None:
-        try:
+        with naming_fields(name="company"):
             self._company: str = _COMPANY.validate_python(company)
-        except ValidationError as error:
-            raise MemoryInputError("company", MemoryInputError.of(error).problem) from None
         check_limit(max_waiting=max_waiting or 1, when_full=when_full, block_seconds=block_seconds)
         self._limit: QueueLimit | None = None
         if max_waiting is not None:
@@ -473,6 +222,87 @@ class MemoryClient(RunCalls):
         ]
         return self._send_items(items, queue=Queue.STORE_BULK, track=track)
 
+    def maintain_now(self, agent_id: str, *, allow_large: bool = False) -> JobReceipt:
+        """Ask for one agent's maintenance now, beside its schedule; the job's id is the run's id.
+
+        Args:
+            agent_id: whose memories.
+            allow_large: release the removal guard on runs that would remove a large share of the memories.
+        """
+        return self._run(agent_id, allow_large=allow_large)
+
+    def undo(self, agent_id: str, run_id: str) -> JobReceipt:
+        """Ask for a run to be undone: what it removed comes back, what it made goes; the job has the undo's run id."""
+        return self._run(agent_id, kind="undo", undo_of=run_id)
+
+    def restore(self, agent_id: str, entry_id: str) -> JobReceipt:
+        """Ask for a memory to be brought back from the archive as it was; the job's id is the run's id.
+
+        The next runs leave it alone for a while, and the run can be undone. A memory that is in the store already
+        is left as it is: the job ends as skipped.
+
+        Args:
+            agent_id: whose memory.
+            entry_id: the archival id, or the memory's own id.
+        """
+        return self._run(agent_id, kind="restore", scope_id=entry_id)
+
+    def end_session(self, agent_id: str, session_id: str) -> JobReceipt:
+        """Say that a session has ended: memories that end with it go, and `memtend runs undo` brings it back.
+
+        At level session that is every memory stored in it before this call, also one that is still in the queue; at
+        other levels the working ones. Ending it twice, or an unknown one, does nothing.
+        """
+        return self._run(agent_id, kind="end_session", scope_id=session_id)
+
+    def end_project(self, agent_id: str, project_id: str) -> JobReceipt:
+        """Say that a project has ended: as end_session, of every memory at the levels session and project."""
+        return self._run(agent_id, kind="end_project", scope_id=project_id)
+
+    def end_task(self, agent_id: str, task_id: str) -> JobReceipt:
+        """Say that a task has ended: its working memories go, whatever the agent's level."""
+        return self._run(agent_id, kind="end_task", scope_id=task_id)
+
+    def evolve_now(self) -> JobReceipt:
+        """Request a cycle of the skill evolver now, beside its schedule; the job's id is the cycle's id.
+
+        It files proposals that wait for a person (docs/explanation/learning.md). While it is switched off, the cycle
+        is empty.
+        """
+        now = self._clock()
+        cycle_id = ids.cycle_id(company=self._company, planned_at=now.astimezone(UTC).isoformat())
+        payload = EvolvePayload(company=self._company, cycle_id=cycle_id, origin="manual", planned_at=now)
+        what = "a cycle of the skill evolver"
+        return JobReceipt(job_id=self._send(TaskName.EVOLVE, payload, Queue.SKILLS, what, job_id=cycle_id))
+
+    def finetune(self, plan: FineTunePlan | Mapping[str, Any], *, request_id: str | None = None) -> JobReceipt:
+        """Ask for the embedder to be trained on the fleet's own texts; the job's id is the run's id.
+
+        A worker of the group finetune starts the run and carries it out (docs/how-to/fine-tune.md). A client that has
+        only the broker's address sees no other run: the job then ends as skipped, and says so.
+
+        Args:
+            plan: what is trained on what, or its fields; its paths are those of the worker's machine.
+            request_id: names this request; sending it again starts no second run. A new one when left out.
+
+        Raises:
+            MemoryInputError: a field breaks a limit; nothing was sent.
+            FineTuneRunActiveError: another run has not ended; nothing was sent.
+            MemoryConnectionError: the broker cannot be reached; send again under the same request_id.
+            MemoryQueueFullError: as for store.
+        """
+        wanted = plan if isinstance(plan, FineTunePlan) else FineTunePlan.model_validate(dict(plan))
+        if request_id is not None and not request_id.strip():
+            raise MemoryInputError("request_id", "must not be blank")
+        with naming_fields():
+            run_id = ids.finetune_run_id(company=self._company, cause=request_id or ids.new_id())
+            payload = FineTunePayload(company=self._company, run_id=run_id, plan=wanted.model_dump(mode="json"))
+        if self._levels is not None:
+            self._levels.check_finetune(run_id)
+        return JobReceipt(
+            job_id=self._send(TaskName.FINETUNE, payload, Queue.FINETUNE, "a fine-tune run", job_id=run_id)
+        )
+
     def record_use(self, uses: Iterable[Use], *, batch_id: str | None = None) -> JobReceipt:
         """Report the memories that agents were shown, up to 1,024 in one call; the job's id is the batch's.
 
@@ -487,18 +317,11 @@ class MemoryClient(RunCalls):
             MemoryConnectionError: the broker cannot be reached; send again under the same id.
             MemoryQueueFullError: as for store.
         """
-        try:
+        with naming_fields():
             payload = UsePayload(company=self._company, batch_id=batch_id or ids.new_id(), uses=tuple(uses))
-        except ValidationError as error:
-            raise MemoryInputError.of(error) from None
-        outgoing_job = OutgoingJob(
-            job_id=payload.batch_id,
-            queue=str(Queue.CONTROL),
-            payload=payload.model_dump_json(),
-            summary=f"{len(payload.uses)} uses",
-        )
-        self._sender.send_many(TaskName.USE, [outgoing_job], track=False, admit=self._admit)
-        return JobReceipt(job_id=payload.batch_id)
+        what = f"{len(payload.uses)} uses"
+        job_id = self._send(TaskName.USE, payload, Queue.CONTROL, what, job_id=payload.batch_id, track=False)
+        return JobReceipt(job_id=job_id)
 
     def record_experience(
         self, agent_id: str, *, track: bool = True, **fields: Unpack[ExperienceFields]
@@ -520,15 +343,7 @@ class MemoryClient(RunCalls):
         made = payload.experience
         if self._levels is not None:
             self._levels.check_experience(made.agent_id)
-        job_id = self._sender.send(
-            TaskName.RECORD,
-            payload.model_dump_json(),
-            queue=Queue.DISTILL,
-            job_id=ids.new_id(),
-            summary=f"1 experience of {made.agent_id}",
-            track=track,
-            admit=self._admit,
-        )
+        job_id = self._send(TaskName.RECORD, payload, Queue.DISTILL, f"1 experience of {made.agent_id}", track=track)
         return ExperienceReceipt(job_id=job_id, experience_id=made.id)
 
     def distill(
@@ -556,8 +371,17 @@ class MemoryClient(RunCalls):
         """
         payload = build_trace_payload(agent_id, trace, company=self._company, now=self._clock(), scope=scope)
         if self._levels is not None:
-            self._levels.check_trace(payload)
-        return submit_trace(self._sender, payload, track=track, admit=self._admit)
+            self._levels.check(payload)
+        job_id = self._offer(
+            TaskName.DISTILL,
+            payload,
+            Queue.DISTILL,
+            f"1 trace of {payload.agent_id}",
+            track=track,
+            lost=ClientEvent.TRACE_LOST,
+            about={"agent_id": payload.agent_id, "trace_id": payload.trace_id},
+        )
+        return None if job_id is None else DistillReceipt(job_id=job_id, trace_id=payload.trace_id)
 
     def applied(
         self, agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None = None
@@ -579,7 +403,16 @@ class MemoryClient(RunCalls):
         payload = build_application_payload(
             agent_id, skill_id, outcome, task_id=task_id, company=self._company, now=self._clock()
         )
-        return submit_application(self._sender, payload, admit=self._admit)
+        job_id = self._offer(
+            TaskName.APPLIED,
+            payload,
+            Queue.CONTROL,
+            f"1 application by {payload.agent_id}",
+            track=False,
+            lost=ClientEvent.APPLICATION_LOST,
+            about={"agent_id": payload.agent_id, "skill_id": payload.skill_id},
+        )
+        return None if job_id is None else AppliedReceipt(job_id=job_id, application_id=payload.application_id)
 
     def status(self, job_id: str) -> JobStatus:
         """Return the status of a job. Raises MemoryConnectionError."""
@@ -626,6 +459,62 @@ class MemoryClient(RunCalls):
             refuse_when_low(self._disk, least=FOR_JOBS)
         return self._limit.admit if self._limit else None
 
+    def _send(
+        self,
+        name: TaskName,
+        payload: Payload,
+        queue: Queue,
+        what: str,
+        *,
+        job_id: str | None = None,
+        track: bool = True,
+    ) -> str:
+        """Send one job and return its id; ``what`` is its summary in the monitoring."""
+        sender, admit = self._sender, self._admit
+        job_id = job_id or ids.new_id()
+        return sender.send(
+            name, payload.model_dump_json(), queue=queue, job_id=job_id, summary=what, track=track, admit=admit
+        )
+
+    def _offer(
+        self,
+        name: TaskName,
+        payload: Payload,
+        queue: Queue,
+        what: str,
+        *,
+        track: bool,
+        lost: ClientEvent,
+        about: Mapping[str, str],
+    ) -> str | None:
+        """As ``_send``; None, with a warning, when the broker does not take it: no task of an engine fails for it."""
+        sender, admit, job_id = self._sender, self._admit, ids.new_id()
+        try:
+            return sender.send(
+                name, payload.model_dump_json(), queue=queue, job_id=job_id, summary=what, track=track, admit=admit
+            )
+        except MemoryError as error:
+            _log.warning(lost, extra={**about, "error": type(error).__name__})
+            return None
+
+    def _run(self, agent_id: str, **wanted: Any) -> JobReceipt:
+        """Send one run of an agent; the job's id is the run's id."""
+        # A run may give an agent its first row. All other ids name existing things, and an older release took control
+        # characters.
+        with naming_fields(name="agent_id"):
+            (_NEW_AGENT if "kind" not in wanted else _KNOWN_AGENT).validate_python(agent_id)
+        now = self._clock()
+        with naming_fields():
+            payload = MaintenancePayload(
+                company=self._company, agent_id=agent_id, run_id=UNNAMED, origin="manual", planned_at=now, **wanted
+            )
+        # An agent may end two sessions at one moment, and each is a run.
+        job = payload.kind if payload.scope_id is None else f"{payload.kind} {payload.scope_id}"
+        run_id = ids.run_id(company=self._company, agent_id=payload.agent_id, job=job, planned_at=now.isoformat())
+        payload = payload.model_copy(update={"run_id": run_id})
+        what = f"{payload.kind} of {payload.agent_id}"
+        return JobReceipt(job_id=self._send(TaskName.MAINTAIN, payload, Queue.MAINTENANCE, what, job_id=run_id))
+
     def _build_payload(
         self,
         agent_id: str,
@@ -645,20 +534,12 @@ class MemoryClient(RunCalls):
         return self._rate_limiter.queue(items[0].agent_id, count=len(items)) if items else Queue.STORE_BULK
 
     def _send_items(self, items: list[StoreItem], *, queue: Queue, track: bool) -> StoreReceipt:
-        outgoing_jobs = [
-            OutgoingJob(
-                job_id=ids.new_id(),
-                queue=str(queue),
-                payload=payload_chunk.payload,
-                summary=f"{payload_chunk.count} memories",
-            )
-            for payload_chunk in chunk_payloads(self._company, items)
+        jobs = [
+            OutgoingJob(job_id=ids.new_id(), queue=str(queue), payload=chunk.payload, summary=f"{chunk.count} memories")
+            for chunk in chunk_payloads(self._company, items)
         ]
-        self._sender.send_many(TaskName.STORE, outgoing_jobs, track=track, admit=self._admit)
-        return StoreReceipt(
-            job_ids=tuple(outgoing_job.job_id for outgoing_job in outgoing_jobs),
-            memory_ids=tuple(item.id for item in items),
-        )
+        self._sender.send_many(TaskName.STORE, jobs, track=track, admit=self._admit)
+        return StoreReceipt(job_ids=tuple(job.job_id for job in jobs), memory_ids=tuple(item.id for item in items))
 
 
 def _named(argument: str, values: Iterable[object]) -> Iterator[tuple[str, object]]:

@@ -1,25 +1,74 @@
-"""The builders of payloads: they fix ids, times and scope once, before anything is sent."""
+"""The builders of payloads: they fix ids, times and scope once, and refuse at once what every worker would refuse."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Required, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Required, TypedDict, TypeVar
 
 from pydantic import ValidationError
 
 from memcore import ids
-from memcore.errors import MemoryInputError
-from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, MAX_STORE_ITEMS, DistillPayload, ExperiencePayload, StoreItem
+from memcore.errors import (
+    FineTuneRunActiveError,
+    MemoryError,  # noqa: A004  # the reference fixes the name
+    MemoryInputError,
+)
+from memcore.jobs.payloads import (
+    MAX_PAYLOAD_BYTES,
+    MAX_STORE_ITEMS,
+    ApplicationOutcome,
+    AppliedPayload,
+    DistillPayload,
+    ExperiencePayload,
+    StoreItem,
+)
 from memcore.models.base import Frozen
 from memcore.models.execution import ExecutionTrace
 from memcore.models.experience import DetailedExperience
-from memcore.models.memory import DETAILED_TAG, AgentId, BoundedTime, Key, MemoryMetadata, MemoryStoreRequest
+from memcore.models.memory import (
+    DETAILED_TAG,
+    AgentId,
+    BoundedTime,
+    Key,
+    MemoryCategory,
+    MemoryLevel,
+    MemoryMetadata,
+    MemoryStoreRequest,
+    experience_refusal,
+    is_memory_id,
+    missing_id,
+    refusal,
+)
+
+if TYPE_CHECKING:
+    from memcore.config.settings import Settings
+    from memcore.ledger.ledger import Ledger
 
 #: Bytes that a payload takes beside its items: brackets, version, and a company of 256 characters, each escaped.
 _FRAME_BYTES = 2_048
 
+#: Stands for an id until the fields that it is derived from have been checked.
+UNNAMED = "unnamed"
+
 Value = TypeVar("Value", bound=Frozen)
+
+
+@contextmanager
+def naming_fields(*, prefix: str = "", name: str | None = None) -> Iterator[None]:
+    """Turn a pydantic error into a MemoryInputError that names the field and the limit.
+
+    Args:
+        prefix: stands before the field.
+        name: what the caller calls the value, where pydantic knows no name.
+    """
+    try:
+        yield
+    except ValidationError as error:
+        found = MemoryInputError.of(error, prefix=prefix)
+        raise (found if name is None else MemoryInputError(name, found.problem)) from None
 
 
 class Scope(Frozen):
@@ -74,26 +123,14 @@ class PayloadChunk:
 
 
 def checked(model: type[Value], given: object, *, name: str, prefix: str = "") -> Value:
-    """Return the caller's value, or mapping of fields, as the model.
-
-    Args:
-        model: the model.
-        given: a value of it, or a mapping of its fields.
-        name: the argument that holds it.
-        prefix: stands before the field in an error.
-
-    Raises:
-        MemoryInputError: naming the field and the limit.
-    """
+    """Return the caller's argument ``name``, or mapping of fields, as the model; raises MemoryInputError."""
     if isinstance(given, model):
         return given
     if not isinstance(given, Mapping):
         problem = f"must be a {model.__name__} or a mapping of its fields, and is of type {type(given).__name__}"
         raise MemoryInputError(name, problem)
-    try:
+    with naming_fields(prefix=prefix):
         return model.model_validate(dict(given))
-    except ValidationError as error:
-        raise MemoryInputError.of(error, prefix=prefix) from None
 
 
 def checked_scope(given: Scope | Mapping[str, Any] | None) -> Scope:
@@ -110,25 +147,17 @@ def build_payload(
     created_at: datetime | None = None,
     scope: Scope | Mapping[str, Any] | None = None,
 ) -> StoreItem:
-    """Return the memory in its envelope, with its deterministic id.
-
-    Raises:
-        MemoryInputError: naming the field and the limit.
-    """
-    scope = checked_scope(scope)
-    try:
+    """Return the memory in its envelope, with its deterministic id; raises MemoryInputError, as all builders here."""
+    ends_with = checked_scope(scope).model_dump()
+    with naming_fields():
         item = StoreItem(
-            id="sealed below",
+            id=UNNAMED,
             agent_id=agent_id,
             request=request,
             created_at=created_at or sent_at,
             sent_at=sent_at,
-            session_id=scope.session_id,
-            project_id=scope.project_id,
-            task_id=scope.task_id,
+            **ends_with,
         )
-    except ValidationError as error:
-        raise MemoryInputError.of(error) from None
     # From the checked fields: " ada" and "ada" are one agent, and must not have two ids for one text.
     memory_id = ids.memory_id(
         company=company,
@@ -158,13 +187,9 @@ def chunk_payloads(company: str, items: Iterable[StoreItem]) -> Iterator[Payload
         yield _payload_chunk(company, batch)
 
 
-def _payload_chunk(company: str, items: Sequence[str]) -> PayloadChunk:
+def _payload_chunk(company: str, items: list[str]) -> PayloadChunk:
     payload = f'{{"version":1,"company":{json.dumps(company)},"items":[{",".join(items)}]}}'
     return PayloadChunk(payload=payload, count=len(items))
-
-
-#: Stands for the id until the other fields have been checked.
-_UNNAMED = "unnamed"
 
 
 def build_trace_payload(
@@ -175,30 +200,40 @@ def build_trace_payload(
     now: datetime,
     scope: Scope | Mapping[str, Any] | None = None,
 ) -> DistillPayload:
-    """Return the trace in its envelope, with its deterministic id.
-
-    Raises:
-        MemoryInputError: naming the field and the limit.
-    """
-    scope = checked_scope(scope)
+    """Return the trace in its envelope, with its deterministic id; its task is its own, not the scope's."""
+    ends_with = checked_scope(scope).model_dump(exclude={"task_id"})
     trace = checked(ExecutionTrace, trace, name="trace", prefix="trace")
-    try:
+    with naming_fields():
         payload = DistillPayload(
-            company=company,
-            agent_id=agent_id,
-            trace_id=_UNNAMED,
-            trace=trace,
-            sent_at=now,
-            session_id=scope.session_id,
-            project_id=scope.project_id,
+            company=company, agent_id=agent_id, trace_id=UNNAMED, trace=trace, sent_at=now, **ends_with
         )
-    except ValidationError as error:
-        raise MemoryInputError.of(error) from None
     # Without what was left out, so that a field of a later release changes no id.
     trace_id = ids.trace_id(
         company=payload.company, agent_id=payload.agent_id, trace=trace.model_dump_json(exclude_defaults=True)
     )
     return payload.model_copy(update={"trace_id": trace_id})
+
+
+def build_application_payload(
+    agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None, company: str, now: datetime
+) -> AppliedPayload:
+    """Return the application in its envelope; the same task of the same agent applies a skill once."""
+    if not is_memory_id(skill_id):
+        raise MemoryInputError("skill_id", "must be the id under which the skill or lesson was found: a UUID")
+    with naming_fields():
+        cause = Scope(task_id=task_id).task_id or ids.new_id()
+        payload = AppliedPayload(
+            company=company,
+            agent_id=agent_id,
+            application_id=UNNAMED,
+            skill_id=skill_id,
+            outcome=outcome,
+            applied_at=now,
+        )
+    application_id = ids.application_id(
+        company=payload.company, agent_id=payload.agent_id, skill_id=skill_id, cause=cause
+    )
+    return payload.model_copy(update={"application_id": application_id})
 
 
 class ExperienceFields(TypedDict, total=False):
@@ -226,16 +261,12 @@ class ExperienceFields(TypedDict, total=False):
 def build_experience_payload(
     agent_id: str, fields: ExperienceFields, *, company: str, now: datetime
 ) -> ExperiencePayload:
-    """Return the experience in its envelope, tagged, with its deterministic id.
-
-    Raises:
-        MemoryInputError: naming the field and the limit.
-    """
+    """Return the experience in its envelope, tagged, with its deterministic id."""
     metadata = fields.get("metadata", MemoryMetadata())
     tags = (DETAILED_TAG, *(tag for tag in metadata.tags if tag != DETAILED_TAG))
-    try:
+    with naming_fields():
         made = DetailedExperience(
-            id=_UNNAMED,
+            id=UNNAMED,
             agent_id=agent_id,
             prompt=fields["prompt"],
             output=fields["output"],
@@ -246,8 +277,6 @@ def build_experience_payload(
             source_task_id=fields.get("task_id"),
         )
         payload = ExperiencePayload(company=company, experience=made)
-    except ValidationError as error:
-        raise MemoryInputError.of(error) from None
     # From the checked fields, as a memory's id.
     experience_id = ids.experience_id(
         company=company,
@@ -272,3 +301,101 @@ class OutgoingJob:
     queue: str
     payload: str = field(repr=False)
     summary: str
+
+
+#: Seconds for which a level is cached: a changed level takes effect within this time.
+REMEMBERED_SECONDS = 60.0
+
+
+class LevelChecker:
+    """Refuses memories without the id that their agent's level requires, and a second fine-tune run.
+
+    The policy holds the company's level, and the ledger an agent's own, which wins. The ledger is asked only about
+    memories that the company's level refuses: no engine waits for a database with each memory. What is not known here
+    is sent: the worker decides, keeps as a dead letter what it may not store, and ``wait`` says why.
+
+    Args:
+        settings: where policy and ledger are; without a policy file the default holds.
+        monotonic: seconds on a clock that never goes back.
+    """
+
+    def __init__(self, settings: "Settings", *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._settings = settings
+        self._monotonic = monotonic
+        self._company: tuple[float, MemoryLevel | None] | None = None
+        self._own: dict[str, tuple[float, MemoryLevel | None]] = {}
+
+    def check(self, scoped: StoreItem | DistillPayload) -> None:
+        """Return if the memory, or that of the trace, may be sent. Raises MemoryInputError naming the missing id."""
+        if scoped.session_id is not None and scoped.project_id is not None:
+            return
+        category = scoped.request.category if isinstance(scoped, StoreItem) else MemoryCategory.EPISODIC
+
+        def missing(level: MemoryLevel) -> str | None:
+            return missing_id(level, category=category, session_id=scoped.session_id, project_id=scoped.project_id)
+
+        field = self._refused(scoped.agent_id, missing)
+        if field:
+            raise MemoryInputError(field, refusal(field))
+
+    def check_experience(self, agent_id: str) -> None:
+        """Return if an experience of this agent may be sent. Raises MemoryInputError, saying what to change."""
+        refused = self._refused(agent_id, experience_refusal)
+        if refused:
+            field, _, problem = refused.partition(": ")
+            raise MemoryInputError(field, problem)
+
+    def check_finetune(self, run_id: str) -> None:
+        """Return if a fine-tune run may be asked for. Raises FineTuneRunActiveError while another has not ended."""
+        try:
+            with self._ledger() as ledger:
+                rows, company = ledger.finetune_runs, self._settings.company
+                is_refused = rows.active(company) is not None and rows.get(company, run_id) is None
+        except MemoryError:
+            return
+        if is_refused:
+            raise FineTuneRunActiveError("a run has not ended: see `memtend finetune status`, or cancel it")
+
+    def _refused(self, agent_id: str, why: Callable[[MemoryLevel], str | None]) -> str | None:
+        level = self._of_company()
+        if level is None or why(level) is None:
+            return None
+        own = self._of_agent(agent_id, otherwise=level)
+        return None if own is None else why(own)
+
+    def _of_company(self) -> MemoryLevel | None:
+        now = self._monotonic()
+        if self._company is None or self._company[0] <= now:
+            self._company = (now + REMEMBERED_SECONDS, self._read_company())
+        return self._company[1]
+
+    def _of_agent(self, agent_id: str, *, otherwise: MemoryLevel) -> MemoryLevel | None:
+        now = self._monotonic()
+        known = self._own.get(agent_id)
+        if known is None or known[0] <= now:
+            # Agents that are no longer asked about must not be kept for as long as the engine lives.
+            self._own = {key: value for key, value in self._own.items() if value[0] > now}
+            known = self._own[agent_id] = (now + REMEMBERED_SECONDS, self._read_agent(agent_id, otherwise))
+        return known[1]
+
+    def _read_company(self) -> MemoryLevel | None:
+        try:
+            # An engine imports YAML when it first sends, or not at all: it may be installed without it.
+            from memcore.config.loader import effective_policy  # noqa: PLC0415  # see above
+
+            return effective_policy(self._settings.policy_path).memory.level
+        except (MemoryError, ImportError):
+            return None
+
+    def _read_agent(self, agent_id: str, otherwise: MemoryLevel) -> MemoryLevel | None:
+        try:
+            with self._ledger() as ledger:
+                own = ledger.agents.levels(self._settings.company, [agent_id])
+        except (MemoryError, ImportError):
+            return None
+        return own.get(agent_id, otherwise)
+
+    def _ledger(self) -> "closing[Ledger]":
+        from memcore.ledger.ledger import Ledger  # noqa: PLC0415  # few engines need a database, or have its library
+
+        return closing(Ledger.open(self._settings.ledger_urls))

@@ -1,17 +1,12 @@
-"""Back-pressure: a limit on each queue's length, and the rate limiter that routes bulk loads."""
+"""Back-pressure: a limit on each queue's length."""
 
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from memcore.clock import Clock
 from memcore.errors import MemoryInputError, MemoryQueueFullError
-from memcore.jobs.payloads import Queue, store_queue
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 #: What a client does when a queue is full: tell its caller, or wait for room.
 WhenFull = Literal["error", "block"]
@@ -116,44 +111,3 @@ def check_limit(*, max_waiting: int, when_full: str, block_seconds: float) -> No
         raise MemoryInputError("when_full", "must be 'error' or 'block'")
     if block_seconds < 0:
         raise MemoryInputError("block_seconds", f"is {block_seconds:g}; it must not be negative")
-
-
-#: Memories that an agent may send in one burst over its shard: what a worker writes in a quarter of a second, so that
-#: other agents of the shard hardly notice.
-BURST = 64
-
-#: Memories that an agent may send over its shard in the long run, per second; no agent makes more.
-PER_SECOND = 16.0
-
-#: Agents remembered at a time; about 2 MB. Idle agents have a full allowance, and are forgotten first.
-MAX_AGENTS = 10_000
-
-
-class StoreRateLimiter:
-    """Per-agent rate limiter: routes an agent above 16 memories a second to the bulk queue; thread-safe.
-
-    Args:
-        clock: what time it is.
-    """
-
-    def __init__(self, *, clock: Clock) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        # What is left of each agent's allowance, and when that was; the agent who sent last stands last.
-        self._left: dict[str, tuple[float, datetime]] = {}
-
-    def queue(self, agent_id: str, *, count: int = 1) -> Queue:
-        """Return the queue for so many memories of an agent: its shard, or the bulk queue once it sends too fast."""
-        queue = store_queue(agent_id, count=count)
-        if queue is Queue.STORE_BULK:
-            return queue
-        now = self._clock()
-        with self._lock:
-            left, since = self._left.pop(agent_id, (float(BURST), now))
-            # A clock that was set back gives nothing and takes nothing.
-            left = min(BURST, left + PER_SECOND * max(0.0, (now - since).total_seconds()))
-            is_slow = left >= count
-            self._left[agent_id] = (left - count if is_slow else left, now)
-            if len(self._left) > MAX_AGENTS:
-                del self._left[next(iter(self._left))]
-        return queue if is_slow else Queue.STORE_BULK

@@ -1,18 +1,23 @@
 """The jobs on the wire: queues, task names, the choice of a store job's queue; payloads, their versions and limits."""
 
 import hashlib
+import threading
 from enum import StrEnum
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic_core import PydanticSerializationError
 
+from memcore.clock import Clock
 from memcore.errors import MemoryInputError
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.execution import ExecutionTrace
 from memcore.models.experience import DetailedExperience
 from memcore.models.memory import AgentId, BoundedTime, Key, MemoryStoreRequest, NewMetadata, StoredKey
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 
 class Queue(StrEnum):
@@ -81,6 +86,47 @@ def store_queue(agent_id: str, *, count: int = 1) -> Queue:
     # Not hash(): Python salts it per process, and an agent would wait in another queue from every engine.
     digest = hashlib.blake2b(agent_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return STORE_SHARDS[int.from_bytes(digest, "big") % len(STORE_SHARDS)]
+
+
+#: Memories that an agent may send in one burst over its shard: what a worker writes in a quarter of a second, so that
+#: other agents of the shard hardly notice.
+BURST = 64
+
+#: Memories that an agent may send over its shard in the long run, per second; no agent makes more.
+PER_SECOND = 16.0
+
+#: Agents remembered at a time; about 2 MB. Idle agents have a full allowance, and are forgotten first.
+MAX_AGENTS = 10_000
+
+
+class StoreRateLimiter:
+    """Per-agent rate limiter: routes an agent above 16 memories a second to the bulk queue; thread-safe.
+
+    Args:
+        clock: what time it is.
+    """
+
+    def __init__(self, *, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        # What is left of each agent's allowance, and when that was; the agent who sent last stands last.
+        self._left: dict[str, tuple[float, datetime]] = {}
+
+    def queue(self, agent_id: str, *, count: int = 1) -> Queue:
+        """Return the queue for so many memories of an agent: its shard, or the bulk queue once it sends too fast."""
+        queue = store_queue(agent_id, count=count)
+        if queue is Queue.STORE_BULK:
+            return queue
+        now = self._clock()
+        with self._lock:
+            left, since = self._left.pop(agent_id, (float(BURST), now))
+            # A clock that was set back gives nothing and takes nothing.
+            left = min(BURST, left + PER_SECOND * max(0.0, (now - since).total_seconds()))
+            is_slow = left >= count
+            self._left[agent_id] = (left - count if is_slow else left, now)
+            if len(self._left) > MAX_AGENTS:
+                del self._left[next(iter(self._left))]
+        return queue if is_slow else Queue.STORE_BULK
 
 
 class TaskName(StrEnum):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.memories import NOW
 
-from memcore.client.client import build_application_payload
+from memcore.client.envelopes import build_application_payload
 from memcore.errors import MemoryInputError
 from memcore.jobs.payloads import AppliedPayload
 

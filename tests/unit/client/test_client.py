@@ -8,8 +8,7 @@ import pytest
 from support.memories import NOW
 
 from memcore.client import AsyncMemoryClient, MemoryClient, Scope
-from memcore.client.envelopes import OutgoingJob
-from memcore.client.level_check import LevelChecker
+from memcore.client.envelopes import LevelChecker, OutgoingJob
 from memcore.config.settings import Settings
 from memcore.errors import FineTuneRunActiveError, MemoryInputError
 from memcore.ledger import Ledger, LedgerUrls

@@ -1,18 +1,15 @@
 import logging
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import pytest
 from support.execution_traces import trace
 from support.memories import NOW
 
-from memcore.client.client import submit_trace
+from memcore.client import MemoryClient
 from memcore.client.envelopes import Scope, build_trace_payload
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryQueueFullError
 from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, DistillPayload
 from memcore.models.execution import ExecutionTrace
-
-if TYPE_CHECKING:
-    from memcore.client.publisher import JobResults
 
 
 def payload_built(
@@ -63,8 +60,10 @@ def test_a_broker_that_does_not_take_it_fails_no_task(trouble: Exception, caplog
             raise trouble
 
     made = payload_built(made=trace(output="a secret"))
+    client = MemoryClient("redis://127.0.0.1:1/0", company="acme", clock=lambda: NOW)
+    client._opened = Away()  # type: ignore[assignment]  # it has what this call needs
     with caplog.at_level(logging.WARNING):
-        assert submit_trace(cast("JobResults", Away()), made, track=True, admit=None) is None
+        assert client.distill("ada", made.trace) is None
     (line,) = caplog.records
     assert line.message == "memory.distill.lost"
     assert {"ada", made.trace_id, type(trouble).__name__} <= set(map(str, vars(line).values()))

@@ -6,8 +6,7 @@ from support.memories import NOW
 from support.store_items import item
 
 from memcore.client import AsyncMemoryClient, MemoryClient
-from memcore.client.envelopes import Scope, build_payload
-from memcore.client.level_check import REMEMBERED_SECONDS, LevelChecker
+from memcore.client.envelopes import REMEMBERED_SECONDS, LevelChecker, Scope, build_payload
 from memcore.config.settings import Settings
 from memcore.errors import MemoryInputError
 from memcore.jobs.payloads import StoreItem

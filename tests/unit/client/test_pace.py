@@ -3,8 +3,7 @@ from datetime import timedelta
 import pytest
 from support.ledger_records import StoppedClock
 
-from memcore.client.throttling import BURST, MAX_AGENTS, PER_SECOND, StoreRateLimiter
-from memcore.jobs.payloads import BULK_ABOVE, Queue, store_queue
+from memcore.jobs.payloads import BULK_ABOVE, BURST, MAX_AGENTS, PER_SECOND, Queue, StoreRateLimiter, store_queue
 
 SHARD = store_queue("ada")
 
