@@ -8,11 +8,13 @@ from flower.urls import handlers
 from flower.views.monitor import Metrics
 from tornado.web import HTTPError
 
+from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
 from memcore.config.urls import Address
 from memcore.errors import MemoryConfigError
+from memcore.jobs.payloads import TaskName
 from memcore.operational import report_error
-from workers.app import create_app
+from workers.broker import broker_app
 from workers.logs import set_up_logs
 
 #: Jobs that Flower remembers; its own default of 100,000 grows without end (STACK, Settings).
@@ -50,12 +52,20 @@ def arguments_of(settings: Settings) -> list[str]:
     ]
 
 
+def _runs_elsewhere(payload: str = "{}") -> None:  # as the workers' tasks take it
+    """Stand for a job: Flower sends jobs and runs none."""
+
+
 def main() -> int:
     """Run Flower until it is told to stop; return its exit code."""
     try:
         settings = Settings.load(os.environ)
         set_up_logs(settings)
-        app = create_app(settings)
+        effective_policy(settings.policy_path)  # Flower refuses an invalid one like every part beside it
+        app = broker_app(settings)
+        # Flower answers calls about a task, such as its limits, only where its own app knows the name.
+        for task_name in TaskName:
+            app.task(_runs_elsewhere, name=str(task_name), shared=False)
         # Flower looks into queues by itself and knows kombu's own schemes only; it takes no jobs, so it loses none.
         app.conf.update(broker_url=Address.of(settings.broker_url).url)
         arguments = arguments_of(settings)

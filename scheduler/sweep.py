@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from memcore.jobs.outcomes import Done, Outcome
-from memcore.jobs.payloads import LessonPayload, Queue, TaskName
+from memcore.jobs.payloads import LessonPayload, TaskName
 from memcore.ledger.agents import last_slot
 from memcore.models.memory import ConsolidationInterval
 from tasks.context import JobContext
@@ -121,7 +121,6 @@ def sweep(_payload: str, job_context: JobContext) -> Outcome:
 
 SWEEP = Job(
     name=TaskName.SWEEP,
-    queue=Queue.CONTROL,
     limits=Limits(soft=timedelta(seconds=50), hard=timedelta(seconds=55), attempts=1),
     is_repeated=True,
     run=sweep,

@@ -1,16 +1,12 @@
 """The tick: claims due agents, commits, then dispatches their runs; once a slot it plans the skill evolver's cycle.
 
-Its cost grows with the agents that are due, not with those that exist. Beat's schedule is here too.
+Its cost grows with the agents that are due, not with those that exist.
 """
 
 from datetime import timedelta
-from typing import Any
 
-from celery.schedules import schedule as every
-
-from memcore.config.settings import Settings
 from memcore.jobs.outcomes import Done, Outcome, Skipped
-from memcore.jobs.payloads import Queue, TaskName
+from memcore.jobs.payloads import TaskName
 from scheduler.sweep import plan_cycle
 from tasks.context import JobContext
 from tasks.job import Job, Limits
@@ -50,27 +46,7 @@ def _send(job_context: JobContext) -> Done | Skipped:
 
 TICK = Job(
     name=TaskName.TICK,
-    queue=Queue.CONTROL,
     limits=Limits(soft=timedelta(seconds=50), hard=timedelta(seconds=55), attempts=1),
     is_repeated=True,
     run=tick,
 )
-
-
-#: A control job that waited longer than this share of its interval is dropped: the next one does its work.
-_EXPIRY_SHARE = 1.5
-
-
-def schedule(settings: Settings) -> dict[str, dict[str, Any]]:
-    """Return beat's entries: a tick and a sweep, each with an expiry, so that a stopped worker finds no backlog."""
-    return {
-        str(name): {
-            "task": str(name),
-            "schedule": every(run_every=seconds),
-            "options": {"queue": str(Queue.CONTROL), "expires": seconds * _EXPIRY_SHARE, "ignore_result": True},
-        }
-        for name, seconds in (
-            (TaskName.TICK, settings.tick_seconds),
-            (TaskName.SWEEP, settings.sweep_seconds),
-        )
-    }

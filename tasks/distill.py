@@ -8,7 +8,7 @@ from memcore.distillation import Capture
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.ingest import WriteResult
 from memcore.jobs.outcomes import Done, Outcome, Retry
-from memcore.jobs.payloads import DistillPayload, LessonPayload, Queue, StoreItem, TaskName
+from memcore.jobs.payloads import DistillPayload, LessonPayload, StoreItem, TaskName
 from tasks.context import JobContext
 from tasks.job import Job, Limits, job_handler
 
@@ -54,4 +54,4 @@ def _dispatch(job: DistillPayload, job_context: JobContext) -> None:
         _log.warning("distill.lesson_waits", extra={"agent_id": job.agent_id, "error": type(error).__name__})
 
 
-DISTILL = Job(name=TaskName.DISTILL, queue=Queue.DISTILL, limits=_LIMITS, run=distill)
+DISTILL = Job(name=TaskName.DISTILL, limits=_LIMITS, run=distill)

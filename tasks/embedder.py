@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from memcore.errors import FineTuneRunActiveError
 from memcore.jobs.outcomes import Outcome, Skipped
-from memcore.jobs.payloads import FineTunePayload, Queue, ReindexPayload, TaskName
+from memcore.jobs.payloads import FineTunePayload, ReindexPayload, TaskName
 from memcore.models.finetune import FineTunePlan
 from tasks.context import JobContext
 from tasks.job import Job, Limits, job_handler
@@ -24,7 +24,6 @@ def reindex(_job: ReindexPayload, job_context: JobContext) -> Outcome:
 
 REINDEX = Job(
     name=TaskName.REINDEX,
-    queue=Queue.REINDEX,
     limits=Limits(soft=timedelta(minutes=10), hard=timedelta(minutes=11), attempts=5),
     is_repeated=True,
     run=reindex,
@@ -48,7 +47,6 @@ def finetune(job: FineTunePayload, job_context: JobContext) -> Outcome:
 
 FINETUNE = Job(
     name=TaskName.FINETUNE,
-    queue=Queue.FINETUNE,
     # A stage has a shorter limit of its own.
     limits=Limits(soft=timedelta(hours=12), hard=timedelta(hours=12, minutes=5), attempts=5),
     is_repeated=True,

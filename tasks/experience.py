@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from memcore.jobs.outcomes import Dead, Done, Outcome, Skipped
-from memcore.jobs.payloads import CompressPayload, ExperiencePayload, Queue, TaskName
+from memcore.jobs.payloads import CompressPayload, ExperiencePayload, TaskName
 from memcore.models.memory import MemoryLevel, experience_refusal
 from tasks.context import JobContext
 from tasks.job import Job, Limits, job_handler
@@ -31,7 +31,6 @@ def record(job: ExperiencePayload, job_context: JobContext) -> Outcome:
 
 RECORD = Job(
     name=TaskName.RECORD,
-    queue=Queue.DISTILL,
     limits=Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempts=200),
     run=record,
 )
@@ -48,7 +47,6 @@ def compress(job: CompressPayload, job_context: JobContext) -> Outcome:
 
 COMPRESS = Job(
     name=TaskName.COMPRESS,
-    queue=Queue.SYNTHESIS,
     limits=Limits(soft=timedelta(minutes=50), hard=timedelta(minutes=55), attempts=5),
     is_repeated=True,
     run=compress,

@@ -14,7 +14,7 @@ from memcore.errors import (
     MemoryInputError,
 )
 from memcore.jobs.outcomes import Dead, Outcome, Retry, Snooze
-from memcore.jobs.payloads import Payload, Queue, TaskName, is_newer
+from memcore.jobs.payloads import QUEUE_OF, Payload, Queue, TaskName, is_newer
 from tasks.context import JobContext
 
 #: Workers that may die while they run a job. One more than a chain of accidents: a harmless job may die with one that
@@ -49,10 +49,14 @@ class Job:
     """
 
     name: TaskName
-    queue: Queue
     limits: Limits
     is_repeated: bool = False
     run: Callable[[str, JobContext], Outcome]
+
+    @property
+    def queue(self) -> Queue:
+        """The queue of its messages."""
+        return QUEUE_OF[self.name]
 
 
 #: Delay while workers are being upgraded; below every group's visibility timeout.

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from memcore.jobs.outcomes import Deferred, Done, Outcome, Snooze
-from memcore.jobs.payloads import AppliedPayload, EvolvePayload, LessonPayload, Queue, TaskName
+from memcore.jobs.payloads import AppliedPayload, EvolvePayload, LessonPayload, TaskName
 from memcore.skills.publication import count_application
 from tasks.context import JobContext
 from tasks.job import Job, Limits, job_handler
@@ -20,7 +20,6 @@ def extract_lesson(job: LessonPayload, job_context: JobContext) -> Outcome:
 
 DRAW = Job(
     name=TaskName.DRAW,
-    queue=Queue.SYNTHESIS,
     limits=Limits(soft=timedelta(minutes=50), hard=timedelta(minutes=55), attempts=5),
     is_repeated=True,
     run=extract_lesson,
@@ -39,7 +38,6 @@ def evolve(job: EvolvePayload, job_context: JobContext) -> Outcome:
 
 EVOLVE = Job(
     name=TaskName.EVOLVE,
-    queue=Queue.SKILLS,
     limits=Limits(soft=timedelta(minutes=50), hard=timedelta(minutes=55), attempts=5),
     is_repeated=True,
     run=evolve,
@@ -59,7 +57,6 @@ def count(job: AppliedPayload, job_context: JobContext) -> Outcome:
 
 APPLIED = Job(
     name=TaskName.APPLIED,
-    queue=Queue.CONTROL,
     limits=Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempts=20),
     run=count,
 )

@@ -6,7 +6,7 @@ from datetime import timedelta
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.experience.service import wants_compression
 from memcore.jobs.outcomes import Deferred, Done, Outcome, Retry, Skipped, Snooze
-from memcore.jobs.payloads import MaintenancePayload, Queue, SynthesisPayload, TaskName
+from memcore.jobs.payloads import MaintenancePayload, SynthesisPayload, TaskName
 from memcore.ledger.runs import SCOPED_KINDS, NewRun, Run, RunState
 from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
 from tasks.context import JobContext
@@ -106,7 +106,6 @@ def _as_row_says(outcome: Outcome, run: Run | None) -> Outcome:
 
 MAINTAIN = Job(
     name=TaskName.MAINTAIN,
-    queue=Queue.MAINTENANCE,
     limits=Limits(soft=timedelta(minutes=50), hard=timedelta(minutes=55), attempts=5),
     is_repeated=True,
     run=maintain,
@@ -123,7 +122,6 @@ def synthesize(job: SynthesisPayload, job_context: JobContext) -> Outcome:
 
 SYNTHESIZE = Job(
     name=TaskName.SYNTHESIZE,
-    queue=Queue.SYNTHESIS,
     limits=Limits(soft=timedelta(minutes=50), hard=timedelta(minutes=55), attempts=5),
     is_repeated=True,
     run=synthesize,

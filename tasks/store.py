@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from memcore.ingest import WriteResult
 from memcore.jobs.outcomes import Dead, Done, Outcome, Retry, Skipped
-from memcore.jobs.payloads import Queue, StoreItem, StorePayload, TaskName, UsePayload
+from memcore.jobs.payloads import StoreItem, StorePayload, TaskName, UsePayload
 from memcore.models.memory import refusal
 from tasks.context import JobContext
 from tasks.job import Job, Limits, job_handler
@@ -41,7 +41,7 @@ def _outcome(items: Sequence[StoreItem], written: WriteResult) -> Outcome:
     return Done(facts={name: count for name, count in counts.items() if count or name != "skipped"})
 
 
-STORE = Job(name=TaskName.STORE, queue=Queue.STORE, limits=_LIMITS, run=write)
+STORE = Job(name=TaskName.STORE, limits=_LIMITS, run=write)
 
 
 #: Wait before a retry: nobody waits for the count, and a database that was down is back by then.
@@ -57,7 +57,6 @@ def count(job: UsePayload, job_context: JobContext) -> Outcome:
 
 USE = Job(
     name=TaskName.USE,
-    queue=Queue.CONTROL,
     limits=Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempts=20),
     run=count,
 )

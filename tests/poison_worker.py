@@ -17,13 +17,14 @@ from typing import Any
 
 from celery.exceptions import SoftTimeLimitExceeded
 
+from memcore.backends import factory
 from memcore.config.settings import Settings
 from memcore.jobs.outcomes import Dead, Done, Outcome
 from memcore.ledger.ledger import Ledger
 from tasks.context import JobContext
 from tasks.store import STORE as STORE_JOB
 from workers import app as assembling
-from workers import broker, transport
+from workers import broker, context, transport
 from workers.groups import STORE
 from workers.run import work as run_worker
 
@@ -89,9 +90,11 @@ def main(folder: Path, pool: str, deed: str) -> None:
 
     replacing: Any = assembling
     replacing.JOBS = (replace(STORE_JOB, limits=LIMITS, run=run),)
-    replacing.WorkerContext = open_context
+    opening: Any = context
+    opening.WorkerContext = open_context
     replacing.watch_pool = lambda *_, **__: None
-    replacing.create_configured_embedder = lambda *_: None
+    embedding: Any = factory
+    embedding.create_configured_embedder = lambda *_: None
     if "STOCK" in os.environ:
         stock: Any = transport
         stock.reliable_url = str

@@ -2,14 +2,37 @@
 
 import os
 import sys
+from typing import Any
 
+from celery.beat import Scheduler
+from celery.schedules import schedule as every
+
+from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
+from memcore.jobs.payloads import QUEUE_OF, TaskName
 from memcore.operational import report_error
-from workers.app import create_app
+from workers.broker import broker_app
 from workers.health import Heartbeat
-from workers.heartbeat_step import beat_scheduler
-from workers.lifecycle import end_within
+from workers.lifecycle import end_within, touch_heartbeat
 from workers.logs import set_up_logs
+
+#: A control job that waited longer than this share of its interval is dropped: the next one does its work.
+_EXPIRY_SHARE = 1.5
+
+
+def schedule(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Return beat's entries: a tick and a sweep, each with an expiry, so that a stopped worker finds no backlog."""
+    return {
+        str(name): {
+            "task": str(name),
+            "schedule": every(run_every=seconds),
+            "options": {"queue": str(QUEUE_OF[name]), "expires": seconds * _EXPIRY_SHARE, "ignore_result": True},
+        }
+        for name, seconds in (
+            (TaskName.TICK, settings.tick_seconds),
+            (TaskName.SWEEP, settings.sweep_seconds),
+        )
+    }
 
 
 def main() -> int:
@@ -17,14 +40,23 @@ def main() -> int:
     try:
         settings = Settings.load(os.environ)
         set_up_logs(settings)
-        app = create_app(settings)
+        effective_policy(settings.policy_path)  # beat refuses an invalid one like every part beside it
+        app = broker_app(settings)
     except Exception as error:  # noqa: BLE001  # a defect is raised again
         return report_error(error)
+    app.conf.beat_schedule = schedule(settings)
     end_within()
     heartbeat = Heartbeat.of(settings.home, "beat")
-    app.Beat(
-        scheduler=beat_scheduler(heartbeat), loglevel="WARNING", quiet=True, redirect_stdouts=False, logfile=None
-    ).run()
+
+    class HeartbeatScheduler(Scheduler):  # type: ignore[misc]  # celery is untyped
+        """Keeps its entries in memory, and writes a heartbeat with every tick."""
+
+        def tick(self, *args: Any, **kwargs: Any) -> Any:
+            pause_seconds = super().tick(*args, **kwargs)
+            touch_heartbeat(heartbeat)
+            return pause_seconds
+
+    app.Beat(scheduler=HeartbeatScheduler, loglevel="WARNING", quiet=True, redirect_stdouts=False, logfile=None).run()
     return 0
 
 

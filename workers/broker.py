@@ -1,4 +1,4 @@
-"""Broker settings for Celery, for each kind of broker, and the lengths of its queues."""
+"""The Celery app as every process sees the broker, for each kind of broker, and the lengths of its queues."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,12 +6,22 @@ from typing import Any
 from kombu.connection import Connection
 from kombu.exceptions import KombuError
 
+from memcore.client.publisher import OwnCelery, broker_queue
 from memcore.config.settings import Settings
 from memcore.config.urls import Address
 from memcore.errors import MemoryConnectionError
-from memcore.jobs.payloads import MAX_MESSAGE_BYTES, Queue
+from memcore.jobs.payloads import MAX_MESSAGE_BYTES, QUEUE_OF, Queue
 from workers import transport
-from workers.groups import WorkerGroup
+from workers.groups import STORE, WorkerGroup
+
+#: How long a stopping worker lets running jobs finish, in seconds, before it returns them to the broker.
+SOFT_SHUTDOWN_SECONDS = 15
+
+#: How long a child may take to open its connections, in seconds; the default of 4 kills children on a busy machine.
+CHILD_START_SECONDS = 120
+
+#: How long a job's outcome can be asked for, in seconds (one hour).
+RESULT_SECONDS = 3_600
 
 #: Seconds between two searches for jobs whose worker died; Celery's own default adds up to 100 s (STACK, Broker).
 RESTORE_SECONDS = 5
@@ -27,15 +37,53 @@ ANSWER_SECONDS = 1
 _ONE_TRY = {"max_retries": 0}
 
 
-def broker_conf(settings: Settings, group: WorkerGroup) -> dict[str, Any]:
-    """Return Celery's settings for the broker and the result store; nothing is connected."""
+def broker_app(settings: Settings, *, group: WorkerGroup = STORE) -> OwnCelery:
+    """Return an app that sends jobs and reads their outcomes, configured for one group of workers.
+
+    Nothing is connected. It runs no job: ``workers.app.create_app`` adds the jobs, and with them most of what a worker
+    imports; who only sends or shows jobs starts a second sooner without.
+    """
+    transport.register()
     broker, results = Address.of(settings.broker_url), Address.of(settings.result_url)
-    return {
-        "broker_url": transport.reliable_url(broker.url),
-        "broker_transport_options": broker.options | (_redis_options(group) if broker.is_redis else {}),
-        "result_backend": results.url,
-        "result_backend_transport_options": results.options,
-    }
+    app = OwnCelery("memtend")
+    app.conf.update(
+        broker_url=transport.reliable_url(broker.url),
+        broker_transport_options=broker.options | (_redis_options(group) if broker.is_redis else {}),
+        result_backend=results.url,
+        result_backend_transport_options=results.options,
+        broker_connection_retry_on_startup=True,
+        task_serializer="json",
+        result_serializer="json",
+        accept_content=["json"],
+        task_queues=[broker_queue(name) for name in Queue],
+        task_default_queue=str(Queue.STORE),
+        task_create_missing_queues=False,
+        task_routes={str(name): {"queue": str(queue)} for name, queue in QUEUE_OF.items()},
+        task_acks_late=True,
+        # A child that dies or is killed at the hard limit returns its message like a worker that dies, and the ledger
+        # counts both (workers/celery_task.py). Celery's own retries would count separately and end without a record.
+        task_reject_on_worker_lost=True,
+        task_retry_on_worker_lost=False,
+        task_acks_on_timeout=False,
+        task_ignore_result=False,
+        task_store_errors_even_if_ignored=False,
+        task_track_started=False,
+        result_expires=RESULT_SECONDS,
+        worker_consumer="workers.consumer:RequeueUnknownConsumer",
+        worker_prefetch_multiplier=group.prefetch,
+        worker_max_tasks_per_child=group.recycle_after,
+        worker_proc_alive_timeout=CHILD_START_SECONDS,
+        worker_soft_shutdown_timeout=SOFT_SHUTDOWN_SECONDS,
+        worker_enable_soft_shutdown_on_idle=False,
+        worker_hijack_root_logger=False,
+        worker_redirect_stdouts=False,
+        worker_send_task_events=settings.send_events,
+        worker_disable_rate_limits=True,
+        beat_max_loop_interval=5,
+        timezone="UTC",
+        enable_utc=True,
+    )
+    return app
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

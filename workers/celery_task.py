@@ -18,7 +18,7 @@ from memcore.jobs.outcomes import Dead, Deferred, Done, Outcome, Retry, Skipped,
 from memcore.ledger.dead_letters import NewDeadLetter
 from tasks.context import JobContext
 from tasks.job import Job, refuse_when_full
-from workers.context import ContextHolder
+from workers.lifecycle import ContextHolder
 from workers.redelivery import RedeliveryGuard
 
 #: Longest delay that a message spends in the broker; longer waits belong in the ledger (STACK, Settings).
@@ -53,7 +53,6 @@ def _build_task(app: Celery, job: Job, job_context: ContextHolder, guard: Redeli
             return apply_outcome(self, job, run_job(job, payload, current), payload=payload, job_context=current)
         return run_guarded(self, job, guard, payload=payload, job_context=current)
 
-    app.conf.task_routes = {**(app.conf.task_routes or {}), str(job.name): {"queue": str(job.queue)}}
     app.task(
         run,
         name=str(job.name),

@@ -1,6 +1,5 @@
 """The worker context: one event loop and one set of connections per process, opened after the fork."""
 
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -255,27 +254,3 @@ class WorkerContext:
 
     def __exit__(self, *_error: object) -> None:
         self.close()
-
-
-class ContextHolder:
-    """Holds the context of this process; opened by the pool's start signal, or by the first job."""
-
-    def __init__(self, open_context: Callable[[], WorkerContext]) -> None:
-        """Remember how a context is opened; nothing is opened yet."""
-        self._open = open_context
-        self._lock = threading.Lock()
-        self._context: WorkerContext | None = None
-
-    def get(self) -> WorkerContext:
-        """Return the context, opening it when this process has none yet."""
-        with self._lock:
-            if self._context is None:
-                self._context = self._open()
-            return self._context
-
-    def close_context(self) -> None:
-        """Close the context, if there is one."""
-        with self._lock:
-            if self._context is not None:
-                self._context.close()
-                self._context = None

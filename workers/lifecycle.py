@@ -1,6 +1,7 @@
-"""The life of a worker process: its context opens after the fork and closes at the end; shutdown has a time limit."""
+"""The life of a worker process: its context, opened after the fork; its heartbeat; its shutdown within a limit."""
 
 import gc
+import logging
 import os
 import signal
 import threading
@@ -9,15 +10,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from celery import Celery, signals
+from celery.bootsteps import StartStopStep
 
 from memcore.config.settings import Settings
-from workers.context import ContextHolder
 from workers.groups import WorkerGroup
-from workers.health import Heartbeat
-from workers.heartbeat_step import touch_heartbeat, worker_heartbeat
+from workers.health import BEAT_SECONDS, Heartbeat
+
+if TYPE_CHECKING:
+    from workers.context import WorkerContext
 
 # Celery runs the whole cold shutdown inside the signal handler, wherever the signal interrupted the main process. Half
 # way through handing a job to a child, it waits for a child that waits for the rest of that job: the worker hangs until
@@ -37,6 +40,8 @@ STOP_SECONDS = 35.0
 EXIT_OVERDUE = 75
 
 _STOPS = frozenset({signal.SIGTERM, signal.SIGQUIT, signal.SIGINT})
+
+log = logging.getLogger("memtend.pulse")
 
 Handler = Callable[[int, FrameType | None], Any]
 
@@ -127,6 +132,30 @@ def _end_after(heard: int, seconds: float) -> None:
     os._exit(EXIT_OVERDUE)
 
 
+class ContextHolder:
+    """Holds the context of this process; opened by the pool's start signal, or by the first job."""
+
+    def __init__(self, open_context: "Callable[[], WorkerContext]") -> None:
+        """Remember how a context is opened; nothing is opened yet."""
+        self._open = open_context
+        self._lock = threading.Lock()
+        self._context: WorkerContext | None = None
+
+    def get(self) -> "WorkerContext":
+        """Return the context, opening it when this process has none yet."""
+        with self._lock:
+            if self._context is None:
+                self._context = self._open()
+            return self._context
+
+    def close_context(self) -> None:
+        """Close the context, if there is one."""
+        with self._lock:
+            if self._context is not None:
+                self._context.close()
+                self._context = None
+
+
 def watch_pool(job_context: ContextHolder, group: WorkerGroup, *, share: Callable[[], object]) -> None:
     """Open the context where jobs will run, before the first job comes, and close it at the end.
 
@@ -139,6 +168,7 @@ def watch_pool(job_context: ContextHolder, group: WorkerGroup, *, share: Callabl
     def spread(**_: Any) -> None:
         # Loaded before the fork, 100 MB are there once instead of once in each child, and a new child starts at once.
         import_module("memcore.backends.mem0.backend")
+        import_module("workers.context")
         share()
         gc.collect()
         # Kept out of later collections, which would write to these pages and so copy them after all.
@@ -163,8 +193,42 @@ def watch_pool(job_context: ContextHolder, group: WorkerGroup, *, share: Callabl
 
 
 def watch_heartbeat(app: Celery, settings: Settings, group: WorkerGroup) -> None:
-    """Keep the worker's heartbeat going for as long as it takes jobs."""
+    """Write the heartbeat from the event loop in which the worker takes its jobs.
+
+    A loop that hangs writes none, and neither does one that has lost its broker: Celery stops the step with the
+    consumer and starts it again with the next.
+    """
     heartbeat = Heartbeat.of(settings.home, f"worker-{group.name}")
+
+    class HeartbeatStep(StartStopStep):  # type: ignore[misc]  # celery is untyped
+        requires = ("celery.worker.consumer.tasks:Tasks",)
+
+        def __init__(self, parent: Any, **options: Any) -> None:
+            super().__init__(parent, **options)
+            self._timer: Any = None
+
+        def start(self, parent: Any) -> None:
+            self._timer = parent.timer.call_repeatedly(BEAT_SECONDS, self._renew_until_end, (parent,))
+
+        def stop(self, parent: Any) -> None:
+            del parent
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+        @staticmethod
+        def _renew_until_end(consumer: Any) -> None:
+            if consumer.connection is not None and consumer.connection.connected:
+                touch_heartbeat(heartbeat)
+
     signals.worker_ready.connect(lambda **_: touch_heartbeat(heartbeat), weak=False)
     steps: Any = app.steps
-    steps["consumer"].add(worker_heartbeat(heartbeat))
+    steps["consumer"].add(HeartbeatStep)
+
+
+def touch_heartbeat(heartbeat: Heartbeat) -> None:
+    """Touch the file; a folder that cannot be written must not stop the work."""
+    try:
+        heartbeat.touch()
+    except OSError as error:
+        log.warning("heartbeat.lost", extra={"path": str(heartbeat.path), "error": type(error).__name__})

@@ -2,6 +2,7 @@
 
 import hashlib
 import threading
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, Self
 from uuid import UUID
@@ -146,6 +147,25 @@ class TaskName(StrEnum):
     FINETUNE = "memory.finetune.stage"
     TICK = "memory.control.tick"
     SWEEP = "memory.control.sweep"
+
+
+#: Where each task's messages go; an engine's memories have their shard or the bulk queue instead.
+QUEUE_OF: Mapping[TaskName, Queue] = {
+    TaskName.STORE: Queue.STORE,
+    TaskName.MAINTAIN: Queue.MAINTENANCE,
+    TaskName.SYNTHESIZE: Queue.SYNTHESIS,
+    TaskName.USE: Queue.CONTROL,
+    TaskName.RECORD: Queue.DISTILL,
+    TaskName.DISTILL: Queue.DISTILL,
+    TaskName.COMPRESS: Queue.SYNTHESIS,
+    TaskName.DRAW: Queue.SYNTHESIS,
+    TaskName.EVOLVE: Queue.SKILLS,
+    TaskName.APPLIED: Queue.CONTROL,
+    TaskName.REINDEX: Queue.REINDEX,
+    TaskName.FINETUNE: Queue.FINETUNE,
+    TaskName.TICK: Queue.CONTROL,
+    TaskName.SWEEP: Queue.CONTROL,
+}
 
 
 class Payload(Frozen):

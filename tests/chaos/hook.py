@@ -15,14 +15,15 @@ _POISON = """\
 import os, signal
 from datetime import timedelta
 import tasks
-from memcore.jobs.payloads import Queue
+from memcore.jobs.payloads import QUEUE_OF, Queue
 from tasks.job import Job, Limits
 
 def kill(_payload, _crew):
     os.kill(os.getpid(), signal.SIGKILL)
 
 limits = Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempts=3)
-tasks.JOBS += (Job(name="chaos.killer", queue=Queue.STORE, limits=limits, run=kill),)
+QUEUE_OF["chaos.killer"] = Queue.STORE
+tasks.JOBS += (Job(name="chaos.killer", limits=limits, run=kill),)
 """
 
 _DATABASE = """\

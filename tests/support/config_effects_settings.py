@@ -27,7 +27,8 @@ from support.embedding_server import embedding_server
 from support.hashing_embedder import HashingEmbedder
 from support.proposals import proposal
 from support.recording_server import chat, recorder
-from workers.app import create_app
+from workers.beat import schedule
+from workers.broker import broker_app
 
 #: Returns what happens under an environment, in a folder whose ledger is migrated and empty.
 Scene = Callable[[Path, Mapping[str, str]], object]
@@ -63,8 +64,9 @@ class Change:
 
 def broker(_folder: Path, environ: Mapping[str, str]) -> object:
     """Where a worker's app would connect, what it would tell Flower, and how often beat sends what."""
-    app = create_app(Settings.load(environ))
-    every = {name: str(entry["schedule"]) for name, entry in app.conf.beat_schedule.items()}
+    settings = Settings.load(environ)
+    app = broker_app(settings)
+    every = {name: str(entry["schedule"]) for name, entry in schedule(settings).items()}
     return app.connection_for_write().as_uri(), app.backend.as_uri(), app.conf.worker_send_task_events, every
 
 

@@ -30,8 +30,8 @@ from memcore.llm.factory import create_provider
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
 from ops.cli.console import ANSWER_SECONDS, CheckResult, require_answer, require_listener
 from ops.cli.session import ledger_of, policy_of
-from workers.broker import broker_conf, person_options, read_queue_lengths
-from workers.groups import GROUPS, STORE
+from workers.broker import broker_app, person_options, read_queue_lengths
+from workers.groups import GROUPS
 
 #: Agents that are named; more are counted.
 _NAMED = 5
@@ -223,9 +223,8 @@ def broker(settings: Settings) -> Iterator[CheckResult]:
 
 def workers(settings: Settings) -> Iterator[CheckResult]:
     """Ask the workers of each group whether they take jobs."""
-    with closing(OwnCelery("memtend-doctor")) as app:
-        asking = broker_conf(settings, STORE) | {"broker_transport_options": person_options(settings)}
-        app.conf.update(**asking, accept_content=["json"], task_serializer="json")
+    with closing(broker_app(settings)) as app:
+        app.conf.broker_transport_options = person_options(settings)
         wanted = {name for name, group in GROUPS.items() if not group.on_demand}
         # So many answers usually are all; with several workers of a group they may not be.
         present = _answering(app, limit=len(wanted))

@@ -46,9 +46,9 @@ def test_a_client_sees_how_far_a_long_job_is_and_then_its_end(
         opened_context.update(options)
         return job_context
 
-    monkeypatch.setattr(assembling, "WorkerContext", open_context)
+    monkeypatch.setattr("workers.context.WorkerContext", open_context)
     monkeypatch.setattr(assembling, "watch_pool", lambda *_, **__: None)
-    monkeypatch.setattr(assembling, "create_configured_embedder", lambda *_: None)
+    monkeypatch.setattr("memcore.backends.factory.create_configured_embedder", lambda *_: None)
     app = create_app(settings, group=MAINTENANCE_RUN)
     for queue in Queue:
         if queue is not Queue.SKILLS:

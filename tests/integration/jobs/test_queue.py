@@ -87,9 +87,9 @@ def app_of(settings: Settings, job_context: ScriptedContext, monkeypatch: pytest
         def __new__(cls, *_: object, **__: object) -> Any:
             return job_context
 
-    monkeypatch.setattr(assembling, "WorkerContext", OpenedContext)
+    monkeypatch.setattr("workers.context.WorkerContext", OpenedContext)
     monkeypatch.setattr(assembling, "watch_pool", lambda *_, **__: None)
-    monkeypatch.setattr(assembling, "create_configured_embedder", lambda *_: None)
+    monkeypatch.setattr("memcore.backends.factory.create_configured_embedder", lambda *_: None)
 
     def make(group: WorkerGroup) -> Celery:
         return create_app(settings, group=group)

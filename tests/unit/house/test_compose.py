@@ -20,7 +20,7 @@ from memcore.finetune.runner_config import DEFAULT_CONFIG
 from memcore.jobs.payloads import Queue
 from memcore.programs import program_argv
 from ops.cli.main import build
-from workers.app import SOFT_SHUTDOWN_SECONDS
+from workers.broker import SOFT_SHUTDOWN_SECONDS
 from workers.groups import GROUPS
 from workers.health import STALE_SECONDS, Heartbeat
 from workers.lifecycle import STOP_SECONDS

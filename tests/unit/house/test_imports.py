@@ -49,6 +49,18 @@ def test_no_process_of_the_embedded_stack_imports_torch_or_the_sdk_of_a_model() 
     assert loaded.isdisjoint({"torch", "transformers", "sentence_transformers", "openai"})
 
 
+@pytest.mark.parametrize("program", ["workers.beat", "ops.flower", "ops.cli.main"])
+def test_what_runs_no_job_imports_neither_store_nor_database(program: str) -> None:
+    # Each costs a second of processor time whenever a stack starts.
+    assert loaded_by(program).isdisjoint({"qdrant_client", "numpy", "sqlalchemy", "tasks", "scheduler", "mem0"})
+
+
+@pytest.mark.parametrize("program", ["workers.run", "workers.stack.stack"])
+def test_a_worker_imports_its_store_with_its_context_and_not_before(program: str) -> None:
+    # Whether the store's client is installed is looked at; grpc comes with it.
+    assert loaded_by(program).isdisjoint({"grpc", "httpcore", "mem0"})
+
+
 def test_the_store_server_needs_neither_torch_nor_mem0_nor_celery() -> None:
     assert loaded_by("memcore.vectorstore.server").isdisjoint({"torch", "mem0", "transformers", "celery", "kombu"})
 

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from memcore.config.settings import Settings
-from scheduler import schedule
+from workers.beat import schedule
 
 
 def test_beat_knows_two_entries_whatever_the_number_of_agents() -> None:
