@@ -133,17 +133,17 @@ if TYPE_CHECKING:
     from .maintenance.consolidation.factory import ConsolidationDeps as ConsolidationDeps
     from .maintenance.consolidation.factory import build_consolidation_strategy as build_consolidation_strategy
     from .maintenance.consolidation.llm import LLMSynthesisOp as LLMSynthesisOp
-    from .maintenance.consolidation.selection import EntrySelector as EntrySelector
-    from .maintenance.consolidation.selection import HighestRelevanceSelector as HighestRelevanceSelector
-    from .maintenance.consolidation.selection import SummaryCandidate as SummaryCandidate
     from .maintenance.consolidation.strategy import CompositeConsolidationStrategy as CompositeConsolidationStrategy
+    from .maintenance.consolidation.strategy import ConcatenationOp as ConcatenationOp
     from .maintenance.consolidation.strategy import ConsolidationOp as ConsolidationOp
     from .maintenance.consolidation.strategy import ConsolidationStrategy as ConsolidationStrategy
+    from .maintenance.consolidation.strategy import EntrySelector as EntrySelector
+    from .maintenance.consolidation.strategy import HighestRelevanceSelector as HighestRelevanceSelector
+    from .maintenance.consolidation.strategy import SummaryCandidate as SummaryCandidate
     from .maintenance.consolidation.strategy import SummaryDraft as SummaryDraft
-    from .maintenance.consolidation.summary import ConcatenationOp as ConcatenationOp
-    from .maintenance.value import Candidate as Candidate
-    from .maintenance.value import MemoryValue as MemoryValue
-    from .maintenance.value import usual_value as usual_value
+    from .maintenance.enforcement import Candidate as Candidate
+    from .maintenance.enforcement import MemoryValue as MemoryValue
+    from .maintenance.enforcement import usual_value as usual_value
     from .memory.async_memory import AsyncMemory as AsyncMemory
     from .memory.fields import SearchFields as SearchFields
     from .memory.fields import StoreFields as StoreFields

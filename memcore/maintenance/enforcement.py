@@ -1,13 +1,17 @@
-"""The enforcement step: removes the least valuable memories over an agent's limit, near duplicates among them."""
+"""The enforcement step: removes the least valuable memories over an agent's limit, near duplicates among them.
+
+A package can replace the rule that values a memory.
+"""
 
 import builtins
 import logging
 import math
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from importlib.metadata import entry_points
 from itertools import pairwise
-from typing import Self
+from typing import Protocol, Self
 
 import mmh3
 import numpy as np
@@ -16,11 +20,96 @@ from numpy.typing import NDArray
 from memcore.backends.protocol import pages
 from memcore.embedding.bm25 import Tokenizer
 from memcore.errors import MemoryConfigError
-from memcore.maintenance.consolidation.selection import MAX_ENTRY
-from memcore.maintenance.context import AgentSnapshot, RunContext
 from memcore.maintenance.events import MaintenanceEvent
-from memcore.maintenance.value import Candidate, MemoryValue
+from memcore.maintenance.removals import JournaledStore
+from memcore.maintenance.rules import AgentSnapshot
+from memcore.models.memory import MemoryEntry
 from memcore.records import MemoryRecord, Where
+
+#: Time after which an unused memory has half of its recency: a quarter of a year, as long as most work is discussed.
+HALF_LIFE = timedelta(days=90)
+
+#: Uses after which further ones add nothing.
+MANY_USES = 8
+
+#: Weight of use beside recency: use shows that a memory was wanted, age only that it may not be any more.
+USE_WEIGHT = 3.0
+
+#: Share of its value that is left to a memory which a newer one repeats.
+REPEATED_SHARE = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A memory to be valued, and its uses.
+
+    Attributes:
+        uses: how often the agent was shown it.
+        last_used_at: when that was last; None if never.
+        is_repeated: whether a newer memory of the agent says nearly the same.
+    """
+
+    entry: MemoryEntry
+    uses: int = 0
+    last_used_at: datetime | None = None
+    is_repeated: bool = False
+
+
+class MemoryValue(Protocol):
+    """Values a memory; the least valuable is removed first, of equals the oldest.
+
+    Core and pinned memories go last, whatever their value. An answer that is no finite number, or an exception, ends
+    the run before anything is removed.
+    """
+
+    def __call__(self, candidate: Candidate, now: datetime) -> float:
+        """Return the value of one memory; only the order matters."""
+        ...
+
+
+def usual_value(candidate: Candidate, now: datetime) -> float:
+    """Return confidence x (recency + 3 x use), a tenth of it where a newer memory says nearly the same.
+
+    Recency halves every 90 days since the memory was made. Use grows with the logarithm of the uses, up to 8, and
+    halves every 90 days since the last one.
+    """
+    entry = candidate.entry
+    worth = _halved(now - entry.created_at)
+    if candidate.last_used_at is not None:
+        often = min(1.0, math.log1p(candidate.uses) / math.log1p(MANY_USES))
+        worth += USE_WEIGHT * often * _halved(now - candidate.last_used_at)
+    return entry.metadata.confidence * worth * (REPEATED_SHARE if candidate.is_repeated else 1.0)
+
+
+def _halved(since: timedelta) -> float:
+    return float(0.5 ** (max(since, timedelta(0)) / HALF_LIFE))
+
+
+#: Entry point group under which a package names its rule.
+GROUP = "memtend.memory_value"
+
+
+def installed_value() -> MemoryValue:
+    """Return the rule that an installed package names as an entry point of the group, or else the shipped one.
+
+    Raises MemoryConfigError when two packages name one, or it cannot be loaded or called.
+    """
+    found = list(entry_points(group=GROUP))
+    if not found:
+        return usual_value
+    names = ", ".join(sorted(f"{each.name} = {each.value}" for each in found))
+    if len(found) > 1:
+        raise MemoryConfigError(
+            f"the value of memories: {GROUP} is named more than once ({names}); uninstall all but one"
+        )
+    try:
+        value: MemoryValue = found[0].load()
+    except Exception as error:
+        raise MemoryConfigError(f"the value of memories: {names} cannot be loaded ({type(error).__name__})") from error
+    if not callable(value):
+        raise MemoryConfigError(f"the value of memories: {names} names no function")
+    return value
+
 
 # MinHash with banding (Broder 1997; Leskovec et al., Mining of Massive Datasets, section 3): of each memory's
 # words, and of the pairs of neighbours among them, the least of 64 hashes are taken, eight to a band. Two memories that
@@ -91,44 +180,40 @@ async def find_near_duplicates(found: AsyncIterator[tuple[MemoryRecord, ...]]) -
 
 
 class MemoryScorer:
-    """Scores one agent's memories; the first call looks for near duplicates.
-
-    Args:
-        snapshot: whose memories.
-        value: the rule.
-    """
+    """Scores one agent's memories by the rule; the first call looks for near duplicates."""
 
     def __init__(self, snapshot: AgentSnapshot, value: MemoryValue) -> None:
         self._snapshot = snapshot
         self._value = value
         self._repeated: frozenset[str] | None = None
 
-    async def values(self, records: Sequence[MemoryRecord], *, now: datetime) -> list[float]:
+    async def values(self, records: Sequence[MemoryRecord]) -> list[float]:
         """Return the value of each memory.
 
         Raises:
             MemoryConfigError: the rule failed, or gave what is no finite number.
             MemoryRetrievalError, MemoryConnectionError: the store or the uses cannot be read.
         """
+        snapshot = self._snapshot
         if self._repeated is None:
-            mine = Where(agent_id=self._snapshot.agent_id, without_ids=self._snapshot.protected_by_undo)
-            self._repeated = await find_near_duplicates(pages(self._snapshot.backend, mine))
-        uses = self._snapshot.uses([record.entry.id for record in records])
+            self._repeated = await find_near_duplicates(pages(snapshot.backend, snapshot.free))
+        ids = [record.entry.id for record in records]
+        uses = snapshot.ledger.uses.of(snapshot.company, snapshot.agent_id, ids)
         worth: list[float] = []
         for record in records:
             use = uses.get(record.entry.id)
             candidate = Candidate(
                 entry=record.entry,
-                uses=0 if use is None else use.uses,
-                last_used_at=None if use is None else use.last_used_at,
+                uses=use.uses if use else 0,
+                last_used_at=use.last_used_at if use else None,
                 is_repeated=record.entry.id in self._repeated,
             )
-            worth.append(self._asked(candidate, now))
+            worth.append(self._asked(candidate))
         return worth
 
-    def _asked(self, candidate: Candidate, now: datetime) -> float:
+    def _asked(self, candidate: Candidate) -> float:
         try:
-            worth = float(self._value(candidate, now))
+            worth = float(self._value(candidate, self._snapshot.now))
         except builtins.MemoryError:
             raise
         except Exception as error:
@@ -165,44 +250,22 @@ class EvictionCandidate:
         )
 
 
-class Lowest:
-    """Keeps the first ``size`` of any number of eviction candidates; it holds at most twice as many."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._kept: list[EvictionCandidate] = []
-
-    def add(self, eviction_candidates: Iterable[EvictionCandidate]) -> None:
-        """Add candidates."""
-        self._kept.extend(eviction_candidates)
-        if len(self._kept) > 2 * self._size:
-            self._trim()
-
-    def taken(self) -> tuple[EvictionCandidate, ...]:
-        """Return the first ``size``, in the order of removal."""
-        self._trim()
-        return tuple(self._kept)
-
-    def _trim(self) -> None:
-        self._kept.sort()
-        del self._kept[self._size :]
-
-
 async def lowest(
     found: AsyncIterator[tuple[MemoryRecord, ...]],
     *,
     size: int,
     value: MemoryScorer,
-    now: datetime,
     counts: Callable[[MemoryRecord], bool] = lambda _: True,
 ) -> tuple[EvictionCandidate, ...]:
     """Return the ``size`` memories to remove first; its memory grows with ``size``, not with the agent."""
-    order = Lowest(size)
+    kept: list[EvictionCandidate] = []
     async for page in found:
         counted = [record for record in page if counts(record)]
-        worth = await value.values(counted, now=now)
-        order.add(EvictionCandidate.of(record, each) for record, each in zip(counted, worth, strict=True))
-    return order.taken()
+        worth = await value.values(counted)
+        kept += [EvictionCandidate.of(record, each) for record, each in zip(counted, worth, strict=True)]
+        if len(kept) > 2 * size:
+            kept = sorted(kept)[:size]
+    return tuple(sorted(kept)[:size])
 
 
 #: Eviction candidates chosen in one scan of an agent's memories: under a megabyte, and sixteen journal entries.
@@ -211,42 +274,21 @@ ROUND_SIZE = 4096
 _log = logging.getLogger(__name__)
 
 
-async def apply_enforcement(run_context: RunContext, value: MemoryScorer) -> None:
+async def apply_enforcement(store: JournaledStore, value: MemoryScorer) -> None:
     """Remove exactly the excess over the agent's limit, by the store's count.
 
     Memories under a hold are neither counted nor removed: else others, that nobody restored, would go instead.
     """
-    snapshot = run_context.snapshot
-    free = Where(agent_id=snapshot.agent_id, without_ids=snapshot.protected_by_undo)
-    removed = 0
-    while (excess := await snapshot.backend.count_where(free) - snapshot.terms.max_memories) > 0:
-        eviction_candidates = await lowest(
-            pages(snapshot.backend, free), size=min(excess, ROUND_SIZE), value=value, now=snapshot.now
-        )
-        taken = await _remove(run_context, eviction_candidates)
+    snapshot, removed = store.snapshot, 0
+    while (excess := await snapshot.backend.count_where(snapshot.free) - snapshot.terms.max_memories) > 0:
+        found = await lowest(pages(snapshot.backend, snapshot.free), size=min(excess, ROUND_SIZE), value=value)
+        taken = 0
+        for is_protected in (False, True):
+            # A memory that was pinned after it was chosen stays; the next round finds another.
+            where = Where(agent_id=snapshot.agent_id, without_tags=() if is_protected else PROTECTED_FROM_ENFORCEMENT)
+            ids = [each.id for each in found if each.is_protected is is_protected]
+            taken += await store.remove(where, ids, reason="enforced", archive_as=snapshot.archive_mode)
         if not taken:
             break
         removed += taken
     _log.info(MaintenanceEvent.ENFORCED, extra={"agent_id": snapshot.agent_id, "removed": removed})
-
-
-async def _remove(run_context: RunContext, eviction_candidates: tuple[EvictionCandidate, ...]) -> int:
-    removed = 0
-    for is_protected in (False, True):
-        ids = [
-            eviction_candidate.id
-            for eviction_candidate in eviction_candidates
-            if eviction_candidate.is_protected is is_protected
-        ]
-        for start in range(0, len(ids), MAX_ENTRY):
-            where = Where(
-                agent_id=run_context.snapshot.agent_id,
-                ids=frozenset(ids[start : start + MAX_ENTRY]),
-                # A memory that was pinned after it was chosen stays; the next round finds another.
-                without_tags=() if is_protected else PROTECTED_FROM_ENFORCEMENT,
-            )
-            entry_counts = await run_context.journaled_store.remove(
-                where, reason="enforced", archive_as=run_context.snapshot.archiving.mode_of
-            )
-            removed += entry_counts.outgoing
-    return removed

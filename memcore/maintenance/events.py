@@ -1,9 +1,6 @@
-"""Log events of maintenance, and the counts of a run. ``extra`` holds ids and counts, never memory text."""
+"""Log events of maintenance. ``extra`` holds ids and counts, never memory text."""
 
 from enum import StrEnum
-
-from memcore.ledger.journal import Journal
-from memcore.ledger.runs import Run
 
 
 class MaintenanceEvent(StrEnum):
@@ -44,40 +41,3 @@ class MaintenanceEvent(StrEnum):
     ABSTRACTIVE_FALLBACK = "consolidation.dual_mode.abstractive_fallback"
     #: A memory was too long for the prompt, and the model saw its beginning.
     PROMPT_CUT = "consolidation.llm.prompt_cut"
-
-
-_MAINTENANCE_RUN = {
-    "ended": ("ended", "removed"),
-    "retention": ("retention", "removed"),
-    "expired": ("expired", "removed"),
-    "pruned": ("pruned", "removed"),
-    "consolidated": ("consolidated", "removed"),
-    "summaries": ("consolidated", "created"),
-    "enforced": ("enforced", "removed"),
-}
-
-_UNDO = {"restored": ("undone", "restored"), "removed": ("undone", "removed")}
-
-_END = {"ended": ("ended", "removed")}
-
-_RESTORE = {"restored": ("restored", "restored")}
-
-_REMOVE = {"removed": ("deleted", "removed")}
-
-_NAMES = {"maintenance": _MAINTENANCE_RUN, "undo": _UNDO, "restore": _RESTORE, "remove": _REMOVE}
-
-
-def run_counts(journal: Journal, run: Run) -> dict[str, int]:
-    """Return the counts of a run so far, from the journal.
-
-    Of a run: ``ended`` (with its session or project), ``retention`` (too old), ``expired``, ``pruned`` (lessons that
-    are forgotten), ``consolidated``, ``summaries``, ``enforced``. Of an end: ``ended``. Of an undo: ``restored``,
-    ``removed``, and ``skipped``: moves of the undone run that it left as they are. Of a restore: ``restored``. Of a
-    removal: ``removed``.
-    """
-    moved = journal.totals(run.run_id)
-    names = _NAMES.get(run.kind, _END)
-    counts = {name: moved[key] for name, key in names.items()}
-    if run.undo_of is not None:
-        counts["skipped"] = journal.totals(run.undo_of).total() - moved.total()
-    return counts

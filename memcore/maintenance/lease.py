@@ -29,12 +29,10 @@ class Lease:
     before another worker can claim the run, however long the database's answer took.
 
     Args:
-        runs: where the lease is kept.
-        run_id: the run.
         token: the fencing token that the claim returned.
         since: reading of ``monotonic`` taken before the claim.
-        length: how long a renewal holds.
-        renewal: time between renewals.
+        switch: None for an undo or a restore: a person who paused everything because a run went wrong must be able
+            to reverse it, or to restore a memory, even when the switch cannot be read.
         monotonic: seconds on a clock that never goes back.
     """
 
@@ -45,13 +43,15 @@ class Lease:
         token: str,
         *,
         since: float,
+        switch: KillSwitch | None = None,
         length: timedelta = LEASE_LENGTH,
         renewal: timedelta = LEASE_RENEWAL,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._runs = runs
         self._run_id = run_id
-        self._token = token
+        self.token = token
+        self._switch = switch
         self._length = length
         self._renewal_seconds = renewal.total_seconds()
         self._monotonic = monotonic
@@ -72,13 +72,17 @@ class Lease:
         self._stop.set()
         self._thread.join()
 
-    @property
-    def token(self) -> str:
-        """The fencing token."""
-        return self._token
+    def enter(self) -> None:
+        """Check lease and switch before something new is decided. Raises LeaseLostError, MaintenancePausedError."""
+        self.check()
+        if self._switch is not None:
+            self._switch.check()
 
     def check(self) -> None:
-        """Check the lease by this process's own clock, without a query. Raises LeaseLostError."""
+        """Check the lease alone, by this process's own clock: a pause leaves no journal entry half done.
+
+        Raises LeaseLostError.
+        """
         if self._lost or self._monotonic() >= self._ends:
             raise LeaseLostError(f"run {self._run_id}: the lease has ended or belongs to another worker")
 
@@ -88,17 +92,13 @@ class Lease:
         self._renew()
 
     def release(self, *, after: timedelta) -> None:
-        """End the lease after the delay of a retry; until then nobody claims the run.
-
-        Raises:
-            LeaseLostError: another worker has it already.
-        """
-        self._runs.renew(self._run_id, self._token, lease=after)
+        """End the lease after the delay of a retry; until then nobody claims the run. Raises LeaseLostError."""
+        self._runs.renew(self._run_id, self.token, lease=after)
 
     def _renew(self) -> None:
         asked = self._monotonic()
         try:
-            self._runs.renew(self._run_id, self._token, lease=self._length)
+            self._runs.renew(self._run_id, self.token, lease=self._length)
         except LeaseLostError:
             self._lost = True
             raise
@@ -116,36 +116,3 @@ class Lease:
                     MaintenanceEvent.LEASE_UNCERTAIN,
                     extra={"run_id": self._run_id, "error_type": type(error).__name__},
                 )
-
-
-class Guard:
-    """Checks the lease and the kill switch.
-
-    Args:
-        lease: of the run.
-        switch: None for an undo or a restore: a person who paused everything because a run went wrong must be able
-            to reverse it, or to restore a memory, even when the switch cannot be read.
-    """
-
-    def __init__(self, lease: Lease, switch: KillSwitch | None) -> None:
-        self._lease = lease
-        self._switch = switch
-
-    @property
-    def token(self) -> str:
-        """The fencing token of this attempt."""
-        return self._lease.token
-
-    def enter(self) -> None:
-        """Check before something new is decided. Raises LeaseLostError, MaintenancePausedError."""
-        self._lease.check()
-        if self._switch is not None:
-            self._switch.check()
-
-    def hold(self) -> None:
-        """Check the lease alone: a pause leaves no journal entry half done. Raises LeaseLostError."""
-        self._lease.check()
-
-    def confirm(self) -> None:
-        """Ask the database before something is deleted. Raises LeaseLostError."""
-        self._lease.confirm()

@@ -10,14 +10,17 @@ from memcore.config.maintenance import ConsolidationConfig
 from memcore.errors import AnswerMissingError
 from memcore.ledger.runs import RunStep
 from memcore.maintenance.consolidation.answers import NoAnswers
-from memcore.maintenance.consolidation.selection import SummaryCandidate, SummaryGroup
 from memcore.maintenance.consolidation.step import parts
-from memcore.maintenance.consolidation.strategy import ConsolidationStrategy, SummaryDraft
-from memcore.maintenance.consolidation.summary import summary_record
-from memcore.maintenance.context import AgentSnapshot
+from memcore.maintenance.consolidation.strategy import (
+    ConsolidationStrategy,
+    SummaryCandidate,
+    SummaryDraft,
+    SummaryGroup,
+    summary_record,
+)
 from memcore.maintenance.enforcement import MemoryScorer, lowest
 from memcore.maintenance.retention import find_pruned, rules
-from memcore.maintenance.rules import aged_filters, aged_together, expired_filter, find_ended_scopes, is_old
+from memcore.maintenance.rules import AgentSnapshot, aged_filters, find_ended_scopes, is_old
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, MemoryCategory
 from memcore.records import MemoryRecord, Where
@@ -142,11 +145,7 @@ async def make_plan(
             merged.update(dict.fromkeys(member.id for member in part.members))
             summaries += 1
     consolidation = PlannedStep(step=RunStep.CONSOLIDATION, removed=len(merged), examples=tuple(merged)[:MAX_EXAMPLES])
-    free = (
-        await snapshot.backend.count_where(Where(agent_id=snapshot.agent_id, without_ids=snapshot.protected_by_undo))
-        if snapshot.protected_by_undo
-        else live
-    )
+    free = await snapshot.backend.count_where(snapshot.free) if snapshot.protected_by_undo else live
     excess = free - retention.removed - len(merged) + summaries - snapshot.terms.max_memories
     enforcement = await _enforcement(snapshot, value, excess, summaries=summaries, gone=frozenset(merged))
     steps = (retention, consolidation, enforcement)
@@ -194,7 +193,7 @@ async def _due(snapshot: AgentSnapshot) -> _Due:
     )
     timely = sum([await snapshot.backend.count_where(where) for where in working.values()])
     only, seen = 0, set[str]()
-    for where in snapshot.ended_scopes.filters(snapshot.agent_id, protected_by_undo=snapshot.protected_by_undo):
+    for where in snapshot.ended_scopes.filters(snapshot.free):
         async for page in pages(snapshot.backend, where):
             # A session and its project may both have ended.
             for record in (record for record in page if record.entry.id not in seen):
@@ -206,10 +205,8 @@ async def _due(snapshot: AgentSnapshot) -> _Due:
 
 
 async def _retention(snapshot: AgentSnapshot, due: _Due) -> PlannedStep:
-    expired = expired_filter(snapshot.agent_id, snapshot.now, protected_by_undo=snapshot.protected_by_undo)
-    aged = aged_together(snapshot.agent_id, snapshot.retention_cutoffs, protected_by_undo=snapshot.protected_by_undo)
-    removed = due.only + len(snapshot.pruned) + await snapshot.backend.count_where(expired)
-    for where in aged:
+    removed = due.only + len(snapshot.pruned) + await snapshot.backend.count_where(snapshot.expired)
+    for where in snapshot.aged_together:
         if too_old := await snapshot.backend.count_where(where):
             # A memory that is too old and has expired is counted once.
             removed += too_old - await snapshot.backend.count_where(
@@ -231,19 +228,14 @@ async def _enforcement(
 ) -> PlannedStep:
     if excess <= 0:
         return PlannedStep(step=RunStep.ENFORCEMENT, removed=0, examples=())
-    survives_retention = snapshot.survives_retention
-    free = Where(agent_id=snapshot.agent_id, without_ids=snapshot.protected_by_undo)
     first = await lowest(
-        pages(snapshot.backend, free),
+        pages(snapshot.backend, snapshot.free),
         # New summaries may be among the eviction candidates: so only this many of today's memories go for certain.
         size=max(0, min(excess - summaries, MAX_EXAMPLES)),
         value=value,
-        now=snapshot.now,
-        counts=lambda record: record.entry.id not in gone and survives_retention(record),
+        counts=lambda record: record.entry.id not in gone and snapshot.survives_retention(record),
     )
-    return PlannedStep(
-        step=RunStep.ENFORCEMENT, removed=excess, examples=tuple(eviction_candidate.id for eviction_candidate in first)
-    )
+    return PlannedStep(step=RunStep.ENFORCEMENT, removed=excess, examples=tuple(each.id for each in first))
 
 
 #: Text of a summary that a model would have to write; the value of a memory does not depend on its text.
@@ -291,23 +283,16 @@ async def _detailed(step: PlannedStep, snapshot: AgentSnapshot, found: "_Found",
 async def _archived_by_enforcement(
     step: PlannedStep, snapshot: AgentSnapshot, found: "_Found", value: MemoryScorer
 ) -> list[str]:
-    if not step.removed or not snapshot.archiving.config.enabled:
+    if not step.removed or not snapshot.policy.archival.enabled:
         return []
-    survives_retention, gone = snapshot.survives_retention, {each.id for each in found.members}
-    free = Where(agent_id=snapshot.agent_id, without_ids=snapshot.protected_by_undo)
-    there = _then(pages(snapshot.backend, free), found.summaries)
+    gone = {each.id for each in found.members}
     eviction_candidates = await lowest(
-        there,
+        _then(pages(snapshot.backend, snapshot.free), found.summaries),
         size=step.removed,
         value=value,
-        now=snapshot.now,
-        counts=lambda record: record.entry.id not in gone and survives_retention(record),
+        counts=lambda record: record.entry.id not in gone and snapshot.survives_retention(record),
     )
-    return [
-        eviction_candidate.id
-        for eviction_candidate in eviction_candidates
-        if snapshot.archiving.takes(eviction_candidate.created_at)
-    ]
+    return [each.id for each in eviction_candidates if snapshot.archives(each.created_at)]
 
 
 async def _then(

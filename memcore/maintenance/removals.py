@@ -7,17 +7,18 @@ decision: the next attempt finishes it. Several entries may take each step toget
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from memcore import ids
-from memcore.backends.protocol import BatchBackend, marked
+from memcore.backends.protocol import MAX_PAGE, marked
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryStoreError
 from memcore.ledger.journal import EntryReason, IncomingKind, Journal, JournalEntry
 from memcore.ledger.runs import Run
 from memcore.maintenance.events import MaintenanceEvent
-from memcore.maintenance.lease import Guard
+from memcore.maintenance.lease import Lease
+from memcore.maintenance.rules import AgentSnapshot
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import EARLIEST
 from memcore.records import MemoryRecord, Where
@@ -27,6 +28,9 @@ Replace = Callable[[tuple[MemoryRecord, ...]], Awaitable[MemoryRecord | None]]
 
 #: Returns the mode under which an outgoing memory is archived; None does not archive it.
 ArchiveAs = Callable[[MemoryRecord], ArchivalMode | None]
+
+#: Most records on one side of an entry: with vectors about a megabyte, one page of a scan, one small transaction.
+MAX_ENTRY = MAX_PAGE
 
 #: Attempts to mark and delete memories before the store counts as failing: the mark of a worker that lost its lease may
 #: overwrite ours once.
@@ -53,7 +57,7 @@ class PlannedRemoval:
 
     Attributes:
         ids: the memories.
-        replace: makes the summary of exactly the removed memories; None replaces them by nothing.
+        replace: makes the summary of exactly the removed memories.
         archive_as: called for each memory after ``replace``; those with a mode are archived before they go.
     """
 
@@ -63,31 +67,27 @@ class PlannedRemoval:
 
 
 class JournaledStore:
-    """Writes and executes the journal entries of one attempt of one run.
+    """One attempt at a run: the run, the agent's snapshot, and the journal entries by which the run changes the store.
 
-    Args:
-        backend: the store.
-        journal: keeps the entries.
-        guard: checked before every write.
-        run: whose entries these are.
+    The lease is checked before every write.
     """
 
-    def __init__(self, backend: BatchBackend, journal: Journal, guard: Guard, run: Run) -> None:
-        self._backend = backend
+    def __init__(self, snapshot: AgentSnapshot, run: Run, journal: Journal, lease: Lease) -> None:
+        self.snapshot = snapshot
+        self.run = run
+        self._backend = snapshot.backend
         self._journal = journal
-        self._guard = guard
-        self._run = run
+        self._lease = lease
         self._claims = 0
 
     async def begin(self) -> None:
-        """Remove all marks, so that workers without the lease delete nothing; then finish the open entries."""
-        self._guard.hold()
-        await self._backend.unclaim(self._run.agent_id)
-        await self.resume()
+        """Remove all marks, so that workers without the lease delete nothing; then finish the agent's open entries.
 
-    async def resume(self) -> None:
-        """Finish the agent's open entries, also those of a run that failed for good."""
-        for journal_entry in self._journal.open_of(self._run.company, self._run.agent_id):
+        Entries of a run that failed for good are finished too.
+        """
+        self._lease.check()
+        await self._backend.unclaim(self.run.agent_id)
+        for journal_entry in self._journal.open_of(self.run.company, self.run.agent_id):
             _log.info(
                 MaintenanceEvent.ENTRY_RESUMED,
                 extra={
@@ -99,57 +99,40 @@ class JournaledStore:
             await self._execute([journal_entry], None)
 
     async def remove(
-        self,
-        where: Where,
-        *,
-        reason: EntryReason,
-        replace: Replace | None = None,
-        archive_as: ArchiveAs = _not_at_all,
-    ) -> EntryCounts:
-        """Remove the memories that the filter still matches; a summary replaces them if ``replace`` makes one.
+        self, where: Where, ids: Collection[str], *, reason: EntryReason, archive_as: ArchiveAs = _not_at_all
+    ) -> int:
+        """Remove those of the ids that the filter still matches, in entries of one page each; return how many.
 
-        Args:
-            where: at most 256 ids, and the conditions of their removal: the store checks both again, so a memory that
-                was pinned a moment ago stays.
-            reason: why.
-            replace: makes the summary of exactly the removed memories.
-            archive_as: called for each memory after ``replace``; those with a mode are archived before they go.
-
-        Raises:
-            LeaseLostError, MaintenancePausedError: before anything new was decided.
-            MemoryStoreError, MemoryRetrievalError, MemoryConnectionError: the next attempt finishes the entry, if it
-                was written.
+        The store checks the conditions again, so a memory that was pinned a moment ago stays. Raises as
+        ``remove_parts`` does.
         """
-        planned_removal = PlannedRemoval(ids=where.ids or frozenset(), replace=replace, archive_as=archive_as)
-        (entry_counts,) = await self.remove_parts(where, [planned_removal], reason=reason)
-        return entry_counts
+        removed, wanted = 0, list(ids)
+        for start in range(0, len(wanted), MAX_ENTRY):
+            part = PlannedRemoval(ids=frozenset(wanted[start : start + MAX_ENTRY]), archive_as=archive_as)
+            (entry_counts,) = await self.remove_parts(where, [part], reason=reason)
+            removed += entry_counts.outgoing
+        return removed
 
     async def remove_parts(
         self, where: Where, parts: Sequence[PlannedRemoval], *, reason: EntryReason
     ) -> tuple[EntryCounts, ...]:
         """Remove the memories of each part that the filter still matches, one entry each; return the counts.
 
-        Args:
-            where: the conditions of their removal, which the store checks again; its ids are the parts'.
-            parts: of at most 256 memories together; none is in two.
-            reason: why.
+        The parts have at most 256 memories together, and none is in two.
 
         Raises:
             LeaseLostError, MaintenancePausedError: before anything new was decided.
             MemoryStoreError, MemoryRetrievalError, MemoryConnectionError: the next attempt finishes the entries that
                 were written.
         """
-        self._guard.enter()
+        self._lease.enter()
         wanted = frozenset[str]().union(*(part.ids for part in parts))
-        known = self._known(wanted)
-        token, eviction_candidates = await self._claim(where.model_copy(update={"ids": wanted}))
+        # Read before the memories: what an engine deletes after this must not live on in a summary.
+        known = frozenset(each.booking_id for each in self._journal.removals(wanted))
+        token, claimed = await self._claim(where.model_copy(update={"ids": wanted}))
         decided: dict[int, JournalEntry] = {}
         for place, part in enumerate(parts):
-            outgoing = tuple(
-                eviction_candidate
-                for eviction_candidate in eviction_candidates
-                if eviction_candidate.entry.id in part.ids
-            )
+            outgoing = tuple(record for record in claimed if record.entry.id in part.ids)
             summary = await part.replace(outgoing) if part.replace is not None and outgoing else None
             if not outgoing or (part.replace is not None and summary is None):
                 continue
@@ -174,20 +157,15 @@ class JournaledStore:
         reverses: str,
         known: frozenset[str],
     ) -> EntryCounts:
-        """Bring memories back as they were, and remove those of the ids that ``may_go`` allows.
+        """Bring memories back whole, and remove those that they replace where ``may_go`` allows it.
 
-        Args:
-            incoming: whole, with their vectors.
-            outgoing_ids: the memories that they replace.
-            may_go: called with the store's present record.
-            seq: the entry's place in its run.
-            reverses: the entry that this one undoes.
-            known: the entries that had removed any of the outgoing ids before this decision.
+        ``may_go`` is called with the store's present record. ``reverses`` is the entry that this one undoes, ``known``
+        are the entries that had removed any of the outgoing ids before this decision.
         """
-        self._guard.enter()
+        self._lease.enter()
         token, found = "", tuple[MemoryRecord, ...]()
         if outgoing_ids:
-            token, found = await self._claim(Where(agent_id=self._run.agent_id, ids=outgoing_ids))
+            token, found = await self._claim(Where(agent_id=self.run.agent_id, ids=outgoing_ids))
         outgoing = tuple(record for record in found if may_go(record))
         if not incoming and not outgoing:
             return EntryCounts()
@@ -198,13 +176,9 @@ class JournaledStore:
 
     async def restore_removed(self, record: MemoryRecord) -> EntryCounts:
         """Bring a memory back as it was. It is the run's only entry, so two attempts never make two."""
-        self._guard.enter()
+        self._lease.enter()
         decision = self._decision(incoming=(record,), kind="restored", outgoing=(), reason="restored")
         return (await self._journal_entry("", [decision], seq=0))[0]
-
-    def _known(self, wanted: frozenset[str]) -> frozenset[str]:
-        # Read before the memories: what an engine deletes after this must not live on in a summary.
-        return frozenset(each.booking_id for each in self._journal.removals(wanted))
 
     async def _claim(self, where: Where) -> tuple[str, tuple[MemoryRecord, ...]]:
         token = self._next_token()
@@ -214,7 +188,7 @@ class JournaledStore:
     def _next_token(self) -> str:
         # One mark per entry: memories that an earlier entry of this attempt claimed and left are not ours.
         self._claims += 1
-        return f"{self._guard.token}.{self._claims}"
+        return f"{self._lease.token}.{self._claims}"
 
     def _decision(
         self,
@@ -228,9 +202,9 @@ class JournaledStore:
     ) -> JournalEntry:
         return JournalEntry(
             booking_id=ids.new_id(),
-            run_id=self._run.run_id,
-            company=self._run.company,
-            agent_id=self._run.agent_id,
+            run_id=self.run.run_id,
+            company=self.run.company,
+            agent_id=self.run.agent_id,
             seq=0,
             reason=reason,
             incoming=incoming,
@@ -244,7 +218,7 @@ class JournaledStore:
     async def _unless_there(self, decided: Sequence[JournalEntry]) -> list[JournalEntry]:
         # The sources were stored anew after their summary was made: it replaces them already.
         coming = [summary_id for journal_entry in decided for summary_id in sorted(journal_entry.incoming_ids)]
-        found = await self._backend.get_many(self._run.agent_id, coming) if coming else ()
+        found = await self._backend.get_many(self.run.agent_id, coming) if coming else ()
         there = {record.entry.id for record in found}
         return [
             replace(journal_entry, incoming=()) if journal_entry.incoming_ids & there else journal_entry
@@ -262,21 +236,21 @@ class JournaledStore:
     ) -> tuple[EntryCounts, ...]:
         if not decided:
             return ()
-        first = self._journal.next_seq(self._run.run_id) if seq is None else seq
+        first = self._journal.next_seq(self.run.run_id) if seq is None else seq
         journal_entries = [replace(journal_entry, seq=first + place) for place, journal_entry in enumerate(decided)]
-        self._guard.hold()
+        self._lease.check()
         try:
             self._journal.prepare(*journal_entries, known=known, watched=watched)
         except MemoryInputError as error:
             if error.field != "seq":
                 raise
             # A worker without the lease wrote its entry in our place. Only the run's owner gets past this line.
-            self._guard.confirm()
+            self._lease.confirm()
             raise MemoryStoreError("another attempt's journal entry must be carried out first; try again") from error
         if archived := sum(len(journal_entry.archived) for journal_entry in journal_entries):
             _log.info(
                 MaintenanceEvent.ARCHIVED,
-                extra={"agent_id": self._run.agent_id, "run_id": self._run.run_id, "archived": archived},
+                extra={"agent_id": self.run.agent_id, "run_id": self.run.run_id, "archived": archived},
             )
         return await self._execute(journal_entries, token)
 
@@ -286,15 +260,12 @@ class JournaledStore:
         foreign_in = await self._store(agent_id, _by_id(record for each in journal_entries for record in each.incoming))
         outgoing = _by_id(record for each in journal_entries for record in each.outgoing)
         foreign_out = await self._delete(agent_id, run_id, outgoing, token)
-        self._guard.hold()
+        self._lease.check()
         self._journal.settle(
             *(each.booking_id for each in journal_entries), missing_in=foreign_in, missing_out=foreign_out
         )
         return tuple(
-            EntryCounts(
-                incoming=len(each.incoming_ids - foreign_in),
-                outgoing=len(each.outgoing_ids - foreign_out),
-            )
+            EntryCounts(incoming=len(each.incoming_ids - foreign_in), outgoing=len(each.outgoing_ids - foreign_out))
             for each in journal_entries
         )
 
@@ -305,12 +276,12 @@ class JournaledStore:
         # An entry removes the tombstones of its incoming memories: one that exists now is of a later removal.
         tombstoned = self._tombstoned(incoming)
         wanted = {key: record for key, record in incoming.items() if key not in tombstoned}
-        self._guard.hold()
+        self._lease.check()
         await self._backend.store_many(list(wanted.values()))
         if without_tombstone := self._tombstoned(incoming) - tombstoned:
             # Meanwhile another attempt did all this and removed these again. The journal has them in full.
             await self._backend.delete_many(agent_id, sorted(without_tombstone))
-            raise LeaseLostError(f"run {self._run.run_id}: another worker has done this entry's work")
+            raise LeaseLostError(f"run {self.run.run_id}: another worker has done this entry's work")
         found = {record.entry.id: record for record in await self._backend.get_many(agent_id, list(wanted))}
         if len(found) < len(wanted):
             raise MemoryStoreError(
@@ -335,7 +306,7 @@ class JournaledStore:
             not_ours = self._journal.removed_by_run(run_id, frozenset(wanted) - left)
             token = await self._mark(agent_id, left)
         for _ in range(_DELETE_ATTEMPTS):
-            self._guard.confirm()
+            self._lease.confirm()
             where = Where(agent_id=agent_id, ids=frozenset(wanted), token=token)
             if await self._backend.delete_where(where) == len(wanted):
                 return not_ours
@@ -353,7 +324,7 @@ class JournaledStore:
     async def _mark(self, agent_id: str, left: frozenset[str]) -> str:
         token = self._next_token()
         if left:
-            self._guard.hold()
+            self._lease.check()
             await self._backend.claim(Where(agent_id=agent_id, ids=left), token)
         return token
 

@@ -1,9 +1,11 @@
-"""The retention step: removes memories that are ended, expired or too old, and lessons that are pruned."""
+"""Removals by rule and on request: what has ended, expired or is too old, pruned lessons, one memory by its id."""
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import groupby
 
 from memcore.backends.protocol import pages
 from memcore.config.maintenance import PruningConfig
@@ -12,14 +14,13 @@ from memcore.errors import (
     MaintenancePausedError,
     MemoryError,  # noqa: A004  # the reference's name
 )
-from memcore.ledger.journal import EntryReason
-from memcore.maintenance.consolidation.selection import MAX_ENTRY
-from memcore.maintenance.context import AgentSnapshot, RunContext
+from memcore.ledger.journal import EntryReason, Journal
+from memcore.ledger.runs import EndKind
 from memcore.maintenance.enforcement import PROTECTED_FROM_ENFORCEMENT
 from memcore.maintenance.events import MaintenanceEvent
-from memcore.maintenance.rules import aged_filters, expired_filter, find_ended_scopes
+from memcore.maintenance.removals import JournaledStore
+from memcore.maintenance.rules import MOMENT, AgentSnapshot, end_filter, find_ended_scopes
 from memcore.models.memory import MemoryCategory
-from memcore.procedural.pruning import to_prune
 from memcore.records import Where
 
 _log = logging.getLogger(__name__)
@@ -27,25 +28,23 @@ _log = logging.getLogger(__name__)
 
 def rules(snapshot: AgentSnapshot) -> Iterator[tuple[EntryReason, Where]]:
     """Yield every filter of the step: ended scopes, own expiries, then each category that has a rule."""
-    for where in snapshot.ended_scopes.filters(snapshot.agent_id, protected_by_undo=snapshot.protected_by_undo):
+    for where in snapshot.ended_scopes.filters(snapshot.free):
         yield "ended", where
-    yield "expired", expired_filter(snapshot.agent_id, snapshot.now, protected_by_undo=snapshot.protected_by_undo)
-    for where in aged_filters(
-        snapshot.agent_id, snapshot.retention_cutoffs, protected_by_undo=snapshot.protected_by_undo
-    ).values():
+    yield "expired", snapshot.expired
+    for where in snapshot.aged.values():
         yield "retention", where
 
 
-async def apply_retention(run_context: RunContext) -> None:
+async def apply_retention(store: JournaledStore) -> None:
     """Remove all memories that are ended, expired or too old, in entries of one page each.
 
     A filter that fails stops no other; its error is raised at the end, so that a retry finds only its memories.
     """
     failures: list[MemoryError] = []
-    snapshot = replace(run_context.snapshot, ended_scopes=await find_ended_scopes(run_context.snapshot))
+    snapshot = replace(store.snapshot, ended_scopes=await find_ended_scopes(store.snapshot))
     for reason, where in rules(snapshot):
         try:
-            await remove_all(run_context, reason, where)
+            await _remove_all(store, reason, where)
         except (LeaseLostError, MaintenancePausedError):
             raise
         except MemoryError as error:
@@ -62,26 +61,105 @@ async def apply_retention(run_context: RunContext) -> None:
         raise failures[0]
 
 
-async def remove_all(run_context: RunContext, reason: EntryReason, where: Where) -> None:
-    """Remove every match, in entries of one page each."""
+async def apply_end(store: JournaledStore, kind: EndKind) -> None:
+    """Remove the memories that end with the scope and were made before the end was requested.
+
+    A person or engine requests it, so neither the removal guard nor the hold of an undo applies.
+    """
+    run = store.run
+    await _remove_all(store, "ended", end_filter(store.snapshot, kind, run.scope_id or "", at=run.planned_at))
+
+
+async def _remove_all(store: JournaledStore, reason: EntryReason, where: Where) -> None:
     removed = 0
-    async for page in pages(run_context.snapshot.backend, where):
-        ids = frozenset(record.entry.id for record in page)
-        entry_counts = await run_context.journaled_store.remove(where.model_copy(update={"ids": ids}), reason=reason)
-        removed += entry_counts.outgoing
+    async for page in pages(store.snapshot.backend, where):
+        removed += await store.remove(where, [record.entry.id for record in page], reason=reason)
     _log.info(
         MaintenanceEvent.RETENTION_COMPLETED,
         extra={"agent_id": where.agent_id, "reason": reason, "removed": removed},
     )
 
 
+async def apply_removal(store: JournaledStore, journal: Journal) -> str | None:
+    """Remove the memory ``scope_id``, whatever its rules; one that was stored anew since stays.
+
+    Only the journal keeps it, not the archive: once its entry expires, the memory is gone. Returns one sentence why
+    nothing was done; None when it was removed.
+    """
+    run = store.run
+    if journal.next_seq(run.run_id):
+        # An earlier attempt decided, and the journaled store has executed it.
+        return None
+    where = Where(agent_id=run.agent_id, created_before=run.planned_at + MOMENT)
+    removed = await store.remove(where, [run.scope_id or ""], reason="deleted")
+    return None if removed else f"memory {run.scope_id} is not there any more"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Weighed:
-    """A lesson in the ranking, without its text: an agent may have thousands."""
+class WeighedLesson:
+    """A lesson without its text, for an agent may have thousands; a relevance of None counts as 0."""
 
     id: str
     created_at: datetime
     relevance_score: float | None = None
+
+
+def to_prune(entries: Sequence[WeighedLesson], config: PruningConfig, *, now: datetime) -> tuple[str, ...]:
+    """Return the ids that the policy forgets, in the order of the entries.
+
+    ``hybrid`` forgets by age first, and what is left down to ``max_entries``.
+    """
+    gone: set[str] = set()
+    if config.type in {"ttl", "hybrid"}:
+        gone.update(expired(entries, max_age=timedelta(days=config.max_age_days), now=now))
+    if config.type in {"pareto", "hybrid"}:
+        gone.update(surpassed([each for each in entries if each.id not in gone], max_entries=config.max_entries))
+    return tuple(each.id for each in entries if each.id in gone)
+
+
+def expired(entries: Iterable[WeighedLesson], *, max_age: timedelta, now: datetime) -> tuple[str, ...]:
+    """Return the ids of those that are older than ``max_age``; who is exactly as old stays."""
+    return tuple(each.id for each in entries if now - each.created_at > max_age)
+
+
+def surpassed(entries: Sequence[WeighedLesson], *, max_entries: int) -> tuple[str, ...]:
+    """Return the ids beyond the best ``max_entries``, so that exactly so many are left, or all if there are fewer.
+
+    An entry beats another that it equals or exceeds in relevance and in recency, and exceeds in one. Layer after layer
+    is kept: those that nobody beats, then those that only these beat, and so on; of the layer that does not fit, the
+    newest. The reference keeps the first layer alone, which is a single entry when nobody has a relevance.
+    """
+    layer_of = _layers(entries)
+    order = sorted(
+        entries, key=lambda each: (layer_of[each.id], -each.created_at.timestamp(), -_relevance(each), each.id)
+    )
+    kept = {each.id for each in order[:max_entries]}
+    return tuple(each.id for each in entries if each.id not in kept)
+
+
+def _layers(entries: Sequence[WeighedLesson]) -> dict[str, int]:
+    """Return the layer of each: the length of the longest chain of entries of which each beats the next, up to it."""
+    layer_of: dict[str, int] = {}
+    # The highest relevance of each layer so far, negated: it never falls from one layer to the next.
+    tops: list[float] = []
+    # Newest first: an entry that beats another comes before it.
+    order = sorted(entries, key=_place, reverse=True)
+    for (_, relevance), equals in groupby(order, key=_place):
+        layer = bisect_right(tops, -relevance)
+        if layer == len(tops):
+            tops.append(-relevance)
+        else:
+            tops[layer] = -relevance
+        layer_of.update({each.id: layer for each in equals})
+    return layer_of
+
+
+def _place(entry: WeighedLesson) -> tuple[datetime, float]:
+    return entry.created_at, _relevance(entry)
+
+
+def _relevance(entry: WeighedLesson) -> float:
+    return entry.relevance_score or 0.0
 
 
 async def find_pruned(snapshot: AgentSnapshot) -> tuple[str, ...]:
@@ -95,28 +173,21 @@ async def find_pruned(snapshot: AgentSnapshot) -> tuple[str, ...]:
     wanted = await _checked_at(snapshot, config, lessons)
     if wanted is None:
         return ()
-    survives_retention, found = snapshot.survives_retention, list[_Weighed]()
+    found: list[WeighedLesson] = []
     async for page in pages(snapshot.backend, wanted):
-        found.extend(
-            _Weighed(id=each.entry.id, created_at=each.entry.created_at) for each in page if survives_retention(each)
-        )
+        staying = [record.entry for record in page if snapshot.survives_retention(record)]
+        found.extend(WeighedLesson(id=each.id, created_at=each.created_at) for each in staying)
     if config.type != "ttl":
         found = _ranked(snapshot, found)
     return to_prune(found, config, now=snapshot.now)
 
 
-async def apply_pruning(run_context: RunContext) -> None:
+async def apply_pruning(store: JournaledStore) -> None:
     """Remove the pruned lessons, in entries of one page each; one that was pinned meanwhile stays."""
-    snapshot, removed = run_context.snapshot, 0
-    pruned = await find_pruned(snapshot)
-    for start in range(0, len(pruned), MAX_ENTRY):
-        ids = frozenset(pruned[start : start + MAX_ENTRY])
-        entry_counts = await run_context.journaled_store.remove(
-            _prunable(snapshot).model_copy(update={"ids": ids}), reason="pruned"
-        )
-        removed += entry_counts.outgoing
+    pruned = await find_pruned(store.snapshot)
+    removed = await store.remove(_prunable(store.snapshot), pruned, reason="pruned")
     if pruned:
-        _log.info(MaintenanceEvent.PRUNED, extra={"agent_id": snapshot.agent_id, "removed": removed})
+        _log.info(MaintenanceEvent.PRUNED, extra={"agent_id": store.run.agent_id, "removed": removed})
 
 
 def _prunable(snapshot: AgentSnapshot) -> Where:
@@ -140,10 +211,11 @@ async def _checked_at(snapshot: AgentSnapshot, config: PruningConfig, lessons: W
     return aged if old else None
 
 
-def _ranked(snapshot: AgentSnapshot, found: Sequence[_Weighed]) -> list[_Weighed]:
+def _ranked(snapshot: AgentSnapshot, found: Sequence[WeighedLesson]) -> list[WeighedLesson]:
     """Rank lessons by their outcomes: most successes, then fewest failures, then most uses."""
-    ids: Collection[str] = [each.id for each in found]
-    applied, used = snapshot.applications(ids), snapshot.uses(ids)
+    ids = [each.id for each in found]
+    applied = snapshot.ledger.skills.applications(snapshot.company, ids)
+    used = snapshot.ledger.uses.of(snapshot.company, snapshot.agent_id, ids)
 
     def use_of(memory_id: str) -> tuple[int, int, int]:
         times, shown = applied.get(memory_id), used.get(memory_id)

@@ -1,4 +1,4 @@
-"""Rules of maintenance as filters of the store: retention, ended scopes, eligibility and archiving.
+"""Rules of maintenance as filters of the store, and the snapshot of an agent under them.
 
 Per category, the first retention rule that exists decides: the agent's for the category, the company's for the
 category, the agent's default, the company's default. Without any, a memory stays for ever. A memory's own
@@ -9,25 +9,20 @@ brought back is stronger.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, RetentionConfig
+from memcore.backends.protocol import BatchBackend
+from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
 from memcore.config.memory import MemoryOptionsConfig
 from memcore.errors import MemoryInputError
 from memcore.ledger.agents import Agent
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import EndKind
 from memcore.models.archival import ArchivalMode
-from memcore.models.memory import (
-    PROTECTED_FROM_CONSOLIDATION,
-    MemoryCategory,
-    MemoryEntry,
-    MemoryLevel,
-)
+from memcore.models.memory import PROTECTED_FROM_CONSOLIDATION, MemoryCategory, MemoryEntry, MemoryLevel
 from memcore.records import MemoryRecord, Scope, Where
-
-if TYPE_CHECKING:
-    from memcore.maintenance.context import AgentSnapshot
 
 _NO_OVERRIDES: Mapping[MemoryCategory, int] = MappingProxyType({})
 
@@ -40,8 +35,7 @@ def resolve_days(
 ) -> dict[MemoryCategory, int | None]:
     """Return how many days each category is kept for an agent; None keeps for ever.
 
-    Raises:
-        MemoryInputError: one of the agent's own values lies below 1 day.
+    Raises MemoryInputError when one of the agent's own values lies below 1 day.
     """
     if agent_days is not None and agent_days < 1:
         raise MemoryInputError("retention_days", f"is {agent_days}; the least is 1 day")
@@ -49,16 +43,11 @@ def resolve_days(
         if days < 1:
             raise MemoryInputError(f"retention_overrides.{category}", f"is {days}; the least is 1 day")
     company = {rule.category: rule.retention_days for rule in config.rules}
-    return {
-        category: _first(
-            agent_overrides.get(category), company.get(category), agent_days, config.default_retention_days
-        )
-        for category in MemoryCategory
-    }
-
-
-def _first(*days: int | None) -> int | None:
-    return next((value for value in days if value is not None), None)
+    found: dict[MemoryCategory, int | None] = {}
+    for category in MemoryCategory:
+        rules = (agent_overrides.get(category), company.get(category), agent_days, config.default_retention_days)
+        found[category] = next((days for days in rules if days is not None), None)
+    return found
 
 
 def retention_cutoffs(keep_days: Mapping[MemoryCategory, int | None], now: datetime) -> dict[MemoryCategory, datetime]:
@@ -91,21 +80,6 @@ def aged_filters(
     }
 
 
-def aged_together(
-    agent_id: str, retention_cutoffs: Mapping[MemoryCategory, datetime], *, protected_by_undo: frozenset[str]
-) -> tuple[Where, ...]:
-    """Return the same memories in one filter per cutoff, for counting."""
-    return tuple(
-        Where(
-            agent_id=agent_id,
-            categories=frozenset(category for category in retention_cutoffs if retention_cutoffs[category] == cutoff),
-            created_before=cutoff,
-            without_ids=protected_by_undo,
-        )
-        for cutoff in sorted(set(retention_cutoffs.values()))
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
     """The silence after which a scope ends; None means never.
@@ -123,15 +97,9 @@ class Timeouts:
     @classmethod
     def of(cls, options: MemoryOptionsConfig) -> Self:
         """Return what the policy says."""
-        return cls(
-            session=_hours(options.session_timeout_hours),
-            project=_hours(options.project_timeout_hours),
-            task=_hours(options.task_timeout_hours),
-        )
-
-
-def _hours(count: int | None) -> timedelta | None:
-    return None if count is None else timedelta(hours=count)
+        hours = (options.session_timeout_hours, options.project_timeout_hours, options.task_timeout_hours)
+        session, project, task = (None if count is None else timedelta(hours=count) for count in hours)
+        return cls(session=session, project=project, task=task)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,24 +123,17 @@ class EffectivePolicy:
     @classmethod
     def of(cls, agent: Agent | None, policy: ConsolidationConfig, *, level: MemoryLevel, timeouts: Timeouts) -> Self:
         """Resolve an agent's rules; an agent that is not registered has the company's."""
-        ruled = {rule.category for rule in policy.retention.rules} | set(agent.retention_overrides if agent else ())
-        working_timeout = None if MemoryCategory.WORKING in ruled else timeouts.task
-        if agent is None:
-            return cls(
-                keep_days=resolve_days(policy.retention),
-                max_memories=policy.max_memories_per_agent,
-                level=level,
-                timeouts=timeouts,
-                working_timeout=working_timeout,
-            )
+        overrides = agent.retention_overrides if agent else _NO_OVERRIDES
+        ruled = {rule.category for rule in policy.retention.rules} | set(overrides)
+        max_memories = agent.max_memories if agent else None
         return cls(
             keep_days=resolve_days(
-                policy.retention, agent_days=agent.retention_days, agent_overrides=agent.retention_overrides
+                policy.retention, agent_days=agent.retention_days if agent else None, agent_overrides=overrides
             ),
-            max_memories=policy.max_memories_per_agent if agent.max_memories is None else agent.max_memories,
-            level=level if agent.level is None else agent.level,
+            max_memories=policy.max_memories_per_agent if max_memories is None else max_memories,
+            level=agent.level if agent and agent.level is not None else level,
             timeouts=timeouts,
-            working_timeout=working_timeout,
+            working_timeout=None if MemoryCategory.WORKING in ruled else timeouts.task,
         )
 
 
@@ -209,24 +170,126 @@ class EndedScopes:
         """Whether any scope has ended."""
         return bool(self.sessions or self.projects)
 
-    def filters(self, agent_id: str, *, protected_by_undo: frozenset[str]) -> Iterator[Where]:
-        """Yield one filter for each session and project."""
-        for session_id, before in self.sessions.items():
-            yield Where(agent_id=agent_id, session_id=session_id, created_before=before, without_ids=protected_by_undo)
-        for project_id, before in self.projects.items():
-            yield Where(agent_id=agent_id, project_id=project_id, created_before=before, without_ids=protected_by_undo)
+    def filters(self, mine: Where) -> Iterator[Where]:
+        """Yield a filter for each session and project: what it matches of the agent's memories."""
+        for field_name, found in (("session_id", self.sessions), ("project_id", self.projects)):
+            for scope_id, before in found.items():
+                yield mine.model_copy(update={field_name: scope_id, "created_before": before})
 
     def takes(self, record: MemoryRecord) -> bool:
-        """Return whether one of the filters matches a memory that is under no hold."""
-        made, lineage = record.entry.created_at, record.lineage
-        return _ends(self.sessions, lineage.session_id, made) or _ends(self.projects, lineage.project_id, made)
+        """Return whether a memory that is under no hold has ended with its session or project."""
+        scopes = ((self.sessions, record.lineage.session_id), (self.projects, record.lineage.project_id))
+        ends = (found.get(scope_id) for found, scope_id in scopes if scope_id is not None)
+        return any(before is not None and record.entry.created_at < before for before in ends)
 
 
 #: No scope has ended.
 NOTHING_ENDED = EndedScopes()
 
 
-async def find_ended_scopes(snapshot: "AgentSnapshot") -> EndedScopes:
+@dataclass(frozen=True, kw_only=True)
+class AgentSnapshot:
+    """An agent's memories and effective policy at one moment; all that planning needs.
+
+    Attributes:
+        now: one moment for the whole attempt: nothing becomes too old between two steps.
+        protected_by_undo: ids that an undo has just brought back; no step touches them.
+        pruning: which lessons are forgotten; None forgets none.
+        ended_scopes: sessions and projects that have ended; a plan counts their memories as gone.
+        pruned: lessons that are forgotten; a plan counts them as gone.
+    """
+
+    company: str
+    agent_id: str
+    backend: BatchBackend
+    ledger: Ledger
+    policy: ConsolidationConfig
+    terms: EffectivePolicy
+    now: datetime
+    protected_by_undo: frozenset[str]
+    pruning: PruningConfig | None = None
+    ended_scopes: EndedScopes = NOTHING_ENDED
+    pruned: frozenset[str] = frozenset()
+
+    @cached_property
+    def free(self) -> Where:
+        """The filter for all memories but those that an undo has just brought back."""
+        return Where(agent_id=self.agent_id, without_ids=self.protected_by_undo)
+
+    @cached_property
+    def retention_cutoffs(self) -> dict[MemoryCategory, datetime]:
+        """The time before which a memory is too old, for each category that has a rule or a time-out."""
+        found = retention_cutoffs(self.terms.keep_days, self.now)
+        if self.terms.working_timeout is not None:
+            silent = self.now - self.terms.working_timeout
+            found[MemoryCategory.WORKING] = max(found.get(MemoryCategory.WORKING, silent), silent)
+        return found
+
+    @property
+    def expired(self) -> Where:
+        """The filter for memories whose own ``expires_at`` has come."""
+        return expired_filter(self.agent_id, self.now, protected_by_undo=self.protected_by_undo)
+
+    @property
+    def aged(self) -> dict[MemoryCategory, Where]:
+        """The filters for memories that are too old, one per category."""
+        return aged_filters(self.agent_id, self.retention_cutoffs, protected_by_undo=self.protected_by_undo)
+
+    @property
+    def aged_together(self) -> Iterator[Where]:
+        """The same memories in one filter per cutoff, for counting."""
+        for cutoff in sorted(set(self.retention_cutoffs.values())):
+            categories = frozenset(each for each, before in self.retention_cutoffs.items() if before == cutoff)
+            yield self.free.model_copy(update={"categories": categories, "created_before": cutoff})
+
+    def survives_retention(self, record: MemoryRecord) -> bool:
+        """Return whether retention and pruning leave a memory that is under no hold."""
+        is_gone = record.entry.id in self.pruned or is_old(record.entry, self.retention_cutoffs, self.now)
+        return not (is_gone or self.ended_scopes.takes(record))
+
+    def mergeable(self, category: MemoryCategory) -> Where | None:
+        """Return the filter for what consolidation may take of a category; None when nothing of it can be taken.
+
+        Memories that retention would remove are not summarised first.
+        """
+        newest = self.now - timedelta(days=self.policy.least_age_days)
+        oldest = self.retention_cutoffs.get(category)
+        if category not in self.policy.categories or (oldest is not None and oldest >= newest):
+            return None
+        return Where(
+            agent_id=self.agent_id,
+            categories=frozenset({category}),
+            without_tags=PROTECTED_FROM_CONSOLIDATION,
+            created_before=newest,
+            created_since=oldest,
+            without_ids=self.protected_by_undo,
+            # A lesson would lose its form and its outcomes; pruning keeps lessons few.
+            lessons=False if category is MemoryCategory.PROCEDURAL else None,
+            # At level session the end of a session removes its memories: one that names a session is of an open one.
+            outside="session_id" if self.terms.level is MemoryLevel.SESSION else None,
+        )
+
+    def may_merge(self, record: MemoryRecord) -> bool:
+        """Return whether a match may be merged, by the conditions that the store cannot filter."""
+        expires_at = record.entry.expires_at
+        if (expires_at is not None and expires_at <= self.now) or self.ended_scopes.takes(record):
+            return False
+        return self.terms.level is not MemoryLevel.SESSION or record.lineage.session_id is None
+
+    def archives(self, created_at: datetime) -> bool:
+        """Return whether enforcement archives a memory of that time; the sources of a summary are always archived.
+
+        Memories that retention, an expiry or an end removes are not archived: they were to be deleted.
+        """
+        config = self.policy.archival
+        return config.enabled and created_at <= self.now - timedelta(days=config.age_threshold_days)
+
+    def archive_mode(self, record: MemoryRecord) -> ArchivalMode | None:
+        """Return the mode under which a memory over the limit is archived, or None when it is not."""
+        return ArchivalMode.EXTRACTIVE if self.archives(record.entry.created_at) else None
+
+
+async def find_ended_scopes(snapshot: AgentSnapshot) -> EndedScopes:
     """Return the sessions and projects that were ended, or silent for too long, and still have memories.
 
     So memories that were stored after the run of their session's end are found too. The store collects and counts: an
@@ -239,7 +302,7 @@ async def find_ended_scopes(snapshot: "AgentSnapshot") -> EndedScopes:
     )
 
 
-def end_filter(snapshot: "AgentSnapshot", kind: EndKind, scope_id: str, *, at: datetime) -> Where:
+def end_filter(snapshot: AgentSnapshot, kind: EndKind, scope_id: str, *, at: datetime) -> Where:
     """Return the filter for an end that was requested at a time; memories made later stay."""
     everything = snapshot.terms.level in ENDED_LEVELS[kind]
     return Where(
@@ -252,10 +315,10 @@ def end_filter(snapshot: "AgentSnapshot", kind: EndKind, scope_id: str, *, at: d
     )
 
 
-async def _ended_scopes(snapshot: "AgentSnapshot", kind: EndKind, silence: timedelta | None) -> Mapping[str, datetime]:
+async def _ended_scopes(snapshot: AgentSnapshot, kind: EndKind, silence: timedelta | None) -> Mapping[str, datetime]:
     if snapshot.terms.level not in ENDED_LEVELS[kind]:
         return {}
-    field_name, mine = _FIELDS[kind], Where(agent_id=snapshot.agent_id, without_ids=snapshot.protected_by_undo)
+    field_name, mine = _FIELDS[kind], snapshot.free
     known = await snapshot.backend.scopes(mine, field_name)
     found: dict[str, datetime] = {}
     if known and silence is not None:
@@ -264,87 +327,10 @@ async def _ended_scopes(snapshot: "AgentSnapshot", kind: EndKind, silence: timed
         if old := await snapshot.backend.scopes(mine.model_copy(update={"created_before": heard_since}), field_name):
             heard = await snapshot.backend.scopes(mine.model_copy(update={"created_since": heard_since}), field_name)
             found = dict.fromkeys(sorted(old - heard), heard_since)
-    ended = snapshot.ended(kind, known - found.keys()) if known else {}
+    runs = snapshot.ledger.runs
+    ended = runs.ended(snapshot.company, snapshot.agent_id, kind, known - found.keys()) if known else {}
     for scope_id, at in sorted(ended.items()):
         before = at + MOMENT
         if await snapshot.backend.count_where(mine.model_copy(update={field_name: scope_id, "created_before": before})):
             found[scope_id] = before
     return found
-
-
-def _ends(found: Mapping[str, datetime], scope_id: str | None, made: datetime) -> bool:
-    return scope_id is not None and scope_id in found and made < found[scope_id]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Eligibility:
-    """The rule which memories consolidation may take at a moment.
-
-    Attributes:
-        now: the moment.
-        categories: memories of other categories stay as they are.
-        min_age_days: younger memories stay as they are.
-        level: the agent's level. At level session the end of a session removes its memories, so one that still names
-            a session belongs to an open one and stays; at other levels the least age decides.
-        retention_cutoffs: memories that retention would remove are not summarised first.
-        protected_by_undo: ids that an undo has just brought back.
-        ended_scopes: memories that end with their session or project are not summarised first.
-    """
-
-    now: datetime
-    categories: tuple[MemoryCategory, ...]
-    min_age_days: int
-    level: MemoryLevel
-    retention_cutoffs: Mapping[MemoryCategory, datetime]
-    protected_by_undo: frozenset[str]
-    ended_scopes: EndedScopes = NOTHING_ENDED
-
-    def where(self, agent_id: str, category: MemoryCategory) -> Where | None:
-        """Return the filter for one category, or None when nothing of it can be taken."""
-        newest = self.now - timedelta(days=self.min_age_days)
-        oldest = self.retention_cutoffs.get(category)
-        if category not in self.categories or (oldest is not None and oldest >= newest):
-            return None
-        return Where(
-            agent_id=agent_id,
-            categories=frozenset({category}),
-            without_tags=PROTECTED_FROM_CONSOLIDATION,
-            created_before=newest,
-            created_since=oldest,
-            without_ids=self.protected_by_undo,
-            # A lesson would lose its form and its outcomes; pruning keeps lessons few.
-            lessons=False if category is MemoryCategory.PROCEDURAL else None,
-            outside="session_id" if self.level is MemoryLevel.SESSION else None,
-        )
-
-    def allows(self, record: MemoryRecord) -> bool:
-        """Return whether a match may be taken, by the conditions that the store cannot filter."""
-        expires_at = record.entry.expires_at
-        if expires_at is not None and expires_at <= self.now:
-            return False
-        if self.ended_scopes.takes(record):
-            return False
-        return self.level is not MemoryLevel.SESSION or record.lineage.session_id is None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Archiving:
-    """The rule which memories enforcement archives in one attempt; the sources of a summary are always archived.
-
-    Memories that retention, an expiry or an end removes are not archived: they were to be deleted.
-
-    Attributes:
-        config: whether memories are archived, and from which age.
-        now: the attempt's moment.
-    """
-
-    config: ArchivalConfig
-    now: datetime
-
-    def mode_of(self, record: MemoryRecord) -> ArchivalMode | None:
-        """Return the mode under which a memory over the limit is archived, or None when it is not."""
-        return ArchivalMode.EXTRACTIVE if self.takes(record.entry.created_at) else None
-
-    def takes(self, created_at: datetime) -> bool:
-        """Return whether enforcement archives a memory of that time."""
-        return self.config.enabled and created_at <= self.now - timedelta(days=self.config.age_threshold_days)

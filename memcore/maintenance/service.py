@@ -20,24 +20,23 @@ from memcore.errors import (
 )
 from memcore.jobs.outcomes import Dead, Done, Outcome, Retry, Skipped, Snooze
 from memcore.kill_switch import KillSwitch
+from memcore.ledger.journal import EntryReason, Journal
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run, RunState, RunStep
 from memcore.maintenance.consolidation.answers import CachedAnswers, NoAnswers
 from memcore.maintenance.consolidation.condense import CorpusVocabulary
 from memcore.maintenance.consolidation.factory import ConsolidationDeps, StrategyBuilder, build_consolidation_strategy
+from memcore.maintenance.consolidation.llm import AnswerSource
 from memcore.maintenance.consolidation.step import apply_consolidation
-from memcore.maintenance.consolidation.strategy import AnswerSource, ConsolidationStrategy
-from memcore.maintenance.context import AgentSnapshot, RunContext
-from memcore.maintenance.enforcement import MemoryScorer, apply_enforcement
-from memcore.maintenance.events import MaintenanceEvent, run_counts
-from memcore.maintenance.lease import LEASE_LENGTH, Guard, Lease
+from memcore.maintenance.consolidation.strategy import ConsolidationStrategy
+from memcore.maintenance.enforcement import MemoryScorer, MemoryValue, apply_enforcement, installed_value
+from memcore.maintenance.events import MaintenanceEvent
+from memcore.maintenance.lease import LEASE_LENGTH, Lease
 from memcore.maintenance.plan import MaintenancePlan, make_plan, with_details
 from memcore.maintenance.removals import JournaledStore
-from memcore.maintenance.requests import apply_end, apply_removal, apply_restore
-from memcore.maintenance.retention import apply_pruning, apply_retention
-from memcore.maintenance.rules import EffectivePolicy, Timeouts
-from memcore.maintenance.undo import apply_undo
-from memcore.maintenance.value import MemoryValue, installed_value
+from memcore.maintenance.retention import apply_end, apply_pruning, apply_removal, apply_retention
+from memcore.maintenance.rules import AgentSnapshot, EffectivePolicy, Timeouts
+from memcore.maintenance.undo import apply_restore, apply_undo
 from memcore.models.memory import MemoryLevel
 
 #: Attempts at a run before it counts as failed: one that kills its worker again and again must not block its agent.
@@ -143,7 +142,7 @@ class MaintenanceService:
         """
         answers = NoAnswers()
         snapshot = self._snapshot(agent_id)
-        strategy, missing = self._strategy(answers)
+        strategy, missing = self._strategy(answers if self._has_model else None)
         plan = await make_plan(snapshot, strategy, MemoryScorer(snapshot, self._value), waits=missing)
         if not in_detail:
             return plan
@@ -168,7 +167,8 @@ class MaintenanceService:
         run = self._ledger.runs.claim(run_id, lease=LEASE_LENGTH)
         if run is None or run.token is None:
             return Skipped(reason=f"run {run_id} is {found.state} and not free to be taken")
-        lease = Lease(self._ledger.runs, run_id, run.token, since=since, monotonic=self._monotonic)
+        switch = None if run.kind in {"undo", "restore"} else self._switch(run)
+        lease = Lease(self._ledger.runs, run_id, run.token, since=since, switch=switch, monotonic=self._monotonic)
         try:
             with lease:
                 return await self._run_claimed(run, lease)
@@ -198,43 +198,40 @@ class MaintenanceService:
     async def _run_claimed(self, run: Run, lease: Lease) -> Outcome:
         if run.attempt > MAX_ATTEMPTS:
             return self._fail(run, lease, f"was attempted {MAX_ATTEMPTS} times without reaching its end")
-        restores = run.kind in {"undo", "restore"}
-        guard = Guard(lease, None if restores else self._switch(run))
-        guard.enter()
+        lease.enter()
         _log.info(MaintenanceEvent.STARTED, extra=_about(run))
-        journaled_store = JournaledStore(self._backend, self._ledger.journal, guard, run)
-        await journaled_store.begin()
-        run_context = RunContext(run=run, snapshot=self._snapshot(run.agent_id), journaled_store=journaled_store)
-        stop = await self._executed(run_context, lease)
+        store = JournaledStore(self._snapshot(run.agent_id), run, self._ledger.journal, lease)
+        await store.begin()
+        stop = await self._executed(store, lease)
         if stop is not None:
             return stop
         # A worker that lost its lease may have written an entry after begin(): it is a decision like any other.
-        await journaled_store.begin()
+        await store.begin()
         return self._done(run, lease)
 
-    async def _executed(self, run_context: RunContext, lease: Lease) -> Outcome | None:
+    async def _executed(self, store: JournaledStore, lease: Lease) -> Outcome | None:
         """Execute the run by its kind; None when all is done."""
-        run, left = run_context.run, None
+        run, left = store.run, None
         match run.kind:
             case "maintenance":
-                return await self._maintenance_run(run_context, lease)
+                return await self._maintenance_run(store, lease)
             case "undo":
-                await apply_undo(run_context, self._ledger)
+                await apply_undo(store, self._ledger)
             case "restore":
-                left = await apply_restore(run_context, self._ledger)
+                left = await apply_restore(store, self._ledger)
             case "remove":
-                left = await apply_removal(run_context, self._ledger.journal)
+                left = await apply_removal(store, self._ledger.journal)
             case kind:
-                await apply_end(run_context, kind)
+                await apply_end(store, kind)
         return None if left is None else self._leave(run, lease, left)
 
-    async def _maintenance_run(self, run_context: RunContext, lease: Lease) -> Outcome | None:
+    async def _maintenance_run(self, store: JournaledStore, lease: Lease) -> Outcome | None:
         """Run the steps that are left; None when all are done."""
-        run = run_context.run
-        strategy, missing = self._strategy(CachedAnswers(self._ledger.answers, run))
+        run = store.run
+        strategy, missing = self._strategy(CachedAnswers(self._ledger.answers, run) if self._has_model else None)
         if run.step is RunStep.RETENTION:
             if not (run.allow_large or "planned" in run.counts):
-                plan = await make_plan(run_context.snapshot, strategy, MemoryScorer(run_context.snapshot, self._value))
+                plan = await make_plan(store.snapshot, strategy, MemoryScorer(store.snapshot, self._value))
                 if plan.is_held:
                     return self._hold(run, lease, plan)
                 if missing is None and not plan.removed:
@@ -243,24 +240,24 @@ class MaintenanceService:
                     return None
                 # Saved before the first removal: a later attempt sees less and would judge another share.
                 self._advance(run, lease, RunStep.RETENTION, planned=plan.removed)
-            await apply_retention(run_context)
-            await apply_pruning(run_context)
+            await apply_retention(store)
+            await apply_pruning(store)
             self._advance(run, lease, RunStep.CONSOLIDATION)
         if run.step in {RunStep.RETENTION, RunStep.CONSOLIDATION}:
             if missing is not None:
                 return self._snooze(run, lease, missing, MODEL_DELAY)
-            wait = await apply_consolidation(run_context, strategy, self._ledger.syntheses) if strategy else None
+            wait = await apply_consolidation(store, strategy, self._ledger.syntheses) if strategy else None
             if wait is not None:
-                return self._snooze(run, lease, wait.reason, wait.until - run_context.snapshot.now)
+                return self._snooze(run, lease, wait.reason, wait.until - store.snapshot.now)
             self._advance(run, lease, RunStep.ENFORCEMENT)
-        await apply_enforcement(run_context, MemoryScorer(run_context.snapshot, self._value))
+        await apply_enforcement(store, MemoryScorer(store.snapshot, self._value))
         return None
 
-    def _strategy(self, answers: AnswerSource) -> tuple[ConsolidationStrategy | None, str | None]:
+    def _strategy(self, answers: AnswerSource | None) -> tuple[ConsolidationStrategy | None, str | None]:
         """Return the strategy, or one sentence why it cannot be built; neither when nothing is consolidated."""
         deps = ConsolidationDeps(
             policy=self._policy,
-            answers=answers if self._has_model else None,
+            answers=answers,
             vocabulary=CorpusVocabulary(self._backend),
         )
         try:
@@ -316,16 +313,45 @@ class MaintenanceService:
             company=self._company,
             agent_id=agent_id,
             backend=self._backend,
+            ledger=self._ledger,
             policy=self._policy,
             terms=EffectivePolicy.of(agent, self._policy, level=self._level, timeouts=self._timeouts),
             now=self._clock(),
             protected_by_undo=self._ledger.journal.protected_by_undo(self._company, agent_id),
-            ended=lambda kind, ids: self._ledger.runs.ended(self._company, agent_id, kind, ids),
-            uses=lambda ids: self._ledger.uses.of(self._company, agent_id, ids),
-            applications=lambda ids: self._ledger.skills.applications(self._company, ids),
             pruning=self._pruning,
         )
 
 
 def _about(run: Run) -> dict[str, str | int]:
     return {"run_id": run.run_id, "agent_id": run.agent_id, "kind": run.kind, "attempt": run.attempt}
+
+
+#: The counts of a run by its kind: each one's name, and the reason and direction of the journal's moves that it counts.
+_COUNTS: dict[str, dict[str, tuple[EntryReason, str]]] = {
+    "maintenance": {
+        "ended": ("ended", "removed"),
+        "retention": ("retention", "removed"),
+        "expired": ("expired", "removed"),
+        "pruned": ("pruned", "removed"),
+        "consolidated": ("consolidated", "removed"),
+        "summaries": ("consolidated", "created"),
+        "enforced": ("enforced", "removed"),
+    },
+    "undo": {"restored": ("undone", "restored"), "removed": ("undone", "removed")},
+    "restore": {"restored": ("restored", "restored")},
+    "remove": {"removed": ("deleted", "removed")},
+}
+
+_END_COUNTS: dict[str, tuple[EntryReason, str]] = {"ended": ("ended", "removed")}
+
+
+def run_counts(journal: Journal, run: Run) -> dict[str, int]:
+    """Return the counts of a run so far, from the journal.
+
+    Of an undo, ``skipped`` is the number of moves of the undone run that it left as they are.
+    """
+    moved = journal.totals(run.run_id)
+    counts = {name: moved[key] for name, key in _COUNTS.get(run.kind, _END_COUNTS).items()}
+    if run.undo_of is not None:
+        counts["skipped"] = journal.totals(run.undo_of).total() - moved.total()
+    return counts

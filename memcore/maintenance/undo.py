@@ -1,11 +1,12 @@
-"""Undo of a run: a run of its own reverses the entries of the first, the last first.
+"""What brings memories back: the undo of a run, and the restore of an archived memory.
 
-So an undo is as safe as a run, and can itself be undone. Memories that later runs or agents have changed stay as
-they are, and are reported.
+An undo is a run of its own: it reverses the entries of the first, the last first. So it is as safe as a run, and can
+itself be undone. Memories that later runs or agents have changed stay as they are, and are reported.
 """
 
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 from enum import StrEnum
 
@@ -14,9 +15,9 @@ from memcore.errors import MemoryInputError
 from memcore.ledger.journal import Journal, JournalEntry
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run, RunState
-from memcore.maintenance.context import RunContext
 from memcore.maintenance.events import MaintenanceEvent
-from memcore.maintenance.removals import is_same
+from memcore.maintenance.removals import JournaledStore, is_same
+from memcore.maintenance.rules import AgentSnapshot
 from memcore.models.base import Frozen
 from memcore.records import MemoryRecord
 
@@ -55,27 +56,25 @@ def undo_report(journal: Journal, undo: Run) -> UndoReport:
     return UndoReport(not_restored=tuple(sorted(+missing_in)), not_removed=tuple(sorted(+missing_out)))
 
 
-async def apply_undo(run_context: RunContext, ledger: Ledger) -> None:
+async def apply_undo(store: JournaledStore, ledger: Ledger) -> None:
     """Reverse every entry of the run ``undo_of``, and protect the restored memories from the next runs.
 
-    Raises:
-        MemoryInputError: the run cannot be undone; the message says why.
+    Raises MemoryInputError when the run cannot be undone; the message says why.
     """
-    run = run_context.run
+    run, journal = store.run, ledger.journal
     target = undo_target(ledger, run.company, run.undo_of or "", agent_id=run.agent_id)
-    journal = ledger.journal
-    start = journal.next_seq(run_context.run.run_id)
+    start = journal.next_seq(run.run_id)
     # A reversal has the place of the entry that it reverses, counted from the end: after a crash the journal shows
     # how far the undo came, and no entry is reversed twice.
     for place, journal_entry in enumerate(journal.journal_entries(target.run_id, newest_first=True)):
         if place >= start:
-            await _reverse(run_context, ledger, journal_entry, place)
-    moved = journal.totals(run_context.run.run_id)
+            await _reverse(store, ledger, journal_entry, place)
+    moved = journal.totals(run.run_id)
     _log.info(
         MaintenanceEvent.UNDO_COMPLETED,
         extra={
-            "agent_id": run_context.run.agent_id,
-            "run_id": run_context.run.run_id,
+            "agent_id": run.agent_id,
+            "run_id": run.run_id,
             "undo_of": target.run_id,
             "restored": moved["undone", "restored"],
             "removed": moved["undone", "removed"],
@@ -86,14 +85,7 @@ async def apply_undo(run_context: RunContext, ledger: Ledger) -> None:
 def undo_target(ledger: Ledger, company: str, run_id: str, *, agent_id: str | None = None) -> Run:
     """Return the run to undo; an idle run that an undo may preempt counts as ended.
 
-    Args:
-        ledger: where runs are kept.
-        company: whose run.
-        run_id: the run.
-        agent_id: its agent, where that is known.
-
-    Raises:
-        MemoryInputError: it cannot be undone; the message says why.
+    Raises MemoryInputError when it cannot be undone; the message says why.
     """
     target = ledger.runs.get(run_id)
     if target is None or target.company != company or agent_id not in {None, target.agent_id}:
@@ -128,9 +120,8 @@ def deleted_since(ledger: Ledger, journal_entry: JournalEntry) -> bool:
     return False
 
 
-async def _reverse(run_context: RunContext, ledger: Ledger, journal_entry: JournalEntry, place: int) -> None:
-    journal = ledger.journal
-    run, snapshot = run_context.run, run_context.snapshot
+async def _reverse(store: JournaledStore, ledger: Ledger, journal_entry: JournalEntry, place: int) -> None:
+    journal, run = ledger.journal, store.run
     known = frozenset(each.booking_id for each in journal.removals(journal_entry.incoming_ids))
     if deleted_since(ledger, journal_entry):
         return
@@ -139,12 +130,11 @@ async def _reverse(run_context: RunContext, ledger: Ledger, journal_entry: Journ
         journal_entry.incoming_ids | journal_entry.outgoing_ids,
         not_by={journal_entry.run_id, run.run_id},
     )
-    back = await _absent(snapshot.backend, journal_entry, but_not=overtaken)
+    back = await _absent(store.snapshot.backend, journal_entry, but_not=overtaken)
     if back:
-        until = snapshot.now + timedelta(days=snapshot.policy.restored_hold_days)
-        journal.hold(run.company, run.agent_id, [record.entry.id for record in back], until=until)
+        _hold(store.snapshot, journal, [record.entry.id for record in back])
     came = {record.entry.id: record for record in journal_entry.incoming if record.entry.id not in overtaken}
-    await run_context.journaled_store.exchange(
+    await store.exchange(
         incoming=back,
         outgoing_ids=frozenset(came),
         may_go=lambda record: is_untouched(record, came[record.entry.id]),
@@ -152,6 +142,12 @@ async def _reverse(run_context: RunContext, ledger: Ledger, journal_entry: Journ
         reverses=journal_entry.booking_id,
         known=known,
     )
+
+
+def _hold(snapshot: AgentSnapshot, journal: Journal, ids: Sequence[str]) -> None:
+    """Protect memories that come back from the next runs."""
+    until = snapshot.now + timedelta(days=snapshot.policy.restored_hold_days)
+    journal.hold(snapshot.company, snapshot.agent_id, ids, until=until)
 
 
 async def _absent(
@@ -169,6 +165,43 @@ def is_untouched(now: MemoryRecord, then: MemoryRecord) -> bool:
         getattr(now.entry, name) == getattr(then.entry, name)
         for name in ("content", "metadata", "category", "namespace", "created_at", "expires_at")
     )
+
+
+async def apply_restore(store: JournaledStore, ledger: Ledger) -> str | None:
+    """Restore the memory ``scope_id``, an archival id or its own id, and protect it from the next runs.
+
+    It returns with its id, namespace, times, expiry, metadata and lineage, and with its vectors if the store's embedder
+    has not changed since; else it is embedded anew. The summary that replaced it stays. Returns
+    one sentence why nothing was done; None when it was brought back.
+
+    Raises MemoryInputError when the agent's archive has no such memory, or it was restored before and removed since.
+    """
+    run, snapshot = store.run, store.snapshot
+    if ledger.journal.next_seq(run.run_id):
+        # An earlier attempt decided, and the journaled store has executed it.
+        return None
+    archived = ledger.archive.find(run.company, run.agent_id, run.scope_id or "")
+    if archived is None:
+        raise MemoryInputError("scope_id", "names no archived memory of this agent")
+    memory_id = archived.original_id
+    if await snapshot.backend.get_many(run.agent_id, [memory_id]):
+        return f"memory {memory_id} stands in the store already"
+    if archived.returned_at is not None:
+        raise MemoryInputError(
+            "scope_id", "names a memory that came back from the archive before and was removed since; see its runs"
+        )
+    _hold(snapshot, ledger.journal, [memory_id])
+    await store.restore_removed(archived.record_for(snapshot.backend.vector_space))
+    _log.info(
+        MaintenanceEvent.RESTORED,
+        extra={
+            "agent_id": run.agent_id,
+            "run_id": run.run_id,
+            "memory_id": memory_id,
+            "archival_id": archived.archival_id,
+        },
+    )
+    return None
 
 
 class SkipReason(StrEnum):

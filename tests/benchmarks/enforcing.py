@@ -40,8 +40,8 @@ from memcore.jobs.outcomes import Done  # noqa: E402
 from memcore.jobs.payloads import Use  # noqa: E402
 from memcore.ledger import Ledger, NewRun  # noqa: E402
 from memcore.ledger.migrate import migrate, migrate_history  # noqa: E402
+from memcore.maintenance.enforcement import Candidate, MemoryValue, usual_value  # noqa: E402
 from memcore.maintenance.service import MaintenanceService  # noqa: E402
-from memcore.maintenance.value import Candidate, MemoryValue, usual_value  # noqa: E402
 from memcore.models.memory import (  # noqa: E402    MemoryCategory,
     MemoryCategory,
     MemoryEntry,

@@ -15,7 +15,7 @@ from memcore.ledger.dead_letters import UNREADABLE
 from memcore.ledger.journal import Counts
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run
-from memcore.maintenance.events import run_counts
+from memcore.maintenance.service import run_counts
 
 #: Rows of one page of the store.
 _PAGE = 1_000

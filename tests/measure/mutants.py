@@ -112,7 +112,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         ("self._lost = True", "self._lost = False"),
         ('"attempt": runs.c.attempt - 1,', '"attempt": runs.c.attempt,'),
-        ('return f"{self._guard.token}.{self._claims}"', 'return "mark"'),
+        ('return f"{self._lease.token}.{self._claims}"', 'return "mark"'),
     ),
     *_of(
         "isolation",
@@ -165,7 +165,7 @@ MUTANTS: tuple[Mutant, ...] = (
             ),
             "return tuple(record for record in journal_entry.outgoing if record.entry.id in ids)",
         ),
-        ("journal.hold(run.company, run.agent_id, [record.entry.id for record in back], until=until)", "pass"),
+        ("_hold(store.snapshot, journal, [record.entry.id for record in back])", "pass"),
         (
             "for place, journal_entry in enumerate(journal.journal_entries(target.run_id, newest_first=True)):",
             "for place, journal_entry in enumerate(journal.journal_entries(target.run_id, newest_first=False)):",

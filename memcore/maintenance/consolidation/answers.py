@@ -25,8 +25,8 @@ from memcore.ledger.runs import Run, RunState
 from memcore.llm.answer_cache import QUESTION_LEASE, QUESTION_RENEWAL, question_lease
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.maintenance.consolidation.factory import ConsolidationDeps, StrategyBuilder, build_consolidation_strategy
-from memcore.maintenance.consolidation.llm import RecentTrajectories
-from memcore.maintenance.consolidation.strategy import Question, Reply
+from memcore.maintenance.consolidation.llm import Question, RecentTrajectories, Reply
+from memcore.maintenance.consolidation.step import LEAST_SOURCES
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.models.execution import ChatMessage, MessageRole
 
@@ -189,9 +189,6 @@ def _shorter(request: CompletionRequest, max_tokens: int) -> CompletionRequest:
 #: Runs whose parts are still of use.
 _ACTIVE = frozenset({RunState.QUEUED, RunState.RUNNING})
 
-#: Fewer memories than this need no summary.
-_LEAST_SOURCES = 2
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionOutcome:
@@ -286,7 +283,7 @@ class SynthesisService:
         ids = [*part.source_ids, *([part.kept_id] if part.kept_id else [])]
         found = {record.entry.id: record for record in await self._backend.get_many(part.agent_id, ids)}
         sources = [found[each] for each in part.source_ids if each in found]
-        if len(sources) < _LEAST_SOURCES:
+        if len(sources) < LEAST_SOURCES:
             return
         strategy = self._build_strategy(
             ConsolidationDeps(

@@ -11,9 +11,8 @@ from memcore.errors import (
     MemoryError,  # noqa: A004  # the reference fixes the name
 )
 from memcore.llm.protocol import CompletionRequest
-from memcore.maintenance.consolidation.llm import digests, shorten_messages
-from memcore.maintenance.consolidation.strategy import AnswerSource, Question, SummaryDraft
-from memcore.maintenance.consolidation.summary import beginning
+from memcore.maintenance.consolidation.llm import AnswerSource, Question, digests, shorten_messages
+from memcore.maintenance.consolidation.strategy import SummaryDraft, beginning
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.models.archival import ArchivalMode
 from memcore.records import MemoryRecord

@@ -19,15 +19,16 @@ from memcore.maintenance.consolidation.dual_mode import (
     ExtractivePreservationOp,
     ExtractivePreserver,
 )
-from memcore.maintenance.consolidation.llm import LLMSynthesisOp, Trajectories, no_trajectories
-from memcore.maintenance.consolidation.selection import BYTES_PER_TOKEN, ChunkLimits, HighestRelevanceSelector
+from memcore.maintenance.consolidation.llm import AnswerSource, LLMSynthesisOp, Trajectories, no_trajectories
 from memcore.maintenance.consolidation.strategy import (
-    AnswerSource,
+    BYTES_PER_TOKEN,
+    ChunkLimits,
     CompositeConsolidationStrategy,
+    ConcatenationOp,
     ConsolidationOp,
     ConsolidationStrategy,
+    HighestRelevanceSelector,
 )
-from memcore.maintenance.consolidation.summary import ConcatenationOp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,10 @@
-"""Summaries by a language model, with a fallback without one; prompts and recent trajectories."""
+"""Summaries by a language model: the question and its answer, prompts, recent trajectories; a fallback without one."""
 
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from memcore.backends.protocol import MemoryBackend
 from memcore.config.maintenance import LLMConsolidationConfig
@@ -11,14 +13,69 @@ from memcore.errors import (
     MemoryError,  # noqa: A004  # the reference fixes the name
 )
 from memcore.llm.protocol import CompletionRequest
-from memcore.maintenance.consolidation.strategy import AnswerSource, Question, SummaryDraft
-from memcore.maintenance.consolidation.summary import ConcatenationOp
+from memcore.maintenance.consolidation.strategy import ConcatenationOp, SummaryDraft
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.models.archival import ArchivalMode
 from memcore.models.execution import ChatMessage, MessageRole
 from memcore.models.memory import DISTILLATION, FALLBACK_TAG, SYNTHESIZED_TAG, MemoryQuery
 from memcore.records import MemoryRecord
 from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
+
+#: Most characters of an answer for each token that it may have: no tokenizer makes longer tokens on average, so a
+#: longer answer comes from a server that heeds no limit.
+_CHARS_PER_TOKEN = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One question to a model; questions of the same purpose, model and subject have one answer.
+
+    Attributes:
+        purpose: what for, as ``system:memory:consolidate:semantic``.
+        model: who is asked; None takes the provider's default.
+        about: all that the answer depends on: ids and digests of texts, never the texts.
+        max_tokens: longest answer.
+        request: makes the prompt; called only when the model is really asked.
+    """
+
+    purpose: str
+    model: str | None
+    about: tuple[str, ...]
+    max_tokens: int
+    request: Callable[[], Awaitable[CompletionRequest]]
+
+    @property
+    def max_chars(self) -> int:
+        """Longest text that counts as an answer."""
+        return self.max_tokens * _CHARS_PER_TOKEN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """The answer to a question, or the reason why there is none.
+
+    Attributes:
+        text: the answer, stripped and not blank; None when there is none that can be used.
+        reason: why there is none.
+    """
+
+    text: str | None = None
+    reason: str = ""
+
+
+class AnswerSource(Protocol):
+    """Answers an op's questions: from the ledger in a maintenance run, from a model in a synthesis job."""
+
+    async def ask(self, question: Question) -> Reply:
+        """Return the reply to the question.
+
+        Raises:
+            AnswerMissingError: the model has not been asked yet, or is being asked now.
+            ProviderError: the model's server refuses, and will again.
+            BudgetExceededError: the agent has nothing left today.
+        """
+        ...
+
 
 #: The fence around one memory.
 ENTRY_TAG = "entry"

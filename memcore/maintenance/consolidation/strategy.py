@@ -1,13 +1,206 @@
-"""Consolidation strategies: a selector with an op; and the questions that an op asks a model."""
+"""Consolidation strategies: which memories one summary replaces, who writes its text, and the summary as a memory."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from datetime import datetime
+from operator import attrgetter
+from typing import Protocol, Self
 
-from memcore.llm.protocol import CompletionRequest
-from memcore.maintenance.consolidation.selection import ChunkLimits, EntrySelector, SummaryCandidate, SummaryGroup
+from memcore import ids
+from memcore.backends.protocol import MAX_PAGE
+from memcore.errors import MemoryConfigError
 from memcore.models.archival import ArchivalMode
-from memcore.records import MemoryRecord
+from memcore.models.memory import CONSOLIDATED_TAG, MAX_TAGS, MemoryCategory, MemoryEntry, MemoryMetadata
+from memcore.records import Lineage, MemoryRecord
+
+#: UTF-8 bytes that count as one token: about four letters of English, about one and a third Chinese characters.
+#: An estimate on the safe side of what tokenizers do; counting exactly would tie selection to one model.
+BYTES_PER_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryCandidate:
+    """A memory that consolidation may merge.
+
+    Attributes:
+        project_id: memories of different projects are never merged; a project's end removes its summaries too.
+        expires: memories that expire are merged apart from those that stay, which would otherwise die with them.
+        relevance: None unless the entry answers a text query.
+        tokens: estimated length of its text.
+    """
+
+    id: str
+    category: MemoryCategory
+    namespace: str
+    project_id: str | None
+    expires: bool
+    created_at: datetime
+    relevance: float | None
+    tokens: int
+    tags: tuple[str, ...]
+
+    @classmethod
+    def of(cls, record: MemoryRecord) -> Self:
+        """Build a candidate from a record."""
+        entry = record.entry
+        return cls(
+            id=entry.id,
+            category=entry.category,
+            namespace=entry.namespace,
+            project_id=record.lineage.project_id,
+            expires=entry.expires_at is not None,
+            created_at=entry.created_at,
+            relevance=entry.relevance_score,
+            tokens=-(-len(entry.content.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN),
+            tags=entry.metadata.tags,
+        )
+
+
+#: Smallest threshold: one is kept, so a group of one has nothing to merge.
+_LEAST_THRESHOLD = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Memories that are merged together.
+
+    Attributes:
+        kept: the memory that stays as it is.
+        removed: the memories that are merged, oldest first.
+    """
+
+    kept: SummaryCandidate
+    removed: tuple[SummaryCandidate, ...]
+
+
+class EntrySelector(Protocol):
+    """Chooses the memories to merge; any selector works with any op."""
+
+    def select(self, members: Iterable[SummaryCandidate]) -> tuple[Group, ...]:
+        """Return the groups to merge; no member is in two."""
+        ...
+
+
+class HighestRelevanceSelector:
+    """Groups by category, namespace, project and expiry; keeps the most relevant memory of each group.
+
+    Maintenance asks the store without a text, so its candidates have no relevance and the newest is kept, whatever
+    the store's order.
+
+    Args:
+        group_threshold: smaller groups are left alone; at least 2.
+    """
+
+    def __init__(self, *, group_threshold: int = 3) -> None:
+        if group_threshold < _LEAST_THRESHOLD:
+            raise MemoryConfigError(f"group_threshold is {group_threshold}; the least is {_LEAST_THRESHOLD}")
+        self._threshold = group_threshold
+
+    def select(self, members: Iterable[SummaryCandidate]) -> tuple[Group, ...]:
+        """Return the groups that reach the threshold."""
+        groups: defaultdict[tuple[str, str, str | None, bool], list[SummaryCandidate]] = defaultdict(list)
+        for member in members:
+            groups[member.category, member.namespace, member.project_id, member.expires].append(member)
+        return tuple(_group(members) for members in groups.values() if len(members) >= self._threshold)
+
+
+def _group(members: list[SummaryCandidate]) -> Group:
+    kept = max(members, key=lambda member: (member.relevance or 0.0, member.created_at, member.id))
+    removed = sorted((member for member in members if member.id != kept.id), key=attrgetter("created_at", "id"))
+    return Group(kept=kept, removed=tuple(removed))
+
+
+#: Tags a summary keeps free for its own: "consolidated", and how its op made it.
+_OWN_TAGS = 4
+
+#: Most tags of a summary beside its own.
+_MAX_USER_TAGS = MAX_TAGS - _OWN_TAGS
+
+#: Fewer members than this make no summary: one memory is its own best summary.
+_LEAST_MEMBERS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkLimits:
+    """Limits of the memories behind one summary.
+
+    Attributes:
+        max_entries: 2 or more; never more than an entry holds.
+        max_tokens: of the members' texts together; a member of more is merged with nothing.
+        target_tokens: a part ends before it holds more, once it has two members; None is max_tokens. A prompt holds
+            several summaries only when they are short.
+    """
+
+    max_entries: int = 20
+    max_tokens: int = 2000
+    target_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse limits under which nothing could ever be merged."""
+        if self.max_entries < _LEAST_MEMBERS:
+            raise MemoryConfigError(f"group_max_entries is {self.max_entries}; the least is {_LEAST_MEMBERS}")
+
+    def cut(self, members: Sequence[SummaryCandidate]) -> Iterator[tuple[SummaryCandidate, ...]]:
+        """Yield parts of neighbours in the given order; a memory that would be alone in its part is not yielded.
+
+        Memories close in time mostly belong together, so a full part ends at the longest pause in its second half, the
+        last of equals. A summary carries the union of its members' tags, so a part also ends before these are too
+        many: no tag is dropped.
+        """
+        part: list[SummaryCandidate] = []
+        for member in members:
+            if member.tokens > self.max_tokens or len(set(member.tags)) > _MAX_USER_TAGS:
+                # Too long to be merged with anything: a document cut to a line would be lost.
+                yield from _worth_merging(part)
+                part = []
+                continue
+            while part and not self._takes(part, member):
+                end = _longest_pause([*part, member])
+                yield from _worth_merging(part[:end])
+                part = part[end:]
+            part.append(member)
+        yield from _worth_merging(part)
+
+    def _takes(self, part: Sequence[SummaryCandidate], member: SummaryCandidate) -> bool:
+        tokens = sum(other.tokens for other in part) + member.tokens
+        limit = self.max_tokens
+        if self.target_tokens is not None and len(part) >= _LEAST_MEMBERS:
+            limit = min(limit, self.target_tokens)
+        return (
+            len(part) < min(self.max_entries, MAX_PAGE)
+            and tokens <= limit
+            and len({tag for each in (*part, member) for tag in each.tags}) <= _MAX_USER_TAGS
+        )
+
+
+def _longest_pause(part: Sequence[SummaryCandidate]) -> int:
+    """Return the place of the longest pause in the second half of a part; the part is cut before it."""
+    least = max(len(part) // 2, min(_LEAST_MEMBERS, len(part) - 1))
+    return max(range(least, len(part)), key=lambda place: (part[place].created_at - part[place - 1].created_at, place))
+
+
+def _worth_merging(part: Sequence[SummaryCandidate]) -> Iterator[tuple[SummaryCandidate, ...]]:
+    if len(part) >= _LEAST_MEMBERS:
+        yield tuple(part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryGroup:
+    """Memories that become one summary.
+
+    Attributes:
+        members: go, oldest first; of one category.
+        kept: the memory of their group that stays; it may tell an op what kind of group this is.
+    """
+
+    members: tuple[SummaryCandidate, ...]
+    kept: SummaryCandidate | None = None
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """Ids of the members."""
+        return frozenset(member.id for member in self.members)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,57 +285,82 @@ class CompositeConsolidationStrategy:
         return await self._op.write(sources, kept=kept)
 
 
-#: Most characters of an answer for each token that it may have: no tokenizer makes longer tokens on average, so a
-#: longer answer comes from a server that heeds no limit.
-_CHARS_PER_TOKEN = 16
+#: Source of every summary.
+CONSOLIDATION_SOURCE = "consolidation"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """One question to a model; questions of the same purpose, model and subject have one answer.
+def summary_record(
+    sources: Sequence[MemoryRecord], draft: SummaryDraft, *, company: str, strategy: str
+) -> MemoryRecord:
+    """Return the memory that replaces the sources, without vectors.
 
-    Attributes:
-        purpose: what for, as ``system:memory:consolidate:semantic``.
-        model: who is asked; None takes the provider's default.
-        about: all that the answer depends on: ids and digests of texts, never the texts.
-        max_tokens: longest answer.
-        request: makes the prompt; called only when the model is really asked.
+    It has their category and namespace, the union of their tags, their least confidence and least expiry, the scope
+    they share, and their ids. It is as old as its newest source: dated now, it would keep text longer than the
+    retention rule allows; dated as the oldest, it would lose the newest text too early. Its id depends on the sources
+    and the strategy alone, so making it twice makes one.
+    """
+    entries = [source.entry for source in sources]
+    first = entries[0]
+    source_ids = tuple(entry.id for entry in entries)
+    tags = [tag for entry in entries for tag in entry.metadata.tags]
+    expiries = [entry.expires_at for entry in entries if entry.expires_at is not None]
+    return MemoryRecord(
+        entry=MemoryEntry(
+            id=ids.summary_id(company=company, agent_id=first.agent_id, strategy=strategy, source_ids=source_ids),
+            agent_id=first.agent_id,
+            namespace=first.namespace,
+            category=first.category,
+            content=draft.content,
+            metadata=MemoryMetadata(
+                source=CONSOLIDATION_SOURCE,
+                confidence=min(entry.metadata.confidence for entry in entries),
+                # The summary's own tags come first: they must be there whatever its sources carry.
+                tags=tuple(dict.fromkeys([CONSOLIDATED_TAG, *draft.tags, *tags])),
+            ),
+            created_at=max(entry.created_at for entry in entries),
+            expires_at=min(expiries, default=None),
+        ),
+        lineage=Lineage(
+            session_id=_shared({source.lineage.session_id for source in sources}),
+            project_id=_shared({source.lineage.project_id for source in sources}),
+            task_id=_shared({source.lineage.task_id for source in sources}),
+            summary_of=source_ids,
+            depth=1 + max(source.lineage.depth for source in sources),
+        ),
+    )
+
+
+def _shared(scopes: set[str | None]) -> str | None:
+    return scopes.pop() if len(scopes) == 1 else None
+
+
+#: Characters that each memory keeps in the summary (the reference's figure); the whole text stays in the journal.
+MAX_ENTRY_CHARS = 200
+
+#: Appended where a text was cut.
+_CUT = "..."
+
+
+class ConcatenationOp:
+    """Joins the beginnings of the memories as bullets; deterministic, without a model.
+
+    Args:
+        max_entry_chars: characters that each keeps.
     """
 
-    purpose: str
-    model: str | None
-    about: tuple[str, ...]
-    max_tokens: int
-    request: Callable[[], Awaitable[CompletionRequest]]
+    def __init__(self, *, max_entry_chars: int = MAX_ENTRY_CHARS) -> None:
+        self._max_entry_chars = max_entry_chars
 
-    @property
-    def max_chars(self) -> int:
-        """Longest text that counts as an answer."""
-        return self.max_tokens * _CHARS_PER_TOKEN
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """The answer to a question, or the reason why there is none.
-
-    Attributes:
-        text: the answer, stripped and not blank; None when there is none that can be used.
-        reason: why there is none.
-    """
-
-    text: str | None = None
-    reason: str = ""
+    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
+        """Return a heading that names the category, then one bullet a memory; the one kept is not looked at."""
+        del kept
+        category = sources[0].entry.category
+        bullets = (f"- {beginning(source.entry.content, self._max_entry_chars)}" for source in sources)
+        return SummaryDraft(content="\n".join([f"Consolidated {category} memories:", *bullets]))
 
 
-class AnswerSource(Protocol):
-    """Answers an op's questions: from the ledger in a maintenance run, from a model in a synthesis job."""
-
-    async def ask(self, question: Question) -> Reply:
-        """Return the reply to the question.
-
-        Raises:
-            AnswerMissingError: the model has not been asked yet, or is being asked now.
-            ProviderError: the model's server refuses, and will again.
-            BudgetExceededError: the agent has nothing left today.
-        """
-        ...
+def beginning(text: str, length: int) -> str:
+    """Return the first characters of a text on one line, with a mark where it was cut."""
+    # Line breaks inside a memory would read as further bullets.
+    line = " ".join(text.split())
+    return line if len(line) <= length else line[:length] + _CUT

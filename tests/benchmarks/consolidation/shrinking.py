@@ -20,8 +20,8 @@ from memcore.llm.protocol import Model
 from memcore.maintenance.consolidation.answers import SynthesisService
 from memcore.maintenance.consolidation.factory import StrategyBuilder, build_consolidation_strategy
 from memcore.maintenance.consolidation.strategy import CompositeConsolidationStrategy
+from memcore.maintenance.enforcement import Candidate
 from memcore.maintenance.service import MaintenanceService
-from memcore.maintenance.value import Candidate
 from memcore.models.memory import MemoryLevel
 from memcore.records import MemoryRecord, Where
 

@@ -12,14 +12,15 @@ from memcore.config.maintenance import (
     DualModeConfig,
 )
 from memcore.maintenance.consolidation.condense import CondensingOp
-from memcore.maintenance.consolidation.selection import (
+from memcore.maintenance.consolidation.strategy import (
     BYTES_PER_TOKEN,
     ChunkLimits,
+    CompositeConsolidationStrategy,
+    ConcatenationOp,
+    ConsolidationOp,
     HighestRelevanceSelector,
     SummaryCandidate,
 )
-from memcore.maintenance.consolidation.strategy import CompositeConsolidationStrategy, ConsolidationOp
-from memcore.maintenance.consolidation.summary import ConcatenationOp
 from memcore.records import MemoryRecord
 
 #: Makes a strategy for one agent whose memories are given.

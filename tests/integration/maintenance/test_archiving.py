@@ -21,8 +21,12 @@ from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, Cons
 from memcore.jobs.outcomes import Dead, Done, Outcome, Skipped
 from memcore.ledger import Run, RunState
 from memcore.ledger.archive import Archived
-from memcore.maintenance.consolidation.selection import ChunkLimits, HighestRelevanceSelector
-from memcore.maintenance.consolidation.strategy import CompositeConsolidationStrategy, SummaryDraft
+from memcore.maintenance.consolidation.strategy import (
+    ChunkLimits,
+    CompositeConsolidationStrategy,
+    HighestRelevanceSelector,
+    SummaryDraft,
+)
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryQuery
 from memcore.records import Lineage, MemoryRecord

@@ -20,7 +20,7 @@ from memcore.ledger.runs import EndKind
 from memcore.maintenance.lease import LEASE_LENGTH
 from memcore.maintenance.rules import EndedScopes, Timeouts
 from memcore.models.memory import MemoryCategory, MemoryLevel
-from memcore.records import Lineage, MemoryRecord
+from memcore.records import Lineage, MemoryRecord, Where
 
 #: Much of an agent's memory ends with its session, and no removal guard may hold that.
 HELD_BY_GUARD = ConsolidationConfig(max_removed_fraction=0.01, max_removed_floor=0)
@@ -315,7 +315,7 @@ async def test_what_a_plan_counts_is_what_the_filters_match(
     ended_scopes = EndedScopes(sessions=sessions, projects=projects)
 
     matched: set[str] = set()
-    for where in ended_scopes.filters(AGENT, protected_by_undo=frozenset()):
+    for where in ended_scopes.filters(Where(agent_id=AGENT)):
         matched |= {record.entry.id for record in (await backend.scan(where)).records}
 
     assert matched == {record.entry.id for record in records if ended_scopes.takes(record)}

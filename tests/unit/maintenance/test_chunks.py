@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.maintenance_fixture import START, memory
 
-from memcore.maintenance.consolidation.selection import ChunkLimits, SummaryCandidate
+from memcore.maintenance.consolidation.strategy import ChunkLimits, SummaryCandidate
 
 
 def members(hours: Sequence[float], *, tokens: Sequence[int] = ()) -> list[SummaryCandidate]:

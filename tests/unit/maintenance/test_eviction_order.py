@@ -1,27 +1,24 @@
 """The order of eviction."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, cast
 
 import hypothesis.strategies as st
 from hypothesis import given
-from support.maintenance_fixture import START, memory, uid
+from support.maintenance_fixture import memory, uid
 
-from memcore.maintenance.enforcement import EvictionCandidate, Lowest, lowest
+from memcore.maintenance.enforcement import EvictionCandidate, lowest
 from memcore.records import MemoryRecord
 
 if TYPE_CHECKING:
     from memcore.maintenance.enforcement import MemoryScorer
 
-NOW = START
-
 
 class ByConfidence:
     """A scorer by confidence alone."""
 
-    async def values(self, records: Sequence[MemoryRecord], *, now: datetime) -> list[float]:
-        del now
+    async def values(self, records: Sequence[MemoryRecord]) -> list[float]:
         return [record.entry.metadata.confidence for record in records]
 
 
@@ -42,7 +39,6 @@ async def test_protected_last_then_value_then_age_then_id() -> None:
         ),
         size=10,
         value=cast("MemoryScorer", ByConfidence()),
-        now=NOW,
     )
 
     assert [eviction_candidate.id for eviction_candidate in order] == [uid(n) for n in (5, 6, 4, 3, 2, 1)]
@@ -50,13 +46,8 @@ async def test_protected_last_then_value_then_age_then_id() -> None:
 
 @given(st.lists(st.integers(0, 50)), st.integers(0, 12))
 def test_the_lowest_of_any_stream_are_those_of_its_sorted_whole(values: list[int], size: int) -> None:
-    eviction_candidates = [
-        EvictionCandidate(is_protected=False, value=value, created_at=NOW + timedelta(days=n), id=str(n))
-        for n, value in enumerate(values)
-    ]
-    kept = Lowest(size)
-    for eviction_candidate in eviction_candidates:
-        kept.add([eviction_candidate])
-        assert len(kept._kept) <= 2 * size + 1
+    records = [memory(n, days_old=n % 7, confidence=value / 50) for n, value in enumerate(values)]
+    kept = asyncio.run(lowest(_pages(*records), size=size, value=cast("MemoryScorer", ByConfidence())))
 
-    assert kept.taken() == tuple(sorted(eviction_candidates)[:size])
+    ordered = sorted(EvictionCandidate.of(record, record.entry.metadata.confidence) for record in records)
+    assert kept == tuple(ordered[:size])

@@ -10,9 +10,11 @@ import memcore.maintenance.consolidation.factory as capacity
 from memcore.config.maintenance import STRATEGY_GROUP, ConsolidationConfig, ConsolidationStrategyType
 from memcore.errors import MemoryConfigError
 from memcore.maintenance.consolidation.factory import ConsolidationDeps, build_consolidation_strategy
-from memcore.maintenance.consolidation.selection import HighestRelevanceSelector
-from memcore.maintenance.consolidation.strategy import CompositeConsolidationStrategy
-from memcore.maintenance.consolidation.summary import ConcatenationOp
+from memcore.maintenance.consolidation.strategy import (
+    CompositeConsolidationStrategy,
+    ConcatenationOp,
+    HighestRelevanceSelector,
+)
 
 
 def first_words(deps: ConsolidationDeps) -> CompositeConsolidationStrategy:

@@ -8,13 +8,13 @@ import pytest
 from support.maintenance_fixture import START, memory
 
 from memcore.errors import MemoryConfigError
-from memcore.maintenance import value as capacity
-from memcore.maintenance.value import GROUP, Candidate, installed_value, usual_value
+from memcore.maintenance import enforcement
+from memcore.maintenance.enforcement import GROUP, Candidate, installed_value, usual_value
 
 
 def install(monkeypatch: pytest.MonkeyPatch, *values: str) -> None:
     found = EntryPoints(EntryPoint(name=f"rule-{n}", value=value, group=GROUP) for n, value in enumerate(values))
-    monkeypatch.setattr(capacity, "entry_points", lambda *, group: found.select(group=group))
+    monkeypatch.setattr(enforcement, "entry_points", lambda *, group: found.select(group=group))
 
 
 def test_the_shipped_rule_holds_where_nobody_has_installed_another() -> None:

@@ -6,7 +6,7 @@ import pytest
 from support.maintenance_fixture import memory, uid
 
 from memcore.errors import MemoryConfigError
-from memcore.maintenance.consolidation.selection import ChunkLimits, HighestRelevanceSelector, SummaryCandidate
+from memcore.maintenance.consolidation.strategy import ChunkLimits, HighestRelevanceSelector, SummaryCandidate
 from memcore.models.memory import MemoryCategory
 
 

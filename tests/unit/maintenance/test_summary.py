@@ -9,9 +9,13 @@ from support.maintenance_fixture import COMPANY, START, memory, uid
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, ConsolidationStrategyType, DualModeConfig
 from memcore.errors import MemoryConfigError
 from memcore.maintenance.consolidation.factory import ConsolidationDeps, build_consolidation_strategy
-from memcore.maintenance.consolidation.selection import SummaryCandidate
-from memcore.maintenance.consolidation.strategy import ConsolidationStrategy, SummaryDraft
-from memcore.maintenance.consolidation.summary import ConcatenationOp, summary_record
+from memcore.maintenance.consolidation.strategy import (
+    ConcatenationOp,
+    ConsolidationStrategy,
+    SummaryCandidate,
+    SummaryDraft,
+    summary_record,
+)
 from memcore.models.memory import MemoryCategory
 from memcore.records import Lineage, MemoryRecord
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.maintenance_fixture import START, memory
 
-from memcore.maintenance.value import HALF_LIFE, REPEATED_SHARE, USE_WEIGHT, Candidate, usual_value
+from memcore.maintenance.enforcement import HALF_LIFE, REPEATED_SHARE, USE_WEIGHT, Candidate, usual_value
 
 NOW = START
 MONTH = timedelta(days=30)

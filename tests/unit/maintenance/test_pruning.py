@@ -8,35 +8,27 @@ from hypothesis import strategies as st
 from support.memories import NOW
 
 from memcore.config.maintenance import PruningConfig
-from memcore.models.memory import MemoryCategory, MemoryEntry
-from memcore.procedural.pruning import expired, surpassed, to_prune
+from memcore.maintenance.retention import WeighedLesson, expired, surpassed, to_prune
 
 #: Few values, so that entries often share one.
 RELEVANCE = st.sampled_from([None, 0.0, 0.25, 0.5, 0.75, 1.0])
 PLACES = st.lists(st.tuples(st.integers(0, 12), RELEVANCE), max_size=24)
 
 
-def entries(places: list[tuple[int, float | None]]) -> list[MemoryEntry]:
+def entries(places: list[tuple[int, float | None]]) -> list[WeighedLesson]:
     return [
-        MemoryEntry(
-            id=f"m{number}",
-            agent_id="ada",
-            category=MemoryCategory.PROCEDURAL,
-            content="x",
-            created_at=NOW - timedelta(days=days),
-            relevance_score=relevance,
-        )
+        WeighedLesson(id=f"m{number}", created_at=NOW - timedelta(days=days), relevance_score=relevance)
         for number, (days, relevance) in enumerate(places)
     ]
 
 
-def beats(one: MemoryEntry, other: MemoryEntry) -> bool:
+def beats(one: WeighedLesson, other: WeighedLesson) -> bool:
     mine, yours = (one.relevance_score or 0.0, one.created_at), (other.relevance_score or 0.0, other.created_at)
     return mine[0] >= yours[0] and mine[1] >= yours[1] and mine != yours
 
 
-def layers(left: list[MemoryEntry]) -> list[list[MemoryEntry]]:
-    peeled: list[list[MemoryEntry]] = []
+def layers(left: list[WeighedLesson]) -> list[list[WeighedLesson]]:
+    peeled: list[list[WeighedLesson]] = []
     while left:
         front = [each for each in left if not any(beats(other, each) for other in left)]
         peeled.append(front)
