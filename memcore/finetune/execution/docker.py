@@ -4,8 +4,8 @@ import contextlib
 import logging
 import os
 import re
-import time
-from collections.abc import Callable, Iterator, Mapping
+import signal
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,7 @@ from typing import Any
 from memcore.errors import FineTuneDependencyError, FineTuneStageError, MemoryInputError
 from memcore.finetune.documents import write_text
 from memcore.finetune.execution.docker_engine import Frames, docker_engine, docker_errors, docker_library
-from memcore.finetune.execution.protocol import (
-    GRACE,
-    POLL,
-    RunnerOutputReader,
-    StageEnd,
-    StageJob,
-    StageOutcome,
-    outcome_of,
-    stop_of,
-)
+from memcore.finetune.execution.protocol import GRACE, POLL, RunnerOutput, StageEnd, StageJob, StageOutcome
 from memcore.finetune.markers import FineTuneEvent, RunnerEvent
 from memcore.finetune.runner_config import DEFAULT_CONFIG, RunnerConfig, checked_config
 
@@ -36,14 +27,7 @@ CHECKPOINTS = "/checkpoints"
 INPUTS = "/inputs"
 
 #: The fields that name a stage's inputs.
-_READ = (
-    "source_dir",
-    "passages_path",
-    "training_data_path",
-    "validation_data_path",
-    "checkpoint_path",
-    "base_model",
-)
+_READ = ("source_dir", "passages_path", "training_data_path", "validation_data_path", "checkpoint_path", "base_model")
 
 #: Characters allowed in a path of a container.
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
@@ -51,13 +35,7 @@ _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bind:
-    """A file or folder of this machine, mounted in the container.
-
-    Attributes:
-        source: the path here, without links.
-        target: the path there.
-        is_writable: whether the stage may write in it.
-    """
+    """A file or folder of this machine (``source``, without links), mounted in the container as ``target``."""
 
     source: Path
     target: str
@@ -71,12 +49,7 @@ class Bind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerPaths:
-    """A container's configuration and its mounts.
-
-    Attributes:
-        config: with the container's paths.
-        binds: the mounts behind them.
-    """
+    """A container's configuration, with its own paths, and the mounts behind them."""
 
     config: RunnerConfig
     binds: tuple[Bind, ...]
@@ -94,7 +67,12 @@ class ContainerPaths:
         if not _RUN.fullmatch(job.run_id):
             raise MemoryInputError("run_id", "must be letters, digits, dots, dashes and underscores, 128 at most")
         fields = job.config.model_dump(mode="json")
-        binds = list(_output(fields.get("output_dir"), job.run_id))
+        binds: list[Bind] = []
+        if "output_dir" in fields:
+            folder = Path(fields["output_dir"]).resolve()
+            folder.mkdir(parents=True, exist_ok=True)
+            binds.append(Bind(source=folder, target=f"{CHECKPOINTS}/{job.run_id}", is_writable=True))
+            fields["output_dir"] = binds[0].target
         for field in _READ:
             path = fields.get(field)
             if path is None or (field == "base_model" and not Path(path).is_dir()):
@@ -106,16 +84,7 @@ class ContainerPaths:
             if bind not in binds:
                 binds.append(bind)
             fields[field] = bind.inside(source)
-        if binds and binds[0].is_writable:
-            fields["output_dir"] = binds[0].target
         return cls(config=checked_config(fields), binds=tuple(binds))
-
-
-def _output(output_dir: str | None, run_id: str) -> Iterator[Bind]:
-    if output_dir is not None:
-        folder = Path(output_dir).resolve()
-        folder.mkdir(parents=True, exist_ok=True)
-        yield Bind(source=folder, target=f"{CHECKPOINTS}/{run_id}", is_writable=True)
 
 
 def _bind_of(field: str, source: Path, binds: list[Bind]) -> Bind:
@@ -125,9 +94,6 @@ def _bind_of(field: str, source: Path, binds: list[Bind]) -> Bind:
     around = (bind for bind in binds if source.is_relative_to(bind.source))
     return next(around, Bind(source=source, target=f"{INPUTS}/{field}/{source.name}"))
 
-
-#: The kind in the container's name.
-CONTAINER = "container"
 
 #: Labels of our containers: that memtend owns them, and what for.
 MANAGED = "memtend.managed"
@@ -191,29 +157,26 @@ class DockerExecutor:
         """Carry out a stage (see memcore.finetune.execution.protocol.StageExecutor)."""
         try:
             paths = ContainerPaths.of(job)
-            config = self._written(paths, str(job.config.stage))
+            self._scratch.mkdir(parents=True, exist_ok=True)
+            config = self._scratch.resolve() / f"{job.config.stage}.container.json"
+            write_text(config, paths.config.model_dump_json())
         except MemoryInputError as error:
             return _failed(job, str(error))
         except OSError as error:
             return _failed(job, error.strerror or type(error).__name__)
         try:
             with docker_engine(self._environment) as engine:
-                return self._ran(engine, job, self._options(job, paths, config), on_event, cancelled, born)
+                options = self._options(job, paths, config)
+                return self._ran(engine, job, options, RunnerOutput(job, on_event), cancelled, born)
         except (FineTuneDependencyError, FineTuneStageError) as error:
             return _failed(job, str(error))
-
-    def _written(self, paths: ContainerPaths, stage: str) -> Path:
-        self._scratch.mkdir(parents=True, exist_ok=True)
-        config = self._scratch.resolve() / f"{stage}.container.json"
-        write_text(config, paths.config.model_dump_json())
-        return config
 
     def _ran(
         self,
         engine: Any,
         job: StageJob,
         options: Mapping[str, Any],
-        on_event: Callable[[RunnerEvent], None],
+        output: RunnerOutput,
         cancelled: Callable[[], bool],
         born: Callable[[str], None],
     ) -> StageOutcome:
@@ -223,11 +186,18 @@ class DockerExecutor:
         except docker_library().errors.ImageNotFound:
             raise FineTuneStageError(f"the engine has no image {self._image}: docker pull it, or build it") from None
         try:
-            born(f"{CONTAINER}:{container.id}")
+            born(f"container:{container.id}")
             # Before it runs, so that no output is missed.
             with Frames(container.attach_socket(params={"stdout": 1, "stderr": 1, "stream": 1})) as frames:
                 container.start()
-                return self._followed(container, frames, job, on_event, cancelled)
+                stopped = output.follow(
+                    lambda: None if frames.is_over else frames.read(POLL),
+                    lambda number: _signal(container, number),
+                    cancelled=cancelled,
+                    grace=self._grace,
+                )
+            output.end()
+            return self._ended(container, job, output) if stopped is None else stopped
         finally:
             try:
                 _remove(container)
@@ -235,39 +205,15 @@ class DockerExecutor:
                 # This does not change the stage's outcome.
                 _log.warning(FineTuneEvent.CONTAINER_LEFT, extra={"id": container.id, "error": type(error).__name__})
 
-    def _followed(
-        self,
-        container: Any,
-        frames: Frames,
-        job: StageJob,
-        on_event: Callable[[RunnerEvent], None],
-        cancelled: Callable[[], bool],
-    ) -> StageOutcome:
-        stage = str(job.config.stage)
-        output_reader = RunnerOutputReader(job.config.stage, on_event)
-        deadline = time.monotonic() + job.timeout_seconds
-        stopped: StageOutcome | None = None
-        while not frames.is_over:
-            output_reader.take(frames.read(POLL))
-            if stopped is None:
-                stopped = stop_of(stage, cancelled=cancelled, deadline=deadline, seconds=job.timeout_seconds)
-                if stopped is not None:
-                    _signal(container, "SIGTERM")
-                    deadline = time.monotonic() + self._grace
-            elif time.monotonic() > deadline:
-                _signal(container, "SIGKILL")
-        output_reader.end()
-        if stopped is not None:
-            return stopped
+    def _ended(self, container: Any, job: StageJob, output: RunnerOutput) -> StageOutcome:
         # Its outputs ended with it; otherwise the engine has lost it, and takes too long to answer.
         code = int(container.wait(timeout=_ENDED)["StatusCode"])
+        exit_code = _SIGNALLED - code if code > _SIGNALLED else code
         container.reload()
         if container.attrs["State"].get("OOMKilled"):
-            reason = f"{stage} took more memory than memory_limit allows, {self._memory_limit}"
-            return StageOutcome(end=StageEnd.FAILED, reason=reason, exit_code=_signed(code))
-        return outcome_of(
-            is_complete=output_reader.is_complete, exit_code=_signed(code), error=output_reader.reason, stage=stage
-        )
+            reason = f"{job.config.stage} took more memory than memory_limit allows, {self._memory_limit}"
+            return StageOutcome(end=StageEnd.FAILED, reason=reason, exit_code=exit_code)
+        return output.outcome(exit_code)
 
     def _options(self, job: StageJob, paths: ContainerPaths, config: Path) -> dict[str, Any]:
         types = docker_library().types
@@ -304,7 +250,7 @@ def end_container(name: str, environment: Mapping[str, str] | None = None) -> bo
         FineTuneStageError: no engine answers, or it refuses.
     """
     kind, _, found = name.partition(":")
-    if kind != CONTAINER or not found:
+    if kind != "container" or not found:
         return False
     with docker_engine(os.environ if environment is None else environment) as engine:
         try:
@@ -337,17 +283,13 @@ def _remove(container: Any) -> None:
         container.remove(force=True, v=True)
 
 
-def _signal(container: Any, name: str) -> None:
+def _signal(container: Any, number: signal.Signals) -> None:
     errors = docker_library().errors
     try:
-        container.kill(signal=name)
+        container.kill(signal=number.name)
     except errors.NotFound:
         return
     except errors.APIError as error:
         # It has ended meanwhile.
         if error.status_code != 409:  # noqa: PLR2004  # conflict
             raise
-
-
-def _signed(code: int) -> int:
-    return _SIGNALLED - code if code > _SIGNALLED else code

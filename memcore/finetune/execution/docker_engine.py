@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any, Self
 
 from memcore.errors import FineTuneDependencyError, FineTuneStageError
+from memcore.finetune.execution.protocol import CHUNK, Chunks
 from memcore.finetune.markers import FineTuneEvent
 
 #: How long the engine may take for an answer, in seconds.
@@ -42,19 +43,14 @@ def docker_errors() -> tuple[type[Exception], ...]:
 
 @contextmanager
 def docker_engine(environment: Mapping[str, str], *, pause: Callable[[float], None] = time.sleep) -> Iterator[Any]:
-    """Connect within the block; errors of the engine or the way to it become FineTuneStageError.
-
-    Args:
-        environment: names the engine as Docker's own commands read it (DOCKER_HOST, DOCKER_TLS_VERIFY, ...).
-        pause: waits so many seconds.
+    """Connect within the block to the engine that DOCKER_HOST, DOCKER_TLS_VERIFY ... name, as Docker's own commands do.
 
     Raises:
         FineTuneDependencyError: the library is not installed.
         FineTuneStageError: no engine answers, or it refuses something; the message is one sentence.
     """
-    library = docker_library()
     troubles = docker_errors()
-    client = _connected(library, troubles, environment, pause)
+    client = _connected(troubles, environment, pause)
     try:
         yield client
     except troubles as error:
@@ -64,12 +60,12 @@ def docker_engine(environment: Mapping[str, str], *, pause: Callable[[float], No
 
 
 def _connected(
-    library: Any, troubles: tuple[type[Exception], ...], environment: Mapping[str, str], pause: Callable[[float], None]
+    troubles: tuple[type[Exception], ...], environment: Mapping[str, str], pause: Callable[[float], None]
 ) -> Any:
     for attempt in range(1, ATTEMPTS + 1):
         try:
             # Asking for the version shows whether it answers.
-            return library.from_env(environment=dict(environment), timeout=API_TIMEOUT, version="auto")
+            return docker_library().from_env(environment=dict(environment), timeout=API_TIMEOUT, version="auto")
         except troubles as error:
             if attempt == ATTEMPTS:
                 raise FineTuneStageError(f"no Docker engine answers, asked {ATTEMPTS} times") from error
@@ -89,8 +85,6 @@ def _error_of(error: Exception) -> str:
     return f"the Docker engine refused: {' '.join(str(said).split())[:_MAX_CHARS]}"
 
 
-_CHUNK = 65_536
-
 #: The header of each piece: which output it is of, and its length in bytes.
 _HEADER = struct.Struct(">BxxxL")
 
@@ -105,9 +99,9 @@ class FrameParser:
         self._left = 0
         self._name: str | None = None
 
-    def feed(self, chunk: bytes) -> list[tuple[str, bytes]]:
+    def feed(self, chunk: bytes) -> Chunks:
         """Return what the chunk holds of each output, in order; frames of other streams are passed over."""
-        found: list[tuple[str, bytes]] = []
+        found: Chunks = []
         while chunk:
             if not self._left:
                 wanted = _HEADER.size - len(self._header)
@@ -137,7 +131,7 @@ class Frames:
         self._parser = FrameParser()
         self.is_over = False
 
-    def read(self, seconds: float) -> list[tuple[str, bytes]]:
+    def read(self, seconds: float) -> Chunks:
         """Return what there is, after at most so long; ``is_over`` when nothing more comes, for whatever reason."""
         if self.is_over:
             time.sleep(seconds)
@@ -147,7 +141,7 @@ class Frames:
         if (pending is None or not pending()) and not self._selector.select(seconds):
             return []
         try:
-            chunk = self._socket.recv(_CHUNK) if pending is not None else os.read(self._socket.fileno(), _CHUNK)
+            chunk = self._socket.recv(CHUNK) if pending is not None else os.read(self._socket.fileno(), CHUNK)
         except BlockingIOError:
             return []
         except OSError:

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from memcore.config.finetune import FineTuneExecutionConfig
+from memcore.config.policy import Policy
+from memcore.config.settings import Settings
 from memcore.errors import FineTuneDependencyError, MemoryConfigError
 from memcore.finetune.execution.docker import DockerExecutor, end_container
 from memcore.finetune.execution.docker_engine import docker_library
@@ -12,12 +13,8 @@ from memcore.finetune.execution.process import ProcessExecutor
 from memcore.finetune.execution.process import end_by_name as end_process
 from memcore.finetune.execution.protocol import StageExecutor
 
-if TYPE_CHECKING:
-    from memcore.config.policy import Policy
-    from memcore.config.settings import Settings
 
-
-def execution_of(settings: "Settings", policy: "Policy") -> FineTuneExecutionConfig:
+def execution_of(settings: Settings, policy: Policy) -> FineTuneExecutionConfig:
     """Return where stages run: as the policy says, or in containers of the image that the environment names."""
     config = policy.memory.fine_tune
     if settings.fine_tune_image is None:
@@ -37,13 +34,7 @@ def require_executor(config: FineTuneExecutionConfig) -> None:
 def create_executor(
     config: FineTuneExecutionConfig, scratch: Path, *, environment: Mapping[str, str] | None = None
 ) -> StageExecutor:
-    """Return the executor of the stages.
-
-    Args:
-        config: where they run.
-        scratch: a folder for the runners' configurations.
-        environment: names the Docker engine; this process's own by default.
-    """
+    """Return the executor of the stages, whose runners' configurations lie in the scratch folder."""
     if config.backend != "docker" or config.image is None:
         return ProcessExecutor(scratch)
     return DockerExecutor(

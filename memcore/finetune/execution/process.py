@@ -2,24 +2,17 @@
 
 import contextlib
 import os
+import selectors
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import IO, Self
 
 from memcore.finetune.documents import write_text
-from memcore.finetune.execution.protocol import (
-    GRACE,
-    POLL,
-    RunnerOutputReader,
-    StageJob,
-    StageOutcome,
-    Streams,
-    outcome_of,
-    stop_of,
-)
+from memcore.finetune.execution.protocol import CHUNK, GRACE, POLL, Chunks, RunnerOutput, StageJob, StageOutcome
 from memcore.finetune.markers import RunnerEvent
 from memcore.finetune.runner import CONFIG, PARENT
 from memcore.programs import program_argv
@@ -71,40 +64,68 @@ class ProcessExecutor:
             env={**os.environ, **self._environment, CONFIG: str(config), PARENT: str(os.getpid())},
             start_new_session=True,
         )
+        output = RunnerOutput(job, on_event)
         try:
             born(name_of(process.pid))
-            return self._followed(process, job, on_event, cancelled)
+            with _Pipes(process) as pipes:
+                stopped = output.follow(
+                    lambda: pipes.read(POLL) if process.poll() is None else None,
+                    lambda number: _signal_group(process, number),
+                    cancelled=cancelled,
+                    grace=self._grace,
+                )
+                output.take(pipes.rest())
+            output.end()
         finally:
-            _end_group(process)
+            # Also when the runner itself has ended: its children live in its group.
+            _signal_group(process, signal.SIGKILL)
+            process.wait()
+            for stream in (process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
+        return output.outcome(process.returncode) if stopped is None else stopped
 
-    def _followed(
-        self,
-        process: "subprocess.Popen[bytes]",
-        job: StageJob,
-        on_event: Callable[[RunnerEvent], None],
-        cancelled: Callable[[], bool],
-    ) -> StageOutcome:
-        stage = str(job.config.stage)
-        output_reader = RunnerOutputReader(job.config.stage, on_event)
-        deadline = time.monotonic() + job.timeout_seconds
-        stopped: StageOutcome | None = None
-        with Streams(process) as streams:
-            while process.poll() is None:
-                output_reader.take(streams.read(POLL))
-                if stopped is None:
-                    stopped = stop_of(stage, cancelled=cancelled, deadline=deadline, seconds=job.timeout_seconds)
-                    if stopped is not None:
-                        _signal_group(process, signal.SIGTERM)
-                        deadline = time.monotonic() + self._grace
-                elif time.monotonic() > deadline:
-                    _signal_group(process, signal.SIGKILL)
-            output_reader.take(streams.rest(_LAST_WORDS))
-        output_reader.end()
-        if stopped is not None:
-            return stopped
-        return outcome_of(
-            is_complete=output_reader.is_complete, exit_code=process.returncode, error=output_reader.reason, stage=stage
-        )
+
+class _Pipes:
+    """Reads a process's outputs without waiting longer than it is told to."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._selector = selectors.DefaultSelector()
+        for stream, name in ((process.stdout, "output"), (process.stderr, "errors")):
+            if stream is not None:
+                os.set_blocking(stream.fileno(), False)
+                self._selector.register(stream, selectors.EVENT_READ, name)
+
+    def read(self, seconds: float) -> Chunks:
+        """Return what there is, after at most so long."""
+        if not self._selector.get_map():
+            time.sleep(seconds)
+            return []
+        found: Chunks = []
+        for key, _ in self._selector.select(seconds):
+            stream: IO[bytes] = key.fileobj  # type: ignore[assignment]
+            chunk = os.read(stream.fileno(), CHUNK)
+            if chunk:
+                found.append((key.data, chunk))
+            else:
+                self._selector.unregister(stream)
+        return found
+
+    def rest(self) -> Chunks:
+        """Return what is left, until the outputs end or nothing comes for a second."""
+        found: Chunks = []
+        while self._selector.get_map():
+            chunks = self.read(_LAST_WORDS)
+            if not chunks and self._selector.get_map():
+                break
+            found += chunks
+        return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._selector.close()
 
 
 def name_of(pid: int) -> str:
@@ -136,12 +157,3 @@ def _started(pid: int) -> str:
 def _signal_group(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)
-
-
-def _end_group(process: "subprocess.Popen[bytes]") -> None:
-    # Also when the runner itself has ended: its children live in its group.
-    _signal_group(process, signal.SIGKILL)
-    process.wait()
-    for stream in (process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()
