@@ -32,11 +32,7 @@ def load_static(base_model: str | None = None) -> Any:
     """Return a sentence-transformers model of one table, whose vectors are the default embedder's.
 
     Its texts must be folded as the embedder folds them (memcore.embedding.bm25.fold).
-
-    Raises:
-        FineTuneDependencyError: torch or sentence-transformers is missing.
-        MemoryConfigError: the table's wheel is missing.
-        MemoryInputError: base_model: there is no other table.
+    Raises FineTuneDependencyError, MemoryConfigError when the table's wheel is missing, and MemoryInputError.
     """
     if base_model not in {None, DEFAULT_STATIC}:
         raise MemoryInputError("base_model", f"must be {DEFAULT_STATIC} for kind static")
@@ -70,14 +66,7 @@ _PROBES = ("What did they decide?", "The pump failed at night, and nobody saw it
 
 
 class Manifest(Frozen):
-    """The manifest of a checkpoint.
-
-    Attributes:
-        kind: ``transformer`` or ``static``.
-        base_model: what it was trained from.
-        dims: length of its vectors.
-        sha256: over the names and contents of its other files; two checkpoints with one hash are the same.
-    """
+    """The manifest of a checkpoint; its hash is over the names and contents of all other files."""
 
     kind: str
     base_model: str
@@ -88,18 +77,15 @@ class Manifest(Frozen):
 def save_checkpoint(model: Any, output: Path, *, kind: str, base_model: str | None) -> Path:
     """Write the checkpoint and return its folder, in place of an earlier one.
 
-    A transformer is exported to ONNX, and its answers are compared with torch's.
-
-    Raises FineTuneStageError when they differ.
+    Raises FineTuneStageError when the answers of a transformer's ONNX export differ from torch's.
     """
     output.mkdir(parents=True, exist_ok=True)
     beside = output / f".{CHECKPOINT}.{os.getpid()}"
     shutil.rmtree(beside, ignore_errors=True)
     try:
         dims = _save_static(model, beside) if kind == STATIC else _save_transformer(model, beside)
-        manifest = Manifest(
-            kind=kind, base_model=base_model or DEFAULT_MODELS[kind], dims=dims, sha256=folder_hash(beside)
-        )
+        base_model = base_model or DEFAULT_MODELS[kind]
+        manifest = Manifest(kind=kind, base_model=base_model, dims=dims, sha256=folder_hash(beside))
         (beside / MANIFEST_FILE).write_text(manifest.model_dump_json(indent=1), "utf-8")
         target = output / CHECKPOINT
         shutil.rmtree(target, ignore_errors=True)
@@ -121,12 +107,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def load_checkpoint(folder: Path) -> Any:
-    """Return the checkpoint as a sentence-transformers model.
-
-    Raises:
-        FineTuneDependencyError: torch or sentence-transformers is missing.
-        MemoryInputError: the folder holds no checkpoint.
-    """
+    """Return the checkpoint as a sentence-transformers model. Raises FineTuneDependencyError, MemoryInputError."""
     if read_manifest(folder).kind != STATIC:
         return load_model(str(folder))
     try:
@@ -224,9 +205,7 @@ def fusion_weight_of(checkpoint: Checkpoint, *, at_least: float) -> float:
     """Return the fusion weight that its evaluation found best, but no less than an embedder without one has.
 
     Most questions of an evaluation repeat words of their passage, more than people do: its best weight is rather too
-    small, and a model that leads its base by meaning deserves no smaller share.
-
-    Raises CheckpointCorruptError.
+    small, and a model that leads its base by meaning deserves no smaller share. Raises CheckpointCorruptError.
     """
     try:
         return max(EvalReport.model_validate(checkpoint.report).fusion_weight, at_least)

@@ -8,12 +8,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from memcore import errors
 from memcore.backends.factory import followed_row
 from memcore.backends.fusion import default_dense_weight
 from memcore.backends.mem0.reindex_target import ReindexTarget
+from memcore.config.policy import Policy
+from memcore.config.settings import Settings
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.embedding.protocol import Embedder
 from memcore.embedding.selection import EmbedderChoice
@@ -34,10 +36,6 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.base import Frozen
 from memcore.reindex.planning import ReindexPlanning
-
-if TYPE_CHECKING:
-    from memcore.config.policy import Policy
-    from memcore.config.settings import Settings
 
 
 class ActiveEmbedderSnapshot(Frozen):
@@ -95,10 +93,10 @@ class CheckpointDeployment:
 
     Args:
         reindex_target: the store (memcore.reindex.planning.create_reindex_target).
-        ledger: the pointer, the checkpoints, and the audit.
-        company: whose.
+        ledger: pointer, checkpoints, audit.
+        company: whose checkpoints.
         load: loads an embedder.
-        dense_weight: share of the vectors that the policy says; None leaves it to the kind of the embedder.
+        dense_weight: the policy's share of the vectors; None leaves it to the kind of the embedder.
     """
 
     def __init__(
@@ -119,12 +117,7 @@ class CheckpointDeployment:
     async def deploy(
         self, checkpoint_id: str, confirmation: Confirmation, *, is_forced: bool = False
     ) -> CollectionPointer:
-        """Begin to fill a collection with the checkpoint; the caller then dispatches the reindex.
-
-        Args:
-            checkpoint_id: which one.
-            confirmation: who wants it, and why.
-            is_forced: whether to ignore the gate's verdict.
+        """Begin to fill a collection with the checkpoint, if forced against the gate's verdict.
 
         Raises:
             CheckpointNotFoundError: the id names none.
@@ -137,13 +130,13 @@ class CheckpointDeployment:
             checkpoint = self._found(checkpoint_id)
             is_promoted = checkpoint.verdict is Verdict.PROMOTED
             if not is_promoted and not is_forced:
-                raise CheckpointConflictError(
-                    f"the gate rejected {checkpoint_id}: {checkpoint.reason}; --force deploys it"
-                )
+                found = f"the gate rejected {checkpoint_id}: {checkpoint.reason}"
+                raise CheckpointConflictError(f"{found}; --force deploys it")
             with _conflict(CheckpointConflictError):
                 current = self._ready(checkpoint).current
             choice = choice_of(checkpoint)
             embedder = await asyncio.to_thread(self._loaded, checkpoint, choice)
+            action = "finetune.deploy" if is_promoted else "finetune.deploy_forced"
             usual = default_dense_weight(embedder.kind) if self._dense_weight is None else self._dense_weight
             with _conflict(CheckpointConflictError):
                 return await self._planning.begin(
@@ -153,17 +146,11 @@ class CheckpointDeployment:
                     text_template=current.text_template,
                     dense_weight=fusion_weight_of(checkpoint, at_least=usual),
                     checkpoint_id=checkpoint_id,
-                    note=confirmation.note(
-                        "finetune.deploy" if is_promoted else "finetune.deploy_forced", checkpoint_id
-                    ),
+                    note=confirmation.note(action, checkpoint_id),
                 )
 
     async def rollback(self, checkpoint_id: str | None, confirmation: Confirmation) -> CollectionPointer:
-        """Begin to bring the previous collection up to date, to serve again; the caller then dispatches the reindex.
-
-        Args:
-            checkpoint_id: the checkpoint that must have served before; None takes any.
-            confirmation: who wants it, and why.
+        """Begin to bring the previous collection, of this checkpoint if one is named, up to date to serve again.
 
         Raises:
             CheckpointNotFoundError: the id names none.
@@ -192,10 +179,6 @@ class CheckpointDeployment:
 
     async def delete(self, checkpoint_id: str, confirmation: Confirmation) -> Checkpoint:
         """Delete a checkpoint's row, then its folder, and return what it was.
-
-        Args:
-            checkpoint_id: which one.
-            confirmation: who wants it, and why.
 
         Raises:
             CheckpointNotFoundError: the id names none.
@@ -264,8 +247,8 @@ def _conflict(kind: type[CheckpointConflictError | CheckpointRollbackUnavailable
 
 
 def create_deployment(
-    settings: "Settings", policy: "Policy", ledger: "Ledger", reindex_target: "ReindexTarget"
-) -> "CheckpointDeployment":
+    settings: Settings, policy: Policy, ledger: Ledger, reindex_target: ReindexTarget
+) -> CheckpointDeployment:
     """Return the deployment of the company's checkpoints; the caller closes the reindex target."""
     return CheckpointDeployment(
         reindex_target,

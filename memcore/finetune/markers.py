@@ -102,21 +102,13 @@ def _marker_of(line: str) -> Marker | None:
     if found is None:
         return None
     name, value = found.groups()
-    if name == "PROGRESS":
-        return _progress_of(value)
-    stage = _STAGES.get(value)
-    if stage is None:
-        return None
-    return StageStart(stage) if name == "STAGE_START" else StageComplete(stage)
-
-
-def _progress_of(value: str) -> Progress | None:
     try:
-        fraction = float(value)
-    except ValueError:
+        if name != "PROGRESS":
+            return (StageStart if name == "STAGE_START" else StageComplete)(_STAGES[value])
+        # Not a number is in no range.
+        return Progress(fraction) if 0.0 <= (fraction := float(value)) <= 1.0 else None
+    except (KeyError, ValueError):
         return None
-    # Not a number is in no range.
-    return Progress(fraction) if 0.0 <= fraction <= 1.0 else None
 
 
 #: Least step of progress that is reported.
@@ -124,12 +116,7 @@ _STEP = 0.01
 
 
 class StageProgress:
-    """Reports progress, and stops a cancelled stage.
-
-    Args:
-        on_progress: takes the fraction of the stage that is done, 0 to 1.
-        cancelled: set to cancel, also from a signal's handler.
-    """
+    """Reports how much of a stage is done, 0 to 1, and stops a cancelled one; a signal's handler may cancel."""
 
     def __init__(self, on_progress: Callable[[float], None] = lambda _: None, cancelled: Event | None = None) -> None:
         self._on_progress = on_progress
@@ -137,10 +124,7 @@ class StageProgress:
         self._last = -1.0
 
     def done(self, fraction: float) -> None:
-        """Report how much is done; small steps, and steps back, are not reported.
-
-        Raises FineTuneCancelledError when the stage was cancelled.
-        """
+        """Report how much is done, but no small steps or steps back. Raises FineTuneCancelledError."""
         self.check()
         if fraction >= self._last + _STEP or (fraction >= 1.0 > self._last):
             self._last = fraction

@@ -1,7 +1,6 @@
 """Stage 2, mining_negatives: finds passages that look like a question's answer and are not."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,22 +24,7 @@ TOO_NEAR = 0.95
 _BLOCK = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mined:
-    """Counts of the mined negatives.
-
-    Attributes:
-        pairs: questions.
-        without: those that have no negative at all.
-        negatives: found for all others together.
-    """
-
-    pairs: int
-    without: int
-    negatives: int
-
-
-def mine(training: Path, encoder: Encoder, output: Path, *, top_k: int, watch: StageProgress | None = None) -> Mined:
+def mine(training: Path, encoder: Encoder, output: Path, *, top_k: int, watch: StageProgress | None = None) -> None:
     """Write each question with its passage and at most ``top_k`` hard negatives.
 
     A text that answers the question under another line, or that equals the answer, is never its negative.
@@ -73,11 +57,6 @@ def mine(training: Path, encoder: Encoder, output: Path, *, top_k: int, watch: S
         watch.done(0.4 + 0.6 * (start + len(block)) / len(pairs))
     output.mkdir(parents=True, exist_ok=True)
     write_lines(output / TRIPLES_FILE, triples)
-    return Mined(
-        pairs=len(pairs),
-        without=sum(not triple.negatives for triple in triples),
-        negatives=sum(len(triple.negatives) for triple in triples),
-    )
 
 
 def _hardest(similar: "NDArray[np.float32]", own: int, answers: set[int], top_k: int) -> Sequence[int]:

@@ -28,8 +28,8 @@ from memcore.errors import (
 )
 from memcore.experience.compressor import clipped
 from memcore.finetune.documents import Owned, Passage
+from memcore.finetune.generate import MAX_QUESTION_CHARS
 from memcore.finetune.markers import FineTuneEvent
-from memcore.finetune.templates import MAX_QUESTION_CHARS
 from memcore.kill_switch import KillSwitch
 from memcore.ledger.ledger import Ledger
 from memcore.llm.answer_cache import CachingModel

@@ -18,14 +18,7 @@ _MAX_BYTES = 1_048_576
 
 
 class _Stage(Frozen):
-    """The settings of every stage.
-
-    Attributes:
-        output_dir: the folder of the files that it leaves.
-        kind: what is trained.
-        seed: of all random choices.
-        threads: of the arithmetic; with 1 the same input gives the same output on one kind of CPU.
-    """
+    """The settings of every stage; with one thread the same input gives the same output on one kind of CPU."""
 
     output_dir: DataPath
     kind: Literal["transformer", "static"] = "transformer"
@@ -89,12 +82,7 @@ _CONFIG: TypeAdapter[RunnerConfig] = TypeAdapter(Annotated[RunnerConfig, Field(d
 
 
 def read_config(path: Path) -> RunnerConfig:
-    """Return the file's configuration.
-
-    Raises:
-        MemoryInputError: it is missing, unreadable, no JSON object, names a stage that does no work, or breaks a limit;
-            the message names the field.
-    """
+    """Return the file's configuration. Raises MemoryInputError, which names the field."""
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_BYTES + 1)

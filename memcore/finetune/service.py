@@ -26,8 +26,7 @@ from memcore.finetune.checkpoint import read_manifest
 from memcore.finetune.evaluate import REPORT_FILE, EvalReport
 from memcore.finetune.execution.protocol import StageEnd, StageExecutor, StageJob, StageOutcome
 from memcore.finetune.markers import FineTuneEvent, Progress, RunnerEvent
-from memcore.finetune.run_folder import RunFolder
-from memcore.finetune.stage_config import LEAVES, PASSAGES_FILE, checkpoint_of, config_of
+from memcore.finetune.run_folder import LEAVES, PASSAGES_FILE, RunFolder, checkpoint_of, config_of
 from memcore.jobs.outcomes import Deferred, Done, Outcome, ProgressCallback, Skipped, no_progress
 from memcore.ledger.embedders.collections import Checkpoint, Verdict
 from memcore.ledger.embedders.finetune_runs import FineTuneRun, FineTuneRuns
@@ -42,19 +41,7 @@ BEAT = timedelta(seconds=1)
 
 
 class StageLease:
-    """Holds a run's lease, and renews it.
-
-    Args:
-        runs: the ledger's.
-        company: whose.
-        run: the run, as it was claimed.
-        token: of the claim.
-        clock: the time.
-        on_progress: takes the stage and its progress with each heartbeat.
-
-    Attributes:
-        run_id: of the run.
-    """
+    """Holds the lease of a run as it was claimed; each heartbeat renews it and reports the stage and its progress."""
 
     def __init__(
         self,
@@ -121,13 +108,7 @@ def promotion_verdict(report: EvalReport) -> tuple[Verdict, str]:
 
 
 def checkpoint_row(run: FineTuneRun, folder: RunFolder, *, company: str, at: datetime) -> Checkpoint:
-    """Return the checkpoint's row of a run.
-
-    Raises:
-        FineTuneStageError: a stage left no such file, or one of another form.
-        MemoryInputError: the folder holds no checkpoint, or its files are not those that were written.
-        OSError: a file cannot be read.
-    """
+    """Return the checkpoint's row of a run. Raises FineTuneStageError, MemoryInputError, OSError."""
     model = checkpoint_of(run, folder)
     manifest = read_manifest(model)
     measured = folder.place(run, FineTuneStage.EVALUATING, REPORT_FILE)
@@ -180,11 +161,7 @@ Gather = Callable[[FineTunePlan, Path, StageLease], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The result of a job.
-
-    Attributes:
-        goes_on: whether there is a next stage to dispatch.
-    """
+    """The result of a job, and whether there is a next stage to dispatch."""
 
     outcome: Outcome
     goes_on: bool = False
@@ -196,8 +173,8 @@ class Place:
 
     Attributes:
         runs: the folder of this machine's runs.
-        host: this machine (memcore.finetune.service); what another one runs cannot be ended from here.
-        timeout_seconds: of each stage.
+        host: this machine's name; what another one runs cannot be ended from here.
+        timeout_seconds: limit of each stage.
     """
 
     runs: Path
@@ -213,9 +190,9 @@ class FineTuneService:
         executor: carries out stages.
         gather: writes the fleet's memories, and a model's questions, to a file.
         reap: ends a running stage by its name, if it still runs on this machine.
-        company: whose.
+        company: whose run it is.
         place: where stages run.
-        clock: the time.
+        clock: tells the time.
     """
 
     def __init__(
@@ -241,11 +218,7 @@ class FineTuneService:
     def run(self, run_id: str, *, on_progress: ProgressCallback = no_progress) -> Step:
         """Carry out the run's next stage; does nothing when the run has ended or another worker has it.
 
-        Args:
-            run_id: the run.
-            on_progress: takes the stage and its progress, once a second at most.
-
-        Raises MemoryError that may pass; the run waits for the next job then.
+        The progress is told once a second at most. Raises MemoryError that may pass; the run waits for the next job.
         """
         if self._ledger.switches.paused(self._company):
             return Step(outcome=Deferred(reason="maintenance is paused"))
@@ -285,9 +258,8 @@ class FineTuneService:
             self._runs.record_holder(self._company, run.run_id, token, holder=None, host=None)
         stage_lease.check()
         if run.tries > MAX_TRIES:
-            return self._ended(
-                run, token, FineTuneStage.FAILED, f"{run.stage} failed: {MAX_TRIES} workers died over it"
-            )
+            reason = f"{run.stage} failed: {MAX_TRIES} workers died over it"
+            return self._ended(run, token, FineTuneStage.FAILED, reason)
         folder = RunFolder(self._place.runs, run.run_id)
         run = self._from_what_is_there(run, token, folder)
         _log.info(FineTuneEvent.STAGE_ENTERED, extra={"run_id": run.run_id, "stage": str(run.stage)})
@@ -328,11 +300,8 @@ class FineTuneService:
         plan = FineTunePlan.model_validate(run.plan)
         if run.stage is FineTuneStage.GENERATING_DATA and plan.is_gathered:
             self._gather(plan, output / PASSAGES_FILE, stage_lease)
-        job = StageJob(
-            run_id=run.run_id,
-            config=config_of(run, plan, folder, output),
-            timeout_seconds=self._place.timeout_seconds,
-        )
+        config = config_of(run, plan, folder, output)
+        job = StageJob(run_id=run.run_id, config=config, timeout_seconds=self._place.timeout_seconds)
 
         def born(name: str) -> None:
             self._runs.record_holder(self._company, run.run_id, token, holder=name, host=self._place.host)
