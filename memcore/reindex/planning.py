@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from memcore.backends.factory import followed_row, mem0_config_of
 from memcore.backends.mem0.collection import served
 from memcore.backends.mem0.reindex_target import ReindexTarget
-from memcore.backends.mem0.writer import IndexedText
+from memcore.backends.mem0.writer import IndexedText, Indexing
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder
 from memcore.embedding.selection import EmbedderChoice
@@ -80,9 +80,7 @@ class ReindexPlanning:
             # No company's name has a dot, so that no other company's collection has this name; and no two
             # collections ever have one name, so that dropping one never drops another.
             f"{pointer.current.name.partition('.')[0]}.{pointer.version + 1}",
-            embedder=embedder,
-            encoder=encoder,
-            text=IndexedText(text_template),
+            Indexing(embedder=embedder, encoder=encoder, text=IndexedText(text_template)),
             choice=choice,
             generation=generation,
             dense_weight=dense_weight,

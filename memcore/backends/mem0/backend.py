@@ -6,33 +6,22 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from qdrant_client import QdrantClient
-
 from memcore import errors
 from memcore.backends.deletion import Deletion
 from memcore.backends.fusion import RankedLists, default_dense_weight
 from memcore.backends.inmemory import fresh_record
-from memcore.backends.mem0.collection import (
-    ActiveCollection,
-    CollectionCache,
-    FencedWriter,
-    PlanOf,
-    PointerReader,
-    StoreExecutor,
-    build_active_collection,
-    open_client,
-)
+from memcore.backends.mem0.collection import ActiveCollection, PlanOf, PointerReader, ServingCollection
 from memcore.backends.mem0.config import Mem0Config, PointerConfig
 from memcore.backends.mem0.filters import SearchScope
 from memcore.backends.mem0.search import SearchPlan
 from memcore.backends.mem0.shared import Facts, SharedKnowledge
-from memcore.backends.mem0.writer import PLAIN, History, IndexedText
+from memcore.backends.mem0.writer import PLAIN, IndexedText, Indexing
 from memcore.backends.protocol import MAX_PAGE, BackendEvent, FactStore
 from memcore.clock import Clock, utc_now
 from memcore.config.memory import CompanyMemoryConfig
 from memcore.config.retrieval import FusionStrategy, SparseTermWeight
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
-from memcore.embedding.protocol import Embedder, EmbedderIdentity, EmbedderKind
+from memcore.embedding.protocol import Embedder, EmbedderKind
 from memcore.errors import MemoryCapabilityError, MemoryConnectionError
 from memcore.ledger.database import Database
 from memcore.ledger.organization.facts import OrgLog
@@ -51,97 +40,12 @@ from memcore.records import MemoryRecord, Page, Scope, Where
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mem0Components:
-    """The parts of a backend; see Mem0Backend."""
-
-    place: Mem0Config
-    company: str
-    embedder: Embedder
-    encoder: Bm25Encoder
-    plan: SearchPlan
-    text: IndexedText
-    following: PointerReader | None
-    clock: Clock
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Mem0Connection:
-    """The open connections between connect and disconnect; shared knowledge and facts need a ledger."""
+    """What is open between connect and disconnect; shared knowledge and facts need a ledger."""
 
-    client: QdrantClient
-    calls: StoreExecutor
-    history: History
-    collection_cache: CollectionCache
-    fenced_writer: FencedWriter
-    shared: SharedKnowledge | None
-    facts: Facts | None
-
-    async def close(self) -> None:
-        """Close every connection."""
-        await self.calls.read("disconnect", self._close)
-        self.calls.close()
-
-    def _close(self) -> None:
-        self.client.close()
-        self.history.close()
-        self.collection_cache.close()
-        if self.shared is not None:
-            self.shared.close()
-
-
-async def connected(parts: Mem0Components) -> Mem0Connection:
-    """Connect, and create the collection if it is not there.
-
-    Raises MemoryConnectionError, or MemoryConfigError when the embedder of the collection that serves cannot be had.
-    """
-    place, company, clock, calls = parts.place, parts.company, parts.clock, StoreExecutor()
-    history, client = History(place.history_url, clock=clock), open_client(place)
-    configured = build_active_collection(
-        client,
-        place.collection,
-        history=history,
-        embedder=parts.embedder,
-        encoder=parts.encoder,
-        text=parts.text,
-        plan=parts.plan,
-        takes_unlabelled_vectors=True,
-    )
-    collection_cache = CollectionCache(
-        client, history=history, company=company, configured=configured, following=parts.following, clock=clock
-    )
-    try:
-        await calls.read("connect", collection_cache.connect)
-    except BaseException:
-        client.close()
-        history.close()
-        collection_cache.close()
-        calls.close()
-        raise
-    fenced_writer = FencedWriter(collection_cache, calls, company=company, clock=clock)
-    shared, facts = None, None
-    if place.ledger_url is not None:
-        ledger = Database(place.ledger_url, name="ledger")
-        log, org_log = SharedLog(ledger, clock=clock), OrgLog(ledger, clock=clock)
-        shared = SharedKnowledge(
-            company=company,
-            log=log,
-            collection_cache=collection_cache,
-            fenced_writer=fenced_writer,
-            calls=calls,
-            clock=clock,
-        )
-        facts = Facts(
-            company=company, log=org_log, shared=shared, collection_cache=collection_cache, calls=calls, clock=clock
-        )
-    return Mem0Connection(
-        client=client,
-        calls=calls,
-        history=history,
-        collection_cache=collection_cache,
-        fenced_writer=fenced_writer,
-        shared=shared,
-        facts=facts,
-    )
+    serving: ServingCollection
+    shared: SharedKnowledge | None = None
+    facts: Facts | None = None
 
 
 _log = logging.getLogger(__name__)
@@ -185,16 +89,9 @@ class Mem0Backend:
         self._company = company
         self._deletion = deletion
         self._clock = clock
-        self._parts = Mem0Components(
-            place=place,
-            company=company,
-            embedder=embedder,
-            encoder=encoder,
-            plan=plan or SearchPlan(),
-            text=IndexedText(text_template),
-            following=following,
-            clock=clock,
-        )
+        self._indexing = Indexing(embedder=embedder, encoder=encoder, text=IndexedText(text_template))
+        self._plan = plan or SearchPlan()
+        self._following = following
         self._opening = asyncio.Lock()
         self._opened: Mem0Connection | None = None
 
@@ -205,7 +102,7 @@ class Mem0Backend:
         """
         async with self._opening:
             if self._opened is None:
-                self._opened = await connected(self._parts)
+                self._opened = await self._open()
                 _log.info(BackendEvent.CONNECTED, extra={"backend": self.backend_name, **self._where()})
 
     async def disconnect(self) -> None:
@@ -215,7 +112,9 @@ class Mem0Backend:
             if self._deletion is not None:
                 await asyncio.to_thread(self._deletion.close)
             if opened is not None:
-                await opened.close()
+                if opened.shared is not None:
+                    await asyncio.to_thread(opened.shared.close)
+                await opened.serving.close()
                 _log.info(BackendEvent.DISCONNECTED, extra={"backend": self.backend_name, **self._where()})
 
     async def health_check(self) -> bool:
@@ -224,8 +123,8 @@ class Mem0Backend:
         if opened is None:
             return False
         try:
-            return await opened.calls.read(
-                "health_check", lambda: opened.client.collection_exists(opened.collection_cache.reading().collection)
+            return await opened.serving.read(
+                "health_check", lambda active: opened.serving.client.collection_exists(active.collection)
             )
         except errors.MemoryError as error:
             _log.warning(BackendEvent.HEALTH_CHECK_FAILED, extra={"error": str(error), **self._where()})
@@ -285,9 +184,8 @@ class Mem0Backend:
     def vector_space(self) -> str | None:
         """The embedder and the form of the texts, as the collection records them."""
         if self._opened is not None:
-            return self._opened.collection_cache.last().active_collection.identity.label
-        text, encoder = self._parts.text, self._parts.encoder
-        return EmbedderIdentity.of(self._parts.embedder, text_form=text.form(encoder.weighting)).label
+            return self._opened.serving.last().active_collection.identity.label
+        return self._indexing.identity.label
 
     async def store(self, agent_id: str, request: MemoryStoreRequest) -> str:
         """Store one memory and return its id; the same memory again is the same id and changes nothing."""
@@ -299,12 +197,10 @@ class Mem0Backend:
         """Return what matches and has not expired: best first with a text, newest first without."""
         opened, now, text = self._connected(agent_id), self._clock(), query.text
         if text is None:
-            return await opened.calls.read(
-                "retrieve", lambda: opened.collection_cache.reading().reader.newest(agent_id, query, now=now)
-            )
+            return await opened.serving.read("retrieve", lambda active: active.reader.newest(agent_id, query, now=now))
         search_scope = SearchScope.of_agent(agent_id, query)
-        return await opened.calls.read(
-            "retrieve", lambda: opened.collection_cache.reading().search.by_text(search_scope, query, text, now=now)
+        return await opened.serving.read(
+            "retrieve", lambda active: active.search.by_text(search_scope, query, text, now=now)
         )
 
     async def retrieve_sparse(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
@@ -313,17 +209,15 @@ class Mem0Backend:
         if text is None:
             return ()
         search_scope = SearchScope.of_agent(agent_id, query)
-        return await opened.calls.read(
+        return await opened.serving.read(
             "retrieve_sparse",
-            lambda: opened.collection_cache.reading().search.by_words(search_scope, query, text, now=now),
+            lambda active: active.search.by_words(search_scope, query, text, now=now),
         )
 
     @property
     def dense_weight(self) -> float:
         """The share of the vectors in a weighted fusion."""
-        return (
-            self._parts.plan if self._opened is None else self._opened.collection_cache.last().active_collection.plan
-        ).dense_weight
+        return (self._plan if self._opened is None else self._opened.serving.last().active_collection.plan).dense_weight
 
     async def retrieve_rankings(
         self,
@@ -340,17 +234,15 @@ class Mem0Backend:
         own, others = SearchScope.of_agent(agent_id, query), None
         if include_shared and self._is_sharing and opened.shared is not None:
             others = await opened.shared.search_scope(query, exclude_agent=(agent_id, *exclude_agents))
-        return await opened.calls.read(
+        return await opened.serving.read(
             "retrieve_rankings",
-            lambda: opened.collection_cache.reading().search.rankings(own, others, query, text, now=now),
+            lambda active: active.search.rankings(own, others, query, text, now=now),
         )
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """Return the memory, or None when this agent has none with that id or it has expired."""
         opened, now = self._connected(agent_id), self._clock()
-        return await opened.calls.read(
-            "get", lambda: opened.collection_cache.reading().reader.get(agent_id, memory_id, now=now)
-        )
+        return await opened.serving.read("get", lambda active: active.reader.get(agent_id, memory_id, now=now))
 
     async def delete(self, agent_id: str, memory_id: str) -> bool:
         """Delete the memory and its text in the history; False when this agent has none with that id."""
@@ -369,16 +261,16 @@ class Mem0Backend:
         for at in range(0, len(records), MAX_PAGE):
             part = records[at : at + MAX_PAGE]
             owners = {record.entry.agent_id for record in part}
-            await opened.fenced_writer.write("store_many", owners, partial(_store, part))
+            await opened.serving.write("store_many", owners, partial(_store, part))
 
     async def get_many(
         self, agent_id: str, ids: Sequence[str], *, with_vectors: bool = False
     ) -> tuple[MemoryRecord, ...]:
         """Return those of the ids that this agent has, in the order asked for, expired ones included."""
         opened = self._connected(agent_id)
-        return await opened.calls.read(
+        return await opened.serving.read(
             "get_many",
-            lambda: opened.collection_cache.reading().reader.get_many(agent_id, ids, with_vectors=with_vectors),
+            lambda active: active.reader.get_many(agent_id, ids, with_vectors=with_vectors),
         )
 
     async def delete_many(self, agent_id: str, ids: Sequence[str]) -> int:
@@ -389,57 +281,51 @@ class Mem0Backend:
         """Delete what matches, with its text in the history, and return how many."""
         opened = self._connected(where.agent_id)
         # Of two times the first may have found some, and the second the same or fewer.
-        return await opened.fenced_writer.write(
+        return await opened.serving.write(
             "delete_where",
             [where.agent_id],
-            lambda active_collection: active_collection.writer.remove(where),
+            lambda active: active.writer.remove(where),
             joined=max,
         )
 
     async def count_where(self, where: Where) -> int:
         """Return the exact number of matches."""
         opened = self._connected(where.agent_id)
-        return await opened.calls.read("count_where", lambda: opened.collection_cache.reading().reader.count(where))
+        return await opened.serving.read("count_where", lambda active: active.reader.count(where))
 
     async def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
         """Return every session, project or task that a match was stored in."""
         opened = self._connected(where.agent_id)
-        return await opened.calls.read("scopes", lambda: opened.collection_cache.reading().reader.scopes(where, scope))
+        return await opened.serving.read("scopes", lambda active: active.reader.scopes(where, scope))
 
     async def scan(
         self, where: Where, *, cursor: str | None = None, limit: int = MAX_PAGE, with_vectors: bool = False
     ) -> Page:
         """Return the next page of matches, oldest first, ties by id."""
         opened = self._connected(where.agent_id)
-        return await opened.calls.read(
+        return await opened.serving.read(
             "scan",
-            lambda: opened.collection_cache.reading().reader.scan(
-                where, cursor=cursor, limit=limit, with_vectors=with_vectors
-            ),
+            lambda active: active.reader.scan(where, cursor=cursor, limit=limit, with_vectors=with_vectors),
         )
 
     async def set_metadata_many(self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata) -> int:
         """Replace source, confidence and tags of these memories without embedding again; return how many."""
         opened, now = self._connected(agent_id), self._clock()
-        return await opened.fenced_writer.write(
+        return await opened.serving.write(
             "set_metadata_many",
             [agent_id],
-            lambda active_collection: active_collection.writer.set_metadata(agent_id, ids, metadata, now=now),
+            lambda active: active.writer.set_metadata(agent_id, ids, metadata, now=now),
         )
 
     async def claim(self, where: Where, token: str) -> int:
         """Mark what matches with the token, overwriting any older mark; return how many carry it now."""
         opened = self._connected(where.agent_id)
-        return await opened.fenced_writer.write(
-            "claim", [where.agent_id], lambda active_collection: active_collection.writer.claim(where, token)
-        )
+        return await opened.serving.write("claim", [where.agent_id], lambda active: active.writer.claim(where, token))
 
     async def unclaim(self, agent_id: str) -> None:
         """Take every mark off this agent's memories."""
         opened = self._connected(agent_id)
-        await opened.fenced_writer.write(
-            "unclaim", [agent_id], lambda active_collection: active_collection.writer.unclaim(agent_id)
-        )
+        await opened.serving.write("unclaim", [agent_id], lambda active: active.writer.unclaim(agent_id))
 
     async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
         """Publish for all agents and return the id, the same for what this agent has published already."""
@@ -465,6 +351,24 @@ class Mem0Backend:
         """Return the version of the shared knowledge that a search would see now."""
         return await self._sharing().version()
 
+    async def _open(self) -> Mem0Connection:
+        place, company, clock = self._place, self._company, self._clock
+        serving = ServingCollection(
+            place,
+            company=company,
+            configured=self._indexing,
+            plan=self._plan,
+            following=self._following,
+            clock=clock,
+        )
+        await serving.connect()
+        if place.ledger_url is None:
+            return Mem0Connection(serving=serving)
+        ledger = Database(place.ledger_url, name="ledger")
+        shared = SharedKnowledge(serving, SharedLog(ledger, clock=clock), company=company, clock=clock)
+        facts = Facts(serving, OrgLog(ledger, clock=clock), shared=shared, company=company, clock=clock)
+        return Mem0Connection(serving=serving, shared=shared, facts=facts)
+
     def _sharing(self) -> SharedKnowledge:
         if (shared := self._connected().shared) is None or not self._is_sharing:
             raise MemoryCapabilityError("this backend shares nothing: memory.options.shared_knowledge_base is off")
@@ -481,8 +385,8 @@ class Mem0Backend:
         return {"company": self._company, "collection": self._place.collection}
 
 
-def _store(records: Sequence[MemoryRecord], active_collection: ActiveCollection) -> None:
-    active_collection.writer.store(records)
+def _store(records: Sequence[MemoryRecord], active: ActiveCollection) -> None:
+    active.writer.store(records)
 
 
 def build_mem0(

@@ -8,23 +8,23 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from httpx import Limits, TransportError
 from qdrant_client import QdrantClient
 from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
-from qdrant_client.models import Condition, Direction, Filter, FilterSelector, UpdateMode
+from qdrant_client.models import FilterSelector
 
 from memcore import errors
 from memcore.backends.mem0.config import Mem0Config, PointerConfig
 from memcore.backends.mem0.filters import of_shared, shared, with_ids
-from memcore.backends.mem0.points import Key, encode_shared, ensure_collection, to_records, to_upsert
-from memcore.backends.mem0.search import Pager, Reader, Search, SearchPlan
-from memcore.backends.mem0.writer import History, IndexedText, Writer
+from memcore.backends.mem0.points import Key, encode_shared, ensure_collection
+from memcore.backends.mem0.search import Reader, Search, SearchPlan, newest
+from memcore.backends.mem0.writer import History, IndexedText, Indexing, Writer
 from memcore.clock import Clock
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
-from memcore.embedding.protocol import Embedder, EmbedderIdentity, EmbedderKind
+from memcore.embedding.protocol import EmbedderIdentity, EmbedderKind
 from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import (
     MemoryConfigError,
@@ -132,11 +132,10 @@ def open_client(place: Mem0Config) -> QdrantClient:
 class SharedPoints:
     """Executes lines of the log of shared knowledge, idempotently, and reads a version."""
 
-    def __init__(self, client: QdrantClient, collection: str, *, writer: Writer, dims: int) -> None:
+    def __init__(self, client: QdrantClient, collection: str, *, writer: Writer) -> None:
         self._client = client
         self._collection = collection
         self._writer = writer
-        self._dims = dims
 
     def vectors_of(self, record: MemoryRecord) -> Vectors | None:
         """Return the vectors under which a record would be found."""
@@ -154,7 +153,8 @@ class SharedPoints:
         """
         for line in lines:
             if line.record is not None:
-                self._publish(replace(line.record, vectors=known.get(line.version)), line.version)
+                record = replace(line.record, vectors=known.get(line.version))
+                self._writer.insert([record], payload_of=partial(encode_shared, version=line.version))
         for line in lines:
             if line.record is None:
                 self._client.set_payload(
@@ -168,22 +168,8 @@ class SharedPoints:
         self, query: MemoryQuery, *, version: int, exclude_agent: Excluded, now: datetime
     ) -> tuple[MemoryEntry, ...]:
         """Return what matches a query without a text, newest first."""
-
-        def narrowed(*conditions: Condition) -> Filter:
-            return of_shared(query, *conditions, version=version, exclude_agent=exclude_agent, now=now)
-
-        pager = Pager(client=self._client, collection=self._collection, narrowed=narrowed, direction=Direction.DESC)
-        rows, _ = pager.page(None, query.limit)
-        return tuple(record.entry for record in to_records(rows))
-
-    def _publish(self, record: MemoryRecord, version: int) -> None:
-        body: Any = to_upsert(
-            self._writer.embedded([record]),
-            dims=self._dims,
-            mode=UpdateMode.INSERT_ONLY,
-            payload_of=partial(encode_shared, version=version),
-        )
-        self._client.http.points_api.upsert_points(self._collection, wait=True, point_insert_operations=body)
+        narrowed = partial(of_shared, query, version=version, exclude_agent=exclude_agent, now=now)
+        return newest(self._client, self._collection, narrowed, query.limit)
 
 
 #: From an embedder's kind, and the fusion weight that came with its collection, to how text queries are answered.
@@ -201,9 +187,7 @@ class ActiveCollection:
     """
 
     collection: str
-    embedder: Embedder
-    encoder: Bm25Encoder
-    text: IndexedText
+    indexing: Indexing
     identity: EmbedderIdentity
     plan: SearchPlan
     reader: Reader
@@ -217,35 +201,29 @@ def build_active_collection(
     collection: str,
     *,
     history: History,
-    embedder: Embedder,
-    encoder: Bm25Encoder,
-    text: IndexedText,
+    indexing: Indexing,
     plan: SearchPlan,
     takes_unlabelled_vectors: bool,
 ) -> ActiveCollection:
     """Put a collection and its embedder together."""
-    identity = EmbedderIdentity.of(embedder, text_form=text.form(encoder.weighting))
+    identity = indexing.identity
     writer = Writer(
         client,
         collection,
         history=history,
-        embedder=embedder,
-        encoder=encoder,
-        text=text,
+        indexing=indexing,
         space=identity.label,
         takes_unlabelled_vectors=takes_unlabelled_vectors,
     )
     return ActiveCollection(
         collection=collection,
-        embedder=embedder,
-        encoder=encoder,
-        text=text,
+        indexing=indexing,
         identity=identity,
         plan=plan,
         reader=Reader(client, collection, space=identity.label),
-        search=Search(client, collection, embedder=embedder, encoder=encoder, plan=plan),
+        search=Search(client, collection, indexing=indexing, plan=plan),
         writer=writer,
-        shared=SharedPoints(client, collection, writer=writer, dims=embedder.dims),
+        shared=SharedPoints(client, collection, writer=writer),
     )
 
 
@@ -259,10 +237,8 @@ class PointerReader:
 
 def served(
     name: str,
+    indexing: Indexing,
     *,
-    embedder: Embedder,
-    encoder: Bm25Encoder,
-    text: IndexedText,
     choice: EmbedderChoice,
     generation: int = 1,
     dense_weight: float | None = None,
@@ -272,10 +248,10 @@ def served(
     return ServedCollection(
         name=name,
         generation=generation,
-        identity=EmbedderIdentity.of(embedder, text_form=text.form(encoder.weighting)),
+        identity=indexing.identity,
         choice=choice.without_server,
-        text_template=text.template,
-        term_weighting=encoder.weighting.value,
+        text_template=indexing.text.template,
+        term_weighting=indexing.encoder.weighting.value,
         dense_weight=dense_weight,
         checkpoint_id=checkpoint_id,
     )
@@ -283,6 +259,9 @@ def served(
 
 #: How long a reader uses a cached pointer. A switch delays writers for as long, so that no reader misses a write.
 READ_AGE = timedelta(seconds=2)
+
+#: Pause between two reads of a row that keeps writes waiting; they wait for seconds.
+_POLL_INTERVAL = timedelta(milliseconds=50)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,169 +273,74 @@ class CacheEntry:
     at: datetime
 
 
-class CollectionCache:
-    """Returns the collection that serves; safe in several threads.
-
-    Args:
-        client: the store.
-        history: mem0's.
-        company: whose row it is.
-        configured: the active collection of the policy and the settings.
-        following: how the row is followed; None for a backend that has one collection for good.
-        clock: the time.
-    """
-
-    def __init__(
-        self,
-        client: QdrantClient,
-        *,
-        history: History,
-        company: str,
-        configured: ActiveCollection,
-        following: PointerReader | None,
-        clock: Clock,
-    ) -> None:
-        self._client = client
-        self._history = history
-        self._company = company
-        self._configured = configured
-        self._following = following
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._seen = CacheEntry(active_collection=configured, at=clock())
-        self._database = None if following is None else Database(following.row.ledger_url, name="ledger")
-        self._servings = None if self._database is None else CollectionPointers(self._database, clock=clock)
-        self.marks = None if self._database is None else ReindexMarks(self._database)
-
-    def connect(self) -> None:
-        """Find the collection that serves, or create it; MemoryConfigError when its embedder cannot be had."""
-        configured, following, collection_pointers = self._configured, self._following, self._servings
-        found = None if collection_pointers is None else collection_pointers.get(self._company)
-        if found is None:
-            ensure_collection(self._client, configured.collection, configured.identity)
-        if collection_pointers is None or following is None:
-            return
-        if found is None:
-            first = served(
-                configured.collection,
-                embedder=configured.embedder,
-                encoder=configured.encoder,
-                text=configured.text,
-                choice=following.row.choice,
-            )
-            found = collection_pointers.adopt(self._company, first)
-        active_collection = self.active_collection_of(found.current)
-        ensure_collection(self._client, active_collection.collection, active_collection.identity)
-        self._seen = CacheEntry(active_collection=active_collection, pointer=found, at=self._clock())
-
-    def last(self) -> CacheEntry:
-        """Return the cached entry, however old."""
-        return self._seen
-
-    def reading(self) -> ActiveCollection:
-        """Return the active collection to read from; while the ledger is away, the cached one."""
-        seen = self._seen
-        try:
-            return self.recent().active_collection
-        except (errors.MemoryConnectionError, errors.MemoryRetrievalError):
-            return seen.active_collection
-
-    def recent(self) -> CacheEntry:
-        """Return an entry at most two seconds old: what served before may be gone by now."""
-        seen = self._seen
-        if seen.pointer is None or timedelta() <= self._clock() - seen.at < READ_AGE:
-            return seen
-        return self.check_now()
-
-    def check_now(self) -> CacheEntry:
-        """Read the pointer row. Raises MemoryConnectionError; MemoryConfigError when its embedder cannot be had."""
-        if self._servings is None:
-            return self._seen
-        with self._lock:
-            # Before the call: its answer was true at some later time.
-            at = self._clock()
-            found = self._servings.get(self._company)
-            if found is None:
-                return self._seen
-            before = self._seen
-            same = before.pointer is not None and before.pointer.current == found.current
-            active_collection = before.active_collection if same else self.active_collection_of(found.current)
-            self._seen = CacheEntry(active_collection=active_collection, pointer=found, at=at)
-            return self._seen
-
-    def unfreeze(self, pointer: CollectionPointer) -> None:
-        """Resume writes that a dead reindex had stopped."""
-        if self._servings is not None:
-            self._servings.unfreeze(self._company, version=pointer.version)
-
-    def active_collection_of(self, wanted: ServedCollection) -> ActiveCollection:
-        """Return the active collection of a collection; MemoryConfigError when its embedder is not what it was."""
-        configured, following = self._configured, self._following
-        text, encoder = IndexedText(wanted.text_template), _encoder(wanted, configured.encoder)
-        is_configured = wanted.identity == configured.identity
-        if following is None or (
-            is_configured and wanted.name == configured.collection and wanted.dense_weight is None
-        ):
-            return configured
-        embedder = configured.embedder if is_configured else following.row.load(wanted.choice)
-        active_collection = build_active_collection(
-            self._client,
-            wanted.name,
-            history=self._history,
-            embedder=embedder,
-            encoder=encoder,
-            text=text,
-            plan=following.plan_of(embedder.kind, wanted.dense_weight),
-            takes_unlabelled_vectors=wanted.generation == 1,
-        )
-        if active_collection.identity != wanted.identity:
-            raise MemoryConfigError(
-                f"collection {wanted.name!r} holds vectors of {wanted.identity.label}, and {wanted.choice.provider!r} "
-                f"is {active_collection.identity.label} here: install or configure what filled it, "
-                "or run `memtend reindex`"
-            )
-        return active_collection
-
-    def close(self) -> None:
-        """Close the connections to the ledger."""
-        if self._database is not None:
-            self._database.close()
-
-
-def _encoder(wanted: ServedCollection, configured: Bm25Encoder) -> Bm25Encoder:
-    if wanted.term_weighting == configured.weighting.value:
-        return configured
-    return Bm25Encoder(weighting=TermWeighting(wanted.term_weighting))
-
-
-#: Pause between two reads of a row that keeps writes waiting; they wait for seconds.
-_POLL_INTERVAL = timedelta(milliseconds=50)
-
-
 @dataclass(frozen=True, slots=True)
 class _Frozen:
     """Writes are frozen: try again."""
 
 
-class FencedWriter:
-    """Writes to the collection that serves, even when a reindex switches it meanwhile.
+class ServingCollection:
+    """The open connection to the collection that serves; safe in several threads.
 
     A write counts only when the pointer row is the same before and after it; else it is repeated where the row points
     then. All writes are idempotent. So a reindex that stops the writes, and then reads the old collection, sees every
     write that counted there. See docs/explanation/embedders.md.
 
     Args:
-        collection_cache: which collection serves.
-        calls: the threads that speak to the store.
-        company: whose owners are marked while a reindex is under way.
+        place: where the data lie.
+        company: whose row it is, and whose owners are marked while a reindex is under way.
+        configured: what the policy and the settings ask for.
+        plan: how text queries are answered with it.
+        following: how the row is followed; None for a backend that has one collection for good.
         clock: the time.
     """
 
-    def __init__(self, collection_cache: CollectionCache, calls: StoreExecutor, *, company: str, clock: Clock) -> None:
-        self._collection_cache = collection_cache
-        self._calls = calls
+    def __init__(
+        self,
+        place: Mem0Config,
+        *,
+        company: str,
+        configured: Indexing,
+        plan: SearchPlan,
+        following: PointerReader | None,
+        clock: Clock,
+    ) -> None:
+        self.calls = StoreExecutor()
+        self.client = open_client(place)
+        self._history = History(place.history_url, clock=clock)
         self._company = company
+        self._following = following
         self._clock = clock
+        self._configured = build_active_collection(
+            self.client,
+            place.collection,
+            history=self._history,
+            indexing=configured,
+            plan=plan,
+            takes_unlabelled_vectors=True,
+        )
+        self._lock = threading.Lock()
+        self._seen = CacheEntry(active_collection=self._configured, at=clock())
+        self._database = None if following is None else Database(following.row.ledger_url, name="ledger")
+        self._pointers = None if self._database is None else CollectionPointers(self._database, clock=clock)
+        self._marks = None if self._database is None else ReindexMarks(self._database)
+
+    async def connect(self) -> None:
+        """Find the collection that serves, or create it; MemoryConfigError when its embedder cannot be had."""
+        try:
+            await self.calls.read("connect", self._connect)
+        except BaseException:
+            self._close()
+            self.calls.close()
+            raise
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self.calls.read("disconnect", self._close)
+        self.calls.close()
+
+    async def read(self, what: str, call: Callable[[ActiveCollection], _T]) -> _T:
+        """Read the active collection; raises as StoreExecutor.read does."""
+        return await self.calls.read(what, lambda: call(self.reading()))
 
     async def write(
         self,
@@ -477,9 +361,9 @@ class FencedWriter:
             waits: False raises MemoryConnectionError instead of waiting while writes are stopped.
         """
         before: list[_T] = []
-        lookup: Callable[[], CacheEntry] = self._collection_cache.recent
+        lookup: Callable[[], CacheEntry] = self._recent
         while True:
-            done = await self._calls.write(what, partial(self._attempt, lookup, owners, write))
+            done = await self.calls.write(what, partial(self._attempt, lookup, owners, write))
             if isinstance(done, _Frozen):
                 if not waits:
                     raise MemoryConnectionError(f"{what}: writes wait for the end of a reindex")
@@ -490,22 +374,106 @@ class FencedWriter:
                 before = [joined(before[0], answer)] if before else [answer]
                 if counts:
                     return before[0]
-            lookup = self._collection_cache.check_now
+            lookup = self._check_now
+
+    def last(self) -> CacheEntry:
+        """Return the cached entry, however old."""
+        return self._seen
+
+    def reading(self) -> ActiveCollection:
+        """Return the active collection to read from; while the ledger is away, the cached one."""
+        seen = self._seen
+        try:
+            return self._recent().active_collection
+        except (errors.MemoryConnectionError, errors.MemoryRetrievalError):
+            return seen.active_collection
+
+    def _connect(self) -> None:
+        configured, following = self._configured, self._following
+        if self._pointers is None or following is None:
+            ensure_collection(self.client, configured.collection, configured.identity)
+            return
+        found = self._pointers.get(self._company)
+        if found is None:
+            ensure_collection(self.client, configured.collection, configured.identity)
+            first = served(configured.collection, configured.indexing, choice=following.row.choice)
+            found = self._pointers.adopt(self._company, first)
+        active_collection = self._active_collection_of(found.current)
+        ensure_collection(self.client, active_collection.collection, active_collection.identity)
+        self._seen = CacheEntry(active_collection=active_collection, pointer=found, at=self._clock())
+
+    def _close(self) -> None:
+        self.client.close()
+        self._history.close()
+        if self._database is not None:
+            self._database.close()
+
+    def _recent(self) -> CacheEntry:
+        """Return an entry at most two seconds old: what served before may be gone by now."""
+        seen = self._seen
+        if seen.pointer is None or timedelta() <= self._clock() - seen.at < READ_AGE:
+            return seen
+        return self._check_now()
+
+    def _check_now(self) -> CacheEntry:
+        if self._pointers is None:
+            return self._seen
+        with self._lock:
+            # Before the call: its answer was true at some later time.
+            at = self._clock()
+            found = self._pointers.get(self._company)
+            if found is None:
+                return self._seen
+            before = self._seen
+            same = before.pointer is not None and before.pointer.current == found.current
+            active_collection = before.active_collection if same else self._active_collection_of(found.current)
+            self._seen = CacheEntry(active_collection=active_collection, pointer=found, at=at)
+            return self._seen
 
     def _attempt(
         self, lookup: Callable[[], CacheEntry], owners: Collection[str], write: Callable[[ActiveCollection], _T]
     ) -> "tuple[_T, bool] | _Frozen":
         seen = lookup()
-        pointer, marks = seen.pointer, self._collection_cache.marks
-        if pointer is None or marks is None:
+        pointer = seen.pointer
+        if pointer is None or self._marks is None or self._pointers is None:
             return write(seen.active_collection), True
         now = self._clock()
         if pointer.is_closed(now):
             return _Frozen()
         if pointer.is_overdue(now):
-            self._collection_cache.unfreeze(pointer)
+            # A dead reindex had stopped the writes.
+            self._pointers.unfreeze(self._company, version=pointer.version)
             return _Frozen()
         marked = owners if pointer.phase is Phase.FILLING else ()
-        marks.mark(self._company, marked)
+        self._marks.mark(self._company, marked)
         answer = write(seen.active_collection)
-        return answer, marks.counts(self._company, version=pointer.version, owners=marked)
+        return answer, self._marks.counts(self._company, version=pointer.version, owners=marked)
+
+    def _active_collection_of(self, wanted: ServedCollection) -> ActiveCollection:
+        """Return the active collection of a collection; MemoryConfigError when its embedder is not what it was."""
+        configured, following = self._configured, self._following
+        is_configured = wanted.identity == configured.identity
+        if following is None or (
+            is_configured and wanted.name == configured.collection and wanted.dense_weight is None
+        ):
+            return configured
+        embedder, encoder = configured.indexing.embedder, configured.indexing.encoder
+        if not is_configured:
+            embedder = following.row.load(wanted.choice)
+        if wanted.term_weighting != encoder.weighting.value:
+            encoder = Bm25Encoder(weighting=TermWeighting(wanted.term_weighting))
+        active_collection = build_active_collection(
+            self.client,
+            wanted.name,
+            history=self._history,
+            indexing=Indexing(embedder=embedder, encoder=encoder, text=IndexedText(wanted.text_template)),
+            plan=following.plan_of(embedder.kind, wanted.dense_weight),
+            takes_unlabelled_vectors=wanted.generation == 1,
+        )
+        if active_collection.identity != wanted.identity:
+            raise MemoryConfigError(
+                f"collection {wanted.name!r} holds vectors of {wanted.identity.label}, and {wanted.choice.provider!r} "
+                f"is {active_collection.identity.label} here: install or configure what filled it, "
+                "or run `memtend reindex`"
+            )
+        return active_collection

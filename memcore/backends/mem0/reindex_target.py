@@ -16,7 +16,7 @@ from memcore.backends.mem0.config import Mem0Config, PointerConfig
 from memcore.backends.mem0.filters import of_owners
 from memcore.backends.mem0.points import DENSE, SPARSE, Key, Points, decode, ensure_collection, retrieve, scroll
 from memcore.backends.mem0.search import SearchPlan
-from memcore.backends.mem0.writer import History, IndexedText
+from memcore.backends.mem0.writer import History, IndexedText, Indexing
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.ledger.embedders.collections import ServedCollection
@@ -134,12 +134,12 @@ class CollectionSync:
 
     def _indexed(self, memory_id: str, payload: dict[str, Any]) -> str | None:
         try:
-            return self._target.text.of(decode(memory_id, payload).entry)
+            return self._target.indexing.text.of(decode(memory_id, payload).entry)
         except (ValueError, TypeError, MemoryInputError):
             return None
 
     def _dense(self, texts: list[str]) -> NDArray[np.float32]:
-        embedder = self._target.embedder
+        embedder = self._target.indexing.embedder
         try:
             return embedder.embed_documents(texts)
         except MemoryInputError:
@@ -150,7 +150,7 @@ class CollectionSync:
 
     def _embedded(self, texts: dict[str, str]) -> dict[str, dict[str, Any]]:
         dense = self._dense(list(texts.values()))
-        sparse = self._target.encoder.encode_documents(list(texts.values()))
+        sparse = self._target.indexing.encoder.encode_documents(list(texts.values()))
         made: dict[str, dict[str, Any]] = {}
         for row, key in enumerate(texts):
             made[key] = {DENSE: np.ascontiguousarray(dense[row], dtype=np.float32)}
@@ -255,9 +255,11 @@ class ReindexTarget:
             self._client,
             target.name,
             history=self._history,
-            embedder=self._loaded[1],
-            encoder=Bm25Encoder(weighting=TermWeighting(target.term_weighting)),
-            text=IndexedText(target.text_template),
+            indexing=Indexing(
+                embedder=self._loaded[1],
+                encoder=Bm25Encoder(weighting=TermWeighting(target.term_weighting)),
+                text=IndexedText(target.text_template),
+            ),
             plan=SearchPlan(),
             takes_unlabelled_vectors=False,
         )

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,9 @@ from memcore.backends.mem0.filters import (
     with_ids,
 )
 from memcore.backends.mem0.points import ENTRY_KEYS, SPARSE, Found, Key, as_json, ask, to_entry, to_records
+from memcore.backends.mem0.writer import Indexing
 from memcore.backends.protocol import MAX_PAGE
-from memcore.embedding.bm25 import Bm25Encoder, relevance_of
-from memcore.embedding.protocol import Embedder
+from memcore.embedding.bm25 import relevance_of
 from memcore.errors import MemoryInputError
 from memcore.models.memory import MemoryEntry, MemoryQuery, memory_ids
 from memcore.records import MemoryRecord, Page, Scope, Where
@@ -119,6 +120,15 @@ class Pager:
         return at if self.direction is Direction.ASC else -at, str(row.id)
 
 
+def newest(
+    client: QdrantClient, collection: str, narrowed: Callable[..., Filter], limit: int
+) -> tuple[MemoryEntry, ...]:
+    """Return what meets a filter, newest first."""
+    pager = Pager(client=client, collection=collection, narrowed=narrowed, direction=Direction.DESC)
+    rows, _ = pager.page(None, limit)
+    return tuple(record.entry for record in to_records(rows))
+
+
 def _time(row: Record) -> float:
     return float((row.payload or {})[Key.CREATED_TS.value])
 
@@ -150,20 +160,16 @@ class Reader:
         """Return those of the ids that this agent has, in the order asked for, expired ones included."""
         wanted = memory_ids(ids)
         found: dict[str, MemoryRecord] = {}
-        for chunk in chunks(wanted):
+        for at in range(0, len(wanted), MAX_PAGE):
+            chunk = wanted[at : at + MAX_PAGE]
             records = self._with_ids(owned(agent_id, with_ids(chunk)), len(chunk), with_vectors=with_vectors)
             found.update((record.entry.id, record) for record in records)
         return tuple(found[memory_id] for memory_id in wanted if memory_id in found)
 
     def newest(self, agent_id: str, query: MemoryQuery, *, now: datetime) -> tuple[MemoryEntry, ...]:
         """Return what matches a query without a text, newest first."""
-
-        def narrowed(*conditions: Condition) -> Filter:
-            return of_query(agent_id, query, *conditions, now=now)
-
-        pager = Pager(client=self._client, collection=self._collection, narrowed=narrowed, direction=Direction.DESC)
-        rows, _ = pager.page(None, query.limit)
-        return tuple(record.entry for record in to_records(rows))
+        narrowed = partial(of_query, agent_id, query, now=now)
+        return newest(self._client, self._collection, narrowed, query.limit)
 
     def count(self, where: Where) -> int:
         """Return the exact number of matches, expired ones included."""
@@ -183,10 +189,7 @@ class Reader:
 
     def scan(self, where: Where, *, cursor: str | None, limit: int, with_vectors: bool) -> Page:
         """Return the next page of matches, oldest first, ties by id."""
-
-        def narrowed(*conditions: Condition) -> Filter:
-            return of_where(where, *conditions)
-
+        narrowed = partial(of_where, where)
         pager = Pager(client=self._client, collection=self._collection, narrowed=narrowed, with_vectors=with_vectors)
         after = None if cursor is None else Position.parse(cursor)
         rows, following = pager.page(after, max(1, min(limit, MAX_PAGE)))
@@ -199,11 +202,6 @@ class Reader:
             self._collection, scroll_filter=narrowed, limit=limit, with_payload=True, with_vectors=with_vectors
         )
         return to_records(rows, space=self._space)
-
-
-def chunks(ids: Sequence[str]) -> Iterable[Sequence[str]]:
-    """Cut a list of ids into pieces of one request's size."""
-    return (ids[at : at + MAX_PAGE] for at in range(0, len(ids), MAX_PAGE))
 
 
 #: Fewest candidates of a list that is to be fused; 100 measured no better (docs/benchmarks/2026-11.md).
@@ -284,13 +282,11 @@ class Search:
     the filter.
     """
 
-    def __init__(
-        self, client: QdrantClient, collection: str, *, embedder: Embedder, encoder: Bm25Encoder, plan: SearchPlan
-    ) -> None:
+    def __init__(self, client: QdrantClient, collection: str, *, indexing: Indexing, plan: SearchPlan) -> None:
         self._client = client
         self._collection = collection
-        self._embedder = embedder
-        self._encoder = encoder
+        self._embedder = indexing.embedder
+        self._encoder = indexing.encoder
         self._plan = plan
         self._filtered_until: dict[str, datetime] = {}
 

@@ -8,7 +8,7 @@ from functools import partial
 from memcore import errors
 from memcore.backends.fusion import RankedLists
 from memcore.backends.inmemory import fact_record
-from memcore.backends.mem0.collection import ActiveCollection, CollectionCache, FencedWriter, StoreExecutor
+from memcore.backends.mem0.collection import ActiveCollection, ServingCollection
 from memcore.backends.mem0.filters import SearchScope
 from memcore.backends.protocol import ORGANISATION, BackendEvent
 from memcore.clock import Clock
@@ -40,21 +40,10 @@ class SharedKnowledge:
     once it is older than five seconds; until then searches see the version before it.
     """
 
-    def __init__(
-        self,
-        *,
-        company: str,
-        log: SharedLog,
-        collection_cache: CollectionCache,
-        fenced_writer: FencedWriter,
-        calls: StoreExecutor,
-        clock: Clock,
-    ) -> None:
-        self._company = company
+    def __init__(self, serving: ServingCollection, log: SharedLog, *, company: str, clock: Clock) -> None:
+        self._serving = serving
         self._log = log
-        self._collection_cache = collection_cache
-        self._fenced_writer = fenced_writer
-        self._calls = calls
+        self._company = company
         self._clock = clock
 
     async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
@@ -66,10 +55,10 @@ class SharedKnowledge:
 
         def write() -> tuple[SharedEntry, Vectors | None]:
             # Before the log: a text that the embedder refuses would stay open there, and stop all that follow it.
-            vectors = self._collection_cache.reading().shared.vectors_of(record)
+            vectors = self._serving.reading().shared.vectors_of(record)
             return self._log.publish(self._company, record, once=once), vectors
 
-        line, vectors = await self._calls.write("publish", write)
+        line, vectors = await self._serving.calls.write("publish", write)
         await self._follow("publish", line.version, {line.version: vectors})
         return line.memory_id
 
@@ -81,7 +70,7 @@ class SharedKnowledge:
         """Take back what was published in this name, also in one that no agent has."""
         if not is_memory_id(memory_id):
             return False
-        line = await self._calls.write("retract", lambda: self._log.retract(self._company, agent_id, memory_id))
+        line = await self._serving.calls.write("retract", lambda: self._log.retract(self._company, agent_id, memory_id))
         if line is not None:
             await self._follow("retract", line.version, {})
         return line is not None
@@ -92,15 +81,13 @@ class SharedKnowledge:
         """Return the best entries of a version first, or without a text the newest."""
         at, now, text = await self._checked(version), self._clock(), query.text
         if text is None:
-            return await self._calls.read(
+            return await self._serving.read(
                 "search_shared",
-                lambda: self._collection_cache.reading().shared.newest(
-                    query, version=at, exclude_agent=exclude_agent, now=now
-                ),
+                lambda active: active.shared.newest(query, version=at, exclude_agent=exclude_agent, now=now),
             )
-        search_scope = SearchScope.of_shared(query, version=at, exclude_agent=exclude_agent)
-        return await self._calls.read(
-            "search_shared", lambda: self._collection_cache.reading().search.by_text(search_scope, query, text, now=now)
+        scope = SearchScope.of_shared(query, version=at, exclude_agent=exclude_agent)
+        return await self._serving.read(
+            "search_shared", lambda active: active.search.by_text(scope, query, text, now=now)
         )
 
     async def by_words(
@@ -110,10 +97,9 @@ class SharedKnowledge:
         at, now, text = await self._checked(version), self._clock(), query.text
         if text is None:
             return ()
-        search_scope = SearchScope.of_shared(query, version=at, exclude_agent=exclude_agent)
-        return await self._calls.read(
-            "search_shared_sparse",
-            lambda: self._collection_cache.reading().search.by_words(search_scope, query, text, now=now),
+        scope = SearchScope.of_shared(query, version=at, exclude_agent=exclude_agent)
+        return await self._serving.read(
+            "search_shared_sparse", lambda active: active.search.by_words(scope, query, text, now=now)
         )
 
     async def search_scope(self, query: MemoryQuery, *, exclude_agent: Excluded) -> SearchScope:
@@ -157,47 +143,37 @@ class SharedKnowledge:
     ) -> None:
         """Bring the store, and then the head, to a version; all lines before it are executed too."""
         while (head := (await self._log_position(what)).head) < version:
-            found = await self._calls.read(what, partial(self._log.lines, self._company, after=head))
+            found = await self._serving.calls.read(what, partial(self._log.lines, self._company, after=head))
             lines = [line for line in found if line.version <= version]
             # Before the head: it means that every collection that will serve has these lines.
             carried = partial(_execute, lines, known)
-            await self._fenced_writer.write(what, [SHARED_OWNER], carried, waits=waits)
-            await self._calls.write(what, partial(self._log.advance, self._company, lines[-1].version))
+            await self._serving.write(what, [SHARED_OWNER], carried, waits=waits)
+            await self._serving.calls.write(what, partial(self._log.advance, self._company, lines[-1].version))
 
     async def _log_position(self, what: str) -> LogPosition:
-        return await self._calls.read(what, lambda: self._log.standing(self._company))
+        return await self._serving.calls.read(what, lambda: self._log.standing(self._company))
 
 
-def _execute(
-    lines: Sequence[SharedEntry], known: Mapping[int, Vectors | None], active_collection: ActiveCollection
-) -> None:
-    active_collection.shared.execute(lines, known)
+def _execute(lines: Sequence[SharedEntry], known: Mapping[int, Vectors | None], active: ActiveCollection) -> None:
+    active.shared.execute(lines, known)
 
 
 class Facts:
     """Publishes, retracts and searches facts as shared knowledge, and reads them from the ledger."""
 
     def __init__(
-        self,
-        *,
-        company: str,
-        log: OrgLog,
-        shared: SharedKnowledge,
-        collection_cache: CollectionCache,
-        calls: StoreExecutor,
-        clock: Clock,
+        self, serving: ServingCollection, log: OrgLog, *, shared: SharedKnowledge, company: str, clock: Clock
     ) -> None:
-        self._company = company
+        self._serving = serving
         self._log = log
         self._shared = shared
-        self._collection_cache = collection_cache
-        self._calls = calls
+        self._company = company
         self._clock = clock
 
     @property
     def dense_weight(self) -> float:
         """The share of the vectors in a weighted fusion."""
-        return self._collection_cache.last().active_collection.plan.dense_weight
+        return self._serving.last().active_collection.plan.dense_weight
 
     async def show(self, record: MemoryRecord) -> None:
         """Publish one version of a fact, at most once."""
@@ -214,18 +190,18 @@ class Facts:
         now, text, version = self._clock(), query.text, await self._shared.version()
         if text is None or version == 0:
             return RankedLists()
-        search_scope = SearchScope.of_publisher(ORGANISATION, query, version=version)
-        return await self._calls.read(
-            "facts", lambda: self._collection_cache.reading().search.rankings(search_scope, None, query, text, now=now)
+        scope = SearchScope.of_publisher(ORGANISATION, query, version=version)
+        return await self._serving.read(
+            "facts", lambda active: active.search.rankings(scope, None, query, text, now=now)
         )
 
     async def standing(self, fact_ids: Collection[str]) -> dict[str, tuple[int, OrgFact]]:
         """Return those of the facts that are valid, each with its version."""
-        return await self._calls.read("standing", lambda: self._log.standing(self._company, fact_ids))
+        return await self._serving.calls.read("standing", lambda: self._log.standing(self._company, fact_ids))
 
     async def policies(self, *, offset: int) -> tuple[OrgFact, ...]:
         """Return a page of the core policies that were written, oldest first."""
         only = frozenset({OrgFactCategory.CORE_POLICY})
-        return await self._calls.read(
+        return await self._serving.calls.read(
             "policies", lambda: self._log.facts(self._company, categories=only, offset=offset)
         )

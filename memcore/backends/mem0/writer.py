@@ -1,6 +1,6 @@
 """The writer of a collection and of mem0's history: insert-only writes, marks, removals."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from string import Formatter
@@ -12,11 +12,11 @@ from sqlalchemy import Connection, delete, select, update
 
 from memcore import ids
 from memcore.backends.mem0.filters import of_where, owned, with_ids, without
-from memcore.backends.mem0.points import Key, iso, metadata_payload, to_records, to_upsert
+from memcore.backends.mem0.points import Key, encode, iso, metadata_payload, to_records, to_upsert
 from memcore.backends.protocol import MAX_PAGE
 from memcore.clock import Clock, utc_now
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
-from memcore.embedding.protocol import Embedder
+from memcore.embedding.protocol import Embedder, EmbedderIdentity
 from memcore.ledger.database import Database, add_new
 from memcore.ledger.tables import history
 from memcore.models.memory import MemoryEntry, MemoryMetadata, memory_ids, require_agent_id, require_memory_id
@@ -257,6 +257,20 @@ def _day(at: datetime) -> str:
     return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Indexing:
+    """What makes the vectors of a memory: the dense one, the sparse one, and the text that both are made of."""
+
+    embedder: Embedder
+    encoder: Bm25Encoder
+    text: IndexedText
+
+    @property
+    def identity(self) -> EmbedderIdentity:
+        """What a collection records of it; another one's vectors would not fit."""
+        return EmbedderIdentity.of(self.embedder, text_form=self.text.form(self.encoder.weighting))
+
+
 class Writer:
     """Writes one collection with a sync client; when a method returns, readers see the change.
 
@@ -264,9 +278,7 @@ class Writer:
         client: the store.
         collection: its name.
         history: mem0's, of all collections of the company.
-        embedder: makes the dense vectors.
-        encoder: makes the sparse vectors.
-        text: what is embedded.
+        indexing: makes the vectors.
         space: the space of the collection's vectors; a record with vectors of another one is embedded anew.
         takes_unlabelled_vectors: whether vectors without a space are taken as they are: right in the first collection
             of an installation, for there was no other when they were made.
@@ -278,18 +290,14 @@ class Writer:
         collection: str,
         *,
         history: History,
-        embedder: Embedder,
-        encoder: Bm25Encoder,
-        text: IndexedText,
+        indexing: Indexing,
         space: str,
         takes_unlabelled_vectors: bool = True,
     ) -> None:
         self._client = client
         self._collection = collection
         self._history = history
-        self._embedder = embedder
-        self._encoder = encoder
-        self._text = text
+        self._indexing = indexing
         self._space = space
         self._takes_unlabelled_vectors = takes_unlabelled_vectors
 
@@ -301,15 +309,22 @@ class Writer:
         # Reversed, so that of two records with one id the first is kept, as if they had come one after the other.
         unique = list({record.entry.id: record for record in reversed(records)}.values())[::-1]
         for at in range(0, len(unique), MAX_PAGE):
-            chunk = self.embedded(unique[at : at + MAX_PAGE])
-            body: Any = to_upsert(chunk, dims=self._embedder.dims, mode=UpdateMode.INSERT_ONLY)
-            # The client's own REST call: it sends bytes as they are, and models through pydantic.
-            self._client.http.points_api.upsert_points(self._collection, wait=True, point_insert_operations=body)
+            chunk = unique[at : at + MAX_PAGE]
+            self.insert(chunk)
             # After the write: a crash between the two leaves a memory without its ADD row, and the redelivery adds it.
             again = self._history.added([record.entry for record in chunk])
             if again:
                 # Stored anew, or removed by a run between the two writes: then its text would stay in the history.
                 self._history.taken_back(set(again) - set(self._staying(again)))
+
+    def insert(
+        self, records: Sequence[MemoryRecord], *, payload_of: Callable[[MemoryRecord], dict[str, Any]] = encode
+    ) -> None:
+        """Write the points of records that have none yet, each with the payload that is made of it."""
+        dims = self._indexing.embedder.dims
+        body: Any = to_upsert(self.embedded(records), dims=dims, mode=UpdateMode.INSERT_ONLY, payload_of=payload_of)
+        # The client's own REST call: it sends bytes as they are, and models through pydantic.
+        self._client.http.points_api.upsert_points(self._collection, wait=True, point_insert_operations=body)
 
     def set_metadata(self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata, *, now: datetime) -> int:
         """Replace source, confidence and tags and stamp the time; return how many."""
@@ -374,8 +389,9 @@ class Writer:
         bare = [record for record in records if record.vectors is None or not self._is_ours(record.vectors)]
         if not bare:
             return list(records)
-        texts = [self._text.of(record.entry) for record in bare]
-        dense, sparse = self._embedder.embed_documents(texts), self._encoder.encode_documents(texts)
+        texts = [self._indexing.text.of(record.entry) for record in bare]
+        dense = self._indexing.embedder.embed_documents(texts)
+        sparse = self._indexing.encoder.encode_documents(texts)
         made = {
             record.entry.id: Vectors(dense=dense[row], sparse=sparse[row] or None, space=self._space)
             for row, record in enumerate(bare)

@@ -75,7 +75,7 @@ def test_the_policy_decides_how_text_is_searched(retrieval: dict[str, Any], plan
     config = CompanyMemoryConfig.model_validate({"retrieval": retrieval})
     backend = create_memory_backend(config, company="c", embedder=HashingEmbedder(), place=PLACE)
     assert isinstance(backend, Mem0Backend)
-    assert backend._parts.plan == plan
+    assert backend._plan == plan
 
 
 def test_mem0_needs_an_embedder_and_a_place() -> None:
