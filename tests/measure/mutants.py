@@ -121,8 +121,8 @@ MUTANTS: tuple[Mutant, ...] = (
             "return Filter(must=[*conditions], must_not=list(but_not) or None)",
         ),
         (
-            "body: Any = to_upsert(self.embedded(records), dims=dims, mode=UpdateMode.INSERT_ONLY, payload_of=payload_of)",
-            "body: Any = to_upsert(self.embedded(records), dims=dims, mode=UpdateMode.UPSERT, payload_of=payload_of)",
+            "body: Any = to_upsert(made, dims=dims, mode=UpdateMode.INSERT_ONLY, payload_of=payload_of)",
+            "body: Any = to_upsert(made, dims=dims, mode=UpdateMode.UPSERT, payload_of=payload_of)",
         ),
         (
             "if target is None or target.company != company or agent_id not in {None, target.agent_id}:",

@@ -321,8 +321,8 @@ class Writer:
         self, records: Sequence[MemoryRecord], *, payload_of: Callable[[MemoryRecord], dict[str, Any]] = encode
     ) -> None:
         """Write the points of records that have none yet, each with the payload that is made of it."""
-        dims = self._indexing.embedder.dims
-        body: Any = to_upsert(self.embedded(records), dims=dims, mode=UpdateMode.INSERT_ONLY, payload_of=payload_of)
+        made, dims = self.embedded(records), self._indexing.embedder.dims
+        body: Any = to_upsert(made, dims=dims, mode=UpdateMode.INSERT_ONLY, payload_of=payload_of)
         # The client's own REST call: it sends bytes as they are, and models through pydantic.
         self._client.http.points_api.upsert_points(self._collection, wait=True, point_insert_operations=body)
 
