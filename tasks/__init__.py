@@ -1,27 +1,22 @@
 """The jobs: each has its limits, makes one call into memcore, and returns an outcome."""
 
-from tasks.distill import DISTILL
-from tasks.embedder import FINETUNE, REINDEX
-from tasks.experience import COMPRESS, RECORD
+from tasks import distill, embedder, experience, learn, maintain, store
 from tasks.job import Job
-from tasks.learn import APPLIED, DRAW, EVOLVE
-from tasks.maintain import MAINTAIN, SYNTHESIZE
-from tasks.store import STORE, USE
 
 #: Every job of this package; a worker builds its Celery tasks from them.
 JOBS: tuple[Job, ...] = (
-    STORE,
-    MAINTAIN,
-    SYNTHESIZE,
-    USE,
-    RECORD,
-    DISTILL,
-    COMPRESS,
-    DRAW,
-    EVOLVE,
-    APPLIED,
-    REINDEX,
-    FINETUNE,
+    store.write,
+    maintain.maintain,
+    maintain.synthesize,
+    store.count,
+    experience.record,
+    distill.distill,
+    experience.compress,
+    learn.extract_lesson,
+    learn.evolve,
+    learn.count,
+    embedder.reindex,
+    embedder.finetune,
 )
 
 __all__ = ["JOBS", "Job"]

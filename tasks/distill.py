@@ -10,22 +10,20 @@ from memcore.ingest import WriteResult
 from memcore.jobs.outcomes import Done, Outcome, Retry
 from memcore.jobs.payloads import DistillPayload, LessonPayload, StoreItem, TaskName
 from tasks.context import JobContext
-from tasks.job import Job, Limits, job_handler
+from tasks.job import WRITE_LIMITS, as_job
 
 #: Wait before it is tried again: store and database are back within seconds of a crash.
 _RETRY_DELAY = timedelta(seconds=5)
 
 _log = logging.getLogger("memtend.jobs")
 
-_LIMITS = Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempts=200)
 
-
-@job_handler(DistillPayload, retry_after=_RETRY_DELAY)
+@as_job(TaskName.DISTILL, DistillPayload, WRITE_LIMITS, retry_after=_RETRY_DELAY)
 def distill(job: DistillPayload, job_context: JobContext) -> Outcome:
     """Capture the trace once, however often its message comes, and dispatch the job for its lesson, if it has one."""
 
     def store(item: StoreItem) -> WriteResult:
-        return job_context.batch_writer.submit([item]).result(timeout=_LIMITS.soft.total_seconds())
+        return job_context.batch_writer.submit([item]).result(timeout=WRITE_LIMITS.soft.total_seconds())
 
     memory = job_context.policy.memory
     capture = Capture(
@@ -52,6 +50,3 @@ def _dispatch(job: DistillPayload, job_context: JobContext) -> None:
     except MemoryError as error:
         # The sweep dispatches the row.
         _log.warning("distill.lesson_waits", extra={"agent_id": job.agent_id, "error": type(error).__name__})
-
-
-DISTILL = Job(name=TaskName.DISTILL, limits=_LIMITS, run=distill)

@@ -6,13 +6,13 @@ from memcore.jobs.outcomes import Dead, Done, Outcome, Skipped
 from memcore.jobs.payloads import CompressPayload, ExperiencePayload, TaskName
 from memcore.models.memory import MemoryLevel, experience_refusal
 from tasks.context import JobContext
-from tasks.job import Job, Limits, job_handler
+from tasks.job import LONG_LIMITS, WRITE_LIMITS, as_job
 
 #: Wait before a retry: a database that was down is back by then.
 _RETRY_DELAY = timedelta(seconds=10)
 
 
-@job_handler(ExperiencePayload, retry_after=_RETRY_DELAY)
+@as_job(TaskName.RECORD, ExperiencePayload, WRITE_LIMITS, retry_after=_RETRY_DELAY)
 def record(job: ExperiencePayload, job_context: JobContext) -> Outcome:
     """Record the experience once, however often its message comes."""
     agent_id, memory = job.experience.agent_id, job_context.policy.memory
@@ -29,25 +29,10 @@ def record(job: ExperiencePayload, job_context: JobContext) -> Outcome:
     return Done(facts={"recorded": int(is_new), "known": int(not is_new)})
 
 
-RECORD = Job(
-    name=TaskName.RECORD,
-    limits=Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempts=200),
-    run=record,
-)
-
-
-@job_handler(CompressPayload, retry_after=_RETRY_DELAY)
+@as_job(TaskName.COMPRESS, CompressPayload, LONG_LIMITS, retry_after=_RETRY_DELAY, is_repeated=True)
 def compress(job: CompressPayload, job_context: JobContext) -> Outcome:
     """Compress raw experience for one slice of time; the ledger's rows say what is left."""
     outcome = job_context.compress(job.agent_id)
     if isinstance(outcome, Done) and outcome.facts.get("compressed"):
         job_context.export_wiki(job.agent_id)
     return outcome
-
-
-COMPRESS = Job(
-    name=TaskName.COMPRESS,
-    limits=Limits(soft=timedelta(minutes=50), hard=timedelta(minutes=55), attempts=5),
-    is_repeated=True,
-    run=compress,
-)

@@ -1,9 +1,8 @@
-"""The job type: a name, a queue, limits, and a function from payload and context to an outcome."""
+"""The job type: a name, limits, and a function from payload and context to an outcome."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import wraps
 from typing import TypeVar
 
 from pydantic import ValidationError
@@ -20,6 +19,13 @@ from tasks.context import JobContext
 #: Workers that may die while they run a job. One more than a chain of accidents: a harmless job may die with one that
 #: kills its worker, then beside it again, then by an operator's kill.
 DEATHS = 4
+
+#: Delay while workers are being upgraded, as often as needed: a half-done upgrade must lose nothing. Below every
+#: group's visibility timeout.
+NEWER_DELAY = timedelta(seconds=20)
+
+#: Delay before a job checks the disk again: long enough that waiting jobs write little themselves.
+FULL_DELAY = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +45,22 @@ class Limits:
     deaths: int = DEATHS
 
 
+#: Of jobs that carry the only copy of a memory or an experience; they end within seconds, and are tried for long.
+WRITE_LIMITS = Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempts=200)
+
+#: Of jobs that count something.
+COUNT_LIMITS = Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempts=20)
+
+#: Of jobs that take what time they need: the runs of agents, and whatever asks a model.
+LONG_LIMITS = Limits(soft=timedelta(minutes=50), hard=timedelta(minutes=55), attempts=5)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job definition.
+    """A job definition; called with a payload's JSON and the context of the process, it returns an outcome.
 
     Attributes:
         is_repeated: a ledger row or beat sends the job again, so that a message that is given up loses nothing.
-        run: the work: payload's JSON and the context of the process in, outcome out.
     """
 
     name: TaskName
@@ -53,54 +68,36 @@ class Job:
     is_repeated: bool = False
     run: Callable[[str, JobContext], Outcome]
 
+    def __call__(self, payload: str, job_context: JobContext) -> Outcome:
+        """Run it."""
+        return self.run(payload, job_context)
+
     @property
     def queue(self) -> Queue:
         """The queue of its messages."""
         return QUEUE_OF[self.name]
 
 
-#: Delay while workers are being upgraded; below every group's visibility timeout.
-NEWER_DELAY = timedelta(seconds=20)
-
-
-def requeue_for_newer_worker() -> Snooze:
-    """Return the outcome that requeues the job, as often as needed: a half-done upgrade must lose nothing."""
-    return Snooze(reason="the payload is of a newer version than this worker", delay=NEWER_DELAY)
-
-
 P = TypeVar("P", bound=Payload)
 
-#: Delay before a job checks the disk again: long enough that waiting jobs write little themselves.
-FULL_DELAY = timedelta(seconds=30)
 
-
-def refuse_when_full(error: BaseException) -> Snooze:
-    """Return the outcome of a job that found the disk full: it waits, and uses up no attempt."""
-    return Snooze(reason=f"the disk is full ({type(error).__name__})", delay=FULL_DELAY)
-
-
-def job_handler(
-    model: type[P], *, retry_after: timedelta
-) -> Callable[[Callable[[P, JobContext], Outcome]], Callable[[str, JobContext], Outcome]]:
-    """Turn a function of a validated payload into a job's ``run``.
+def as_job(
+    name: TaskName, model: type[P], limits: Limits, *, retry_after: timedelta, is_repeated: bool = False
+) -> Callable[[Callable[[P, JobContext], Outcome]], Job]:
+    """Make a job of a function of its validated payload.
 
     A payload of newer code waits for a newer worker; one that breaks a limit, or is another company's, becomes a
     dead letter that names the field. On a full disk a job waits. Other memory errors become a retry where it may help,
     else a dead letter that says why.
-
-    Args:
-        model: the payload's model.
-        retry_after: delay before a retry.
     """
 
-    def around(work: Callable[[P, JobContext], Outcome]) -> Callable[[str, JobContext], Outcome]:
-        @wraps(work)
+    def around(work: Callable[[P, JobContext], Outcome]) -> Job:
         def run(payload: str, job_context: JobContext) -> Outcome:
             try:
                 job = model.model_validate_json(payload)
             except ValidationError as error:
                 if is_newer(payload):
-                    return requeue_for_newer_worker()
+                    return Snooze(reason="the payload is of a newer version than this worker", delay=NEWER_DELAY)
                 return Dead(reason=str(MemoryInputError.of(error)))
             if job.company != job_context.company:
                 return Dead(reason="company: this worker serves another company")
@@ -109,7 +106,7 @@ def job_handler(
             except MemoryError as error:
                 return _after(error, retry_after)
 
-        return run
+        return Job(name=name, limits=limits, is_repeated=is_repeated, run=run)
 
     return around
 
@@ -118,3 +115,8 @@ def _after(error: MemoryError, retry_after: timedelta) -> Outcome:
     if isinstance(error, MemoryDiskFullError):
         return refuse_when_full(error)
     return Retry(reason=type(error).__name__, delay=retry_after) if error.is_retryable else Dead(reason=str(error))
+
+
+def refuse_when_full(error: BaseException) -> Snooze:
+    """Return the outcome of a job that found the disk full: it waits, and uses up no attempt."""
+    return Snooze(reason=f"the disk is full ({type(error).__name__})", delay=FULL_DELAY)

@@ -6,27 +6,19 @@ from memcore.jobs.outcomes import Deferred, Done, Outcome, Snooze
 from memcore.jobs.payloads import AppliedPayload, EvolvePayload, LessonPayload, TaskName
 from memcore.skills.publication import count_application
 from tasks.context import JobContext
-from tasks.job import Job, Limits, job_handler
+from tasks.job import COUNT_LIMITS, LONG_LIMITS, as_job
 
 #: Wait before the store or the ledger is tried again.
 _RETRY_DELAY = timedelta(seconds=10)
 
 
-@job_handler(LessonPayload, retry_after=_RETRY_DELAY)
+@as_job(TaskName.DRAW, LessonPayload, LONG_LIMITS, retry_after=_RETRY_DELAY, is_repeated=True)
 def extract_lesson(job: LessonPayload, job_context: JobContext) -> Outcome:
     """Extract the lesson, unless its row in the ledger says that it is done."""
     return job_context.extract_lesson(job.lesson_id)
 
 
-DRAW = Job(
-    name=TaskName.DRAW,
-    limits=Limits(soft=timedelta(minutes=50), hard=timedelta(minutes=55), attempts=5),
-    is_repeated=True,
-    run=extract_lesson,
-)
-
-
-@job_handler(EvolvePayload, retry_after=_RETRY_DELAY)
+@as_job(TaskName.EVOLVE, EvolvePayload, LONG_LIMITS, retry_after=_RETRY_DELAY, is_repeated=True)
 def evolve(job: EvolvePayload, job_context: JobContext) -> Outcome:
     """Create the cycle's row if it is missing, then carry it out; the row decides, the message only triggers."""
     window = timedelta(days=job_context.policy.memory.procedural.evolver.window_days)
@@ -36,27 +28,12 @@ def evolve(job: EvolvePayload, job_context: JobContext) -> Outcome:
     return Deferred(reason=outcome.reason) if isinstance(outcome, Snooze) else outcome
 
 
-EVOLVE = Job(
-    name=TaskName.EVOLVE,
-    limits=Limits(soft=timedelta(minutes=50), hard=timedelta(minutes=55), attempts=5),
-    is_repeated=True,
-    run=evolve,
-)
-
-
 #: Wait before a retry: nobody waits for the count, and a database that was down is back by then.
 _APPLIED_RETRY_DELAY = timedelta(seconds=30)
 
 
-@job_handler(AppliedPayload, retry_after=_APPLIED_RETRY_DELAY)
+@as_job(TaskName.APPLIED, AppliedPayload, COUNT_LIMITS, retry_after=_APPLIED_RETRY_DELAY)
 def count(job: AppliedPayload, job_context: JobContext) -> Outcome:
     """Count the application once, however often its message comes."""
     is_new = count_application(job_context.ledger, job)
     return Done(facts={"counted": int(is_new), "passed_over": int(not is_new)})
-
-
-APPLIED = Job(
-    name=TaskName.APPLIED,
-    limits=Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempts=20),
-    run=count,
-)

@@ -10,7 +10,7 @@ from memcore.jobs.payloads import MaintenancePayload, SynthesisPayload, TaskName
 from memcore.ledger.runs import SCOPED_KINDS, NewRun, Run, RunState
 from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
 from tasks.context import JobContext
-from tasks.job import Job, Limits, job_handler
+from tasks.job import LONG_LIMITS, as_job
 
 _log = logging.getLogger("memtend.jobs")
 
@@ -52,7 +52,7 @@ _MOMENT = timedelta(microseconds=1)
 _ACTIVE = frozenset({RunState.QUEUED, RunState.RUNNING})
 
 
-@job_handler(MaintenancePayload, retry_after=_RETRY_DELAY)
+@as_job(TaskName.MAINTAIN, MaintenancePayload, LONG_LIMITS, retry_after=_RETRY_DELAY, is_repeated=True)
 def maintain(job: MaintenancePayload, job_context: JobContext) -> Outcome:
     """Create the run's row if it is missing, then carry it out; the row decides, the message only triggers."""
     if not _has_row(job, job_context):
@@ -104,25 +104,9 @@ def _as_row_says(outcome: Outcome, run: Run | None) -> Outcome:
             return outcome
 
 
-MAINTAIN = Job(
-    name=TaskName.MAINTAIN,
-    limits=Limits(soft=timedelta(minutes=50), hard=timedelta(minutes=55), attempts=5),
-    is_repeated=True,
-    run=maintain,
-)
-
-
-@job_handler(SynthesisPayload, retry_after=_RETRY_DELAY)
+@as_job(TaskName.SYNTHESIZE, SynthesisPayload, LONG_LIMITS, retry_after=_RETRY_DELAY, is_repeated=True)
 def synthesize(job: SynthesisPayload, job_context: JobContext) -> Outcome:
     """Ask the model, and dispatch the run when no question is left open."""
     asked = job_context.synthesize(job.run_id, job.place)
     job_context.dispatcher.dispatch_runs([asked.maintenance_run] if asked.maintenance_run else [])
     return asked.outcome
-
-
-SYNTHESIZE = Job(
-    name=TaskName.SYNTHESIZE,
-    limits=Limits(soft=timedelta(minutes=50), hard=timedelta(minutes=55), attempts=5),
-    is_repeated=True,
-    run=synthesize,
-)

@@ -9,19 +9,17 @@ from memcore.jobs.outcomes import Dead, Done, Outcome, Retry, Skipped
 from memcore.jobs.payloads import StoreItem, StorePayload, TaskName, UsePayload
 from memcore.models.memory import refusal
 from tasks.context import JobContext
-from tasks.job import Job, Limits, job_handler
+from tasks.job import COUNT_LIMITS, WRITE_LIMITS, as_job
 
 #: Wait before a retry: the store server is back within seconds of a crash.
 _RETRY_DELAY = timedelta(seconds=2)
 
-_LIMITS = Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempts=200)
 
-
-@job_handler(StorePayload, retry_after=_RETRY_DELAY)
+@as_job(TaskName.STORE, StorePayload, WRITE_LIMITS, retry_after=_RETRY_DELAY)
 def write(job: StorePayload, job_context: JobContext) -> Outcome:
     """Submit the memories to the batch writer and wait until they are durable and searchable."""
     try:
-        written = job_context.batch_writer.submit(job.items).result(timeout=_LIMITS.soft.total_seconds())
+        written = job_context.batch_writer.submit(job.items).result(timeout=WRITE_LIMITS.soft.total_seconds())
     except concurrent.futures.TimeoutError:
         return Retry(reason="the batch writer did not answer in time", delay=_RETRY_DELAY)
     return _outcome(job.items, written)
@@ -41,22 +39,12 @@ def _outcome(items: Sequence[StoreItem], written: WriteResult) -> Outcome:
     return Done(facts={name: count for name, count in counts.items() if count or name != "skipped"})
 
 
-STORE = Job(name=TaskName.STORE, limits=_LIMITS, run=write)
-
-
 #: Wait before a retry: nobody waits for the count, and a database that was down is back by then.
 _USE_RETRY_DELAY = timedelta(seconds=30)
 
 
-@job_handler(UsePayload, retry_after=_USE_RETRY_DELAY)
+@as_job(TaskName.USE, UsePayload, COUNT_LIMITS, retry_after=_USE_RETRY_DELAY)
 def count(job: UsePayload, job_context: JobContext) -> Outcome:
     """Count the batch once, however often its message comes."""
     counted = job_context.ledger.uses.count(job.company, job.batch_id, job.uses)
     return Done(facts={"counted": counted, "passed_over": len(job.uses) - counted})
-
-
-USE = Job(
-    name=TaskName.USE,
-    limits=Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempts=20),
-    run=count,
-)

@@ -22,7 +22,7 @@ from memcore.config.settings import Settings
 from memcore.jobs.outcomes import Dead, Done, Outcome
 from memcore.ledger.ledger import Ledger
 from tasks.context import JobContext
-from tasks.store import STORE as STORE_JOB
+from tasks.store import write
 from workers import app as assembling
 from workers import broker, context, transport
 from workers.groups import STORE
@@ -32,7 +32,7 @@ from workers.run import work as run_worker
 VISIBILITY = timedelta(seconds=float(os.environ.get("VISIBILITY", "3")))
 
 #: Short enough to wait for.
-LIMITS = replace(STORE_JOB.limits, soft=timedelta(seconds=1), hard=timedelta(seconds=2))
+LIMITS = replace(write.limits, soft=timedelta(seconds=1), hard=timedelta(seconds=2))
 
 #: How long an ordinary job takes: long enough to die beside a poisonous one.
 ORDINARY_SECONDS = 0.3
@@ -89,7 +89,7 @@ def main(folder: Path, pool: str, deed: str) -> None:
         return SimpleNamespace(company=settings.company, ledger=ledger, close=ledger.close)
 
     replacing: Any = assembling
-    replacing.JOBS = (replace(STORE_JOB, limits=LIMITS, run=run),)
+    replacing.JOBS = (replace(write, limits=LIMITS, run=run),)
     opening: Any = context
     opening.WorkerContext = open_context
     replacing.watch_pool = lambda *_, **__: None

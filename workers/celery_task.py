@@ -1,10 +1,17 @@
-"""Turns jobs into Celery tasks: outcomes become results, retries, requeues and dead letters."""
+"""Turns jobs into Celery tasks: outcomes become results, retries, requeues and dead letters.
+
+Redelivered jobs of dead workers run again a limited number of times, and from the second time one at a time.
+"""
 
 import logging
-from collections.abc import Iterable
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
+from heapq import heappop, heappush
 from traceback import extract_tb
-from typing import Any, Never
+from typing import Any, Never, TypeVar
 
 from celery import Celery, Task
 from celery.exceptions import Ignore, Reject
@@ -15,11 +22,10 @@ from memcore import errors
 from memcore.client.publisher import SNOOZED
 from memcore.free_space import is_disk_full
 from memcore.jobs.outcomes import Dead, Deferred, Done, Outcome, Retry, Skipped, Snooze
-from memcore.ledger.dead_letters import NewDeadLetter
+from memcore.ledger.dead_letters import Attempts, NewDeadLetter
 from tasks.context import JobContext
 from tasks.job import Job, refuse_when_full
 from workers.lifecycle import ContextHolder
-from workers.redelivery import RedeliveryGuard
 
 #: Longest delay that a message spends in the broker; longer waits belong in the ledger (STACK, Settings).
 MAX_COUNTDOWN = timedelta(seconds=60)
@@ -33,15 +39,83 @@ NOT_RETRYABLE = (ArithmeticError, AssertionError, AttributeError, LookupError, N
 
 log = logging.getLogger("memtend.jobs")
 
+Result = TypeVar("Result")
+
+#: How long a job waits for others for each death beyond its second: enough for those redelivered with it to arrive and
+#: run, so that kills from outside do not hit the same job in its turn each time.
+YIELD_TIME = timedelta(seconds=1)
+
+
+class SerialGate:
+    """A gate that one redelivered job passes at a time, those with the fewest deaths first.
+
+    A broker redelivers a message when its worker died with it. Nobody can tell whether the job killed the worker or
+    ran beside the one that did: in a pool of threads, dozens die together. So the first redelivery runs as usual,
+    counted. Later ones run one at a time in their process: the job that kills again is counted, those that wait are
+    not. The more deaths a job has, the later its turn, so that harmless jobs finish first.
+    One gate serves the jobs of all kinds, since a job of one kind dies with a killer of another; each fork gets its
+    own copy.
+
+    Args:
+        yield_time: wait before asking for a turn, for each death beyond the second.
+    """
+
+    def __init__(self, *, yield_time: timedelta = YIELD_TIME) -> None:
+        self._yield_seconds = yield_time.total_seconds()
+        self._changed = threading.Condition()
+        self._waiting: list[int] = []
+        self._is_taken = False
+
+    @property
+    def waiting(self) -> int:
+        """How many threads wait for a turn now."""
+        return len(self._waiting)
+
+    @contextmanager
+    def acquire(self, deaths: int) -> Iterator[None]:
+        """Wait for a turn and keep it as long as the context is open.
+
+        Args:
+            deaths: workers that died while they ran the job, at least 2.
+        """
+        # A child process runs jobs in its main thread, one at a time and against the clock: nobody else waits.
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(max(0, deaths - 2) * self._yield_seconds)
+        with self._changed:
+            heappush(self._waiting, deaths)
+            self._changed.wait_for(lambda: not self._is_taken and self._waiting[0] == deaths)
+            heappop(self._waiting)
+            self._is_taken = True
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._is_taken = False
+                self._changed.notify_all()
+
+    def run(self, job_id: str, run: Callable[[int], Result], attempts: Attempts) -> Result:
+        """Run a redelivered job in its turn; ``run`` gets the number of workers that died with it.
+
+        The turn lasts until ``run`` returns, which deletes the count: a job that has run and is still counted must not
+        run beside the next one.
+
+        Raises:
+            MemoryConnectionError, MemoryStoreError, MemoryRetrievalError: the ledger cannot count; the job did not run.
+        """
+        starts = attempts.count(job_id)
+        with self.acquire(starts + 1) if starts else nullcontext():
+            # This start is not over, and that of the new message left no row: as many starts as deaths.
+            return run(attempts.begin(job_id))
+
 
 def build_tasks(app: Celery, jobs: Iterable[Job], job_context: ContextHolder) -> None:
     """Register the jobs with the app under their names and limits."""
-    guard = RedeliveryGuard()
+    gate = SerialGate()
     for job in jobs:
-        _build_task(app, job, job_context, guard)
+        _build_task(app, job, job_context, gate)
 
 
-def _build_task(app: Celery, job: Job, job_context: ContextHolder, guard: RedeliveryGuard) -> None:
+def _build_task(app: Celery, job: Job, job_context: ContextHolder, gate: SerialGate) -> None:
     def run(self: Task, payload: str = "{}") -> dict[str, Any]:
         try:
             current = job_context.get()
@@ -51,7 +125,7 @@ def _build_task(app: Celery, job: Job, job_context: ContextHolder, guard: Redeli
             _requeue(self, FAILED_DELAY, attempt=self.request.retries)
         if job.is_repeated or not is_redelivered(self):
             return apply_outcome(self, job, run_job(job, payload, current), payload=payload, job_context=current)
-        return run_guarded(self, job, guard, payload=payload, job_context=current)
+        return run_guarded(self, job, gate, payload=payload, job_context=current)
 
     app.task(
         run,
@@ -72,9 +146,7 @@ def is_redelivered(task: Task) -> bool:
     return bool((task.request.delivery_info or {}).get("redelivered"))
 
 
-def run_guarded(
-    task: Task, job: Job, guard: RedeliveryGuard, *, payload: str, job_context: JobContext
-) -> dict[str, Any]:
+def run_guarded(task: Task, job: Job, gate: SerialGate, *, payload: str, job_context: JobContext) -> dict[str, Any]:
     """Run a redelivered job, unless too many workers died with it; its count is deleted once it is settled."""
     job_id, attempts = task.request.id, job_context.ledger.attempts
 
@@ -94,7 +166,7 @@ def run_guarded(
                 log.warning("job.count_stays", extra={"job_id": job_id, "error": type(error).__name__})
 
     try:
-        return guard.run(job_id, run, attempts)
+        return gate.run(job_id, run, attempts)
     except errors.MemoryError as error:
         # It must not run uncounted: it might kill this worker too, again and again.
         log.warning("job.uncounted", extra={"job_id": job_id, "error": type(error).__name__})

@@ -19,7 +19,7 @@ from memcore.errors import MemoryInputError
 from memcore.jobs.payloads import MAX_MESSAGE_BYTES
 from memcore.models.memory import MAX_KEY_CHARS, NoNul
 from tasks.job import NEWER_DELAY
-from workers.transport.unreadable import broker_errors
+from workers.transport.channel import broker_errors
 
 # Celery trusts its messages: a time limit that is text, or a body with two elements, raises and ends the whole worker.
 # So each message is first validated here against what our client writes; nothing that reads it later can raise.

@@ -15,7 +15,7 @@ from memcore.jobs.payloads import MAX_MESSAGE_BYTES, Queue
 from memcore.ledger.database import LedgerUrls
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.ledger import Ledger
-from workers.transport.unreadable import UnreadableMessage, broker_errors
+from workers.transport.channel import UnreadableMessage, broker_errors
 
 #: Seconds between two checks of the messages that the transport set aside; an empty list costs nothing.
 POLL_INTERVAL_SECONDS = 1.0

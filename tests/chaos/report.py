@@ -10,7 +10,7 @@ from chaos.kill import Target
 from chaos.outage import by_target, longest_down, longest_until
 from chaos.reconciliation import Reconciliation
 
-from tasks.store import STORE as STORE_JOB
+from tasks.store import write
 
 #: Width of the first column.
 _NAME = 14
@@ -61,7 +61,7 @@ def lines(
 def own_deaths(after: ChaosResult) -> Mapping[str, int]:
     """Return how often parts died that nobody had killed."""
     outages = by_target(after.outages)
-    outages[Target.STORE_WORKER] += len(after.poison.killer_ids) * STORE_JOB.limits.deaths
+    outages[Target.STORE_WORKER] += len(after.poison.killer_ids) * write.limits.deaths
     outages.update(after.hung)
     return {part: number - outages[part] for part, number in after.restarts.items() if number > outages[part]}
 

@@ -190,9 +190,10 @@ MUTANTS: tuple[Mutant, ...] = (
         ("redis.call('ZADD', KEYS[2], now, tag)", "-- forgotten"),
         ("redis.call('RPUSH', key, raw)", "-- forgotten"),
         ("self._waiting.extendleft(reversed(self._sent))", "pass"),
+        ("free: int = self.prefetch_count - (len(self._delivered) - len(self._dirty))", "free = self.prefetch_count"),
         (
-            "free: int = self.prefetch_count - (len(self._delivered) - len(self._dirty)) - waiting",
-            "free: int = self.prefetch_count - (len(self._delivered) - len(self._dirty))",
+            "wanted = self.qos.window() if queues and not self._inbox else 0",
+            "wanted = self.qos.window() if queues else 0",
         ),
         ('payload["headers"]["redelivered"] = True', "pass"),
         ("for tag in reversed(tuple(self._delivered)):", "for tag in tuple(self._delivered):"),

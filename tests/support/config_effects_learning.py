@@ -29,7 +29,7 @@ from support.maintenance_fixture import START
 from support.proposals import ADA
 from support.recording_server import Recorder, chat, recorder
 from support.skill_cycles import DISK, Fleet
-from tasks.distill import DISTILL
+from tasks.distill import distill
 
 BY = Attribution(company=COMPANY, agent_id=AGENT, run_id=None, purpose="test")
 ASKED = CompletionRequest(messages=(ChatMessage(role=MessageRole.USER, content="why?"),), max_tokens=50)
@@ -45,7 +45,7 @@ def finished_tasks(place: Place, policy: Policy) -> object:
     with context_fixture(place, policy, model=Teacher()) as made:
         for name, more in (("failure", FAILED), ("success", {"quality": 9.0})):
             payload = build_trace_payload(AGENT, trace(name, **more), company=COMPANY, now=START)
-            DISTILL.run(payload.model_dump_json(), made.job_context)
+            distill(payload.model_dump_json(), made.job_context)
         waiting = made.ledger.lessons.waiting(COMPANY, dispatched_before=timedelta(days=-1), limit=9)
         return sorted(made.ledger.trajectories.get(COMPANY, each.lesson_id).task_id for each in waiting)  # type: ignore[union-attr]  # it was appended with its lesson
 

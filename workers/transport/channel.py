@@ -1,4 +1,7 @@
-"""The channel: fetches messages from the queues in turn, waits while they are empty, and closes without raising."""
+"""The channel: fetches messages from the queues in turn, waits while they are empty, and closes without raising.
+
+Its list of unreadable messages stands below it; whoever reads that keeps each elsewhere, then removes it.
+"""
 
 import logging
 import os
@@ -6,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
+from hashlib import sha1
 from queue import Empty
 from time import monotonic
 from types import MappingProxyType
@@ -20,8 +24,7 @@ from redis.exceptions import NoScriptError, ResponseError
 
 from workers.transport.polling import QueueWaiter
 from workers.transport.qos import ReliableQoS
-from workers.transport.scripts import SET_ASIDE, TURN, Script
-from workers.transport.unreadable import UnreadableMessages, broker_errors
+from workers.transport.scripts import PIECE, REMOVE, SET_ASIDE, TURN, Script
 
 #: Seconds after which a channel interrupts the delivery of a batch to send acknowledgements. A solo worker runs jobs
 #: inside the delivery: without this the first job of a batch would be acknowledged only after the last.
@@ -41,7 +44,19 @@ TURN_BYTES = 16_777_216
 #: kombu's name for the socket on which a channel receives messages.
 FETCH = "BRPOP"
 
+#: Bytes (8 MiB) of a message that are read at once: a worker needs little more room, however large the message is, and
+#: the server copies all of it for each piece.
+PIECE_BYTES = 8_388_608
+
+#: Longest queue name in front of a message; an older release wrote none.
+_QUEUE_BYTES = 512
+
 _logger = logging.getLogger(__name__)
+
+
+def broker_errors(transport: Any) -> tuple[type[Exception], ...]:
+    """Return the errors of the broker, not of a message: kombu counts KeyError among a connection's."""
+    return tuple(each for each in (*transport.connection_errors, *transport.channel_errors) if each is not KeyError)
 
 
 class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
@@ -165,11 +180,12 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         if self._in_poll:
             return
         queues = tuple(self._queue_cycle.consume(len(self._queue_cycle.items)))
-        wanted = self.qos.window(waiting=len(self._inbox)) if queues else 0
+        # Nothing more while messages of the last turn wait for their delivery.
+        wanted = self.qos.window() if queues and not self._inbox else 0
         is_poll_due = monotonic() - (self._brpop_sent_at or 0) >= POLL_SECONDS
         if self.qos.acks or self._inbox or (wanted and (not self._is_dry or is_poll_due)):
             poller.attach(self, self.client, FETCH)
-            self._watch(self._send_round, queues, 0 if self._inbox else wanted)
+            self._watch(self._send_round, queues, wanted)
         if wanted and self._is_dry:
             for queue in queues:
                 waiter = self._waiter(queue)
@@ -396,3 +412,66 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
 @contextmanager
 def _borrowed(client: Any) -> Iterator[Any]:
     yield client
+
+
+class UnreadableMessage:
+    """The oldest message on the list, which stays there until ``remove``.
+
+    Attributes:
+        queue: its queue; empty if unknown.
+        size: in bytes.
+    """
+
+    def __init__(self, channel: Channel, first: bytes, size: int, digest: str) -> None:
+        self._channel = channel
+        self._digest = digest
+        name, separator, _ = first[:_QUEUE_BYTES].partition(b"\n")
+        is_named = bool(separator) and name.isascii()
+        self.queue = name.decode().removeprefix(channel.global_keyprefix) if is_named else ""
+        self._skipped = len(name) + 1 if is_named else 0
+        self.size = size - self._skipped
+        self._first = first
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the message, one piece after the other.
+
+        Raises:
+            RuntimeError: another worker removed it meanwhile.
+        """
+        check, place, piece = sha1(usedforsecurity=False), 0, self._first
+        while piece:
+            check.update(piece)
+            yield piece[self._skipped if place == 0 else 0 :]
+            place += len(piece)
+            if place >= self._skipped + self.size:
+                break
+            (piece,) = self._channel.run(PIECE, (self._channel.unreadable_key,), (place, PIECE_BYTES)) or (b"",)
+        if check.hexdigest() != self._digest:
+            raise RuntimeError("another worker removed the message")
+
+    def remove(self) -> None:
+        """Remove the message from the broker: it is kept elsewhere."""
+        self._channel.run(REMOVE, (self._channel.unreadable_key,), (self._digest,))
+
+
+class UnreadableMessages:
+    """The list of one channel's broker; other workers put messages there, and take them away, too."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        #: Whether there may be messages: at first because earlier workers may have left some.
+        self.may_wait = True
+
+    def note(self, count: int) -> None:
+        """Remember that messages were set aside."""
+        self.may_wait = True
+        _logger.error("transport.message.unreadable count=%d list=%s", count, self._channel.unreadable_key)
+
+    def oldest(self) -> UnreadableMessage | None:
+        """Return the oldest one, or None."""
+        first, *about = self._channel.run(PIECE, (self._channel.unreadable_key,), (0, PIECE_BYTES)) or (None,)
+        if first is None:
+            self.may_wait = False
+            return None
+        size, digest = about
+        return UnreadableMessage(self._channel, first, size, bytes_to_str(digest))

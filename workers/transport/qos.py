@@ -89,8 +89,8 @@ class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
         # A copy first: threads of the pool acknowledge meanwhile.
         return tuple(self.limited.values()).count(queue)
 
-    def window(self, *, waiting: int) -> int:
-        """Say how many messages the next turn may take; ``waiting`` of them arrived and are not delivered yet.
+    def window(self) -> int:
+        """Say how many messages the next turn may take.
 
         One at a time without an event loop, as a plain consumer expects, and where Celery replaced ``can_consume``
         (``worker_disable_prefetch``), whose limit cannot be read.
@@ -98,10 +98,10 @@ class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
         if not self.can_consume():
             return 0
         if not self.channel.in_event_loop or "can_consume" in vars(self):
-            return 0 if waiting else 1
+            return 1
         if not self.prefetch_count:
             return BATCH_SIZE
-        free: int = self.prefetch_count - (len(self._delivered) - len(self._dirty)) - waiting
+        free: int = self.prefetch_count - (len(self._delivered) - len(self._dirty))
         return max(0, min(BATCH_SIZE, free))
 
     def append(self, message: Any, delivery_tag: str) -> None:

@@ -202,7 +202,7 @@ def test_a_newer_payload_goes_round_until_a_newer_worker_comes(
     published: list[dict[str, Any]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("tasks.job.requeue_for_newer_worker", lambda: Snooze(reason="n", delay=timedelta(0)))
+    monkeypatch.setattr("tasks.job.NEWER_DELAY", timedelta(0))
     newer = json.dumps({"version": VERSION + 1, "company": "acme", "blobs": [WORD]})
     client._sender.send(TaskName.STORE, newer, queue=Queue.STORE, job_id="job-2", summary="1 memories", track=True)
     app = app_of(STORE)

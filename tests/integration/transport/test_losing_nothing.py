@@ -7,6 +7,7 @@ import pytest
 from kombu.entity import Queue
 from kombu.messaging import Consumer
 from redis import Redis
+from redis.exceptions import ResponseError
 from support.cutting_proxy import cutting_proxy
 from support.valkey_servers import BrokerAddress
 
@@ -90,3 +91,14 @@ def test_a_full_server_still_hands_out_its_messages(connect: Callable[..., Any],
             store.config_set("maxmemory", "0")
 
     assert heard == ["first", "second"]
+
+
+def test_a_message_that_cannot_be_registered_goes_back_to_its_queue(connect: Callable[..., Any], store: Redis) -> None:
+    publish(connect("stock"), "older", "newer")
+    # As a full server does: the write after the pop is refused.
+    store.set("unacked", "no hash")
+    with pytest.raises(ResponseError):
+        connect("ours").default_channel.basic_get("jobs")
+    store.delete("unacked")
+    assert connect("ours").default_channel.basic_get("jobs").payload == "older"
+    assert (store.llen("jobs"), store.hlen("unacked")) == (1, 1)

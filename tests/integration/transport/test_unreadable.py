@@ -98,7 +98,7 @@ def test_what_cannot_be_read_is_moved_aside_whole_and_blocks_nothing(
 def test_a_message_above_the_limit_is_never_handed_to_a_client(
     connect: Callable[..., Any], store: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workers.transport.unreadable.PIECE_BYTES", 1_000)
+    monkeypatch.setattr("workers.transport.channel.PIECE_BYTES", 1_000)
     large = message(body="x" * 20_000)
     store.rpush("jobs", large)
     publish(connect("stock"), "good")

@@ -11,7 +11,7 @@ from memcore.ingest import WriteResult
 from memcore.jobs.outcomes import Dead, Done, Retry, Skipped, Snooze
 from memcore.jobs.payloads import VERSION
 from tasks import store
-from tasks.job import FULL_DELAY
+from tasks.job import FULL_DELAY, Limits
 from workers.celery_task import MAX_COUNTDOWN
 from workers.groups import STORE
 
@@ -51,8 +51,8 @@ def test_a_batch_writer_that_does_not_answer_costs_an_attempt(
     job_context: ScriptedContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_context.batch_writer.answer = None
-    limits = type(store.STORE.limits)(soft=timedelta(0), hard=timedelta(1), attempts=1)
-    monkeypatch.setattr(store, "_LIMITS", limits)
+    limits = Limits(soft=timedelta(0), hard=timedelta(1), attempts=1)
+    monkeypatch.setattr(store, "WRITE_LIMITS", limits)
     assert isinstance(store.write(payload("a"), job_context), Retry)
 
 

@@ -5,7 +5,7 @@ import pytest
 from memcore.config.finetune import LONGEST_STAGE_SECONDS
 from memcore.errors import MemoryInputError
 from memcore.jobs.payloads import Queue
-from tasks.embedder import FINETUNE
+from tasks.embedder import finetune
 from workers.app import all_jobs
 from workers.groups import GROUPS, group
 from workers.run import arguments_of
@@ -24,7 +24,7 @@ def test_a_job_is_asked_to_stop_before_it_is_killed_and_killed_before_another_ge
 
 
 def test_the_longest_stage_that_can_be_configured_ends_before_its_job_is_asked_to_stop() -> None:
-    assert FINETUNE.limits.soft.total_seconds() > LONGEST_STAGE_SECONDS
+    assert finetune.limits.soft.total_seconds() > LONGEST_STAGE_SECONDS
 
 
 def test_every_job_has_a_name_of_its_own() -> None:

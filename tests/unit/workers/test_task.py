@@ -22,8 +22,15 @@ from memcore.jobs.payloads import TaskName
 from memcore.ledger.database import LedgerUrls
 from memcore.ledger.ledger import Ledger
 from tasks.job import Job, Limits
-from workers.celery_task import MAX_COUNTDOWN, apply_outcome, build_tasks, is_redelivered, run_guarded, run_job
-from workers.redelivery import RedeliveryGuard, SerialGate
+from workers.celery_task import (
+    MAX_COUNTDOWN,
+    SerialGate,
+    apply_outcome,
+    build_tasks,
+    is_redelivered,
+    run_guarded,
+    run_job,
+)
 
 LIMITS = Limits(soft=timedelta(seconds=1), hard=timedelta(seconds=2), attempts=3)
 JOB = Job(name=TaskName.STORE, limits=LIMITS, run=lambda _payload, _context: Done())
@@ -203,8 +210,7 @@ def test_a_job_that_came_back_runs_counted_and_leaves_no_count(job_context: Scri
         return Done(facts={})
 
     assert (
-        run_guarded(returned(), job_that(run), RedeliveryGuard(), payload=TEXT, job_context=job_context)["outcome"]
-        == "done"
+        run_guarded(returned(), job_that(run), SerialGate(), payload=TEXT, job_context=job_context)["outcome"] == "done"
     )
     assert counted == [1]
     assert job_context.ledger.attempts.count("job-1") == 0
@@ -216,7 +222,7 @@ def test_a_job_whose_child_is_ended_at_the_hard_limit_stays_counted(job_context:
         raise SystemExit
 
     with pytest.raises(SystemExit):
-        run_guarded(returned(), job_that(run), RedeliveryGuard(), payload=TEXT, job_context=job_context)
+        run_guarded(returned(), job_that(run), SerialGate(), payload=TEXT, job_context=job_context)
     assert job_context.ledger.attempts.count("job-1") == 1
 
 
@@ -226,7 +232,7 @@ def test_a_job_that_killed_too_many_workers_is_kept_as_a_dead_letter_and_not_run
     given_up = run_guarded(
         returned(),
         job_that(None),
-        RedeliveryGuard(SerialGate(yield_time=timedelta(0))),
+        SerialGate(yield_time=timedelta(0)),
         payload=TEXT,
         job_context=job_context,
     )
@@ -244,7 +250,7 @@ def test_a_job_that_came_back_and_fails_is_put_back_with_its_count_gone(job_cont
         return Retry(reason="r", delay=timedelta(seconds=5))
 
     with pytest.raises(Requeued):
-        run_guarded(task, job_that(run), RedeliveryGuard(), payload=TEXT, job_context=job_context)
+        run_guarded(task, job_that(run), SerialGate(), payload=TEXT, job_context=job_context)
     assert requeue(task)["retries"] == 2
     assert job_context.ledger.attempts.count("job-1") == 0
 
@@ -258,7 +264,7 @@ def test_a_job_that_cannot_be_counted_does_not_run(
     monkeypatch.setattr(job_context.ledger.attempts, "count", away)
     task = returned(retries=1)
     with pytest.raises(Requeued):
-        run_guarded(task, job_that(None), RedeliveryGuard(), payload=TEXT, job_context=job_context)
+        run_guarded(task, job_that(None), SerialGate(), payload=TEXT, job_context=job_context)
     assert requeue(task)["retries"] == 1
 
 
@@ -269,7 +275,7 @@ def test_a_count_that_cannot_be_dropped_does_not_hide_what_became_of_the_job(
         raise MemoryConnectionError("the ledger is away")
 
     monkeypatch.setattr(job_context.ledger.attempts, "end", away)
-    result = run_guarded(returned(), JOB, RedeliveryGuard(), payload=TEXT, job_context=job_context)
+    result = run_guarded(returned(), JOB, SerialGate(), payload=TEXT, job_context=job_context)
     assert result == {"outcome": "done", "facts": {}}
 
 

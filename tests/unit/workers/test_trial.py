@@ -7,7 +7,7 @@ import pytest
 from memcore.ledger.database import LedgerUrls
 from memcore.ledger.dead_letters import Attempts
 from memcore.ledger.ledger import Ledger
-from workers.redelivery import RedeliveryGuard, SerialGate
+from workers.celery_task import SerialGate
 
 
 @pytest.fixture
@@ -30,13 +30,13 @@ def test_each_start_says_how_many_workers_died_before_it(attempts: Attempts) -> 
 
     for _ in range(4):
         with pytest.raises(WorkerDied):
-            RedeliveryGuard(SerialGate(yield_time=timedelta(0))).run("job", kill, attempts)
+            SerialGate(yield_time=timedelta(0)).run("job", kill, attempts)
     # the first was that of the new message, whose start nobody counts
     assert deaths == [1, 2, 3, 4]
 
 
 def test_who_waits_beside_a_suspect_is_not_counted_when_it_kills_the_worker(attempts: Attempts) -> None:
-    guard = RedeliveryGuard()
+    guard = SerialGate()
     for job_id in ("suspect", "innocent"):
         attempts.begin(job_id)
     at_work, go_on, counts = threading.Event(), threading.Event(), list[int]()
@@ -64,7 +64,7 @@ def test_who_waits_beside_a_suspect_is_not_counted_when_it_kills_the_worker(atte
 
 
 def test_jobs_that_come_back_for_the_first_time_do_not_wait_for_each_other(attempts: Attempts) -> None:
-    guard = RedeliveryGuard()
+    guard = SerialGate()
     together = threading.Barrier(3)
 
     def run(_died: int) -> None:

@@ -4,7 +4,7 @@ from datetime import timedelta
 import pytest
 from support.running_stack import wait_until
 
-from workers.redelivery import SerialGate
+from workers.celery_task import SerialGate
 
 
 def test_the_one_with_the_fewest_deaths_is_next_and_each_is_alone() -> None:
@@ -43,7 +43,7 @@ def take_turns(gate: SerialGate) -> None:
 
 def test_who_has_more_deaths_behind_it_lets_others_pass_before_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr("workers.redelivery.time.sleep", waits.append)
+    monkeypatch.setattr("workers.celery_task.time.sleep", waits.append)
     thread = threading.Thread(target=take_turns, args=(SerialGate(yield_time=timedelta(seconds=1)),))
     thread.start()
     thread.join()
@@ -52,6 +52,6 @@ def test_who_has_more_deaths_behind_it_lets_others_pass_before_it_asks(monkeypat
 
 def test_a_child_process_has_nobody_to_let_pass_and_a_time_limit_to_keep(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr("workers.redelivery.time.sleep", waits.append)
+    monkeypatch.setattr("workers.celery_task.time.sleep", waits.append)
     take_turns(SerialGate(yield_time=timedelta(seconds=1)))
     assert waits == []
