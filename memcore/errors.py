@@ -126,7 +126,6 @@ class MemoryInputError(MemoryError):
     domain_code = "invalid"
 
     def __init__(self, field: str, problem: str) -> None:
-        """Build the one-sentence message from field and problem."""
         super().__init__(f"{field}: {problem}")
         self.field = field
         self.problem = problem
@@ -183,7 +182,6 @@ class MemoryBackendUnsupportedError(MemoryCapabilityError):
     """
 
     def __init__(self, reason: str) -> None:
-        """Keep the sentence, and nothing else."""
         if not reason.strip():
             raise ValueError("reason: must not be blank")
         super().__init__(reason)
@@ -211,7 +209,6 @@ class ApprovalClosedError(MemoryError):
     """
 
     def __init__(self, approval_id: str, state: str, *, by: str | None = None, at: "datetime | None" = None) -> None:
-        """Say who decided, and when."""
         who = f" by {by}" if by else ""
         when = f" at {at:%Y-%m-%d %H:%M:%S} UTC" if at else ""
         super().__init__(f"approval {approval_id} is {state}{who}{when}")
@@ -230,7 +227,6 @@ class SkillLimitError(MemoryError):
     """
 
     def __init__(self, published: int, *, limit: int) -> None:
-        """Name the limit, and what to do."""
         super().__init__(
             f"memory.procedural.evolver.max_org_entries: is {limit}, and {published} skills stand beside what this one "
             "supersedes; undo the approval of one that nobody applies (`memtend skills list`), or raise the limit"
@@ -256,7 +252,6 @@ class ProviderError(MemoryError):
     """
 
     def __init__(self, reason: str, *, tokens: tuple[int, int] | None = (0, 0)) -> None:
-        """Keep the figures beside the sentence."""
         super().__init__(reason)
         self.tokens = tokens
 
@@ -275,7 +270,6 @@ class ProviderUnavailableError(ProviderError):
     def __init__(
         self, reason: str, *, retry_after: float | None = None, tokens: tuple[int, int] | None = (0, 0)
     ) -> None:
-        """Keep the wait beside the sentence."""
         super().__init__(reason, tokens=tokens)
         self.retry_after = retry_after
 
@@ -305,7 +299,6 @@ class BudgetExceededError(MemoryError):
     """
 
     def __init__(self, reason: str, *, until: "datetime") -> None:
-        """Keep the time beside the sentence."""
         super().__init__(reason)
         self.until = until
 
@@ -330,7 +323,6 @@ class OrgMemoryAccessDeniedError(OrgMemoryError):
     """The author may not write facts of this ``category``; the ``reason`` says who may. Nothing was written."""
 
     def __init__(self, category: str, reason: str) -> None:
-        """Keep the category beside the sentence."""
         super().__init__(reason)
         self.category = category
 
@@ -361,7 +353,6 @@ class FineTuneRunNotFoundError(MemoryNotFoundError):
     """The id names no fine-tune run of the company."""
 
     def __init__(self) -> None:
-        """Name the field, and where the ids are."""
         super().__init__("run_id: names no fine-tune run; see `memtend finetune runs`")
 
 
@@ -375,7 +366,6 @@ class CheckpointNotFoundError(MemoryNotFoundError):
     """The id names no checkpoint of the company."""
 
     def __init__(self) -> None:
-        """Name the field, and where the ids are."""
         super().__init__("checkpoint_id: names no checkpoint; see `memtend finetune checkpoints`")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 
 from memcore.backends.factory import create_worker_backend
 from memcore.clock import Clock, utc_now
@@ -73,6 +73,8 @@ class ServiceResources(Protocol):
 #: Most rows of a page.
 MAX_PAGE = 200
 
+Given = ParamSpec("Given")
+
 _log = logging.getLogger(__name__)
 
 
@@ -113,7 +115,7 @@ class MemoryService:
         checked = plan if isinstance(plan, FineTunePlan) else FineTunePlan.model_validate(dict(plan))
         rows = self._ledger.finetune_runs
         run = await asyncio.to_thread(rows.start, self._company, checked.model_dump(mode="json"))
-        await self._dispatch(partial(self._dispatcher.dispatch_finetune, self._company, run.run_id))
+        await self._dispatch(self._dispatcher.dispatch_finetune, self._company, run.run_id)
         return run
 
     async def resume_fine_tune(self, run_id: str) -> FineTuneRun:
@@ -122,18 +124,17 @@ class MemoryService:
         Raises FineTuneRunNotFoundError, FineTuneRunNotResumableError, FineTuneRunActiveError.
         """
         run = await asyncio.to_thread(self._ledger.finetune_runs.resume, self._company, run_id)
-        await self._dispatch(partial(self._dispatcher.dispatch_finetune, self._company, run.run_id))
+        await self._dispatch(self._dispatcher.dispatch_finetune, self._company, run.run_id)
         return run
 
     async def get_fine_tune_status(self, run_id: str | None = None) -> FineTuneStatus:
         """Return how far a run is; without an id the active one, or idle. Raises FineTuneRunNotFoundError."""
         if run_id is not None:
-            run = await self.get_run(run_id)
+            run: FineTuneRun | None = await self.get_run(run_id)
         else:
-            active = await asyncio.to_thread(self._ledger.finetune_runs.active, self._company)
-            if active is None:
-                return FineTuneStatus()
-            run = active
+            run = await asyncio.to_thread(self._ledger.finetune_runs.active, self._company)
+        if run is None:
+            return FineTuneStatus()
         return FineTuneStatus(run_id=run.run_id, stage=run.stage, progress=run.progress, error=run.error)
 
     async def cancel_fine_tune(self, confirmation: Confirmation) -> str | None:
@@ -141,14 +142,13 @@ class MemoryService:
 
         One that runs is stopped by its worker within seconds: its status tells.
         """
-        rows = self._ledger.finetune_runs
         note = partial(confirmation.note, "finetune.cancel")
-        run = await asyncio.to_thread(partial(rows.cancel, self._company, note=note))
+        run = await asyncio.to_thread(self._ledger.finetune_runs.cancel, self._company, note=note)
         if run is None:
             return None
         if not run.stage.is_end:
             # Its worker may be dead: the first worker that gets the job ends the run.
-            await self._dispatch(partial(self._dispatcher.dispatch_finetune, self._company, run.run_id))
+            await self._dispatch(self._dispatcher.dispatch_finetune, self._company, run.run_id)
         return run.run_id
 
     async def run_preflight(self, plan: FineTunePlan | Mapping[str, Any]) -> PreflightResult:
@@ -159,8 +159,7 @@ class MemoryService:
             # Asked by the thread that looks, and only where documents are few.
             return asyncio.run_coroutine_threadsafe(self._memories(enough), loop).result()
 
-        health_check = partial(preflight, plan, runs=self._runs, memories=memories, execution=self._execution)
-        return await asyncio.to_thread(health_check)
+        return await asyncio.to_thread(preflight, plan, runs=self._runs, memories=memories, execution=self._execution)
 
     async def get_run(self, run_id: str) -> FineTuneRun:
         """Return a run. Raises FineTuneRunNotFoundError."""
@@ -172,8 +171,7 @@ class MemoryService:
     async def list_runs(self, *, limit: int, offset: int) -> tuple[tuple[FineTuneRun, ...], int]:
         """Return 1 to 200 runs, newest first, and how many there are in all. Raises MemoryInputError."""
         _check_page(limit, offset)
-        page = partial(self._ledger.finetune_runs.page, self._company, limit=limit, offset=offset)
-        return await asyncio.to_thread(page)
+        return await asyncio.to_thread(self._ledger.finetune_runs.page, self._company, limit=limit, offset=offset)
 
     async def get_active_embedder(self) -> ActiveEmbedderSnapshot:
         """Return what serves now. Raises MemoryNotFoundError before anybody has connected to the store."""
@@ -183,7 +181,7 @@ class MemoryService:
         """Return 1 to 200 checkpoints, newest first, and how many there are in all. Raises MemoryInputError."""
         _check_page(limit, offset)
         rows = self._ledger.checkpoints
-        found = await asyncio.to_thread(partial(rows.page, self._company, limit=limit, offset=offset))
+        found = await asyncio.to_thread(rows.page, self._company, limit=limit, offset=offset)
         return found, await asyncio.to_thread(rows.count, self._company)
 
     async def get_checkpoint(self, checkpoint_id: str) -> Checkpoint:
@@ -207,7 +205,7 @@ class MemoryService:
             async with self._resources.backend():
                 pass
             pointer = await deployment.deploy(checkpoint_id, confirmation, is_forced=is_forced)
-        await self._dispatch(partial(self._dispatcher.dispatch_reindex, self._company))
+        await self._dispatch(self._dispatcher.dispatch_reindex, self._company)
         return pointer
 
     async def rollback_checkpoint(self, checkpoint_id: str | None, confirmation: Confirmation) -> CollectionPointer:
@@ -220,7 +218,7 @@ class MemoryService:
         """
         async with self._resources.deployment() as deployment:
             pointer = await deployment.rollback(checkpoint_id, confirmation)
-        await self._dispatch(partial(self._dispatcher.dispatch_reindex, self._company))
+        await self._dispatch(self._dispatcher.dispatch_reindex, self._company)
         return pointer
 
     async def delete_checkpoint(self, checkpoint_id: str, confirmation: Confirmation) -> Checkpoint:
@@ -253,10 +251,10 @@ class MemoryService:
             scope_id=memory_id,
         )
         note = confirmation.note("memory.remove", memory_id)
-        run = await asyncio.to_thread(partial(self._ledger.runs.create, removal, note=note))
+        run = await asyncio.to_thread(self._ledger.runs.create, removal, note=note)
         if run is None:
             raise MemoryStoreError("another run of this agent is under way; nothing was removed, try again")
-        await self._dispatch(partial(self._dispatcher.dispatch_runs, [run]))
+        await self._dispatch(self._dispatcher.dispatch_runs, [run])
         return run
 
     async def _memories(self, enough: int) -> int:
@@ -264,9 +262,9 @@ class MemoryService:
             gathering = Gathering(backend, self._ledger, company=self._company, alive=lambda: None)
             return await gathering.count(enough=enough)
 
-    async def _dispatch(self, dispatch: Callable[[], None]) -> None:
+    async def _dispatch(self, dispatch: Callable[Given, None], *given: Given.args, **named: Given.kwargs) -> None:
         try:
-            await asyncio.to_thread(dispatch)
+            await asyncio.to_thread(dispatch, *given, **named)
         except MemoryConnectionError:
             # What was asked for stands in its row, and the sweep dispatches when the broker is back.
             _log.warning(FineTuneEvent.DISPATCH_FAILED, extra={"company": self._company})
@@ -295,13 +293,7 @@ def create_memory_service(
 
 
 class InstalledResources:
-    """Opens an installation's store, anew for each call that needs it.
-
-    Args:
-        settings: where it runs.
-        policy: what is decided.
-        ledger: beside it.
-    """
+    """Opens an installation's store, anew for each call that needs it."""
 
     def __init__(self, settings: "Settings", policy: "Policy", ledger: Ledger) -> None:
         self._settings = settings

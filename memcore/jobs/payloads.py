@@ -219,6 +219,15 @@ def _least_version(fields: dict[str, Any]) -> Literal[1, 2, 3]:
             return 1
 
 
+def _require_small(name: str, value: BaseModel) -> None:
+    try:
+        size = len(value.model_dump_json().encode())
+    except PydanticSerializationError:
+        raise ValueError(f"{name}: must be valid Unicode text") from None
+    if size > MAX_PAYLOAD_BYTES:
+        raise ValueError(f"{name}: has {size} bytes as JSON; the limit is {MAX_PAYLOAD_BYTES}")
+
+
 class StoreItem(Frozen):
     """One memory of a store job.
 
@@ -311,12 +320,7 @@ class DistillPayload(Payload):
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:
-        try:
-            size = len(self.trace.model_dump_json().encode())
-        except PydanticSerializationError:
-            raise ValueError("trace: must be valid Unicode text") from None
-        if size > MAX_PAYLOAD_BYTES:
-            raise ValueError(f"trace: has {size} bytes as JSON; the limit is {MAX_PAYLOAD_BYTES}")
+        _require_small("trace", self.trace)
         return self
 
 
@@ -347,12 +351,7 @@ class ExperiencePayload(Payload):
                 given.validate_python(getattr(self.experience, name))
             except ValidationError as error:
                 raise ValueError(str(MemoryInputError.of(error, prefix=name))) from None
-        try:
-            size = len(self.experience.model_dump_json().encode())
-        except PydanticSerializationError:
-            raise ValueError("experience: must be valid Unicode text") from None
-        if size > MAX_PAYLOAD_BYTES:
-            raise ValueError(f"experience: has {size} bytes as JSON; the limit is {MAX_PAYLOAD_BYTES}")
+        _require_small("experience", self.experience)
         return self
 
 

@@ -1,32 +1,36 @@
 """``AsyncMemory``: Memory for engines that run an event loop."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine
+from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from memcore.client.async_client import AsyncMemoryClient
-from memcore.client.results import AppliedReceipt, DistillReceipt, JobStatus, StoreReceipt
-from memcore.jobs.payloads import ApplicationOutcome
-from memcore.memory.fields import (
-    WAIT_SECONDS,
-    Jobs,
-    SearchFields,
-    StoreFields,
-    checked_categories,
-    checked_query,
-    job_ids_of,
-    named_as_given,
-    split_fields,
-    with_fields,
-)
+from memcore.client.results import JobStatus
+from memcore.memory.fields import WAIT_SECONDS, Jobs, SearchFields, checked_categories, checked_query, job_ids_of
+from memcore.memory.memory import Memory
 from memcore.memory.reader import BackendFactory, Reader, load_environment, open_shared_backend
-from memcore.models.execution import ExecutionTrace
-from memcore.models.memory import MemoryEntry, MemoryStoreRequest
+from memcore.models.memory import MemoryEntry
 
 if TYPE_CHECKING:
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
     from memcore.models.execution import ChatMessage
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def _awaited(
+    call: Callable[Concatenate[Memory, Given], Result],
+) -> Callable[Concatenate["AsyncMemory", Given], Coroutine[Any, Any, Result]]:
+    """Return a method of Memory that writes as one to await; it runs in the client's threads."""
+
+    @wraps(call)
+    async def run(self: "AsyncMemory", /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        return await self._client._run(call, self._writing, *args, **kwargs)  # noqa: SLF001  # the threads are its own
+
+    return run
 
 
 class AsyncMemory:
@@ -50,6 +54,7 @@ class AsyncMemory:
 
     def __init__(self, client: AsyncMemoryClient, *, open_backend: BackendFactory, policy: "Policy") -> None:
         self._client = client
+        self._writing = Memory(client.blocking, open_backend=open_backend, policy=policy)
         self._reader = Reader(client.blocking, open_backend, policy)
 
     @classmethod
@@ -69,22 +74,10 @@ class AsyncMemory:
         """The client beneath, for every other job."""
         return self._client
 
-    async def store(self, agent_id: str, content: str, **fields: Unpack[StoreFields]) -> StoreReceipt:
-        """Send one memory to the workers; returns once the broker holds it."""
-        request, scope = split_fields(fields)
-        with named_as_given():
-            return await self._client.store(agent_id, {**request, "content": content}, scope=scope)
-
-    async def store_many(
-        self,
-        agent_id: str,
-        memories: Iterable[str | MemoryStoreRequest | Mapping[str, Any]],
-        **fields: Unpack[StoreFields],
-    ) -> StoreReceipt:
-        """Send many memories of one agent in few jobs; all are checked before the first is sent."""
-        request, scope = split_fields(fields)
-        with named_as_given():
-            return await self._client.store_many(agent_id, with_fields(memories, request), scope=scope)
+    store = _awaited(Memory.store)
+    store_many = _awaited(Memory.store_many)
+    distill = _awaited(Memory.distill)
+    applied = _awaited(Memory.applied)
 
     async def search(
         self, agent_id: str, text: str | None = None, **filters: Unpack[SearchFields]
@@ -102,25 +95,6 @@ class AsyncMemory:
         """Return the messages to put between the system prompt and the task: policies, directive, memories."""
         wanted = checked_categories(categories)
         return await self._reader.prepare(agent_id, text, token_budget=token_budget, categories=wanted)
-
-    async def distill(
-        self,
-        agent_id: str,
-        trace: ExecutionTrace | Mapping[str, Any],
-        *,
-        session_id: str | None = None,
-        project_id: str | None = None,
-    ) -> DistillReceipt | None:
-        """Send how a task went; None, with a warning in the log, when it could not be sent."""
-        scope = {"session_id": session_id, "project_id": project_id}
-        with named_as_given():
-            return await self._client.distill(agent_id, trace, scope=scope)
-
-    async def applied(
-        self, agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None = None
-    ) -> AppliedReceipt | None:
-        """Report that an agent applied a skill; None, with a warning in the log, when it could not be sent."""
-        return await self._client.applied(agent_id, skill_id, outcome, task_id=task_id)
 
     async def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
         """Wait until jobs have ended, and return what became of them; raises TimeoutError."""
