@@ -23,7 +23,7 @@ from memcore.ingest import Ingestor, WriteResult
 from memcore.jobs.outcomes import Outcome, ProgressCallback, no_progress
 from memcore.jobs.payloads import StoreItem
 from memcore.ledger.ledger import Ledger
-from memcore.llm.factory import create_model
+from memcore.llm.accounting import create_model
 from memcore.maintenance.consolidation.answers import QuestionOutcome, SynthesisService
 from memcore.maintenance.service import MaintenanceService
 from memcore.models.finetune import FineTunePlan

@@ -208,10 +208,7 @@ class MemoryClient:
     def import_many(self, records: Iterable[ImportRecord | Mapping[str, Any]], *, track: bool = True) -> StoreReceipt:
         """Send memories of any agents, with creation times of their own, over the bulk queue.
 
-        Raises:
-            MemoryInputError: a field breaks a limit; nothing was sent.
-            MemoryConnectionError: the broker cannot be reached; sending again writes nothing twice.
-            MemoryQueueFullError: as for store_many.
+        Raises what store_many raises.
         """
         now = self._clock()
         made = (checked(ImportRecord, each, name=at, prefix=at) for at, each in _named("records", records))

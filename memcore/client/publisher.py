@@ -110,15 +110,7 @@ class MessageTemplate:
 
     @classmethod
     def of(cls, app: Celery, channel: Any, name: TaskName, *, queue: str, track: bool) -> Self:
-        """Let Celery and kombu write the message of a task once.
-
-        Args:
-            app: whose settings say how tasks look.
-            channel: a virtual channel of kombu's, such as Redis's.
-            name: the task.
-            queue: where its jobs go.
-            track: whether the outcome is kept.
-        """
+        """Let Celery and a virtual channel of kombu's, such as Redis's, write the message of a task once."""
         task: Any = app.amqp.create_task_message(
             _JOB, str(name), args=(_BODY,), argsrepr=_SUMMARY, kwargsrepr="", ignore_result=not track
         )
@@ -180,11 +172,7 @@ _BROKER_ERRORS = (OSError, AMQPError, CeleryError, KombuError, RedisError)
 
 
 class Publisher:
-    """Publishes jobs through a Celery app's connections; thread-safe, and safe across fork.
-
-    Args:
-        app: whose broker and whose settings for messages.
-    """
+    """Publishes jobs through a Celery app's connections; thread-safe, and safe across fork."""
 
     def __init__(self, app: Celery) -> None:
         self._app = app
@@ -253,12 +241,9 @@ class Publisher:
 
     def _template(self, producer: Any, name: TaskName, queue: str, *, track: bool) -> MessageTemplate:
         key = (name, queue, track)
-        found = self._templates.get(key)
-        if found is None:
-            found = self._templates[key] = MessageTemplate.of(
-                self._app, producer.channel, name, queue=queue, track=track
-            )
-        return found
+        if key not in self._templates:
+            self._templates[key] = MessageTemplate.of(self._app, producer.channel, name, queue=queue, track=track)
+        return self._templates[key]
 
     def _ensured(self, producer: Any, step: Any) -> Any:
         # As kombu ensures its own publishing: the first try may find a connection that died while idle.

@@ -266,9 +266,7 @@ class ConsolidationConfig(Frozen):
     max_removed_floor: Annotated[
         int, ExtensionKeys("keeps the removal guard from stopping every run of a small agent")
     ] = Field(default=20, ge=0)
-    journal_days: Annotated[int, ExtensionKeys("`memtend runs undo` needs the journal of the run")] = Field(
-        default=7, ge=1
-    )
+    journal_days: Annotated[int, ExtensionKeys("`memtend runs undo` needs the journal of the run"), Field(ge=1)] = 7
     restored_hold_days: Annotated[int, ExtensionKeys("the next run would otherwise remove again what was restored")] = (
         Field(default=1, ge=0)
     )

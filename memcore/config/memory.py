@@ -210,9 +210,7 @@ class EmbedderOverrideConfig(Frozen):
     model: NotBlankStr | None = None
     dims: int | None = Field(default=None, ge=1)
     query_prefix: Annotated[str | None, ExtensionKeys(_INSTRUCTED)] = Field(default=None, max_length=MAX_PREFIX_CHARS)
-    document_prefix: Annotated[str | None, ExtensionKeys(_INSTRUCTED)] = Field(
-        default=None, max_length=MAX_PREFIX_CHARS
-    )
+    document_prefix: Annotated[str | None, ExtensionKeys(_INSTRUCTED), Field(max_length=MAX_PREFIX_CHARS)] = None
     fine_tune: Annotated[EmbeddingFineTuneConfig, ExtensionKeys("the reference has this model, but no key for it")] = (
         EmbeddingFineTuneConfig()
     )

@@ -1,8 +1,11 @@
-"""A model with a budget and an account: reserves every token before it is used, under a purpose."""
+"""A model with a budget and an account: reserves every token before it is used, under a purpose; and its factory."""
 
 import logging
 from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
+from memcore.clock import Clock, utc_now
 from memcore.config.llm import FREE, BudgetsConfig, ModelPrice
 from memcore.errors import (
     BudgetExceededError,
@@ -10,8 +13,14 @@ from memcore.errors import (
     ProviderError,
 )
 from memcore.ledger.llm_usage import CallState, Caps, ModelSpending, NewCall, Reservation, Spent
+from memcore.llm.openai_compatible import OpenAICompatibleProvider
 from memcore.llm.protocol import Attribution, Completion, CompletionRequest, ModelEvent, estimated_prompt
 from memcore.llm.retry import Retrying, Tries
+
+if TYPE_CHECKING:
+    from memcore.config.policy import Policy
+    from memcore.config.settings import Settings
+    from memcore.ledger.ledger import Ledger
 
 _log = logging.getLogger(__name__)
 
@@ -46,17 +55,10 @@ class AccountedModel:
         self._model = model
 
     async def ask(self, request: CompletionRequest, *, by: Attribution, key: str) -> Completion:
-        """Return the answer, after as many attempts as the policy allows; its cost is in it.
-
-        Args:
-            request: what is asked.
-            by: for whom.
-            key: the same for the same question however often it is asked; sent to the provider.
+        """Return the answer, its cost in it.
 
         Raises:
-            BudgetExceededError: the agent's day has less left than this call may use; nothing was asked.
-            RetryExhaustedError: passing trouble in every attempt.
-            ProviderError: the server refuses, and will again; or no model is named.
+            BudgetExceededError, RetryExhaustedError, ProviderError: as Model.ask, and where no model is named.
             MemoryConnectionError, MemoryStoreError: the account cannot be written; nothing was asked.
         """
         model = request.model or self._model
@@ -132,3 +134,39 @@ def _spent(price: ModelPrice, prompt_tokens: int, completion_tokens: int) -> Spe
 
 def _who(by: Attribution) -> dict[str, str | None]:
     return {"agent_id": by.agent_id, "run_id": by.run_id, "purpose": by.purpose}
+
+
+def create_model(
+    settings: "Settings", policy: "Policy", ledger: "Ledger", *, clock: Clock = utc_now
+) -> AccountedModel | None:
+    """Build the model that jobs ask, or return None without an address; connects with the first question.
+
+    The caller closes it, and asks it from one event loop.
+    """
+    provider = create_provider(settings, policy, clock=clock)
+    if provider is None:
+        return None
+    config = policy.memory.llm
+    return AccountedModel(
+        Retrying(provider, attempts=config.attempts),
+        ledger.spending,
+        budgets=policy.memory.budgets,
+        prices=config.prices,
+        model=config.model,
+    )
+
+
+def create_provider(
+    settings: "Settings", policy: "Policy", *, clock: Clock = utc_now
+) -> OpenAICompatibleProvider | None:
+    """Build the provider alone, without retries and account, or return None without an address."""
+    if settings.llm_url is None:
+        return None
+    config = policy.memory.llm
+    return OpenAICompatibleProvider(
+        settings.llm_url,
+        key=settings.llm_api_key,
+        model=config.model,
+        timeout=timedelta(seconds=config.timeout_seconds),
+        clock=clock,
+    )

@@ -47,17 +47,8 @@ async def _renew_until_end(table: Answers, question_id: str, token: str, seconds
             _log.warning(ModelEvent.LEASE_UNCERTAIN, extra={"error_type": type(error).__name__})
 
 
-#: The model's name in a stored answer.
-_LEDGER = "ledger"
-
-
 class CachingModel:
-    """Asks a model, and keeps its answer in the ledger under the question's key (see memcore.llm.protocol.Model).
-
-    Args:
-        model: answers.
-        table: where answers are kept.
-    """
+    """Asks a model, and keeps its answer in the ledger under the question's key (see memcore.llm.protocol.Model)."""
 
     def __init__(self, model: Model, table: Answers) -> None:
         self._model = model
@@ -66,9 +57,7 @@ class CachingModel:
     async def ask(self, request: CompletionRequest, *, by: Attribution, key: str) -> Completion:
         """Return the stored answer, or ask and store it; failures are not stored.
 
-        Raises:
-            AnswerMissingError: another worker asks this question now.
-            BudgetExceededError, RetryExhaustedError, ProviderError: as Model.ask.
+        Raises AnswerMissingError while another worker asks this question, and what Model.ask raises.
         """
         known = self._table.claim(
             key,
@@ -81,7 +70,7 @@ class CachingModel:
         if known is None:
             raise AnswerMissingError(f"{by.purpose}: another worker asks the model this question now")
         if known.token is None:
-            return Completion(text=known.text or "", is_cut=False, model=_LEDGER, prompt_tokens=0, completion_tokens=0)
+            return Completion(text=known.text or "", is_cut=False, model="ledger", prompt_tokens=0, completion_tokens=0)
         try:
             async with question_lease(self._table, key, known.token):
                 completion = await self._model.ask(request, by=by, key=key)

@@ -96,7 +96,7 @@ class Model(Protocol):
             key: the same for the same question however often it is asked; sent to the provider.
 
         Raises:
-            BudgetExceededError: the agent has nothing left today; nothing was asked.
+            BudgetExceededError: the agent's day has less left than this call may use; nothing was asked.
             RetryExhaustedError: passing trouble in every attempt.
             ProviderError: the server refuses, and will again.
         """

@@ -79,12 +79,7 @@ class Retrying:
         self._chance = chance
 
     async def complete(self, request: CompletionRequest, *, idempotency_key: str, tries: Tries) -> Completion:
-        """Return the answer; every attempt carries the same key.
-
-        Args:
-            request: what is asked.
-            idempotency_key: names the question.
-            tries: counts every attempt.
+        """Return the answer; every attempt carries the same key, and ``tries`` counts it.
 
         Raises:
             RetryExhaustedError: passing trouble in every attempt, or a longer wait is asked for than LONGEST_PAUSE;
@@ -136,12 +131,7 @@ _UNSENT = (ConnectError, ConnectTimeout, PoolTimeout, UnsupportedProtocol)
 
 
 def classify_error(error: AnswerError | TransportError | InvalidURL, *, server: str) -> ProviderError:
-    """Return our error for a request that got no answer, or one that breaks a limit.
-
-    Args:
-        error: what was raised.
-        server: the address without passwords.
-    """
+    """Return our error for a request that got no answer, or one that breaks a limit; ``server`` has no password."""
     if isinstance(error, InvalidURL):
         return ProviderError(f"MEMTEND_LLM_URL: {server} is no URL")
     if isinstance(error, AnswerError):
@@ -155,11 +145,6 @@ def refusal_of(answer: HttpResponse, *, server: str, now: datetime) -> ProviderE
     """Return our error for a status that refuses.
 
     Its sentence holds the status and a type, and never the server's words: servers quote the prompt that they refuse.
-
-    Args:
-        answer: what the server said.
-        server: the address without passwords.
-        now: for a Retry-After that is a date.
     """
     kind, code = _kind_and_code(answer.content)
     said = f"the language model's server at {server} answers {answer.status}" + (f" ({kind})" if kind else "")

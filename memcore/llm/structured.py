@@ -48,13 +48,7 @@ async def ask_structured(
     A code fence around the JSON is taken off. Whatever the form does not know is refused, so let it forbid unknown
     fields.
 
-    Args:
-        model: answers.
-        request: what is asked; its ``json_schema`` is set to the form's.
-        form: what the answer must be.
-        by: for whom.
-        key: the same for the same question; the second question's key is made of it and of the first answer, so that
-            both are paid once.
+    Both questions are paid once: the second one's key is made of ``key`` and of the first answer.
 
     Raises:
         MalformedAnswerError: neither answer has the form.
@@ -152,21 +146,17 @@ class _Models(_Read):
 
 
 def read_answer(content: bytes, request: CompletionRequest, *, model: str) -> Completion:
-    """Return the completion that the bytes hold.
-
-    Args:
-        content: the body of the server's answer.
-        request: what was asked; its tokens are estimated where the server does not count.
-        model: who was asked.
+    """Return the completion in the body of a server's answer; tokens are estimated where the server does not count.
 
     Raises:
         ProviderUnavailableError: nobody can read it, or it has no choice; with the tokens that it reports.
         ProviderError: the server's filter took the answer away, and will again.
     """
-    used = _reported(content)
-    choice = _first_choice(content)
-    if choice is None:
+    counted, answer = _parsed(_Usages, content), _parsed(_Answer, content)
+    used = None if counted is None else (counted.usage.prompt_tokens, counted.usage.completion_tokens)
+    if answer is None:
         raise ProviderUnavailableError("the language model's server answers what nobody can read", tokens=used)
+    choice = answer.choices[0]
     if choice.finish_reason == "content_filter":
         raise ProviderError("the language model's server filters the answer away", tokens=used)
     text = choice.message.content or ""
@@ -182,23 +172,14 @@ def read_answer(content: bytes, request: CompletionRequest, *, model: str) -> Co
 
 def read_models(content: bytes) -> tuple[str, ...]:
     """Return the names of the models that the server lists; ProviderUnavailableError when nobody can read the list."""
+    listed = _parsed(_Models, content)
+    if listed is None:
+        raise ProviderUnavailableError("the language model's server lists its models as nobody can read")
+    return tuple(model.id for model in listed.data)
+
+
+def _parsed(form: type[Form], content: bytes) -> Form | None:
     try:
-        return tuple(model.id for model in _Models.model_validate_json(content).data)
-    except ValidationError:
-        trouble = ProviderUnavailableError("the language model's server lists its models as nobody can read")
-    raise trouble
-
-
-def _reported(content: bytes) -> tuple[int, int] | None:
-    try:
-        usage = _Usages.model_validate_json(content).usage
-    except ValidationError:
-        return None
-    return usage.prompt_tokens, usage.completion_tokens
-
-
-def _first_choice(content: bytes) -> _Choice | None:
-    try:
-        return _Answer.model_validate_json(content).choices[0]
+        return form.model_validate_json(content)
     except ValidationError:
         return None

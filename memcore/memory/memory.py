@@ -1,13 +1,15 @@
 """``Memory``: store, find and prepare the memories of agents, in any thread."""
 
 import threading
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from memcore.client.client import MemoryClient
 from memcore.client.results import AppliedReceipt, DistillReceipt, JobStatus, StoreReceipt
+from memcore.event_loop import LoopThread
 from memcore.jobs.payloads import ApplicationOutcome
 from memcore.memory.fields import (
     WAIT_SECONDS,
@@ -21,7 +23,7 @@ from memcore.memory.fields import (
     split_fields,
     with_fields,
 )
-from memcore.memory.reader import BackendFactory, Reader, ReadingThread, load_environment, open_shared_backend
+from memcore.memory.reader import BackendFactory, Reader, load_environment, open_shared_backend
 from memcore.models.execution import ExecutionTrace
 from memcore.models.memory import MemoryEntry, MemoryStoreRequest
 
@@ -32,6 +34,13 @@ if TYPE_CHECKING:
 
 
 Result = TypeVar("Result")
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reading:
+    reader: Reader
+    loop: LoopThread
+    calls: int = 0
 
 
 class Memory:
@@ -56,7 +65,7 @@ class Memory:
         self._client = client
         self._open_backend = open_backend
         self._policy = policy
-        self._reading: ReadingThread | None = None
+        self._reading: _Reading | None = None
         self._changed = threading.Condition()
 
     @classmethod
@@ -232,11 +241,11 @@ class Memory:
             reading, self._reading = self._reading, None
             if reading is not None:
                 self._changed.wait_for(lambda: reading.calls == 0)
-        try:
+        with ExitStack() as closing:
+            closing.callback(self._client.close)
             if reading is not None:
-                reading.close()
-        finally:
-            self._client.close()
+                closing.callback(reading.loop.close)
+                reading.loop.run(reading.reader.close())
 
     def __enter__(self) -> Self:
         return self
@@ -247,19 +256,15 @@ class Memory:
         self.close()
 
     def _read(self, call: "Callable[[Reader], Coroutine[Any, Any, Result]]") -> Result:
-        with self._borrowed() as reading:
-            return reading.run(call)
-
-    @contextmanager
-    def _borrowed(self) -> "Iterator[ReadingThread]":
         # Counted, so that close takes no loop from under a call: its caller would wait for an answer forever.
         with self._changed:
             if self._reading is None:
-                self._reading = ReadingThread(Reader(self._client, self._open_backend, self._policy))
+                reader = Reader(self._client, self._open_backend, self._policy)
+                self._reading = _Reading(reader=reader, loop=LoopThread("memtend-memory"))
             reading = self._reading
             reading.calls += 1
         try:
-            yield reading
+            return reading.loop.run(call(reading.reader))
         finally:
             with self._changed:
                 reading.calls -= 1

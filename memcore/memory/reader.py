@@ -2,16 +2,16 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
 from memcore.client.client import MemoryClient
-from memcore.event_loop import LoopThread
 from memcore.extras import naming_extras
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from memcore.backends.protocol import MemoryBackend
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
@@ -22,13 +22,9 @@ if TYPE_CHECKING:
 #: Makes a backend that is not connected.
 BackendFactory: TypeAlias = "Callable[[], MemoryBackend]"
 
-Result = TypeVar("Result")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
-    """What reading needs, open."""
-
     loop: asyncio.AbstractEventLoop
     backend: "MemoryBackend"
     strategy: "ContextInjectionStrategy"
@@ -36,13 +32,7 @@ class _Opened:
 
 
 class Reader:
-    """Search, get and prepare in one event loop; what that needs is opened with the first call, once.
-
-    Args:
-        client: takes the uses that are counted.
-        open_backend: makes the backend; called in a thread.
-        policy: says how memories are prepared.
-    """
+    """Search, get and prepare in one event loop; what that needs is opened with the first call, once."""
 
     def __init__(self, client: MemoryClient, open_backend: BackendFactory, policy: "Policy") -> None:
         self._client = client
@@ -102,30 +92,6 @@ class Reader:
         recorder = BufferedUseRecorder(self._client.record_use)
         strategy = ContextInjectionStrategy.from_policy(self._policy, backend=backend, use_recorder=recorder)
         return _Opened(loop=loop, backend=backend, strategy=strategy, recorder=recorder)
-
-
-class ReadingThread:
-    """Run a reader in an event loop of its own thread.
-
-    Attributes:
-        calls: how many are running; whoever calls counts them.
-    """
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        self._loop = LoopThread("memtend-memory")
-        self.calls = 0
-
-    def run(self, call: Callable[[Reader], Coroutine[Any, Any, Result]]) -> Result:
-        """Run one call on the loop, and return its result."""
-        return self._loop.run(call(self._reader))
-
-    def close(self) -> None:
-        """Close the reader, then the loop; no call may be running."""
-        try:
-            self._loop.run(self._reader.close())
-        finally:
-            self._loop.close()
 
 
 def load_environment() -> "tuple[Settings, Policy]":

@@ -13,7 +13,7 @@ from memcore.config.policy import Policy
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.finetune.execution.factory import create_executor, execution_of
 from memcore.ledger import AgentSpec, Ledger
-from memcore.llm.factory import create_model
+from memcore.llm.accounting import create_model
 from memcore.llm.protocol import Attribution, CompletionRequest
 from memcore.models.execution import ChatMessage, MessageRole
 from memcore.records import Where

@@ -21,7 +21,7 @@ from memcore.config.settings import PREFIX, Settings
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.finetune.execution.factory import create_executor, execution_of
 from memcore.ledger import Ledger
-from memcore.llm.factory import create_provider
+from memcore.llm.accounting import create_provider
 from memcore.skills.approval_setup import create_approvals
 from support.embedding_server import embedding_server
 from support.hashing_embedder import HashingEmbedder

@@ -26,7 +26,7 @@ from memcore.finetune.execution.docker_engine import docker_engine
 from memcore.finetune.execution.factory import execution_of, require_executor
 from memcore.ledger.database import Database, parse_url
 from memcore.ledger.embedders.collections import ServedCollection
-from memcore.llm.factory import create_provider
+from memcore.llm.accounting import create_provider
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
 from ops.cli.console import ANSWER_SECONDS, CheckResult, require_answer, require_listener
 from ops.cli.session import ledger_of, policy_of

@@ -28,7 +28,7 @@ from support.ledger_records import sqlite_urls  # noqa: E402
 
 from memcore.ledger import Ledger  # noqa: E402
 from memcore.ledger.migrate import migrate  # noqa: E402
-from memcore.llm.factory import create_model  # noqa: E402
+from memcore.llm.accounting import create_model  # noqa: E402
 
 #: The row that the others are held against, and part of its agents' names.
 _UNSHRUNK = Variant(name="unshrunk", key="unshrunk")

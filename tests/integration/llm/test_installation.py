@@ -15,8 +15,7 @@ from memcore.config.settings import Settings
 from memcore.errors import MalformedAnswerError, ProviderError, RetryExhaustedError
 from memcore.ledger import Ledger
 from memcore.ledger.llm_usage import UsageBy
-from memcore.llm.accounting import AccountedModel
-from memcore.llm.factory import create_model
+from memcore.llm.accounting import AccountedModel, create_model
 from memcore.llm.protocol import Attribution, CompletionRequest
 from memcore.llm.structured import ask_structured
 from memcore.models.base import Frozen

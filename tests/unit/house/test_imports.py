@@ -38,7 +38,7 @@ def test_backends_load_mem0_only_where_it_is_used() -> None:
 
 
 def test_what_asks_language_models_comes_with_the_first_question_and_not_before() -> None:
-    loaded = loaded_by("memcore", "memcore.client", "memcore.llm.factory", "memcore.llm.structured")
+    loaded = loaded_by("memcore", "memcore.client", "memcore.llm.accounting", "memcore.llm.structured")
     assert "memcore" in loaded
     # Whether httpx is installed is looked at; what it is made of comes with it.
     assert loaded.isdisjoint({"httpcore", "openai"})
