@@ -13,7 +13,7 @@ from itertools import islice, zip_longest
 from pathlib import Path
 
 from memcore.backends.protocol import MAX_PAGE, ORGANISATION, BatchBackend
-from memcore.finetune.documents import ChunkedDocument, Owned, Passage, chunks, passages_of, write_lines
+from memcore.finetune.documents import Owned, Passage, chunks, passages_of, write_lines
 from memcore.finetune.questions import QuestionWriter
 from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import FineTunePlan
@@ -89,13 +89,8 @@ def _question_text(question: str, *, asking: str, asked: str) -> str:
 def chosen(memories: Iterable[Owned], documents: Iterable[Owned], *, most: int, seed: int) -> list[Owned]:
     """Return at most so many passages, each text once, alternating between documents and memories, and between agents.
 
-    The same passages, in whatever order, and the same seed give the same ones.
-
-    Args:
-        memories: of any agents.
-        documents: of the organisation; of many, only as many are kept in memory as can be chosen.
-        most: how many.
-        seed: of the lot.
+    The same passages, in whatever order, and the same seed give the same ones. Of many documents, only as many are
+    kept in memory as can be chosen.
     """
 
     def lot(owned: Owned) -> str:
@@ -165,14 +160,7 @@ async def gather(
 
 
 class Gathering:
-    """Reads the memories of a company's agents.
-
-    Args:
-        backend: the store.
-        ledger: agents, tasks and lessons.
-        company: whose.
-        alive: called between pages; what it raises ends the gathering.
-    """
+    """Reads the memories of a company's agents; calls ``alive`` between pages, and what that raises ends it."""
 
     def __init__(self, backend: BatchBackend, ledger: Ledger, *, company: str, alive: Callable[[], None]) -> None:
         self._backend = backend
@@ -259,6 +247,6 @@ def _passages(
 def _documents(plan: FineTunePlan, alive: Callable[[], None]) -> Iterator[Owned]:
     if plan.source_dir is None:
         return
-    for passage in passages_of(Path(plan.source_dir), chunk_words=plan.chunk_words, reading=ChunkedDocument()):
+    for passage in passages_of(Path(plan.source_dir), chunk_words=plan.chunk_words):
         alive()
         yield Owned(agent_id=ORGANISATION, passage=passage)

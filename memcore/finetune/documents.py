@@ -4,9 +4,10 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import IO, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -19,13 +20,7 @@ PassageSource = Literal["document", "memory", "task", "lesson"]
 
 
 class Passage(Frozen):
-    """A text that an embedder is to find.
-
-    Attributes:
-        text: the passage, as it is embedded.
-        source: what kind of thing it is.
-        questions: known questions for it, such as a task's title, or what a model wrote; empty where none is known.
-    """
+    """A text that an embedder is to find, with the questions known for it: a task's title, or what a model wrote."""
 
     text: NotBlankText
     source: PassageSource
@@ -34,11 +29,7 @@ class Passage(Frozen):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owned:
-    """A passage, and the payer of a question about it.
-
-    Attributes:
-        agent_id: whose memory it is; ORGANISATION (memcore.backends.protocol) for a document.
-    """
+    """A passage, and who pays for a question about it: its agent, or ORGANISATION for a document."""
 
     agent_id: str
     passage: Passage
@@ -51,41 +42,16 @@ SUFFIXES = frozenset({".txt", ".md", ".rst"})
 MAX_FILE_BYTES = 16 * 1024 * 1024
 
 
-@dataclass(slots=True)
-class ChunkedDocument:
-    """Counts of a folder's reading.
-
-    Attributes:
-        files: how many gave passages.
-        skipped: names of those that did not: too large, no UTF-8, empty, or not to be opened.
-    """
-
-    files: int = 0
-    skipped: list[str] = field(default_factory=list)
-
-
-def passages_of(folder: Path, *, chunk_words: int, reading: ChunkedDocument) -> Iterator[Passage]:
+def passages_of(folder: Path, *, chunk_words: int) -> Iterator[Passage]:
     """Yield the passages of a folder's documents, file by file in the order of their paths.
 
-    Links are not followed, so that nothing outside of the folder is read, and pipes are no documents.
-
-    Args:
-        folder: where the documents are.
-        chunk_words: most words of a passage.
-        reading: takes the counts.
-
-    Raises:
-        MemoryInputError: source_dir: there is no such folder.
+    Links are not followed, so that nothing outside of the folder is read, and pipes are no documents. Files that are
+    too large, no UTF-8, or not to be opened are passed over. Raises MemoryInputError when there is no such folder.
     """
     if not folder.is_dir():
         raise MemoryInputError("source_dir", "names no folder")
     for path in documents_of(folder):
-        text = _text(path)
-        if text is None or not text.strip():
-            reading.skipped.append(path.relative_to(folder).as_posix())
-            continue
-        reading.files += 1
-        for chunk in chunks(text, words=chunk_words):
+        for chunk in chunks(_text(path), words=chunk_words):
             yield Passage(text=chunk, source="document")
 
 
@@ -106,13 +72,11 @@ def documents_of(folder: Path) -> Iterator[Path]:
                 yield path
 
 
-def _text(path: Path) -> str | None:
+def _text(path: Path) -> str:
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            return None
-        return path.read_text("utf-8")
+        return "" if path.stat().st_size > MAX_FILE_BYTES else path.read_text("utf-8")
     except (OSError, UnicodeDecodeError):
-        return None
+        return ""
 
 
 class Pair(Frozen):
@@ -136,15 +100,21 @@ Row = TypeVar("Row", bound=BaseModel)
 def write_lines(path: Path, rows: Iterable[BaseModel]) -> int:
     """Write the rows and return how many; readers see all of them or the file before."""
     count = 0
+    with _whole(path) as file:
+        for count, row in enumerate(rows, start=1):  # noqa: B007  # the last one is how many
+            file.write(f"{row.model_dump_json()}\n")
+    return count
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[IO[str]]:
+    """Yield a file that takes the path's place when all is on the disk."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     with beside.open("w", encoding="utf-8") as file:
-        for row in rows:
-            file.write(f"{row.model_dump_json()}\n")
-            count += 1
+        yield file
         file.flush()
         os.fsync(file.fileno())
     beside.replace(path)
-    return count
 
 
 def read_lines(path: Path, model: type[Row]) -> Iterator[Row]:
@@ -165,12 +135,8 @@ def read_lines(path: Path, model: type[Row]) -> Iterator[Row]:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with beside.open("w", encoding="utf-8") as file:
+    with _whole(path) as file:
         file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
 
 
 def hash_of(path: Path) -> str:

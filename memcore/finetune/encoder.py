@@ -32,9 +32,7 @@ _log = logging.getLogger(__name__)
 def load_model(base_model: str | None) -> Any:
     """Return the sentence-transformers model of a name or a folder on this machine; code that it brings is never run.
 
-    Raises:
-        FineTuneDependencyError: torch or sentence-transformers is missing.
-        MemoryInputError: base_model: it cannot be loaded.
+    Raises FineTuneDependencyError, and MemoryInputError when it cannot be loaded.
     """
     library = needed("sentence_transformers")
     name = base_model or DEFAULT_TRANSFORMER
@@ -86,12 +84,7 @@ def needed(name: str) -> Any:
 
 
 class Encoder:
-    """Embeds questions and passages with a model, each within its own limit.
-
-    Args:
-        model: a loaded SentenceTransformer.
-        prepared: prepares each text.
-    """
+    """Embeds questions and passages, each prepared, with a SentenceTransformer, each within its own limit."""
 
     def __init__(self, model: Any, *, prepared: Callable[[str], str] = str) -> None:
         self._model = model
@@ -109,7 +102,12 @@ class Encoder:
         long = sum(len(text.split()) * _TOKENS_PER_WORD > tokens for text in texts)
         if long:
             _log.warning(FineTuneEvent.TRUNCATION_LIKELY, extra={"texts": long, "of": len(texts), "tokens": tokens})
-        with token_limit(self._model, tokens):
+        before = self._model.max_seq_length
+        # A table of words has no limit (infinity), and takes none.
+        has_limit = isinstance(before, int)
+        if has_limit:
+            self._model.max_seq_length = min(tokens, positions_of(self._model))
+        try:
             rows = self._model.encode(
                 list(texts),
                 batch_size=_BATCH,
@@ -117,26 +115,10 @@ class Encoder:
                 normalize_embeddings=True,
                 convert_to_numpy=True,
             )
+        finally:
+            if has_limit:
+                self._model.max_seq_length = before
         return np.asarray(rows, dtype=np.float32)
-
-
-class token_limit:  # noqa: N801  # reads like the built-in context managers
-    """Limits a model to so many tokens within the block, and to its table of positions."""
-
-    def __init__(self, model: Any, tokens: int) -> None:
-        self._model = model
-        self._tokens = min(tokens, positions_of(model))
-
-    def __enter__(self) -> None:
-        before = self._model.max_seq_length
-        # A table of words has no limit (infinity), and takes none.
-        self._before = before if isinstance(before, int) else None
-        if self._before is not None:
-            self._model.max_seq_length = self._tokens
-
-    def __exit__(self, *_error: object) -> None:
-        if self._before is not None:
-            self._model.max_seq_length = self._before
 
 
 def positions_of(model: Any) -> int:

@@ -28,12 +28,7 @@ DEPTH = 10
 
 
 class EvalMetrics(Frozen):
-    """A checkpoint beside its base, on questions whose passages it was not trained on; 0 to 1 each.
-
-    Attributes:
-        improvement_ndcg: relative change of NDCG; 0.0 when the base has none.
-        improvement_recall: the same of recall.
-    """
+    """A checkpoint beside its base, on questions whose passages it was not trained on; 0 to 1 each."""
 
     # Computed fields are written too, and a file with them is read again.
     model_config = ConfigDict(extra="ignore")
@@ -46,13 +41,13 @@ class EvalMetrics(Frozen):
     @computed_field  # type: ignore[prop-decorator]  # pydantic's own way
     @property
     def improvement_ndcg(self) -> float:
-        """Relative change of NDCG."""
+        """Relative change of NDCG; 0.0 when the base has none."""
         return _relative(self.ndcg_at_10, self.base_ndcg_at_10)
 
     @computed_field  # type: ignore[prop-decorator]  # pydantic's own way
     @property
     def improvement_recall(self) -> float:
-        """Relative change of recall."""
+        """Relative change of recall; 0.0 when the base has none."""
         return _relative(self.recall_at_10, self.base_recall_at_10)
 
 
@@ -82,12 +77,7 @@ _B = 0.75
 
 
 class WordScores:
-    """Scores passages by the words that they share with a question.
-
-    Args:
-        texts: the passages.
-        tokenizer: how texts become terms; the product's own by default.
-    """
+    """Scores passages by the words (of a tokenizer, by default the product's own) that they share with a question."""
 
     def __init__(self, texts: Sequence[str], *, tokenizer: Tokenizer | None = None) -> None:
         self._tokenizer = tokenizer or Tokenizer()
@@ -102,7 +92,7 @@ class WordScores:
             for term, times in count.items():
                 rows[term].append(row)
                 values[term].append(times * (_K1 + 1.0) / (times + norm))
-        self._outgoing_jobs = {
+        self._weights = {
             term: (np.array(where, dtype=np.int64), np.array(values[term], dtype=np.float32) * self._rarity(len(where)))
             for term, where in rows.items()
         }
@@ -112,9 +102,9 @@ class WordScores:
         found = np.zeros((len(queries), self._texts), dtype=np.float32)
         for row, query in enumerate(queries):
             for term in set(self._tokenizer.terms(query)):
-                outgoing_job = self._outgoing_jobs.get(term)
-                if outgoing_job is not None:
-                    found[row, outgoing_job[0]] += outgoing_job[1]
+                if term in self._weights:
+                    where, weights = self._weights[term]
+                    found[row, where] += weights
         return found
 
     def _rarity(self, texts_with: int) -> np.float32:
@@ -136,12 +126,7 @@ _BLOCK = 256
 
 
 class Improvement(Frozen):
-    """One ranking's lead over another on the same questions.
-
-    Attributes:
-        mean: difference of NDCG@10.
-        low, high: its 95 % interval.
-    """
+    """One ranking's lead in NDCG@10 over another on the same questions, and its 95 % interval."""
 
     mean: float
     low: float
@@ -156,9 +141,7 @@ class EvalReport(Frozen):
         fused_ndcg_at_10: fused, at the weight of meaning that is best for the checkpoint.
         base_fused_ndcg_at_10: the same of the base, at its own best weight.
         fusion_weight: the checkpoint's best weight of meaning, 0 to 1.
-        dense_lead: of the checkpoint over the base, by meaning alone.
-        fused_lead: the same, fused.
-        questions: how many.
+        dense_lead, fused_lead: of the checkpoint over the base.
         passages: how many were searched, those of the training among them.
     """
 
@@ -181,20 +164,9 @@ def evaluate(
     seed: int,
     watch: StageProgress | None = None,
 ) -> EvalReport:
-    """Compare the checkpoint with its base.
+    """Compare the checkpoint with its base on the validation's questions; the training's passages are searched too.
 
-    Args:
-        validation: the questions and their passages.
-        training: the training pairs, whose passages are searched too; None for none.
-        checkpoint: the trained model.
-        base: its base.
-        seed: of the bootstrap.
-        watch: takes the progress.
-
-    Raises:
-        FineTuneTrainingDataError: there is no question.
-        MemoryInputError: a file cannot be read.
-        FineTuneCancelledError: the stage was cancelled.
+    Raises FineTuneTrainingDataError when there is no question, MemoryInputError, FineTuneCancelledError.
     """
     watch = watch or StageProgress()
     pairs = list(read_lines(validation, Pair))

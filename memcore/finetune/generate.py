@@ -30,9 +30,7 @@ def generate(
 
     The same passages, in whatever order, and the same seed give the same files; a text that comes twice counts once.
 
-    Raises:
-        FineTuneTrainingDataError: there were fewer than two passages.
-        FineTuneCancelledError: the stage was cancelled.
+    Raises FineTuneTrainingDataError when there are fewer than two passages, and FineTuneCancelledError.
     """
     watch = watch or StageProgress()
     every = sorted({each.text: each for each in sorted(passages, key=_place)}.values(), key=_place)

@@ -28,11 +28,7 @@ def mine(training: Path, encoder: Encoder, output: Path, *, top_k: int, watch: S
     """Write each question with its passage and at most ``top_k`` hard negatives.
 
     A text that answers the question under another line, or that equals the answer, is never its negative.
-
-    Raises:
-        MemoryInputError: the training file cannot be read.
-        FineTuneTrainingDataError: it is empty.
-        FineTuneCancelledError: the stage was cancelled.
+    Raises MemoryInputError, FineTuneTrainingDataError, FineTuneCancelledError.
     """
     watch = watch or StageProgress()
     pairs = list(read_lines(training, Pair))

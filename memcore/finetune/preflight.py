@@ -36,13 +36,11 @@ class PreflightStatus(StrEnum):
     FAIL = "fail"
 
 
-class PreflightCheck(Frozen):
-    """One check.
+_PASS, _WARN, _FAIL = PreflightStatus
 
-    Attributes:
-        message: what was found, in one sentence.
-        detail: what to do about it; None where nothing is to be done.
-    """
+
+class PreflightCheck(Frozen):
+    """What one check found, in one sentence, and what to do about it; None where nothing is to be done."""
 
     name: str
     status: PreflightStatus
@@ -51,11 +49,7 @@ class PreflightCheck(Frozen):
 
 
 class PreflightResult(Frozen):
-    """All checks.
-
-    Attributes:
-        recommended_batch_size: what the machine holds; None without torch.
-    """
+    """All checks, and the batch size that the machine holds; None without torch."""
 
     checks: tuple[PreflightCheck, ...]
     recommended_batch_size: int | None = None
@@ -86,7 +80,7 @@ def preflight(
     try:
         plan = requested if isinstance(requested, FineTunePlan) else FineTunePlan.model_validate(dict(requested))
     except MemoryInputError as error:
-        bounds = _check("override_bounds", PreflightStatus.FAIL, str(error), "mend this field; nothing was started")
+        bounds = _check("override_bounds", _FAIL, str(error), "mend this field; nothing was started")
         return PreflightResult(checks=(bounds,))
     gib = (gpu_gib or _gpu_gib)()
     batch = None if gib is None else next(size for least, size in _BATCHES if gib >= least)
@@ -112,15 +106,15 @@ def _dependencies(execution: FineTuneExecutionConfig) -> PreflightCheck:
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
         found = f"{' and '.join(missing)} cannot be imported on this machine"
-        return _check("dependencies", PreflightStatus.FAIL, found, f"pip install 'memtend[{extra}]'")
+        return _check("dependencies", _FAIL, found, f"pip install 'memtend[{extra}]'")
     seen = f"stages run in {execution.image}" if in_container else "torch and sentence-transformers are there"
-    return _check("dependencies", PreflightStatus.PASS, seen)
+    return _check("dependencies", _PASS, seen)
 
 
 def _gpu(gib: float | None) -> PreflightCheck:
     if not gib:
-        return _check("gpu", PreflightStatus.WARN, "no GPU is seen", "the CPU trains too, and takes longer")
-    return _check("gpu", PreflightStatus.PASS, f"a GPU with {gib:.0f} GiB is seen")
+        return _check("gpu", _WARN, "no GPU is seen", "the CPU trains too, and takes longer")
+    return _check("gpu", _PASS, f"a GPU with {gib:.0f} GiB is seen")
 
 
 def _documents(plan: FineTunePlan, memories: Callable[[int], int]) -> PreflightCheck:
@@ -131,44 +125,44 @@ def _documents(plan: FineTunePlan, memories: Callable[[int], int]) -> PreflightC
         found += memories(FEW_TEXTS)
     if found < FEWEST_TEXTS:
         message = f"{found} documents and memories; it takes {FEWEST_TEXTS}"
-        return _check("documents", PreflightStatus.FAIL, message, "name a folder with more of them as source_dir")
+        return _check("documents", _FAIL, message, "name a folder with more of them as source_dir")
     if found < FEW_TEXTS:
         message = f"{found} documents and memories are few"
-        return _check("documents", PreflightStatus.WARN, message, "what is measured on them is uncertain")
-    return _check("documents", PreflightStatus.PASS, f"{FEW_TEXTS} documents and memories, or more")
+        return _check("documents", _WARN, message, "what is measured on them is uncertain")
+    return _check("documents", _PASS, f"{FEW_TEXTS} documents and memories, or more")
 
 
 def _disk(runs: Path) -> PreflightCheck:
     free = shutil.disk_usage(_existing(runs)).free
     message = f"{free / 10**9:.1f} GB are free"
     if free < LEAST_SPACE:
-        return _check("disk", PreflightStatus.FAIL, message, f"it takes {LEAST_SPACE / 10**9:.0f} GB in {runs}")
+        return _check("disk", _FAIL, message, f"it takes {LEAST_SPACE / 10**9:.0f} GB in {runs}")
     if free < LITTLE_SPACE:
-        return _check("disk", PreflightStatus.WARN, message, "a large model may not find room")
-    return _check("disk", PreflightStatus.PASS, message)
+        return _check("disk", _WARN, message, "a large model may not find room")
+    return _check("disk", _PASS, message)
 
 
 def _source_dir(plan: FineTunePlan) -> PreflightCheck:
     if plan.source_dir is None:
-        return _check("source_dir_exists", PreflightStatus.PASS, "no folder is needed: the fleet's own texts are used")
+        return _check("source_dir_exists", _PASS, "no folder is needed: the fleet's own texts are used")
     if not Path(plan.source_dir).is_dir():
-        return _check("source_dir_exists", PreflightStatus.FAIL, "source_dir: names no folder on this machine")
-    return _check("source_dir_exists", PreflightStatus.PASS, "the folder is there")
+        return _check("source_dir_exists", _FAIL, "source_dir: names no folder on this machine")
+    return _check("source_dir_exists", _PASS, "the folder is there")
 
 
 def _output_dir(runs: Path) -> PreflightCheck:
     if not os.access(_existing(runs), os.W_OK | os.X_OK):
-        return _check("output_dir_writable", PreflightStatus.FAIL, f"{runs} cannot be written to")
-    return _check("output_dir_writable", PreflightStatus.PASS, f"{runs} can be written to")
+        return _check("output_dir_writable", _FAIL, f"{runs} cannot be written to")
+    return _check("output_dir_writable", _PASS, f"{runs} can be written to")
 
 
 def _bounds(plan: FineTunePlan, batch: int | None, execution: FineTuneExecutionConfig) -> PreflightCheck:
     if plan.base_model is not None and plan.kind == "transformer" and not _is_found(plan.base_model, execution):
-        return _check("override_bounds", PreflightStatus.FAIL, "base_model: names no model on this machine")
+        return _check("override_bounds", _FAIL, "base_model: names no model on this machine")
     if plan.kind == "transformer" and batch is not None and plan.batch_size > batch:
         message = f"batch_size is {plan.batch_size}, and this machine holds about {batch}"
-        return _check("override_bounds", PreflightStatus.WARN, message, f"--batch-size {batch}")
-    return _check("override_bounds", PreflightStatus.PASS, "every value is within its limits")
+        return _check("override_bounds", _WARN, message, f"--batch-size {batch}")
+    return _check("override_bounds", _PASS, "every value is within its limits")
 
 
 def _is_found(base_model: str, execution: FineTuneExecutionConfig) -> bool:

@@ -81,11 +81,7 @@ _Question = Annotated[
 
 
 class WrittenQuestions(Frozen):
-    """A model's answer.
-
-    Attributes:
-        questions: 1 to 8, of at most 200 characters each.
-    """
+    """A model's answer: 1 to 8 questions of at most 200 characters each."""
 
     questions: tuple[_Question, ...] = Field(min_length=1, max_length=MAX_QUESTIONS)
 
@@ -162,13 +158,13 @@ class QuestionWriter:
 
     Args:
         model: answers; None when none is connected.
-        ledger: answers and switches.
+        ledger: keeps the answers.
         company: whose passages.
-        run_id: for which run.
+        run_id: names the run.
         model_name: None takes the provider's default.
         count: questions that a passage shall have.
         alive: called at least every second; what it raises ends the asking.
-        clock: the time.
+        clock: tells the time.
     """
 
     def __init__(
@@ -225,9 +221,8 @@ class QuestionWriter:
                 if self._failed_attempts >= FAILED_ATTEMPT or self._clock() >= until:
                     return
                 became[place] = found = await self._asked(owned, model)
-                self._failed_attempts = (
-                    self._failed_attempts + (found in _UNUSABLE) if isinstance(found, QuestionOutcome) else 0
-                )
+                is_written = isinstance(found, Owned)
+                self._failed_attempts = 0 if is_written else self._failed_attempts + (found in _UNUSABLE)
 
         running = {asyncio.create_task(ask_each()) for _ in range(AT_ONCE)}
         try:
@@ -246,7 +241,8 @@ class QuestionWriter:
         if owned.agent_id in self._spent:
             return QuestionOutcome.BUDGET
         try:
-            self._switch(owned.agent_id).check()
+            # Runs have a switch of their own in the policy; a run is asked for by a person.
+            KillSwitch(self._ledger, company=self._company, agent_id=owned.agent_id).check()
             written = await self._written(owned, model)
         except Exception as error:
             end = next(end for kind, end in _ERROR_OUTCOMES if isinstance(error, kind))
@@ -271,7 +267,3 @@ class QuestionWriter:
         request = request_for(owned.passage, count=count, model=self._model_name)
         answer = await ask_structured(model, request, WrittenQuestions, by=by, key=key)
         return answer.questions[:count]
-
-    def _switch(self, agent_id: str) -> KillSwitch:
-        # Runs have a switch of their own in the policy; a run is asked for by a person.
-        return KillSwitch(self._ledger, company=self._company, agent_id=agent_id)

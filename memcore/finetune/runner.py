@@ -31,7 +31,7 @@ from memcore.errors import (
     MemoryInputError,
 )
 from memcore.finetune.checkpoint import STATIC, load_checkpoint, load_static, read_manifest
-from memcore.finetune.documents import ChunkedDocument, Passage, passages_of, read_lines, write_text
+from memcore.finetune.documents import Passage, passages_of, read_lines, write_text
 from memcore.finetune.encoder import Encoder, load_model, needed
 from memcore.finetune.evaluate import REPORT_FILE, evaluate
 from memcore.finetune.generate import generate
@@ -51,20 +51,14 @@ from memcore.finetune.train import train
 
 
 def run_stage(config: RunnerConfig, watch: StageProgress) -> None:
-    """Carry out a stage.
-
-    Raises:
-        MemoryError: it failed; the message says why in one sentence.
-        FineTuneCancelledError: it was cancelled.
-        OSError: a file could not be written.
-    """
+    """Carry out a stage. Raises MemoryError, which says in one sentence why, FineTuneCancelledError, and OSError."""
     match config:
         case GeneratingConfig():
             generate(_passages(config), config, Path(config.output_dir), watch=watch)
             watch.done(1.0)
         case MiningConfig():
             _one_way(config.threads)
-            encoder = _encoder(config.kind, _base(config.kind, config.base_model))
+            encoder = _base_encoder(config)
             mine(Path(config.training_data_path), encoder, Path(config.output_dir), top_k=config.top_k, watch=watch)
         case TrainingConfig():
             _one_way(config.threads)
@@ -83,7 +77,7 @@ def _passages(config: GeneratingConfig) -> Iterator[Passage]:
     gathered = () if config.passages_path is None else read_lines(Path(config.passages_path), Passage)
     if config.source_dir is None:
         return iter(gathered)
-    documents = passages_of(Path(config.source_dir), chunk_words=config.chunk_words, reading=ChunkedDocument())
+    documents = passages_of(Path(config.source_dir), chunk_words=config.chunk_words)
     return chain(documents, gathered)
 
 
@@ -95,7 +89,7 @@ def _evaluate(config: EvaluatingConfig, watch: StageProgress) -> None:
         Path(config.validation_data_path),
         training,
         _encoder(config.kind, load_checkpoint(folder)),
-        _encoder(config.kind, _base(config.kind, config.base_model)),
+        _base_encoder(config),
         seed=config.seed,
         watch=watch,
     )
@@ -104,10 +98,9 @@ def _evaluate(config: EvaluatingConfig, watch: StageProgress) -> None:
     write_text(output / REPORT_FILE, report.model_dump_json(indent=1))
 
 
-def _base(kind: str, base_model: str | None) -> Any:
-    if kind == STATIC:
-        return load_static(base_model)
-    return load_model(base_model)
+def _base_encoder(config: MiningConfig | EvaluatingConfig) -> Encoder:
+    load = load_static if config.kind == STATIC else load_model
+    return _encoder(config.kind, load(config.base_model))
 
 
 def _encoder(kind: str, model: Any) -> Encoder:

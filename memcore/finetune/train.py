@@ -31,13 +31,7 @@ def train(triples: Path, output: Path, config: TrainingConfig, *, watch: StagePr
     """Train a model on the triples and return the folder of the checkpoint, which is there whole or not.
 
     The same triples, configuration and libraries, on one thread of one kind of CPU, give the same checkpoint to the
-    last bit.
-
-    Raises:
-        FineTuneDependencyError: torch or sentence-transformers is missing.
-        FineTuneTrainingDataError: there is nothing to train on.
-        MemoryInputError: the triples or the base model cannot be read.
-        FineTuneCancelledError: the stage was cancelled.
+    last bit. Raises FineTuneDependencyError, FineTuneTrainingDataError, MemoryInputError, FineTuneCancelledError.
     """
     watch = watch or StageProgress()
     rows = list(read_lines(triples, Triple))

@@ -7,7 +7,7 @@ import pytest
 
 from examples.demo.finetuning.corpus import HANDBOOK, Note, Question, notes, questions
 from examples.demo.fleet import agents
-from memcore.finetune.documents import ChunkedDocument, passages_of
+from memcore.finetune.documents import documents_of, passages_of
 
 #: Fewest words; a shorter note would be a name.
 SHORTEST = 8
@@ -26,11 +26,8 @@ def named(question: Question) -> list[Note]:
 
 
 def test_there_are_enough_documents_notes_and_questions() -> None:
-    reading = ChunkedDocument()
-    passages = list(passages_of(HANDBOOK, chunk_words=48, reading=reading))
-    assert reading.files >= 25
-    assert not reading.skipped
-    assert len(passages) >= 100
+    assert len(list(documents_of(HANDBOOK))) >= 25
+    assert len(list(passages_of(HANDBOOK, chunk_words=48))) >= 100
     assert len(notes()) >= 200
     assert len(QUESTIONS) >= 120
 
@@ -56,6 +53,6 @@ def test_every_question_names_notes_of_its_agent_and_copies_none(question: Quest
 
 def test_no_question_is_asked_twice_and_none_stands_in_what_is_trained_on() -> None:
     assert max(Counter((each.agent_id, plain(each.ask)) for each in QUESTIONS).values()) == 1
-    handbook = " ".join(each.text for each in passages_of(HANDBOOK, chunk_words=512, reading=ChunkedDocument()))
+    handbook = " ".join(each.text for each in passages_of(HANDBOOK, chunk_words=512))
     trained = " ".join(plain(handbook + " " + " ".join(note.text for note in notes())))
     assert [each.ask for each in QUESTIONS if " ".join(plain(each.ask)) in trained] == []

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memcore.errors import FineTuneCancelledError, FineTuneTrainingDataError, MemoryInputError
-from memcore.finetune.documents import ChunkedDocument, Pair, Passage, chunks, hash_of, passages_of, read_lines
+from memcore.finetune.documents import Pair, Passage, chunks, hash_of, passages_of, read_lines
 from memcore.finetune.generate import (
     TRAINING_FILE,
     VALIDATION_FILE,
@@ -123,19 +123,17 @@ def test_rare_words_are_keywords_and_names_are_names() -> None:
     assert names_of("[5 May] Ada: we met Boris, and Carla too. Then rain.") == ("Ada", "Boris", "Carla")
 
 
-def test_documents_are_read_in_order_and_what_is_none_is_told(tmp_path: Path) -> None:
+def test_documents_are_read_in_order_and_what_is_none_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "b.md").write_text("second " * 5, "utf-8")
     (tmp_path / "a.txt").write_text("first one", "utf-8")
     (tmp_path / "c.rst").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "d.md").write_text("  ", "utf-8")
     (tmp_path / "e.exe").write_text("no document", "utf-8")
     (tmp_path / "link.md").symlink_to("/etc/passwd")
-    reading = ChunkedDocument()
-    texts = [each.text for each in passages_of(tmp_path, chunk_words=2, reading=reading)]
+    texts = [each.text for each in passages_of(tmp_path, chunk_words=2)]
     assert texts == ["first one", "second second", "second second", "second"]
-    assert (reading.files, reading.skipped) == (2, ["c.rst", "d.md"])
     with pytest.raises(MemoryInputError, match=r"^source_dir"):
-        list(passages_of(tmp_path / "nowhere", chunk_words=2, reading=reading))
+        list(passages_of(tmp_path / "nowhere", chunk_words=2))
 
 
 @given(st.text(max_size=200), st.integers(1, 20))
