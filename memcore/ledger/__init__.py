@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from memcore.extras import require_extra
 
 if TYPE_CHECKING:
-    from memcore.ledger.agents import Agent, Agents, AgentSpec, next_slot
-    from memcore.ledger.control import Switches, Tick, Ticks
+    from memcore.ledger.agents import Agent, Agents, AgentSpec, Switches, Tick, Ticks, next_slot
     from memcore.ledger.database import LedgerUrls
     from memcore.ledger.dead_letters import Attempts, DeadLetter, DeadLetters
     from memcore.ledger.journal import Counts, EntryTrace, Journal, JournalEntry
@@ -57,8 +56,7 @@ require_extra("engine")
 _MODULE_OF = {
     name: f"memcore.ledger.{module}"
     for module, names in {
-        "agents": "Agent AgentSpec Agents next_slot",
-        "control": "Switches Tick Ticks",
+        "agents": "Agent AgentSpec Agents Switches Tick Ticks next_slot",
         "database": "LedgerUrls",
         "dead_letters": "Attempts DeadLetter DeadLetters",
         "journal": "Counts EntryTrace Journal JournalEntry",

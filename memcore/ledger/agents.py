@@ -1,18 +1,30 @@
-"""Agents, their slots, and the claim of the agents that are due."""
+"""Agents, their slots, and the claim of the agents that are due; the scheduler's ticks and the kill switch."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, exists, func, literal, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, exists, literal, or_, select, update
 
-from memcore.clock import Clock
 from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.ledger.database import Database, UtcDateTime, checked_key, checked_time, insert_new, unnest_values
-from memcore.ledger.runs import NewRun, Run, new_row, run_of
-from memcore.ledger.tables import COMPANY_INTERVAL, OWN_INTERVAL, agents, runs
+from memcore.ledger.database import (
+    Repository,
+    Row,
+    UtcDateTime,
+    checked_key,
+    checked_time,
+    equals,
+    insert_new,
+    insert_one,
+    put,
+    record_of,
+    rows_with,
+    unnest_values,
+)
+from memcore.ledger.runs import NewRun, Run, new_row
+from memcore.ledger.tables import COMPANY_INTERVAL, OWN_INTERVAL, agents, runs, switches, ticks
 from memcore.models.base import Frozen, ValidatedModel
 from memcore.models.memory import AgentId, BoundedTime, ConsolidationInterval, Key, MemoryCategory, MemoryLevel
 
@@ -79,39 +91,6 @@ class Agent(Frozen):
 PeerCriterion = Literal["role", "department"]
 
 
-def peers(
-    connection: Connection, company: str, agent_id: str, *, by: PeerCriterion, level: MemoryLevel, limit: int
-) -> tuple[str, ...]:
-    """Return an agent's first peers by id: those that are not paused and keep what they learn.
-
-    Args:
-        connection: of the ledger.
-        company: whose agents.
-        agent_id: whose peers.
-        by: what they share.
-        level: the company's, for agents that have none of their own.
-        limit: most agents.
-    """
-    shared = agents.c[by]
-    own = select(shared).where(agents.c.company == company, agents.c.agent_id == agent_id)
-    value = connection.execute(own).scalar_one_or_none()
-    if value is None:
-        return ()
-    keeps = agents.c.level == str(MemoryLevel.PERSISTENT)
-    query = (
-        select(agents.c.agent_id)
-        .where(agents.c.company == company, shared == value, agents.c.agent_id != agent_id)
-        .where(agents.c.paused.is_(False), or_(keeps, agents.c.level.is_(None)) if _is_kept(level) else keeps)
-        .order_by(agents.c.agent_id)
-        .limit(limit)
-    )
-    return tuple(connection.execute(query).scalars())
-
-
-def _is_kept(level: MemoryLevel) -> bool:
-    return level is MemoryLevel.PERSISTENT
-
-
 #: How long each interval is; "never" has no length.
 LENGTHS: dict[ConsolidationInterval, timedelta] = {
     ConsolidationInterval.HOURLY: timedelta(hours=1),
@@ -165,33 +144,24 @@ def first_due(company: str, agent_id: str, interval: ConsolidationInterval, now:
 OWN = OWN_INTERVAL & (agents.c.interval != ConsolidationInterval.NEVER)
 
 
-def any_due(connection: Connection, company: str, *, interval: ConsolidationInterval, now: datetime) -> bool:
-    """Return whether any agent is due: one query without a lock, because most ticks find none."""
+def _any_due(company: str, *, interval: ConsolidationInterval, now: datetime) -> Select[*tuple[Any, ...]]:
     scopes = [(OWN, agents.c.next_due_at <= now)]
     if interval is not ConsolidationInterval.NEVER:
         scopes += [(COMPANY_INTERVAL, due) for due in (agents.c.next_due_at <= now, *_misplaced(interval, now))]
     found = [exists().where(agents.c.company == company, which, due) for which, due in scopes]
-    return bool(connection.execute(select(or_(*found))).scalar_one())
+    return select(or_(*found))
 
 
-def count_late(connection: Connection, company: str, *, interval: ConsolidationInterval, before: datetime) -> int:
-    """Count the agents that have been due since before a time."""
-    scopes = [OWN] if interval is ConsolidationInterval.NEVER else [OWN, COMPANY_INTERVAL]
-    late = [
-        select(func.count()).where(agents.c.company == company, which, agents.c.next_due_at < before)
-        for which in scopes
-    ]
-    return sum(connection.execute(query).scalar_one() for query in late)
-
-
-def claim_due(
+def _claim_due(
     connection: Connection, company: str, *, interval: ConsolidationInterval, limit: int, now: datetime
 ) -> tuple[Run, ...]:
-    """Claim up to ``limit`` due agents, oldest first, and return the queued runs that were inserted for them."""
-    due = _due(connection, company, OWN, now, limit)
+    is_due = agents.c.next_due_at <= now
+    due = _claimed(connection, company, OWN, is_due, limit)
     if interval is not ConsolidationInterval.NEVER:
-        _plan(connection, company, interval=interval, limit=limit, now=now)
-        due += _due(connection, company, COMPANY_INTERVAL, now, limit)
+        for misplaced in _misplaced(interval, now):
+            planned = _claimed(connection, company, COMPANY_INTERVAL, misplaced, limit)
+            _advance(connection, company, planned, interval=interval, now=now)
+        due += _claimed(connection, company, COMPANY_INTERVAL, is_due, limit)
     due = sorted(due, key=lambda row: (row["next_due_at"], row["agent_id"]))[:limit]
     if not due:
         return ()
@@ -204,21 +174,7 @@ def claim_due(
     # An agent whose run is active keeps that one: the insert skips it, and its slot has moved on all the same, or else
     # a few stuck agents would stand first in every tick and starve the others.
     inserted = insert_new(connection, runs, sorted(rows, key=lambda row: row["run_id"]), key="run_id")
-    return tuple(run_of(row) for row in rows if row["run_id"] in inserted)
-
-
-def _due(
-    connection: Connection, company: str, which: ColumnElement[bool], now: datetime, limit: int
-) -> list[dict[str, Any]]:
-    query = _agents(company, which).where(agents.c.next_due_at <= now).order_by(agents.c.next_due_at).limit(limit)
-    return [dict(row) for row in connection.execute(query.with_for_update(skip_locked=True)).mappings()]
-
-
-def _plan(connection: Connection, company: str, *, interval: ConsolidationInterval, limit: int, now: datetime) -> None:
-    for misplaced in _misplaced(interval, now):
-        query = _agents(company, COMPANY_INTERVAL).where(misplaced).limit(limit)
-        rows = [dict(row) for row in connection.execute(query.with_for_update(skip_locked=True)).mappings()]
-        _advance(connection, company, rows, interval=interval, now=now)
+    return tuple(record_of(Run, row) for row in rows if row["run_id"] in inserted)
 
 
 def _misplaced(interval: ConsolidationInterval, now: datetime) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
@@ -227,13 +183,16 @@ def _misplaced(interval: ConsolidationInterval, now: datetime) -> tuple[ColumnEl
     return agents.c.next_due_at.is_(None), agents.c.next_due_at > now + LENGTHS[interval]
 
 
-def _agents(company: str, which: ColumnElement[bool]) -> Select[Any, Any, Any]:
-    columns = (agents.c.agent_id, agents.c.interval, agents.c.next_due_at)
-    return select(*columns).where(agents.c.company == company, which)
+def _claimed(
+    connection: Connection, company: str, which: ColumnElement[bool], due: ColumnElement[bool], limit: int
+) -> list[Row]:
+    query = select(agents.c.agent_id, agents.c.interval, agents.c.next_due_at).order_by(agents.c.next_due_at)
+    query = query.where(agents.c.company == company, which, due).limit(limit).with_for_update(skip_locked=True)
+    return [dict(row) for row in connection.execute(query).mappings()]
 
 
 def _advance(
-    connection: Connection, company: str, rows: list[dict[str, Any]], *, interval: ConsolidationInterval, now: datetime
+    connection: Connection, company: str, rows: list[Row], *, interval: ConsolidationInterval, now: datetime
 ) -> None:
     if not rows:
         return
@@ -253,28 +212,18 @@ def _advance(
         connection.execute(query.values(next_due_at=bindparam("slot")), values)
 
 
-#: Ids in one query: well below SQLite's limit of 32,766 values.
-_IDS_PER_QUERY = 500
-
-
-class Agents:
-    """The agents table; every method is one short transaction.
-
-    Args:
-        database: the ledger.
-        clock: what time it is.
-    """
-
-    def __init__(self, database: Database, *, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+class Agents(Repository):
+    """The agents table."""
 
     def register(self, company: str, agent_ids: Iterable[str], *, interval: ConsolidationInterval) -> int:
         """Insert the agents that are not known yet, with the company's interval, and return how many were new."""
         company = checked_key("company", company)
         wanted = sorted({checked_key("agent_id", agent_id) for agent_id in agent_ids})
         # An agent stores often and is new once: the read keeps every later store away from the write lock.
-        missing = self._missing(company, wanted)
+        query = select(agents.c.agent_id).where(agents.c.company == company)
+        with self._database.read() as connection:
+            known = {row["agent_id"] for row in rows_with(connection, query, agents.c.agent_id, wanted)}
+        missing = [agent_id for agent_id in wanted if agent_id not in known]
         if not missing:
             return 0
         now = self._clock()
@@ -295,26 +244,21 @@ class Agents:
             given["next_due_at"] = case((changed, literal(slot, UtcDateTime())), else_=agents.c.next_due_at)
         row = _new_row(agent.company, agent.agent_id, now, None)
         with self._database.write() as connection:
-            insert_new(connection, agents, [row], key="agent_id")
+            insert_one(connection, agents, row)
             query = update(agents).where(_is(agent.company, agent.agent_id)).values(given or {"role": agents.c.role})
-            return _agent(connection.execute(query.returning(agents)).mappings().one())
+            return record_of(Agent, connection.execute(query.returning(agents)).mappings().one())
 
     def get(self, company: str, agent_id: str) -> Agent | None:
         """Return the agent, or None when it is unknown."""
-        with self._database.read() as connection:
-            row = connection.execute(select(agents).where(_is(company, agent_id))).mappings().one_or_none()
-        return _agent(row) if row else None
+        return self._database.record(Agent, select(agents).where(_is(company, agent_id)))
 
     def levels(self, company: str, agent_ids: Iterable[str]) -> dict[str, MemoryLevel]:
         """Return the levels of those of the agents that have one of their own."""
-        wanted, found = sorted(set(agent_ids)), dict[str, MemoryLevel]()
+        query = select(agents.c.agent_id, agents.c.level)
+        query = query.where(agents.c.company == company, agents.c.level.is_not(None))
         with self._database.read() as connection:
-            for start in range(0, len(wanted), _IDS_PER_QUERY):
-                part = agents.c.agent_id.in_(wanted[start : start + _IDS_PER_QUERY])
-                query = select(agents.c.agent_id, agents.c.level).where(agents.c.company == company, part)
-                rows = connection.execute(query.where(agents.c.level.is_not(None)))
-                found.update((agent_id, MemoryLevel(level)) for agent_id, level in rows)
-        return found
+            rows = rows_with(connection, query, agents.c.agent_id, agent_ids)
+            return {row["agent_id"]: MemoryLevel(row["level"]) for row in rows}
 
     def like(
         self, company: str, agent_id: str, *, by: PeerCriterion, level: MemoryLevel, limit: int
@@ -330,27 +274,35 @@ class Agents:
             level: the company's, for agents that have none of their own.
             limit: most agents.
         """
-        with self._database.read() as connection:
-            return peers(connection, company, agent_id, by=by, level=level, limit=limit)
+        shared = agents.c[by]
+        # Nothing equals NULL: an agent without a role has no peers by it.
+        own = select(shared).where(_is(company, agent_id)).scalar_subquery()
+        keeps = agents.c.level == str(MemoryLevel.PERSISTENT)
+        query = (
+            select(agents.c.agent_id)
+            .where(agents.c.company == company, shared == own, agents.c.agent_id != agent_id)
+            .where(agents.c.paused.is_(False), keeps | agents.c.level.is_(None) if _is_kept(level) else keeps)
+            .order_by(agents.c.agent_id)
+            .limit(limit)
+        )
+        return tuple(row["agent_id"] for row in self._database.rows(query))
 
     def list(self, company: str, *, after: str | None = None, limit: int = 1000) -> tuple[Agent, ...]:
         """Return a company's agents in the order of their ids; ``after`` is the last id of the page before."""
         query = select(agents).where(agents.c.company == company).order_by(agents.c.agent_id).limit(limit)
         if after is not None:
             query = query.where(agents.c.agent_id > after)
-        with self._database.read() as connection:
-            return tuple(_agent(row) for row in connection.execute(query).mappings())
+        return self._database.records(Agent, query)
 
     def count(self, company: str) -> int:
         """Return how many agents a company has."""
-        query = select(func.count()).select_from(agents).where(agents.c.company == company)
-        with self._database.read() as connection:
-            return connection.execute(query).scalar_one()
+        return self._database.count(agents, agents.c.company == company)
 
     def late(self, company: str, *, interval: ConsolidationInterval, before: datetime) -> int:
         """Return how many agents that a tick may take have been due since before a time; interval as in claim_due."""
-        with self._database.read() as connection:
-            return count_late(connection, company, interval=interval, before=checked_time("before", before))
+        late = agents.c.next_due_at < checked_time("before", before)
+        scopes = [OWN] if interval is ConsolidationInterval.NEVER else [OWN, COMPANY_INTERVAL]
+        return sum(self._database.count(agents, agents.c.company == company, which, late) for which in scopes)
 
     def pause(self, company: str, agent_id: str) -> None:
         """Pause the agent: no tick plans it; MemoryNotFoundError when it is unknown."""
@@ -379,32 +331,26 @@ class Agents:
         if limit < 1:
             raise MemoryInputError("limit", f"is {limit}; it must be at least 1")
         now = self._clock()
-        with self._database.read() as connection:
-            if not any_due(connection, company, interval=interval, now=now):
-                return ()
+        # Without a lock, because most ticks find none.
+        if not self._database.value(_any_due(company, interval=interval, now=now)):
+            return ()
         with self._database.write() as connection:
-            return claim_due(connection, company, interval=interval, limit=limit, now=now)
-
-    def _missing(self, company: str, wanted: Sequence[str]) -> tuple[str, ...]:
-        known: set[str] = set()
-        with self._database.read() as connection:
-            for start in range(0, len(wanted), _IDS_PER_QUERY):
-                part = wanted[start : start + _IDS_PER_QUERY]
-                query = select(agents.c.agent_id).where(agents.c.company == company, agents.c.agent_id.in_(part))
-                known.update(connection.execute(query).scalars())
-        return tuple(agent_id for agent_id in wanted if agent_id not in known)
+            return _claim_due(connection, company, interval=interval, limit=limit, now=now)
 
     def _change(self, company: str, agent_id: str, **values: Any) -> None:
-        with self._database.write() as connection:
-            if not connection.execute(update(agents).where(_is(company, agent_id)).values(**values)).rowcount:
-                raise MemoryNotFoundError(f"agent_id: {agent_id!r} is not registered with {company!r}")
+        if not self._database.change(update(agents).where(_is(company, agent_id)).values(**values)):
+            raise MemoryNotFoundError(f"agent_id: {agent_id!r} is not registered with {company!r}")
 
 
 def _is(company: str, agent_id: str) -> ColumnElement[bool]:
-    return (agents.c.company == company) & (agents.c.agent_id == agent_id)
+    return equals(agents, company=company, agent_id=agent_id)
 
 
-def _new_row(company: str, agent_id: str, now: datetime, due: datetime | None) -> dict[str, Any]:
+def _is_kept(level: MemoryLevel) -> bool:
+    return level is MemoryLevel.PERSISTENT
+
+
+def _new_row(company: str, agent_id: str, now: datetime, due: datetime | None) -> Row:
     return {
         "company": company,
         "agent_id": agent_id,
@@ -415,5 +361,43 @@ def _new_row(company: str, agent_id: str, now: datetime, due: datetime | None) -
     }
 
 
-def _agent(row: Any) -> Agent:
-    return Agent.model_validate(dict(row))
+class Tick(Frozen):
+    """A company's last tick, the sign that beat, broker and worker all work: its end, and how many runs it sent."""
+
+    ended_at: BoundedTime
+    sent: int
+
+
+class Ticks(Repository):
+    """The ticks table, one row a company."""
+
+    def note(self, company: str, *, sent: int) -> None:
+        """Save that a tick has just ended; of two at once either may win."""
+        row: Row = {"company": checked_key("company", company), "ended_at": self._clock(), "sent": sent}
+        with self._database.write() as connection:
+            put(connection, ticks, [row])
+
+    def last(self, company: str) -> Tick | None:
+        """Return the company's last tick; None when there was none."""
+        return self._database.record(Tick, select(ticks).where(ticks.c.company == company))
+
+
+class Switches(Repository):
+    """The switches table, read anew on every call."""
+
+    def pause(self, company: str) -> None:
+        """Pause the maintenance of a company; runs under way stop before their next entry."""
+        self._set(company, paused=True)
+
+    def resume(self, company: str) -> None:
+        """Resume the maintenance of a company."""
+        self._set(company, paused=False)
+
+    def paused(self, company: str) -> bool:
+        """Return whether the company's maintenance is paused; an unreadable switch raises, and then nothing may run."""
+        return bool(self._database.value(select(switches.c.paused).where(switches.c.company == company)))
+
+    def _set(self, company: str, *, paused: bool) -> None:
+        row: Row = {"company": checked_key("company", company), "paused": paused, "changed_at": self._clock()}
+        with self._database.write() as connection:
+            put(connection, switches, [row])

@@ -234,7 +234,8 @@ class Database:
 
     def count(self, table: FromClause, *which: ColumnElement[bool]) -> int:
         """Return how many rows of a table meet the conditions."""
-        return int(self.value(select(func.count()).select_from(table).where(*which)))
+        with self.read() as connection:
+            return count_rows(connection, table, *which)
 
     def change(self, statement: Update | Delete) -> int:
         """Update or delete rows, and return how many; raises as :meth:`write` does."""
@@ -308,6 +309,11 @@ def changed(connection: Connection, model: type[_Model], statement: Update) -> _
     """Update at most one row, and return it as it is then; None when there was none to update."""
     row = connection.execute(statement.returning(*statement.table.c)).mappings().one_or_none()
     return record_of(model, row) if row else None
+
+
+def count_rows(connection: Connection, table: FromClause, *which: ColumnElement[bool]) -> int:
+    """Return how many rows of a table meet the conditions."""
+    return int(connection.execute(select(func.count()).select_from(table).where(*which)).scalar_one())
 
 
 #: Ids in one query: well below SQLite's limit of 32,766 values.
@@ -511,11 +517,11 @@ def _vectors(row: RecordRow, *, space: str | None) -> Vectors | None:
     return Vectors(dense=np.frombuffer(row.dense, dtype=_DENSE).astype(np.float32), sparse=sparse, space=space)
 
 
-def pack(what: str, body: Row) -> bytes:
+def pack(what: str, body: Row, *, allow_nan: bool = True) -> bytes:
     """Return what a row keeps in one column, as JSON of this release's form; MemoryInputError for broken Unicode."""
     try:
         body = {"version": _VERSION, **body}
-        return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=allow_nan).encode()
     except UnicodeEncodeError:
         raise MemoryInputError(what, "must be valid Unicode text") from None
 

@@ -11,11 +11,10 @@ from datetime import datetime
 from typing import Self
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, delete, func, select
+from sqlalchemy import ColumnElement, delete, select
 
-from memcore.clock import Clock
 from memcore.jobs.payloads import MAX_MESSAGE_BYTES
-from memcore.ledger.database import Database, insert_for
+from memcore.ledger.database import Repository, insert_for, put
 from memcore.ledger.tables import attempts, dead_letters
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
@@ -83,77 +82,54 @@ class DeadLetter(NewDeadLetter):
     died_at: BoundedTime
 
 
-class DeadLetters:
-    """The dead letters table; every method is one short transaction.
-
-    Args:
-        database: the ledger.
-        clock: what time it is.
-    """
-
-    def __init__(self, database: Database, *, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+class DeadLetters(Repository):
+    """The dead letters table."""
 
     def put(self, letter: NewDeadLetter) -> None:
         """Write the letter; it replaces an earlier letter of the same job."""
-        row = {**letter.model_dump(), "died_at": self._clock()}
         with self._database.write() as connection:
             # A replayed job may die before its replay is settled: with the older time left in the row, settling
             # would drop the new letter.
-            fresh = insert_for(connection, dead_letters).values(row)
-            connection.execute(fresh.on_conflict_do_update(index_elements=[dead_letters.c.job_id], set_=row))
+            put(connection, dead_letters, [{**letter.model_dump(), "died_at": self._clock()}])
 
     def get(self, job_id: str) -> DeadLetter | None:
         """Return the letter, or None."""
         query = select(dead_letters).where(dead_letters.c.job_id == job_id)
-        with self._database.read() as connection:
-            row = connection.execute(query).mappings().one_or_none()
-        return DeadLetter.model_validate(dict(row)) if row else None
+        return self._database.record(DeadLetter, query)
 
     def list(self, company: str, *, limit: int = 50) -> tuple[DeadLetter, ...]:
         """Return a company's letters, newest first."""
         newest = dead_letters.c.died_at.desc()
         query = select(dead_letters).where(dead_letters.c.company == company).order_by(newest).limit(limit)
-        with self._database.read() as connection:
-            return tuple(DeadLetter.model_validate(dict(row)) for row in connection.execute(query).mappings())
+        return self._database.records(DeadLetter, query)
 
     def ids(self, company: str) -> "tuple[str, ...]":
         """Return the ids of a company's letters, oldest first: payloads of all of them need not fit into memory."""
         query = select(dead_letters.c.job_id).where(dead_letters.c.company == company).order_by(dead_letters.c.died_at)
-        with self._database.read() as connection:
-            return tuple(connection.execute(query).scalars())
+        return tuple(row["job_id"] for row in self._database.rows(query))
 
     def count(self, company: str, *, job: str | None = None) -> int:
         """Return how many letters a company has, of one job or of all."""
-        query = select(func.count()).select_from(dead_letters).where(dead_letters.c.company == company)
-        if job is not None:
-            query = query.where(dead_letters.c.job == job)
-        with self._database.read() as connection:
-            return connection.execute(query).scalar_one()
+        which = [] if job is None else [dead_letters.c.job == job]
+        return self._database.count(dead_letters, dead_letters.c.company == company, *which)
 
     def older(self, company: str, *, before: datetime) -> int:
         """Return how many of a company's letters died before a time."""
-        query = select(func.count()).select_from(dead_letters).where(_older(company, before))
-        with self._database.read() as connection:
-            return connection.execute(query).scalar_one()
+        return self._database.count(dead_letters, _older(company, before))
 
     def remove(self, letter: DeadLetter) -> bool:
         """Delete exactly this letter, after its job was sent again; a newer letter of the job stays."""
         same = (dead_letters.c.job_id == letter.job_id) & (dead_letters.c.died_at == letter.died_at)
-        return self._drop(same) > 0
+        return self._database.change(delete(dead_letters).where(same)) > 0
 
     def purge(self, company: str, job_ids: Collection[str]) -> int:
         """Drop these letters of a company for good and return how many there were."""
-        return self._drop((dead_letters.c.company == company) & dead_letters.c.job_id.in_(job_ids))
+        named = (dead_letters.c.company == company) & dead_letters.c.job_id.in_(job_ids)
+        return self._database.change(delete(dead_letters).where(named))
 
     def purge_older(self, company: str, *, before: datetime) -> int:
         """Drop a company's letters that died before a time, for good, and return how many there were."""
-        return self._drop(_older(company, before))
-
-    def _drop(self, which: ColumnElement[bool]) -> int:
-        with self._database.write() as connection:
-            return connection.execute(delete(dead_letters).where(which)).rowcount
+        return self._database.change(delete(dead_letters).where(_older(company, before)))
 
 
 def _written(kept: bytes) -> dict[str, str]:
@@ -169,36 +145,24 @@ def _older(company: str, before: datetime) -> ColumnElement[bool]:
     return (dead_letters.c.company == company) & (dead_letters.c.died_at < before)
 
 
-class Attempts:
-    """The attempts table; every method is one short transaction.
-
-    Args:
-        database: the ledger.
-        clock: what time it is.
-    """
-
-    def __init__(self, database: Database, *, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+class Attempts(Repository):
+    """The attempts table."""
 
     def count(self, job_id: str) -> int:
         """Return how often the job was started since its first redelivery; 0 when it is not counted."""
         query = select(attempts.c.starts).where(attempts.c.job_id == job_id)
-        with self._database.read() as connection:
-            return connection.execute(query).scalar_one_or_none() or 0
+        return self._database.value(query) or 0
 
     def begin(self, job_id: str) -> int:
         """Count one more start, before the job runs, and return how many there are now."""
         now = self._clock()
         with self._database.write() as connection:
             fresh = insert_for(connection, attempts).values(job_id=job_id, starts=1, started_at=now)
-            again = fresh.on_conflict_do_update(
-                index_elements=[attempts.c.job_id], set_={"starts": attempts.c.starts + 1, "started_at": now}
-            )
+            more = {"starts": attempts.c.starts + 1, "started_at": now}
+            again = fresh.on_conflict_do_update(index_elements=["job_id"], set_=more)
             starts: int = connection.execute(again.returning(attempts.c.starts)).scalar_one()
         return starts
 
     def end(self, job_id: str) -> None:
         """Delete the job's count: its worker survived and reported the outcome."""
-        with self._database.write() as connection:
-            connection.execute(delete(attempts).where(attempts.c.job_id == job_id))
+        self._database.change(delete(attempts).where(attempts.c.job_id == job_id))

@@ -391,16 +391,16 @@ def removals_of(connection: Connection, ids: Collection[str]) -> tuple[Removal, 
 def _first_reason(connection: Connection, row: RowMapping) -> EntryReason:
     reason, reverses = row["reason"], row["reverses"]
     while reverses is not None:
-        undo = _booking(connection, reverses)
+        undo = _row_of(connection, reverses)
         if undo["reverses"] is None:
             break
-        again = _booking(connection, undo["reverses"])
+        again = _row_of(connection, undo["reverses"])
         reason, reverses = again["reason"], again["reverses"]
     found: EntryReason = reason
     return found
 
 
-def _booking(connection: Connection, booking_id: str) -> RowMapping:
+def _row_of(connection: Connection, booking_id: str) -> RowMapping:
     return connection.execute(select(bookings).where(bookings.c.booking_id == booking_id)).mappings().one()
 
 

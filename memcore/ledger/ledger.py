@@ -3,14 +3,12 @@
 from typing import Self
 
 from memcore.clock import Clock, utc_now
-from memcore.ledger.agents import Agents
+from memcore.ledger.agents import Agents, Switches, Ticks
 from memcore.ledger.archive import Archive
-from memcore.ledger.control import Switches, Ticks
 from memcore.ledger.database import Database, LedgerUrls
 from memcore.ledger.dead_letters import Attempts, DeadLetters
-from memcore.ledger.embedders.collections import Checkpoints, CollectionPointers
+from memcore.ledger.embedders.collections import Checkpoints, CollectionPointers, Reindexes, ReindexMarks
 from memcore.ledger.embedders.finetune_runs import FineTuneRuns
-from memcore.ledger.embedders.reindexes import Reindexes, ReindexMarks
 from memcore.ledger.journal import Journal
 from memcore.ledger.learning.experiences import Experiences
 from memcore.ledger.learning.lessons import Lessons

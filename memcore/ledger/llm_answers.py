@@ -1,17 +1,16 @@
 """Answers of models, and the parts of runs that wait for them; every method is one short transaction."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
-from sqlalchemy import delete, exists, select, update
+from sqlalchemy import ColumnElement, delete, exists, select, update
 
 from memcore import ids
-from memcore.clock import Clock
 from memcore.errors import MemoryInputError
-from memcore.ledger.database import Database, id_chunks, insert_for
+from memcore.ledger.database import Repository, equals, id_chunks, insert_for, insert_one, record_of
 from memcore.ledger.tables import ACTIVE, answers, runs, syntheses
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, MemoryCategory
@@ -36,23 +35,13 @@ class Answer(Frozen):
     token: str | None = None
 
 
-class Answers:
-    """The answers table: a question is asked once, however often the asker dies.
-
-    Args:
-        database: the ledger.
-        clock: what time it is.
-    """
-
-    def __init__(self, database: Database, *, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+class Answers(Repository):
+    """The answers table: a question is asked once, however often the asker dies."""
 
     def get(self, question_id: str) -> Answer | None:
         """Return what is known about a question."""
-        with self._database.read() as connection:
-            row = connection.execute(select(answers).where(answers.c.question_id == question_id)).mappings().first()
-        return _answer(dict(row)) if row else None
+        row = self._database.row(select(answers).where(answers.c.question_id == question_id))
+        return _answer(row) if row else None
 
     def claim(
         self, question_id: str, *, company: str, agent_id: str, run_id: str | None, purpose: str, lease: timedelta
@@ -74,16 +63,15 @@ class Answers:
             "asked_at": now,
         }
         with self._database.write() as connection:
-            insert = insert_for(connection, answers).on_conflict_do_nothing(index_elements=["question_id"])
-            insert = insert.values(question_id=question_id, company=company, agent_id=agent_id, **mine)
-            if connection.execute(insert.returning(answers.c.question_id)).scalar_one_or_none() is None:
+            row = {"question_id": question_id, "company": company, "agent_id": agent_id, **mine}
+            if not insert_one(connection, answers, row):
                 query = select(answers).where(answers.c.question_id == question_id).with_for_update()
-                row = connection.execute(query).mappings().one()
-                if row["company"] != company:
+                known = connection.execute(query).mappings().one()
+                if known["company"] != company:
                     raise MemoryInputError("question_id", "names a question of another company")
-                if row["state"] == "answered" or (row["state"] == "unusable" and row["run_id"] == run_id):
-                    return _answer(dict(row))
-                if row["state"] == "asking" and row["lease_until"] > now:
+                if known["state"] == "answered" or (known["state"] == "unusable" and known["run_id"] == run_id):
+                    return _answer(known)
+                if known["state"] == "asking" and known["lease_until"] > now:
                     return None
                 query_again = update(answers).where(answers.c.question_id == question_id)
                 connection.execute(query_again.values(**mine, text=None, reason=None, answered_at=None))
@@ -91,7 +79,8 @@ class Answers:
 
     def renew(self, question_id: str, token: str, *, lease: timedelta) -> bool:
         """Renew the lease on a question; False when another asker holds it."""
-        return self._held(question_id, token, lease_until=self._clock() + lease)
+        values = {"lease_until": self._clock() + lease}
+        return self._database.change(update(answers).where(_held(question_id, token)).values(values)) > 0
 
     def answered(self, question_id: str, token: str, text: str) -> bool:
         """Keep the answer; False when somebody else has taken the question since."""
@@ -104,36 +93,29 @@ class Answers:
 
     def release(self, question_id: str, token: str) -> None:
         """Release a question that was not asked: the next asker claims it at once."""
-        mine = (answers.c.question_id == question_id) & (answers.c.token == token)
-        with self._database.write() as connection:
-            connection.execute(delete(answers).where(mine, answers.c.state == "asking"))
+        self._database.change(delete(answers).where(_held(question_id, token)))
 
     def expire(self, company: str, *, before: datetime) -> int:
         """Delete a company's answers to questions asked before a time and return how many."""
         query = delete(answers).where(answers.c.company == company, answers.c.asked_at < before)
-        with self._database.write() as connection:
-            return connection.execute(query).rowcount
+        return self._database.change(query)
 
     def forget(self, company: str, run_id: str) -> None:
         """Delete the answers that a company's run asked for."""
-        with self._database.write() as connection:
-            connection.execute(delete(answers).where(answers.c.company == company, answers.c.run_id == run_id))
+        self._database.change(delete(answers).where(answers.c.company == company, answers.c.run_id == run_id))
 
     def _settled(self, question_id: str, token: str, **values: object) -> bool:
-        return self._held(question_id, token, **values, token=None, lease_until=None, answered_at=self._clock())
-
-    def _held(self, question_id: str, mark: str, **values: object) -> bool:
-        mine = (answers.c.question_id == question_id) & (answers.c.token == mark) & (answers.c.state == "asking")
-        with self._database.write() as connection:
-            return connection.execute(update(answers).where(mine).values(**values)).rowcount > 0
+        values |= {"token": None, "lease_until": None, "answered_at": self._clock()}
+        return self._database.change(update(answers).where(_held(question_id, token)).values(values)) > 0
 
 
-def _answer(row: dict[str, object]) -> Answer:
-    known = {name: row[name] for name in ("question_id", "run_id", "state", "reason", "token")}
-    text = row["text"]
-    if isinstance(text, bytes):
-        known["text"] = text.decode("utf-8", "surrogatepass")
-    return Answer.model_validate(known)
+def _held(question_id: str, token: str) -> ColumnElement[bool]:
+    return equals(answers, question_id=question_id, token=token, state="asking")
+
+
+def _answer(row: Mapping[Any, Any]) -> Answer:
+    kept: bytes | None = row["text"]
+    return record_of(Answer, row, text=None if kept is None else kept.decode("utf-8", "surrogatepass"))
 
 
 class SynthesisState(StrEnum):
@@ -184,17 +166,8 @@ class Synthesis(Frozen):
 _WANTED = syntheses.c.state == SynthesisState.WANTED.value
 
 
-class Syntheses:
-    """The syntheses table.
-
-    Args:
-        database: the ledger.
-        clock: what time it is.
-    """
-
-    def __init__(self, database: Database, *, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+class Syntheses(Repository):
+    """The syntheses table."""
 
     def plan(self, parts: Sequence[Synthesis]) -> None:
         """Insert a run's parts, all or none; a run that has some keeps those: a plan is made once."""
@@ -202,23 +175,18 @@ class Syntheses:
             return
         rows = [part.model_dump(mode="python") | {"source_ids": list(part.source_ids)} for part in parts]
         with self._database.write() as connection:
-            insert = insert_for(connection, syntheses).on_conflict_do_nothing()
-            first = insert.values(**rows[0]).returning(syntheses.c.place)
-            if connection.execute(first).scalar_one_or_none() is not None and rows[1:]:
-                connection.execute(insert, rows[1:])
+            if insert_one(connection, syntheses, rows[0]) and rows[1:]:
+                # Not by add_new: PostgreSQL takes an array of JSON lists for one list.
+                connection.execute(insert_for(connection, syntheses).on_conflict_do_nothing(), rows[1:])
 
     def of_run(self, run_id: str) -> tuple[Synthesis, ...]:
         """Return the run's parts in order."""
         query = select(syntheses).where(syntheses.c.run_id == run_id).order_by(syntheses.c.place)
-        with self._database.read() as connection:
-            return tuple(Synthesis.model_validate(dict(row)) for row in connection.execute(query).mappings())
+        return self._database.records(Synthesis, query)
 
     def get(self, run_id: str, place: int) -> Synthesis | None:
         """Return one part, or None."""
-        query = select(syntheses).where(syntheses.c.run_id == run_id, syntheses.c.place == place)
-        with self._database.read() as connection:
-            row = connection.execute(query).mappings().one_or_none()
-        return Synthesis.model_validate(dict(row)) if row else None
+        return self._database.record(Synthesis, select(syntheses).where(equals(syntheses, run_id=run_id, place=place)))
 
     def turn(self, run_id: str, place: int, state: SynthesisState) -> None:
         """Put a part into a state."""
@@ -232,9 +200,8 @@ class Syntheses:
     def refuse(self, run_id: str, *, reason: str) -> bool:
         """Give up all wanted parts of a run, since the server that refused one will refuse them all; False for none."""
         query = update(syntheses).where(syntheses.c.run_id == run_id, _WANTED)
-        with self._database.write() as connection:
-            refused = query.values(state=SynthesisState.REFUSED.value, reason=reason, ring_at=None)
-            return connection.execute(refused).rowcount > 0
+        refused = query.values(state=SynthesisState.REFUSED.value, reason=reason, ring_at=None)
+        return self._database.change(refused) > 0
 
     def is_waiting(self, run_id: str) -> bool:
         """Return whether any part of the run is still wanted."""
@@ -257,17 +224,13 @@ class Syntheses:
         """Note that the jobs of these parts were sent, and when to send them again if nothing came of it."""
         mine = (syntheses.c.run_id == run_id) & syntheses.c.place.in_(sorted(places))
         query = update(syntheses).where(mine, _WANTED)
-        with self._database.write() as connection:
-            connection.execute(query.values(ring_at=again_at, reason=None))
+        self._database.change(query.values(ring_at=again_at, reason=None))
 
     def sleep(self, run_id: str, *, until: datetime, reason: str) -> bool:
         """Let all wanted parts of a run wait until a time; False when they do so already."""
         awake = syntheses.c.reason.is_(None) | syntheses.c.ring_at.is_(None) | (syntheses.c.ring_at < until)
-        query = (
-            update(syntheses).where(syntheses.c.run_id == run_id, _WANTED, awake).values(ring_at=until, reason=reason)
-        )
-        with self._database.write() as connection:
-            return connection.execute(query).rowcount > 0
+        query = update(syntheses).where(syntheses.c.run_id == run_id, _WANTED, awake)
+        return self._database.change(query.values(ring_at=until, reason=reason)) > 0
 
     def revive(self, company: str) -> tuple[str, ...]:
         """Delete the questions whose asker died, make their parts due for dispatch, and return their runs, sorted.
@@ -287,15 +250,12 @@ class Syntheses:
         """Delete a company's parts whose runs have ended, and return how many; they name ids, and nothing else."""
         active = exists().where(runs.c.run_id == syntheses.c.run_id, ACTIVE)
         query = delete(syntheses).where(syntheses.c.company == company, ~active)
-        with self._database.write() as connection:
-            return connection.execute(query).rowcount
+        return self._database.change(query)
 
     def _has(self, run_id: str, state: SynthesisState) -> bool:
         query = select(syntheses.c.place).where(syntheses.c.run_id == run_id, syntheses.c.state == state.value)
-        with self._database.read() as connection:
-            return connection.execute(query.limit(1)).first() is not None
+        return self._database.row(query.limit(1)) is not None
 
     def _set(self, run_id: str, place: int, **values: object) -> None:
-        query = update(syntheses).where(syntheses.c.run_id == run_id, syntheses.c.place == place)
-        with self._database.write() as connection:
-            connection.execute(query.values(**values))
+        query = update(syntheses).where(equals(syntheses, run_id=run_id, place=place))
+        self._database.change(query.values(**values))

@@ -1,6 +1,6 @@
 """Calls of language models: reservations against the budget, spending, and reports on usage."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from typing import Any
@@ -8,8 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Integer, and_, case, cast, func, select, update
 
 from memcore import ids
-from memcore.clock import Clock
-from memcore.ledger.database import Database, checked_key, insert_for
+from memcore.ledger.database import Repository, checked_key, equals, insert_one
 from memcore.ledger.tables import model_calls, model_spending
 
 
@@ -67,12 +66,8 @@ class NewCall:
     """A call that is about to be made.
 
     Attributes:
-        company: whose budget.
-        agent_id: for which agent.
         run_id: in which run; None outside of runs.
         question_id: names the question; asked again, it is another call.
-        purpose: what for.
-        model: who is asked.
         most: what it may use at most.
     """
 
@@ -100,19 +95,11 @@ class Reservation:
     until: datetime
 
 
-class ModelSpending:
-    """The tables model_spending and model_calls; every method is one short transaction.
+class ModelSpending(Repository):
+    """The tables model_spending and model_calls.
 
     The sum of a day's calls is always that day's spending: both are written together.
-
-    Args:
-        database: the ledger.
-        clock: what time it is; days are days of UTC.
     """
-
-    def __init__(self, database: Database, *, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
 
     def reserve(self, call: NewCall, *, caps: Caps) -> Reservation:
         """Reserve what a call may use at most, or refuse it; concurrent callers together stay within the cap.
@@ -128,21 +115,17 @@ class ModelSpending:
             is_within = self._taken(connection, call, caps, day)
             today = self._spent(connection, call.company, call.agent_id, day)
             call_id = ids.new_id() if is_within else f"{call.company}/{call.agent_id}/{call.question_id}/{day}"
+            named = ("company", "agent_id", "run_id", "question_id", "purpose", "model")
             row = {
                 "call_id": call_id,
-                "company": call.company,
-                "agent_id": call.agent_id,
-                "run_id": call.run_id,
-                "question_id": call.question_id,
-                "purpose": call.purpose,
-                "model": call.model,
+                **{name: getattr(call, name) for name in named},
                 "state": CallState.ASKING if is_within else CallState.REFUSED,
                 "attempts": 0,
                 "called_at": now,
                 "settled_at": None if is_within else now,
-                **_columns(call.most if is_within else Spent()),
+                **asdict(call.most if is_within else Spent()),
             }
-            connection.execute(insert_for(connection, model_calls).values(row).on_conflict_do_nothing())
+            insert_one(connection, model_calls, row)
         if not is_within:
             return Reservation(call_id=None, before=today, until=until)
         before = DaySpent(tokens=today.tokens - call.most.tokens, cost=today.cost - call.most.cost)
@@ -162,9 +145,9 @@ class ModelSpending:
             row = connection.execute(select(model_calls).where(open_call).with_for_update()).mappings().one_or_none()
             if row is None:
                 return False
-            used = spent or Spent(**{name: row[name] for name in ("prompt_tokens", "completion_tokens", "cost")})
+            used = spent or Spent(**{name: row[name] for name in asdict(Spent())})
             ended = {"state": state, "attempts": attempts, "settled_at": self._clock()}
-            connection.execute(update(model_calls).where(open_call).values(**ended, **_columns(used)))
+            connection.execute(update(model_calls).where(open_call).values(**ended, **asdict(used)))
             day = row["called_at"].astimezone(UTC).date()
             reserved = row["prompt_tokens"] + row["completion_tokens"]
             connection.execute(
@@ -195,13 +178,11 @@ class ModelSpending:
                 model_calls.c.state == CallState.REFUSED,
             )
         )
-        with self._database.read() as connection:
-            return tuple(sorted(connection.execute(query).scalars()))
+        return tuple(sorted(row["agent_id"] for row in self._database.rows(query)))
 
     def _taken(self, connection: Connection, call: NewCall, caps: Caps, day: date) -> bool:
-        first = {"company": checked_key("company", call.company), "agent_id": checked_key("agent_id", call.agent_id)}
-        row = insert_for(connection, model_spending).values(**first, day=day.isoformat(), tokens=0, cost=0.0)
-        connection.execute(row.on_conflict_do_nothing())
+        owner = {"company": checked_key("company", call.company), "agent_id": checked_key("agent_id", call.agent_id)}
+        insert_one(connection, model_spending, {**owner, "day": day.isoformat(), "tokens": 0, "cost": 0.0})
         tokens, cost = model_spending.c.tokens + call.most.tokens, model_spending.c.cost + call.most.cost
         # One statement checks and reserves: on PostgreSQL a caller that waits for this row checks anew after a commit.
         within = and_(
@@ -219,19 +200,7 @@ class ModelSpending:
 
 
 def _of(company: str, agent_id: str, day: date) -> ColumnElement[bool]:
-    return and_(
-        model_spending.c.company == company,
-        model_spending.c.agent_id == agent_id,
-        model_spending.c.day == day.isoformat(),
-    )
-
-
-def _columns(spent: Spent) -> dict[str, float]:
-    return {
-        "prompt_tokens": spent.prompt_tokens,
-        "completion_tokens": spent.completion_tokens,
-        "cost": spent.cost,
-    }
+    return equals(model_spending, company=company, agent_id=agent_id, day=day.isoformat())
 
 
 #: Most rows of one report.
@@ -275,15 +244,8 @@ class UsageRow:
     cost: float
 
 
-class ModelUsage:
-    """Reports over the table model_calls.
-
-    Args:
-        database: the ledger.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class ModelUsage(Repository):
+    """Reports over the table model_calls."""
 
     def report(
         self,
@@ -297,19 +259,11 @@ class ModelUsage:
     ) -> tuple[UsageRow, ...]:
         """Return a row for each agent, day, purpose, run or model, the dearest first; days in their order.
 
-        Args:
-            company: the company.
-            by: what has a row of its own.
-            since: the first day of UTC.
-            until: the last day.
-            agent_id: one agent alone; None takes all.
-            limit: most rows.
+        ``since`` is the first day of UTC and ``until`` the last one; without an agent all of them count.
         """
         key = self._key(by).label("key")
-        cost, tokens = (
-            func.sum(model_calls.c.cost),
-            func.sum(model_calls.c.prompt_tokens + model_calls.c.completion_tokens),
-        )
+        cost = func.sum(model_calls.c.cost)
+        tokens = func.sum(model_calls.c.prompt_tokens + model_calls.c.completion_tokens)
         query = (
             select(
                 key,
@@ -332,23 +286,14 @@ class ModelUsage:
             .order_by(*([key] if by is UsageBy.DAY else [cost.desc(), tokens.desc(), key]))
             .limit(min(limit, MAX_ROWS))
         )
-        with self._database.read() as connection:
-            return tuple(UsageRow(**row) for row in connection.execute(query).mappings())
+        return tuple(UsageRow(**row) for row in self._database.rows(query))
 
     def _key(self, by: UsageBy) -> ColumnElement[Any]:
-        match by:
-            case UsageBy.AGENT:
-                return model_calls.c.agent_id
-            case UsageBy.PURPOSE:
-                return model_calls.c.purpose
-            case UsageBy.RUN:
-                return model_calls.c.run_id
-            case UsageBy.MODEL:
-                return model_calls.c.model
-            case UsageBy.DAY if self._database.dialect == "postgresql":
-                return func.to_char(func.timezone("UTC", model_calls.c.called_at), "YYYY-MM-DD")
-            case UsageBy.DAY:
-                return func.strftime("%Y-%m-%d", model_calls.c.called_at)
+        if by is not UsageBy.DAY:
+            return model_calls.c[{UsageBy.AGENT: "agent_id", UsageBy.RUN: "run_id"}.get(by, by.value)]
+        if self._database.dialect == "postgresql":
+            return func.to_char(func.timezone("UTC", model_calls.c.called_at), "YYYY-MM-DD")
+        return func.strftime("%Y-%m-%d", model_calls.c.called_at)
 
 
 def _count(condition: ColumnElement[bool]) -> ColumnElement[int]:

@@ -1,6 +1,6 @@
 """Runs: maintenance, an undo, the end of a session, project or task, a restore, or the removal of a memory."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal, NoReturn, Self
@@ -10,9 +10,17 @@ from sqlalchemy import ColumnElement, Connection, exists, func, literal, select,
 from sqlalchemy.exc import IntegrityError
 
 from memcore import ids
-from memcore.clock import Clock
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryNotFoundError
-from memcore.ledger.database import Database, UtcDateTime, id_chunks, insert_new
+from memcore.ledger.database import (
+    Repository,
+    Row,
+    UtcDateTime,
+    changed,
+    equals,
+    insert_one,
+    record_of,
+    rows_with,
+)
 from memcore.ledger.organization.audit import AuditNote, append
 from memcore.ledger.tables import ACTIVE, agents, runs
 from memcore.models.base import Frozen, NotBlankStr, ValidatedModel
@@ -154,7 +162,7 @@ _FIRST_STEPS = {
 }
 
 
-def new_row(run: NewRun, *, now: datetime) -> dict[str, Any]:
+def new_row(run: NewRun, *, now: datetime) -> Row:
     """Return the row of a run that is about to be queued."""
     return {
         **run.model_dump(),
@@ -167,24 +175,15 @@ def new_row(run: NewRun, *, now: datetime) -> dict[str, Any]:
     }
 
 
-def run_of(row: Mapping[Any, Any]) -> Run:
-    """Return the run of a row, without the time of its last dispatch, which only the sweep needs."""
-    return Run.model_validate({key: value for key, value in row.items() if key != "rung_at"})
-
-
-def preempt_idle_run(connection: Connection, row: dict[str, Any], *, now: datetime) -> bool:
+def _preempt_idle_run(connection: Connection, row: Row, *, now: datetime) -> bool:
     """Preempt the agent's released maintenance run: skip it and insert this run instead; or change nothing.
 
     A run that merely waits for a worker has no reason, and is never preempted; nor is one that a worker holds.
     """
-    waits = (
-        (runs.c.company == row["company"])
-        & (runs.c.agent_id == row["agent_id"])
-        & (runs.c.kind == "maintenance")
-        & ACTIVE
-        & (runs.c.state == RunState.QUEUED)
-        & runs.c.reason.is_not(None)
+    queued = equals(
+        runs, company=row["company"], agent_id=row["agent_id"], kind="maintenance", state=RunState.QUEUED.value
     )
+    waits = queued & ACTIVE & runs.c.reason.is_not(None)
     skipped = {
         "state": RunState.SKIPPED.value,
         "reason": f"preempted by {row['kind']}; the next run goes on",
@@ -194,7 +193,7 @@ def preempt_idle_run(connection: Connection, row: dict[str, Any], *, now: dateti
     # The run's id or its slot may be taken: then nothing may be preempted.
     with connection.begin_nested() as both:
         if connection.execute(update(runs).where(waits).values(**skipped)).rowcount:
-            if insert_new(connection, runs, [row], key="run_id"):
+            if insert_one(connection, runs, row):
                 return True
             both.rollback()
     return False
@@ -207,17 +206,8 @@ _ENDS = frozenset({RunState.DONE, RunState.SKIPPED, RunState.FAILED, RunState.HE
 _MOMENT = timedelta(microseconds=1)
 
 
-class Runs:
-    """The runs table; every method is one short transaction.
-
-    Args:
-        database: the ledger.
-        clock: what time it is.
-    """
-
-    def __init__(self, database: Database, *, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+class Runs(Repository):
+    """The runs table."""
 
     def create(self, run: NewRun, *, note: AuditNote | None = None) -> Run | None:
         """Queue a run; None when the id, or its slot, exists already, or the agent has an active run.
@@ -232,12 +222,12 @@ class Runs:
         now = self._clock()
         row = new_row(run, now=now)
         with self._database.write() as connection:
-            is_new = bool(insert_new(connection, runs, [row], key="run_id"))
-            if not is_new and not (run.kind != "maintenance" and preempt_idle_run(connection, row, now=now)):
+            is_new = insert_one(connection, runs, row)
+            if not is_new and not (run.kind != "maintenance" and _preempt_idle_run(connection, row, now=now)):
                 return None
             if note is not None:
                 append(connection, run.company, note, at=now)
-        return run_of(row)
+        return record_of(Run, row)
 
     def note_done(self, run: NewRun) -> Run:
         """Insert a run that no worker carries out, as done; a microsecond later where one has the same kind and time.
@@ -248,15 +238,14 @@ class Runs:
         row = new_row(run, now=now)
         row |= {"state": RunState.DONE.value, "step": RunStep.FINISHED.value, "started_at": now, "finished_at": now}
         with self._database.write() as connection:
-            while not insert_new(connection, runs, [row], key="run_id"):
+            while not insert_one(connection, runs, row):
                 row["planned_at"] += _MOMENT
-        return run_of(row)
+        return record_of(Run, row)
 
     def count(self, run_id: str, counts: dict[str, int]) -> None:
         """Set the counts of a run that is done."""
         done = (runs.c.run_id == run_id) & (runs.c.state == RunState.DONE)
-        with self._database.write() as connection:
-            connection.execute(update(runs).where(done).values(counts=counts))
+        self._database.change(update(runs).where(done).values(counts=counts))
 
     def claim(self, run_id: str, *, lease: timedelta) -> Run | None:
         """Claim a queued run, or one whose lease has expired, under a fresh token; None when it is not free."""
@@ -269,12 +258,10 @@ class Runs:
             "lease_until": now + lease,
             "reason": None,
             "wake_at": None,
+            "started_at": func.coalesce(runs.c.started_at, literal(now, UtcDateTime())),
         }
         with self._database.write() as connection:
-            query = update(runs).where(runs.c.run_id == run_id, free).values(**values)
-            query = query.values(started_at=_first(runs.c.started_at, now))
-            row = connection.execute(query.returning(runs)).mappings().one_or_none()
-        return run_of(row) if row else None
+            return changed(connection, Run, update(runs).where(runs.c.run_id == run_id, free).values(values))
 
     def renew(self, run_id: str, token: str, *, lease: timedelta) -> Run:
         """Renew the lease; LeaseLostError when another worker holds the run."""
@@ -291,7 +278,7 @@ class Runs:
         if state not in _ENDS:
             raise MemoryInputError("state", f"{state} does not end a run; use done, skipped, failed or held")
         now = self._clock()
-        values: dict[str, Any] = {"state": state.value, "token": None, "lease_until": None, "reason": reason}
+        values: Row = {"state": state.value, "token": None, "lease_until": None, "reason": reason}
         if state is not RunState.HELD:
             values["finished_at"] = now
         if state is RunState.DONE:
@@ -299,7 +286,7 @@ class Runs:
         with self._database.write() as connection:
             run = _change(connection, run_id, token, values, counts=counts)
             if state in {RunState.DONE, RunState.SKIPPED} and run.kind == "maintenance":
-                agent = (agents.c.company == run.company) & (agents.c.agent_id == run.agent_id)
+                agent = equals(agents, company=run.company, agent_id=run.agent_id)
                 connection.execute(update(agents).where(agent).values(last_run_at=now))
         return run
 
@@ -331,9 +318,7 @@ class Runs:
         now = self._clock()
         sleeps = (runs.c.run_id == run_id) & (runs.c.state == RunState.QUEUED) & (runs.c.wake_at > now)
         with self._database.write() as connection:
-            query = update(runs).where(sleeps).values(wake_at=now).returning(runs)
-            row = connection.execute(query).mappings().one_or_none()
-        return run_of(row) if row else None
+            return changed(connection, Run, update(runs).where(sleeps).values(wake_at=now))
 
     def approve_held(self, run_id: str) -> Run:
         """Approve a held run: queue it again, past the removal guard.
@@ -345,39 +330,34 @@ class Runs:
         values = {"state": RunState.QUEUED.value, "allow_large": True, "reason": None, "wake_at": None}
         values |= {"rung_at": self._clock()}
         with self._database.write() as connection:
-            query = update(runs).where(runs.c.run_id == run_id, runs.c.state == RunState.HELD).values(**values)
+            query = update(runs).where(runs.c.run_id == run_id, runs.c.state == RunState.HELD).values(values)
             try:
-                row = connection.execute(query.returning(runs)).mappings().one_or_none()
+                run = changed(connection, Run, query)
             except IntegrityError:
                 raise MemoryInputError("run_id", "its agent has an active run; wait until that has ended") from None
-            if row is None:
-                found = _found(connection, run_id)
-                raise MemoryInputError("run_id", f"the run is {found.state}; only a held run can be released")
-        return run_of(row)
+            if run is None:
+                state = _state(connection, run_id)
+                raise MemoryInputError("run_id", f"the run is {state}; only a held run can be released")
+        return run
 
     def mark_dispatched(self, run_ids: Collection[str]) -> None:
         """Mark the runs as dispatched now, so that the next sweeps leave them for a while."""
         if not run_ids:
             return
         query = update(runs).where(runs.c.run_id.in_(run_ids), ACTIVE)
-        with self._database.write() as connection:
-            connection.execute(query.values(rung_at=self._clock()))
+        self._database.change(query.values(rung_at=self._clock()))
 
     def get(self, run_id: str) -> Run | None:
         """Return the run, or None when the id names none."""
-        with self._database.read() as connection:
-            row = connection.execute(select(runs).where(runs.c.run_id == run_id)).mappings().one_or_none()
-        return run_of(row) if row else None
+        return self._database.record(Run, select(runs).where(runs.c.run_id == run_id))
 
     def list(
         self, company: str, *, agent_id: str | None = None, state: RunState | None = None, limit: int = 50
     ) -> tuple[Run, ...]:
         """Return a company's runs, the newest first."""
         wanted = [runs.c.company == company]
-        if agent_id is not None:
-            wanted.append(runs.c.agent_id == agent_id)
-        if state is not None:
-            wanted.append(runs.c.state == state)
+        given = {"agent_id": agent_id, "state": state}
+        wanted += [runs.c[name] == value for name, value in given.items() if value is not None]
         return self._newest(*wanted, limit=limit)
 
     def failed(self, company: str, *, limit: int) -> "tuple[Run, ...]":
@@ -399,27 +379,22 @@ class Runs:
 
     def active(self, company: str, agent_id: str) -> Run | None:
         """Return the agent's queued or running run, if it has one."""
-        query = select(runs).where(runs.c.company == company, runs.c.agent_id == agent_id, ACTIVE)
-        with self._database.read() as connection:
-            row = connection.execute(query).mappings().one_or_none()
-        return run_of(row) if row else None
+        mine = equals(runs, company=company, agent_id=agent_id)
+        return self._database.record(Run, select(runs).where(mine, ACTIVE))
 
     def ended(self, company: str, agent_id: str, kind: EndKind, scope_ids: Collection[str]) -> dict[str, datetime]:
         """Return when those of the sessions, projects or tasks were last ended that were; an end undone is none."""
         undo = runs.alias("undo")
         undone = exists().where(undo.c.undo_of == runs.c.run_id, undo.c.state == RunState.DONE)
         query = (
-            select(runs.c.scope_id, func.max(runs.c.planned_at, type_=UtcDateTime()))
-            .where(runs.c.company == company, runs.c.agent_id == agent_id, runs.c.kind == kind)
+            select(runs.c.scope_id, func.max(runs.c.planned_at, type_=UtcDateTime()).label("at"))
+            .where(equals(runs, company=company, agent_id=agent_id, kind=kind))
             .where(runs.c.state == RunState.DONE, ~undone)
             .group_by(runs.c.scope_id)
         )
-        found: dict[str, datetime] = {}
         with self._database.read() as connection:
-            for part in id_chunks(sorted(scope_ids)):
-                rows = connection.execute(query.where(runs.c.scope_id.in_(part)))
-                found.update((scope_id, at) for scope_id, at in rows)
-        return found
+            rows = rows_with(connection, query, runs.c.scope_id, scope_ids)
+            return {row["scope_id"]: row["at"] for row in rows}
 
     def stale(self, company: str, *, queued_for: timedelta, limit: int) -> "tuple[Run, ...]":
         """Return a company's runs whose message may be lost: queued longer than that, or running under an ended lease.
@@ -440,46 +415,34 @@ class Runs:
             .order_by(runs.c.rung_at, runs.c.run_id)
             .limit(limit)
         )
-        with self._database.read() as connection:
-            return tuple(run_of(row) for row in connection.execute(query).mappings())
+        return self._database.records(Run, query)
 
     def _newest(self, *wanted: ColumnElement[bool], limit: int) -> "tuple[Run, ...]":
         query = select(runs).where(*wanted).order_by(runs.c.created_at.desc(), runs.c.run_id).limit(limit)
-        with self._database.read() as connection:
-            return tuple(run_of(row) for row in connection.execute(query).mappings())
+        return self._database.records(Run, query)
 
-    def _held(self, run_id: str, token: str, values: dict[str, Any], *, counts: dict[str, int] | None = None) -> Run:
+    def _held(self, run_id: str, token: str, values: Row, *, counts: dict[str, int] | None = None) -> Run:
         with self._database.write() as connection:
             return _change(connection, run_id, token, values, counts=counts)
 
 
-def _change(
-    connection: Connection, run_id: str, token: str, values: dict[str, Any], *, counts: dict[str, int] | None
-) -> Run:
+def _change(connection: Connection, run_id: str, token: str, values: Row, *, counts: dict[str, int] | None) -> Run:
     mine: ColumnElement[bool] = (runs.c.run_id == run_id) & (runs.c.token == token) & (runs.c.state == RunState.RUNNING)
     if counts is not None:
         saved = connection.execute(select(runs.c.counts).where(mine).with_for_update()).scalar_one_or_none()
         if saved is None:
             _lost(connection, run_id)
         values = {**values, "counts": {**saved, **counts}}
-    query = update(runs).where(mine).values(**values)
-    row = connection.execute(query.returning(runs)).mappings().one_or_none()
-    if row is None:
-        _lost(connection, run_id)
-    return run_of(row)
+    return changed(connection, Run, update(runs).where(mine).values(values)) or _lost(connection, run_id)
 
 
 def _lost(connection: Connection, run_id: str) -> NoReturn:
-    found = _found(connection, run_id)
-    raise LeaseLostError(f"run {run_id} is {found.state} and no longer held with this token; stop without writing")
+    state = _state(connection, run_id)
+    raise LeaseLostError(f"run {run_id} is {state} and no longer held with this token; stop without writing")
 
 
-def _found(connection: Connection, run_id: str) -> Run:
-    row = connection.execute(select(runs).where(runs.c.run_id == run_id)).mappings().one_or_none()
-    if row is None:
+def _state(connection: Connection, run_id: str) -> str:
+    state: str | None = connection.execute(select(runs.c.state).where(runs.c.run_id == run_id)).scalar_one_or_none()
+    if state is None:
         raise MemoryNotFoundError(f"run_id: {run_id!r} names no run")
-    return run_of(row)
-
-
-def _first(column: ColumnElement[Any], value: Any) -> ColumnElement[Any]:
-    return func.coalesce(column, literal(value, UtcDateTime()))
+    return state

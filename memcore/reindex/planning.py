@@ -10,8 +10,7 @@ from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder
 from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import MemoryBackendUnsupportedError, MemoryInputError
-from memcore.ledger.embedders.collections import CollectionPointer
-from memcore.ledger.embedders.reindexes import ReindexKind
+from memcore.ledger.embedders.collections import CollectionPointer, ReindexKind
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import AuditNote
 

@@ -18,8 +18,7 @@ from memcore.backends.mem0.reindex_target import ReindexTarget
 from memcore.clock import Clock
 from memcore.errors import LeaseLostError
 from memcore.jobs.outcomes import Deferred, Done, Outcome, ProgressCallback, Skipped, no_progress
-from memcore.ledger.embedders.collections import CollectionPointer, Phase
-from memcore.ledger.embedders.reindexes import Reindex, Reindexes, ReindexStage
+from memcore.ledger.embedders.collections import CollectionPointer, Phase, Reindex, Reindexes, ReindexStage
 from memcore.ledger.ledger import Ledger
 
 #: How long a dead worker's lease blocks a reindex; longer than writes may be stopped.

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from memcore.errors import MemoryInputError
 from memcore.ledger import Ledger
-from memcore.ledger.embedders.reindexes import ReindexKind, ReindexStage
+from memcore.ledger.embedders.collections import ReindexKind, ReindexStage
 from support.active_collections import served
 from support.ledger_records import COMPANY, StoppedClock
 

@@ -34,8 +34,13 @@ from memcore.errors import (
     MemoryStoreError,
 )
 from memcore.ledger.database import Database
-from memcore.ledger.embedders.collections import CollectionPointer, CollectionPointers, Phase, ServedCollection
-from memcore.ledger.embedders.reindexes import ReindexMarks
+from memcore.ledger.embedders.collections import (
+    CollectionPointer,
+    CollectionPointers,
+    Phase,
+    ReindexMarks,
+    ServedCollection,
+)
 from memcore.ledger.organization.shared_log import SharedEntry
 from memcore.models.memory import Excluded, MemoryEntry, MemoryQuery
 from memcore.records import MemoryRecord, Vectors

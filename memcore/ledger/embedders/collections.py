@@ -1,19 +1,28 @@
-"""Checkpoints of the embedder, and the pointer to a company's active collection."""
+"""The pointer to a company's active collection, the reindex that replaces it, and checkpoints of the embedder."""
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from pydantic import Field
-from sqlalchemy import Connection, and_, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, true, update
 
 from memcore import ids
-from memcore.clock import Clock
 from memcore.embedding.protocol import EmbedderIdentity
 from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import CheckpointConflictError, CheckpointNotFoundError, MemoryInputError
-from memcore.ledger.database import Database, checked_key, insert_for
-from memcore.ledger.embedders.reindexes import ReindexKind, ReindexStage
+from memcore.ledger.database import (
+    Repository,
+    Row,
+    changed,
+    checked_key,
+    equals,
+    insert_one,
+    newest_first,
+    put,
+    record_of,
+)
 from memcore.ledger.organization.audit import AuditNote, append
 from memcore.ledger.tables import finetune_checkpoints, pointer, reindex_marks, reindexes
 from memcore.models.base import Frozen, NotBlankStr
@@ -100,6 +109,65 @@ class CollectionUse(StrEnum):
     KEPT = "kept"
 
 
+class ReindexKind(StrEnum):
+    """The direction of a reindex."""
+
+    #: To a collection that a new embedder fills.
+    FORWARD = "forward"
+    #: To the collection that was kept from before.
+    BACK = "back"
+
+
+class ReindexStage(StrEnum):
+    """The stage of a reindex; the last two are its ends."""
+
+    COPYING = "copying"
+    CATCHING_UP = "catching_up"
+    SETTLING = "settling"
+    DONE = "done"
+    CANCELLED = "cancelled"
+
+
+class Reindex(Frozen):
+    """A reindex's row.
+
+    Attributes:
+        cursor: the id from which the copying goes on; None at its beginning.
+        looked_at: points compared in the copying.
+        total: points that there were when it began.
+        written: points written to, or taken out of, the new collection.
+        passed_over: points that are no memory and stay behind.
+        freezes: how often writes were stopped for the switch.
+        rung_at: when its message was last sent, or a slice of it ended.
+        trouble: why it makes no progress, as an error's name; None when it does.
+    """
+
+    reindex_id: str
+    kind: ReindexKind
+    stage: ReindexStage
+    cursor: str | None = None
+    looked_at: int = 0
+    total: int
+    written: int = 0
+    passed_over: int = 0
+    freezes: int = 0
+    token: str | None = None
+    lease_until: BoundedTime | None = None
+    rung_at: BoundedTime
+    started_at: BoundedTime
+    finished_at: BoundedTime | None = None
+    trouble: str | None = None
+
+    @property
+    def fraction(self) -> float:
+        """How much of it is done, 0 to 1; what remains after the copying counts as a tenth."""
+        if self.finished_at is not None:
+            return 1.0
+        if self.stage is not ReindexStage.COPYING:
+            return 0.9 if self.stage is ReindexStage.CATCHING_UP else 0.99
+        return 0.9 * min(1.0, self.looked_at / self.total) if self.total else 0.0
+
+
 class Phase(StrEnum):
     """The phase of a reindex, which decides whether writes wait."""
 
@@ -148,20 +216,14 @@ class CollectionPointer(Frozen):
         return self.phase is Phase.FROZEN and not self.is_closed(now)
 
 
-#: The columns that are read.
-COLUMNS = [pointer.c[name] for name in CollectionPointer.model_fields]
-
-
 def read_serving(connection: Connection, company: str) -> CollectionPointer | None:
     """Return the company's pointer; None before the first connection."""
-    row = connection.execute(select(*COLUMNS).where(pointer.c.company == company)).mappings().one_or_none()
-    return CollectionPointer.model_validate(dict(row)) if row else None
+    row = connection.execute(select(pointer).where(pointer.c.company == company)).mappings().one_or_none()
+    return record_of(CollectionPointer, row) if row else None
 
 
 #: Most checkpoints of a page.
 MAX_PAGE = 200
-
-_COLUMNS = [finetune_checkpoints.c[name] for name in Checkpoint.model_fields]
 
 #: What ends each use of a checkpoint.
 _ENDS = {
@@ -171,43 +233,26 @@ _ENDS = {
 }
 
 
-class Checkpoints:
-    """The finetune_checkpoints table; every method is one short transaction.
-
-    Args:
-        database: the ledger.
-        clock: the time.
-    """
-
-    def __init__(self, database: Database, *, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+class Checkpoints(Repository):
+    """The finetune_checkpoints table."""
 
     def get(self, company: str, checkpoint_id: str) -> Checkpoint | None:
         """Return the checkpoint, or None when this company has none with that id."""
-        table = finetune_checkpoints.c
-        query = select(*_COLUMNS).where(table.company == company, table.checkpoint_id == checkpoint_id)
-        with self._database.read() as connection:
-            row = connection.execute(query).mappings().one_or_none()
-        return Checkpoint.model_validate(dict(row)) if row else None
+        return self._database.record(Checkpoint, select(finetune_checkpoints).where(_named(company, checkpoint_id)))
 
     def page(
         self, company: str, *, before: Checkpoint | None = None, limit: int = 50, offset: int = 0
     ) -> tuple[Checkpoint, ...]:
         """Return at most 200 checkpoints, newest first; ``before`` is the last of the page before."""
         at, key = finetune_checkpoints.c.created_at, finetune_checkpoints.c.checkpoint_id
-        query = select(*_COLUMNS).where(finetune_checkpoints.c.company == company)
-        if before is not None:
-            query = query.where(or_(at < before.created_at, and_(at == before.created_at, key < before.checkpoint_id)))
-        query = query.order_by(at.desc(), key.desc()).limit(min(limit, MAX_PAGE)).offset(offset)
-        with self._database.read() as connection:
-            return tuple(Checkpoint.model_validate(dict(row)) for row in connection.execute(query).mappings())
+        query = select(finetune_checkpoints).where(finetune_checkpoints.c.company == company).offset(offset)
+        last = None if before is None else (before.created_at, before.checkpoint_id)
+        query = newest_first(query, at, key, before=last, limit=min(limit, MAX_PAGE))
+        return self._database.records(Checkpoint, query)
 
     def count(self, company: str) -> int:
         """Return how many a company has."""
-        query = select(func.count()).where(finetune_checkpoints.c.company == company)
-        with self._database.read() as connection:
-            return connection.execute(query).scalar_one()
+        return self._database.count(finetune_checkpoints, finetune_checkpoints.c.company == company)
 
     def remove(self, company: str, checkpoint_id: str, *, note: AuditNote) -> Checkpoint:
         """Delete a checkpoint's row, with a line for the audit, and return it; its folder stays.
@@ -222,41 +267,33 @@ class Checkpoints:
             pointer = read_serving(connection, company)
             if pointer is not None and (use := pointer.use_of(found)) is not None:
                 raise CheckpointConflictError(f"checkpoint {checkpoint_id} cannot be deleted: {_ENDS[use]}")
-            table = finetune_checkpoints.c
-            named = and_(table.company == company, table.checkpoint_id == checkpoint_id)
-            connection.execute(delete(finetune_checkpoints).where(named))
+            connection.execute(delete(finetune_checkpoints).where(_named(company, checkpoint_id)))
             append(connection, company, note, at=self._clock())
         return found
 
 
 def hold_checkpoint(connection: Connection, company: str, checkpoint_id: str) -> Checkpoint:
     """Lock a checkpoint until the transaction ends, and return it. Raises CheckpointNotFoundError."""
-    table = finetune_checkpoints.c
-    named = and_(table.company == company, table.checkpoint_id == checkpoint_id)
-    row = connection.execute(select(*_COLUMNS).where(named).with_for_update()).mappings().one_or_none()
+    query = select(finetune_checkpoints).where(_named(company, checkpoint_id)).with_for_update()
+    row = connection.execute(query).mappings().one_or_none()
     if row is None:
         raise CheckpointNotFoundError
-    return Checkpoint.model_validate(dict(row))
+    return record_of(Checkpoint, row)
 
 
 def add_checkpoint(connection: Connection, company: str, checkpoint: Checkpoint) -> None:
     """Insert a checkpoint in the caller's transaction; an existing one stays as it was."""
     row = {"company": company, **checkpoint.model_dump(exclude={"report", "verdict"})}
     row |= {"report": checkpoint.model_dump(mode="json")["report"], "verdict": checkpoint.verdict.value}
-    connection.execute(insert_for(connection, finetune_checkpoints).values(row).on_conflict_do_nothing())
+    insert_one(connection, finetune_checkpoints, row)
 
 
-class CollectionPointers:
-    """The serving table, with optimistic locks: a change names the version that it read, and does nothing on another.
+def _named(company: str, checkpoint_id: str) -> ColumnElement[bool]:
+    return equals(finetune_checkpoints, company=company, checkpoint_id=checkpoint_id)
 
-    Args:
-        database: the ledger.
-        clock: the time.
-    """
 
-    def __init__(self, database: Database, *, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+class CollectionPointers(Repository):
+    """The serving table, with optimistic locks: a change names the version it read, and does nothing on another."""
 
     def get(self, company: str) -> CollectionPointer | None:
         """Return the company's pointer; None before the first connection."""
@@ -272,9 +309,9 @@ class CollectionPointers:
             "changed_at": self._clock(),
         }
         with self._database.write() as connection:
-            connection.execute(insert_for(connection, pointer).values(row).on_conflict_do_nothing())
-            query = select(*COLUMNS).where(pointer.c.company == company)
-            return CollectionPointer.model_validate(dict(connection.execute(query).mappings().one()))
+            insert_one(connection, pointer, row)
+            query = select(pointer).where(pointer.c.company == company)
+            return record_of(CollectionPointer, connection.execute(query).mappings().one())
 
     def begin(
         self,
@@ -324,8 +361,7 @@ class CollectionPointers:
             if changed is None:
                 raise MemoryInputError("reindex", "another one is under way, or has just ended: see `--status`")
             connection.execute(delete(reindex_marks).where(reindex_marks.c.company == company))
-            statement = insert_for(connection, reindexes).values(company=company, **row)
-            connection.execute(statement.on_conflict_do_update(index_elements=["company"], set_=row))
+            put(connection, reindexes, [{"company": company, **row}])
             if note is not None:
                 append(connection, company, note, at=now)
         return changed
@@ -394,12 +430,134 @@ class CollectionPointers:
     def _change(
         self, connection: Connection, company: str, version: int, phase: Phase | None, new: dict[str, Any]
     ) -> CollectionPointer | None:
-        is_current = and_(pointer.c.company == company, pointer.c.version == version, pointer.c.phase == phase)
-        query = update(pointer).where(is_current).values(version=version + 1, changed_at=self._clock(), **new)
-        row = connection.execute(query.returning(*COLUMNS)).mappings().one_or_none()
-        return CollectionPointer.model_validate(dict(row)) if row else None
+        query = update(pointer).where(equals(pointer, company=company, version=version, phase=phase))
+        query = query.values(version=version + 1, changed_at=self._clock(), **new)
+        return changed(connection, CollectionPointer, query)
 
     def _end(self, connection: Connection, company: str, stage: ReindexStage) -> None:
         values = {"stage": stage.value, "finished_at": self._clock(), "token": None, "lease_until": None}
         connection.execute(update(reindexes).where(reindexes.c.company == company).values(values))
         connection.execute(delete(reindex_marks).where(reindex_marks.c.company == company))
+
+
+#: A reindex that has not ended.
+_OPEN = reindexes.c.finished_at.is_(None)
+
+
+class Reindexes(Repository):
+    """The reindexes table."""
+
+    def get(self, company: str) -> Reindex | None:
+        """Return the company's reindex, the last one when it has ended; None when there was none."""
+        return self._database.record(Reindex, select(reindexes).where(reindexes.c.company == company))
+
+    def claim(self, company: str, *, lease: timedelta) -> Reindex | None:
+        """Claim the open reindex; None when there is none, or another worker has it."""
+        now = self._clock()
+        free = or_(reindexes.c.token.is_(None), reindexes.c.lease_until < now)
+        values = {"token": ids.new_id(), "lease_until": now + lease, "trouble": None}
+        return self._changed(and_(reindexes.c.company == company, _OPEN, free), values)
+
+    def renew(self, company: str, token: str, *, lease: timedelta) -> bool:
+        """Renew the lease; False when another worker has it, or it has ended."""
+        return self._held(company, token, {"lease_until": self._clock() + lease}) is not None
+
+    def advance(
+        self,
+        company: str,
+        token: str,
+        *,
+        stage: ReindexStage,
+        cursor: str | None = None,
+        looked_at: int = 0,
+        written: int = 0,
+        passed_over: int = 0,
+        freezes: int = 0,
+    ) -> Reindex | None:
+        """Save the progress, and add to the counts; None when another worker has it."""
+        table = reindexes.c
+        values = {
+            "stage": stage.value,
+            "cursor": cursor,
+            "looked_at": table.looked_at + looked_at,
+            "written": table.written + written,
+            "passed_over": table.passed_over + passed_over,
+            "freezes": table.freezes + freezes,
+        }
+        return self._held(company, token, values)
+
+    def release(self, company: str, token: str, *, trouble: str | None = None) -> bool:
+        """Release it, to be dispatched again; False when another worker has it, or it has ended."""
+        values = {"token": None, "lease_until": None, "rung_at": self._clock(), "trouble": trouble}
+        return self._held(company, token, values) is not None
+
+    def waiting(self, company: str, *, dispatched_before: timedelta) -> bool:
+        """Return whether its message must be lost, and mark it as dispatched now if so."""
+        now, table = self._clock(), reindexes.c
+        free = or_(table.token.is_(None), table.lease_until < now)
+        lost = and_(table.company == company, _OPEN, free, table.rung_at < now - dispatched_before)
+        if self._database.row(select(table.company).where(lost)) is None:
+            return False  # most sweeps end here, and take no lock
+        return self._changed(lost, {"rung_at": now}) is not None
+
+    def _held(self, company: str, token: str, values: Row) -> Reindex | None:
+        return self._changed(equals(reindexes, company=company, token=token) & _OPEN, values)
+
+    def _changed(self, where: ColumnElement[bool], values: Row) -> Reindex | None:
+        with self._database.write() as connection:
+            return changed(connection, Reindex, update(reindexes).where(where).values(values))
+
+
+# A writer marks before its write. The write counts only if the mark still stands after it and no comparison has begun.
+# So every write that counts is compared later.
+
+_OWNER = reindex_marks.c.owner
+_TAKEN = reindex_marks.c.taken_by
+
+
+class ReindexMarks(Repository):
+    """The reindex_marks table, and the check that ends every write."""
+
+    def mark(self, company: str, owners: Collection[str]) -> None:
+        """Mark these owners, unless they are marked and no comparison of them has begun."""
+        if not owners:
+            return
+        if self._database.value(select(_all_marked(company, owners))):
+            return
+        rows: list[Row] = [{"company": company, "owner": owner, "taken_by": None} for owner in sorted(set(owners))]
+        with self._database.write() as connection:
+            put(connection, reindex_marks, rows)
+
+    def counts(self, company: str, *, version: int, owners: Collection[str] = ()) -> bool:
+        """Return whether a write counts: the pointer is as it was before it, and the marks of its owners stand."""
+        is_unchanged = equals(pointer, company=company, version=version)
+        query = select(pointer.c.version).where(is_unchanged, _all_marked(company, owners))
+        return self._database.row(query) is not None
+
+    def take(self, company: str, token: str, *, limit: int) -> tuple[str, ...]:
+        """Claim marked owners to compare; those that a dead worker claimed come again."""
+        free = and_(reindex_marks.c.company == company, _TAKEN.is_distinct_from(token))
+        with self._database.write() as connection:
+            query = select(_OWNER).where(free).order_by(_OWNER).limit(limit).with_for_update()
+            owners = tuple(connection.execute(query).scalars())
+            if owners:
+                these = and_(reindex_marks.c.company == company, _OWNER.in_(owners))
+                connection.execute(update(reindex_marks).where(these).values(taken_by=token))
+        return owners
+
+    def compared(self, company: str, token: str, owners: Collection[str]) -> None:
+        """Drop the marks of owners that were compared, but for those marked anew meanwhile."""
+        these = and_(reindex_marks.c.company == company, _OWNER.in_(owners), _TAKEN.is_not_distinct_from(token))
+        self._database.change(delete(reindex_marks).where(these))
+
+    def count(self, company: str) -> int:
+        """Return how many owners are marked."""
+        return self._database.count(reindex_marks, reindex_marks.c.company == company)
+
+
+def _all_marked(company: str, owners: Collection[str]) -> ColumnElement[bool]:
+    wanted = sorted(set(owners))
+    if not wanted:
+        return true()
+    these = and_(reindex_marks.c.company == company, _OWNER.in_(wanted), _TAKEN.is_(None))
+    return select(func.count()).select_from(reindex_marks).where(these).scalar_subquery() == len(wanted)

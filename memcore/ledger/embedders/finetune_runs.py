@@ -9,7 +9,6 @@ from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, updat
 from sqlalchemy.exc import IntegrityError
 
 from memcore import ids
-from memcore.clock import Clock
 from memcore.errors import (
     FineTuneRunActiveError,
     FineTuneRunNotFoundError,
@@ -17,7 +16,7 @@ from memcore.errors import (
     LeaseLostError,
     MemoryInputError,
 )
-from memcore.ledger.database import Database, checked_key, insert_for
+from memcore.ledger.database import Repository, Row, changed, checked_key, equals, insert_one
 from memcore.ledger.embedders.collections import Checkpoint, add_checkpoint
 from memcore.ledger.organization.audit import AuditNote, append
 from memcore.ledger.tables import UNENDED, finetune_runs
@@ -105,26 +104,15 @@ class FineTuneRun(Frozen):
 #: Most runs of a page.
 MAX_PAGE = 200
 
-_COLUMNS = [finetune_runs.c[name] for name in FineTuneRun.model_fields]
-
 #: What can be resumed.
 _RESUMABLE = frozenset({FineTuneStage.FAILED, FineTuneStage.CANCELLED})
 
 #: The values of a run that no worker holds.
-_RELEASE: dict[str, Any] = {"token": None, "lease_until": None, "holder": None, "host": None}
+_RELEASE: Row = {"token": None, "lease_until": None, "holder": None, "host": None}
 
 
-class FineTuneRuns:
-    """The finetune_runs table; every method is one short transaction.
-
-    Args:
-        database: the ledger.
-        clock: the time.
-    """
-
-    def __init__(self, database: Database, *, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+class FineTuneRuns(Repository):
+    """The finetune_runs table."""
 
     def start(self, company: str, plan: Mapping[str, Any], *, run_id: str | None = None) -> FineTuneRun:
         """Queue a run of a plan, given as JSON; with the id of one that is there, return that one.
@@ -137,10 +125,8 @@ class FineTuneRuns:
         )
         row = {"company": checked_key("company", company), **run.model_dump(), "stage": run.stage.value}
         with self._database.write() as connection:
-            statement = insert_for(connection, finetune_runs).values(row).on_conflict_do_nothing()
-            is_new = connection.execute(statement.returning(finetune_runs.c.run_id)).scalar_one_or_none()
-        if is_new is not None:
-            return run
+            if insert_one(connection, finetune_runs, row):
+                return run
         found = self.get(company, run.run_id)
         if found is None:
             raise FineTuneRunActiveError("a run has not ended: see `memtend finetune status`, or cancel it")
@@ -191,22 +177,9 @@ class FineTuneRuns:
         if stage not in STAGES[:-1]:
             raise MemoryInputError("stage", f"{stage} has no stage behind it")
         now = self._clock()
+        values = {"stage": STAGES[STAGES.index(stage) + 1].value, "tries": 0, "rung_at": now}
         with self._database.write() as connection:
-            mine = _mine(company, run_id, token)
-            query = select(finetune_runs.c.finished).where(mine).with_for_update()
-            before = connection.execute(query).scalar_one_or_none()
-            if before is None:
-                _lost(connection, company, run_id)
-            values = {
-                "finished": {**before, stage.value: files},
-                "stage": STAGES[STAGES.index(stage) + 1].value,
-                "progress": None,
-                "tries": 0,
-                "rung_at": now,
-                "updated_at": now,
-                **_RELEASE,
-            }
-            return _changed(connection, mine, values) or _lost(connection, company, run_id)
+            return _finish(connection, company, run_id, token, stage, files, {**values, "updated_at": now})
 
     def release(self, company: str, run_id: str, token: str) -> FineTuneRun:
         """Release a run that cannot go on for now, to be dispatched again. Raises LeaseLostError."""
@@ -224,22 +197,11 @@ class FineTuneRuns:
     def complete(self, company: str, run_id: str, token: str, *, checkpoint: Checkpoint) -> FineTuneRun:
         """End a run whose stages are done, and write its checkpoint: both, or neither. Raises LeaseLostError."""
         now = self._clock()
+        values = {"stage": FineTuneStage.COMPLETE.value, "completed_at": now, "updated_at": now}
         with self._database.write() as connection:
-            mine = _mine(company, run_id, token)
-            query = select(finetune_runs.c.finished).where(mine).with_for_update()
-            before = connection.execute(query).scalar_one_or_none()
-            if before is None:
-                _lost(connection, company, run_id)
+            run = _finish(connection, company, run_id, token, STAGES[-1], {}, values)
             add_checkpoint(connection, company, checkpoint)
-            values = {
-                "finished": {**before, STAGES[-1].value: {}},
-                "stage": FineTuneStage.COMPLETE.value,
-                "progress": None,
-                "completed_at": now,
-                "updated_at": now,
-                **_RELEASE,
-            }
-            return _changed(connection, mine, values) or _lost(connection, company, run_id)
+        return run
 
     def cancel(self, company: str, *, note: Callable[[str], AuditNote] | None = None) -> FineTuneRun | None:
         """Cancel the active run: end it if no stage runs, else ask its worker to; None when none is active.
@@ -306,12 +268,9 @@ class FineTuneRuns:
     def page(self, company: str, *, limit: int = 50, offset: int = 0) -> tuple[tuple[FineTuneRun, ...], int]:
         """Return at most 200 runs, newest first, and how many there are in all."""
         table = finetune_runs.c
-        query = select(*_COLUMNS).where(table.company == company).order_by(table.started_at.desc(), table.run_id)
-        query = query.limit(min(limit, MAX_PAGE)).offset(offset)
-        total = select(func.count()).where(table.company == company)
-        with self._database.read() as connection:
-            rows = connection.execute(query).mappings()
-            return tuple(FineTuneRun.model_validate(dict(row)) for row in rows), connection.execute(total).scalar_one()
+        query = select(finetune_runs).where(table.company == company).order_by(table.started_at.desc(), table.run_id)
+        page = self._database.records(FineTuneRun, query.limit(min(limit, MAX_PAGE)).offset(offset))
+        return page, self._database.count(finetune_runs, table.company == company)
 
     def waiting(self, company: str, *, dispatched_before: timedelta) -> str | None:
         """Return the run whose message must be lost, and mark it as dispatched now; None when there is none."""
@@ -325,9 +284,7 @@ class FineTuneRuns:
         return run.run_id if run else None
 
     def _first(self, where: ColumnElement[bool]) -> FineTuneRun | None:
-        with self._database.read() as connection:
-            row = connection.execute(select(*_COLUMNS).where(where)).mappings().one_or_none()
-        return FineTuneRun.model_validate(dict(row)) if row else None
+        return self._database.record(FineTuneRun, select(finetune_runs).where(where))
 
     def _held(self, company: str, run_id: str, token: str, values: dict[str, Any]) -> FineTuneRun:
         with self._database.write() as connection:
@@ -336,17 +293,27 @@ class FineTuneRuns:
 
 
 def _is(company: str, run_id: str) -> ColumnElement[bool]:
-    return and_(finetune_runs.c.company == company, finetune_runs.c.run_id == run_id)
+    return equals(finetune_runs, company=company, run_id=run_id)
 
 
 def _mine(company: str, run_id: str, token: str) -> ColumnElement[bool]:
     return and_(_is(company, run_id), finetune_runs.c.token == token, UNENDED)
 
 
-def _changed(connection: Connection, where: ColumnElement[bool], values: dict[str, Any]) -> FineTuneRun | None:
-    query = update(finetune_runs).where(where).values(**values).returning(*_COLUMNS)
-    row = connection.execute(query).mappings().one_or_none()
-    return FineTuneRun.model_validate(dict(row)) if row else None
+def _changed(connection: Connection, where: ColumnElement[bool], values: Row) -> FineTuneRun | None:
+    return changed(connection, FineTuneRun, update(finetune_runs).where(where).values(values))
+
+
+def _finish(
+    connection: Connection, company: str, run_id: str, token: str, stage: FineTuneStage, files: Files, values: Row
+) -> FineTuneRun:
+    mine = _mine(company, run_id, token)
+    query = select(finetune_runs.c.finished).where(mine).with_for_update()
+    before = connection.execute(query).scalar_one_or_none()
+    if before is None:
+        _lost(connection, company, run_id)
+    values = {**values, **_RELEASE, "finished": {**before, stage.value: files}, "progress": None}
+    return _changed(connection, mine, values) or _lost(connection, company, run_id)
 
 
 def _lost(connection: Connection, company: str, run_id: str) -> NoReturn:

@@ -4,10 +4,18 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, func, select, update
 
-from memcore.clock import Clock
-from memcore.ledger.database import Database, checked_key, id_chunks, insert_for
+from memcore.ledger.database import (
+    Repository,
+    Row,
+    checked_key,
+    equals,
+    id_chunks,
+    insert_one,
+    newest_first,
+    record_of,
+)
 from memcore.ledger.tables import UNPROPAGATED, WAITING, lessons, trajectories
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
@@ -44,7 +52,7 @@ def open_lesson(connection: Connection, company: str, agent_id: str, lesson_id: 
 
     Raises MemoryInputError when a key is too long.
     """
-    row = {
+    row: Row = {
         "company": checked_key("company", company),
         "lesson_id": checked_key("lesson_id", lesson_id),
         "agent_id": checked_key("agent_id", agent_id),
@@ -52,8 +60,7 @@ def open_lesson(connection: Connection, company: str, agent_id: str, lesson_id: 
         "rung_at": at,
         "tries": 0,
     }
-    statement = insert_for(connection, lessons).values(row).on_conflict_do_nothing()
-    return connection.execute(statement.returning(lessons.c.lesson_id)).scalar_one_or_none() is not None
+    return insert_one(connection, lessons, row)
 
 
 #: Most lessons of a page.
@@ -63,17 +70,8 @@ MAX_PAGE = 128
 _SAME = and_(lessons.c.company == trajectories.c.company, lessons.c.lesson_id == trajectories.c.trajectory_id)
 
 
-class Lessons:
-    """The lessons table; every method is one short transaction.
-
-    Args:
-        database: the ledger.
-        clock: the time.
-    """
-
-    def __init__(self, database: Database, *, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+class Lessons(Repository):
+    """The lessons table."""
 
     def open(self, company: str, agent_id: str, lesson_id: str) -> bool:
         """Insert a task's lesson, to be drawn, and return True; False when it is there already.
@@ -85,9 +83,7 @@ class Lessons:
 
     def get(self, company: str, lesson_id: str) -> Lesson | None:
         """Return the lesson's row, or None when this company has none with that id."""
-        with self._database.read() as connection:
-            query = select(lessons).where(lessons.c.company == company, lessons.c.lesson_id == lesson_id)
-            row = connection.execute(query).mappings().one_or_none()
+        row = self._database.row(select(lessons).where(equals(lessons, company=company, lesson_id=lesson_id)))
         return _lesson(row) if row else None
 
     def drawn(
@@ -108,23 +104,14 @@ class Lessons:
             "drawn_at": self._clock(),
             "body": None if text is None else text.encode(),
         }
-        is_it = and_(lessons.c.company == company, lessons.c.lesson_id == lesson_id, WAITING)
-        with self._database.write() as connection:
-            return bool(connection.execute(update(lessons).where(is_it).values(changes)).rowcount)
+        is_it = equals(lessons, company=company, lesson_id=lesson_id) & WAITING
+        return self._database.change(update(lessons).where(is_it).values(changes)) > 0
 
     def postpone(self, company: str, lesson_id: str, *, until: datetime, is_failed_attempt: bool = False) -> None:
-        """Postpone a waiting lesson: no sweep dispatches it before then.
-
-        Args:
-            company: whose.
-            lesson_id: which.
-            until: when it is worth another look.
-            is_failed_attempt: whether a model was asked and did not answer, which is counted.
-        """
-        is_it = and_(lessons.c.company == company, lessons.c.lesson_id == lesson_id, WAITING)
+        """Postpone a waiting lesson: no sweep dispatches it before then; a model that did not answer is counted."""
+        is_it = equals(lessons, company=company, lesson_id=lesson_id) & WAITING
         changes = {"rung_at": until, "tries": lessons.c.tries + int(is_failed_attempt)}
-        with self._database.write() as connection:
-            connection.execute(update(lessons).where(is_it).values(changes))
+        self._database.change(update(lessons).where(is_it).values(changes))
 
     def waiting(self, company: str, *, dispatched_before: timedelta, limit: int) -> tuple[Lesson, ...]:
         """Return lessons whose message was sent so long ago that it counts as lost, the oldest first.
@@ -139,7 +126,7 @@ class Lessons:
             # On PostgreSQL two sweeps would otherwise both see what neither has marked yet.
             query = query.order_by(lessons.c.rung_at).limit(limit).with_for_update(skip_locked=True)
             rows = connection.execute(query).mappings().all()
-            for part in id_chunks(sorted(row["lesson_id"] for row in rows)):
+            for part in id_chunks(row["lesson_id"] for row in rows):
                 these = and_(lessons.c.company == company, lessons.c.lesson_id.in_(part))
                 connection.execute(update(lessons).where(these).values(rung_at=now))
         return tuple(map(_lesson, rows))
@@ -147,43 +134,32 @@ class Lessons:
     def page(
         self, company: str, agent_id: str, *, before: Lesson | None = None, limit: int = MAX_PAGE
     ) -> tuple[Lesson, ...]:
-        """Return at most 128 of an agent's lessons with their tasks, newest first, drawn or not.
-
-        Args:
-            company: whose.
-            agent_id: whose agent.
-            before: the last one of the page before.
-            limit: at most 128.
-        """
+        """Return at most 128 of an agent's lessons with their tasks, newest first, drawn or not."""
         at, key = lessons.c.created_at, lessons.c.lesson_id
         query = select(lessons, trajectories.c.task_id).outerjoin(trajectories, _SAME)
-        query = query.where(lessons.c.company == company, lessons.c.agent_id == agent_id)
-        if before is not None:
-            query = query.where(at <= before.created_at, or_(at < before.created_at, key < before.lesson_id))
-        query = query.order_by(at.desc(), key.desc()).limit(min(limit, MAX_PAGE))
-        with self._database.read() as connection:
-            return tuple(_lesson(row) for row in connection.execute(query).mappings())
+        query = query.where(equals(lessons, company=company, agent_id=agent_id))
+        last = None if before is None else (before.created_at, before.lesson_id)
+        query = newest_first(query, at, key, before=last, limit=min(limit, MAX_PAGE))
+        return tuple(map(_lesson, self._database.rows(query)))
 
     def outcomes(self, company: str, *, agent_id: str | None = None) -> dict[str | None, int]:
         """Return how many lessons, of one agent or of all, ended with which outcome; None are those that wait."""
         query = select(lessons.c.outcome, func.count().label("how_many")).where(lessons.c.company == company)
         if agent_id is not None:
             query = query.where(lessons.c.agent_id == agent_id)
-        with self._database.read() as connection:
-            found = connection.execute(query.group_by(lessons.c.outcome).order_by(lessons.c.outcome))
-            return {row.outcome: row.how_many for row in found}
+        found = self._database.rows(query.group_by(lessons.c.outcome).order_by(lessons.c.outcome))
+        return {row["outcome"]: row["how_many"] for row in found}
 
     def unpropagated(self, company: str, agent_id: str, *, limit: int) -> tuple[Lesson, ...]:
         """Return an agent's lessons that were stored and not propagated yet."""
-        query = select(lessons).where(lessons.c.company == company, lessons.c.agent_id == agent_id, UNPROPAGATED)
-        with self._database.read() as connection:
-            found = connection.execute(query.order_by(lessons.c.created_at, lessons.c.lesson_id).limit(limit))
-            return tuple(_lesson(row) for row in found.mappings())
+        query = select(lessons).where(equals(lessons, company=company, agent_id=agent_id), UNPROPAGATED)
+        query = query.order_by(lessons.c.created_at, lessons.c.lesson_id).limit(limit)
+        return tuple(map(_lesson, self._database.rows(query)))
 
     def propagated(self, company: str, lesson_ids: Iterable[str]) -> None:
         """Mark these as propagated, or as without peers."""
         with self._database.write() as connection:
-            for part in id_chunks(sorted(lesson_ids)):
+            for part in id_chunks(lesson_ids):
                 these = and_(lessons.c.company == company, lessons.c.lesson_id.in_(part))
                 connection.execute(update(lessons).where(these).values(propagated_at=self._clock()))
 
@@ -202,15 +178,12 @@ class Lessons:
 
     def expire(self, company: str, *, before: datetime) -> int:
         """Delete the lessons that were opened before then, and return how many; their memories stay."""
-        with self._database.write() as connection:
-            old = and_(lessons.c.company == company, lessons.c.created_at < before)
-            return connection.execute(delete(lessons).where(old)).rowcount
+        old = and_(lessons.c.company == company, lessons.c.created_at < before)
+        return self._database.change(delete(lessons).where(old))
 
     def delete_agent(self, company: str, agent_id: str) -> int:
         """Erase all lessons of an agent, for good, and return how many there were."""
-        with self._database.write() as connection:
-            its = and_(lessons.c.company == company, lessons.c.agent_id == agent_id)
-            return connection.execute(delete(lessons).where(its)).rowcount
+        return self._database.change(delete(lessons).where(equals(lessons, company=company, agent_id=agent_id)))
 
     def _of_tasks(
         self, company: str, which: ColumnElement[bool], since: datetime, until: datetime, limit: int
@@ -228,22 +201,8 @@ class Lessons:
         best = select(placed.c.lesson_id).where(placed.c.place == 1)
         best = best.order_by(placed.c.confidence.desc(), placed.c.lesson_id).limit(limit)
         query = select(lessons).where(lessons.c.company == company, lessons.c.lesson_id.in_(best)).order_by(*surest)
-        with self._database.read() as connection:
-            return tuple(_lesson(row) for row in connection.execute(query).mappings())
+        return tuple(map(_lesson, self._database.rows(query)))
 
 
 def _lesson(row: RowMapping) -> Lesson:
-    body: bytes | None = row["body"]
-    return Lesson(
-        lesson_id=row["lesson_id"],
-        agent_id=row["agent_id"],
-        outcome=row["outcome"],
-        memory_id=row["memory_id"],
-        confidence=row["confidence"],
-        text=None if body is None else body.decode(),
-        tries=row["tries"],
-        task_id=row.get("task_id"),
-        created_at=row["created_at"],
-        drawn_at=row["drawn_at"],
-        propagated_at=row["propagated_at"],
-    )
+    return record_of(Lesson, row, text=None if row["body"] is None else row["body"].decode())

@@ -22,7 +22,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from memcore.ledger.database import Database
+from memcore.ledger.database import Repository, record_of
 from memcore.ledger.tables import trajectories
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
@@ -104,25 +104,18 @@ class Window(Frozen):
     min_confidence: float
 
 
-class Patterns:
-    """Patterns of the trajectories table; every method but the stream is one short transaction.
-
-    Args:
-        database: the ledger.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class Patterns(Repository):
+    """Patterns of the trajectories table; the stream takes a transaction for each page."""
 
     def tally(self, company: str, window: Window) -> PatternTally:
         """Return how many patterns a window has, how many enough agents show, and how many of those are sure."""
         all_of_them = _patterns(company, window)
         is_shared = all_of_them.c.agents >= window.min_agents
         is_sure = and_(is_shared, all_of_them.c.confidence >= literal(window.min_confidence, Double))
-        query = select(func.count(), _how_many(is_shared), _how_many(is_sure)).select_from(all_of_them)
-        with self._database.read() as connection:
-            found, shared, sure = connection.execute(query).one()
-        return PatternTally(found=found, shared=int(shared), sure=int(sure))
+        counts = (func.count().label("found"), _how_many(is_shared).label("shared"), _how_many(is_sure).label("sure"))
+        query = select(*counts).select_from(all_of_them)
+        (row,) = self._database.rows(query)
+        return record_of(PatternTally, row)
 
     def surest(self, company: str, window: Window) -> Iterator[Pattern]:
         """Yield those that enough agents show and that are sure, the surest first, then those that occur most.
@@ -144,8 +137,7 @@ class Patterns:
             .limit(MAX_PAGE)
             .offset(start)
         )
-        with self._database.read() as connection:
-            return tuple(Pattern.model_validate(dict(row)) for row in connection.execute(query).mappings())
+        return self._database.records(Pattern, query)
 
 
 def _patterns(company: str, window: Window) -> Subquery:

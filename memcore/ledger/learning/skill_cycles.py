@@ -4,11 +4,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, RowMapping, Select, and_, delete, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, select, update
 
 from memcore import ids
-from memcore.clock import Clock
-from memcore.ledger.database import Database, checked_key, checked_time, id_chunks, insert_for
+from memcore.ledger.database import (
+    Repository,
+    checked_key,
+    checked_time,
+    equals,
+    id_chunks,
+    insert_one,
+    newest_first,
+    record_of,
+)
 from memcore.ledger.tables import UNFINISHED, skill_cycles
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
@@ -40,29 +48,14 @@ class Cycle(Frozen):
 MAX_PAGE = 100
 
 
-class SkillCycles:
-    """The skill_cycles table; every method is one short transaction, which takes the write lock only to write.
-
-    Args:
-        database: the ledger.
-        clock: the time.
-    """
-
-    def __init__(self, database: Database, *, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+class SkillCycles(Repository):
+    """The skill_cycles table; a method takes the write lock only to write."""
 
     def plan(self, company: str, *, origin: CycleOrigin, planned_at: datetime, window: timedelta) -> Cycle | None:
         """Plan the one cycle of a time and return it; None when it is planned already.
 
-        Args:
-            company: whose agents.
-            origin: who asks for it.
-            planned_at: the slot, or the time a person asked; the window ends there.
-            window: how far back it looks.
-
-        Raises:
-            MemoryInputError: the company's name is too long, or the time has no zone.
+        Its window ends with ``planned_at``. Raises MemoryInputError when the company's name is too long, or the time
+        has no zone.
         """
         # In UTC, so that one instant written in two zones is one cycle.
         at = checked_time("planned_at", planned_at).astimezone(UTC)
@@ -77,20 +70,17 @@ class SkillCycles:
             return None  # most ticks end here, and take no lock
         row = {**cycle.model_dump(exclude={"finished_at", "report"}), "company": company, "rung_at": self._clock()}
         with self._database.write() as connection:
-            statement = insert_for(connection, skill_cycles).values(row).on_conflict_do_nothing()
-            is_new = connection.execute(statement.returning(skill_cycles.c.cycle_id)).scalar_one_or_none() is not None
-        return cycle if is_new else None
+            return cycle if insert_one(connection, skill_cycles, row) else None
 
     def get(self, company: str, cycle_id: str) -> Cycle | None:
         """Return the cycle, or None when this company has none with that id."""
-        return self._first(select(skill_cycles).where(_is(company, cycle_id)))
+        return self._database.record(Cycle, select(skill_cycles).where(_is(company, cycle_id)))
 
     def finish(self, company: str, cycle_id: str, report: dict[str, Any]) -> bool:
         """Save a cycle's report and return True; False when it is finished already, or unknown."""
         changes = {"finished_at": self._clock(), "report": report}
-        with self._database.write() as connection:
-            query = update(skill_cycles).where(_is(company, cycle_id), UNFINISHED)
-            return bool(connection.execute(query.values(changes)).rowcount)
+        query = update(skill_cycles).where(_is(company, cycle_id), UNFINISHED)
+        return self._database.change(query.values(changes)) > 0
 
     def waiting(self, company: str, *, dispatched_before: timedelta, limit: int) -> tuple[Cycle, ...]:
         """Return unfinished cycles whose message was sent so long ago that it counts as lost, the oldest first.
@@ -104,47 +94,34 @@ class SkillCycles:
             )
             query = query.order_by(table.rung_at, table.cycle_id).limit(limit)
             found = connection.execute(query.with_for_update(skip_locked=True)).mappings().all()
-            for part in id_chunks(sorted(row["cycle_id"] for row in found)):
+            for part in id_chunks(row["cycle_id"] for row in found):
                 these = and_(table.company == company, table.cycle_id.in_(part))
                 connection.execute(update(skill_cycles).where(these).values(rung_at=now))
-        return tuple(map(_cycle, found))
+        return tuple(record_of(Cycle, row) for row in found)
 
     def mark_dispatched(self, company: str, cycle_id: str) -> None:
         """Mark a cycle as dispatched now: its message counts as lost only after the whole time again."""
-        with self._database.write() as connection:
-            query = update(skill_cycles).where(_is(company, cycle_id), UNFINISHED)
-            connection.execute(query.values(rung_at=self._clock()))
+        query = update(skill_cycles).where(_is(company, cycle_id), UNFINISHED)
+        self._database.change(query.values(rung_at=self._clock()))
 
     def page(self, company: str, *, before: Cycle | None = None, limit: int = MAX_PAGE) -> tuple[Cycle, ...]:
         """Return at most 100 cycles, newest first; ``before`` is the last of the page before."""
         at, key = skill_cycles.c.planned_at, skill_cycles.c.cycle_id
         query = select(skill_cycles).where(skill_cycles.c.company == company)
-        if before is not None:
-            query = query.where(or_(at < before.planned_at, and_(at == before.planned_at, key < before.cycle_id)))
-        query = query.order_by(at.desc(), key.desc()).limit(min(limit, MAX_PAGE))
-        with self._database.read() as connection:
-            return tuple(_cycle(row) for row in connection.execute(query).mappings())
+        last = None if before is None else (before.planned_at, before.cycle_id)
+        query = newest_first(query, at, key, before=last, limit=min(limit, MAX_PAGE))
+        return self._database.records(Cycle, query)
 
     def last_finished(self, company: str) -> Cycle | None:
         """Return the cycle that was finished last, or None when none was."""
         query = select(skill_cycles).where(skill_cycles.c.company == company, ~UNFINISHED)
-        return self._first(query.order_by(skill_cycles.c.finished_at.desc()).limit(1))
+        return self._database.record(Cycle, query.order_by(skill_cycles.c.finished_at.desc()).limit(1))
 
     def expire(self, company: str, *, before: datetime) -> int:
         """Forget the cycles that were planned for earlier, finished or not, and return how many there were."""
         old = and_(skill_cycles.c.company == company, skill_cycles.c.planned_at < before)
-        with self._database.write() as connection:
-            return connection.execute(delete(skill_cycles).where(old)).rowcount
-
-    def _first(self, query: Select[Any]) -> Cycle | None:
-        with self._database.read() as connection:
-            row = connection.execute(query).mappings().one_or_none()
-        return _cycle(row) if row else None
+        return self._database.change(delete(skill_cycles).where(old))
 
 
 def _is(company: str, cycle_id: str) -> ColumnElement[bool]:
-    return and_(skill_cycles.c.company == company, skill_cycles.c.cycle_id == cycle_id)
-
-
-def _cycle(row: RowMapping) -> Cycle:
-    return Cycle.model_validate({name: row[name] for name in Cycle.model_fields})
+    return equals(skill_cycles, company=company, cycle_id=cycle_id)

@@ -13,19 +13,26 @@ from sqlalchemy import (
     case,
     delete,
     exists,
-    func,
     not_,
-    or_,
     select,
     true,
     update,
 )
 
-from memcore.clock import Clock
 from memcore.errors import SkillLimitError
 from memcore.jobs.payloads import AppliedPayload
-from memcore.ledger.database import Database, id_chunks, insert_for
-from memcore.ledger.tables import approvals, shared_heads, skill_applications, skill_counts, skills
+from memcore.ledger.database import (
+    Repository,
+    count_rows,
+    equals,
+    insert_for,
+    insert_one,
+    newest_first,
+    record_of,
+    rows_with,
+)
+from memcore.ledger.organization.shared_log import lock_shared_head
+from memcore.ledger.tables import approvals, skill_applications, skill_counts, skills
 from memcore.models.approval import ApprovalNeed
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
@@ -83,17 +90,8 @@ class Applications(Frozen):
 MAX_PAGE = 128
 
 
-class Skills:
-    """The tables of skills; every method is one short transaction.
-
-    Args:
-        database: the ledger.
-        clock: the time.
-    """
-
-    def __init__(self, database: Database, *, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+class Skills(Repository):
+    """The tables of skills."""
 
     def put(self, company: str, skill: Skill) -> bool:
         """Keep a skill and return True; False when its id is there already, and stays as it was."""
@@ -104,13 +102,11 @@ class Skills:
             "body": skill.text.encode(),
         }
         with self._database.write() as connection:
-            statement = insert_for(connection, skills).values(row).on_conflict_do_nothing()
-            return connection.execute(statement.returning(skills.c.skill_id)).scalar_one_or_none() is not None
+            return insert_one(connection, skills, row)
 
     def get(self, company: str, skill_id: str) -> Skill | None:
         """Return the skill, or None when this company has none with that id."""
-        with self._database.read() as connection:
-            row = connection.execute(select(skills).where(_is(company, skill_id))).mappings().one_or_none()
+        row = self._database.row(select(skills).where(_is(company, skill_id)))
         return _skill(row) if row else None
 
     def supersede(self, company: str, skill_id: str, *, by: str) -> bool:
@@ -149,11 +145,9 @@ class Skills:
         """Return at most 128 skills, newest first; ``before`` is the last of the page before."""
         at, key = skills.c.published_at, skills.c.skill_id
         query = select(skills).where(_in(company, state))
-        if before is not None:
-            query = query.where(or_(at < before.published_at, and_(at == before.published_at, key < before.skill_id)))
-        query = query.order_by(at.desc(), key.desc()).limit(min(limit, MAX_PAGE))
-        with self._database.read() as connection:
-            return tuple(_skill(row) for row in connection.execute(query).mappings())
+        last = None if before is None else (before.published_at, before.skill_id)
+        query = newest_first(query, at, key, before=last, limit=min(limit, MAX_PAGE))
+        return tuple(map(_skill, self._database.rows(query)))
 
     def stream(self, company: str, *, state: SkillState = SkillState.ACTIVE) -> Iterator[Skill]:
         """Yield skills in a state, newest first; no more than a page is held, and no transaction stays open."""
@@ -164,16 +158,10 @@ class Skills:
 
     def count(self, company: str, *, state: SkillState = SkillState.ACTIVE) -> int:
         """Return how many skills are in a state."""
-        with self._database.read() as connection:
-            return connection.execute(select(func.count()).select_from(skills).where(_in(company, state))).scalar_one()
+        return self._database.count(skills, _in(company, state))
 
     def apply(self, payload: AppliedPayload, *, skill_id: str) -> bool:
-        """Count one application and return True; False when it was counted before.
-
-        Args:
-            payload: the application.
-            skill_id: what was applied, under the id by which it is counted.
-        """
+        """Count one application under this id of what was applied; False when it was counted before."""
         # An engine's clock may be ahead: nothing was applied later than now.
         at = min(payload.applied_at, self._clock())
         known = {
@@ -185,8 +173,7 @@ class Skills:
             "applied_at": at,
         }
         with self._database.write() as connection:
-            new = insert_for(connection, skill_applications).values(known).on_conflict_do_nothing()
-            if connection.execute(new.returning(skill_applications.c.application_id)).scalar_one_or_none() is None:
+            if not insert_one(connection, skill_applications, known):
                 return False
             fresh = insert_for(connection, skill_counts).values(
                 company=payload.company,
@@ -197,7 +184,7 @@ class Skills:
             )
             table, newest = skill_counts.c, fresh.excluded.last_applied_at
             statement = fresh.on_conflict_do_update(
-                index_elements=[table.company, table.skill_id],
+                index_elements=["company", "skill_id"],
                 set_={
                     "applications": table.applications + 1,
                     "successes": table.successes + fresh.excluded.successes,
@@ -209,24 +196,15 @@ class Skills:
 
     def applications(self, company: str, skill_ids: Collection[str]) -> dict[str, Applications]:
         """Return how often each was applied; one that never was is left out."""
-        found: dict[str, Applications] = {}
-        table = skill_counts.c
+        query = select(skill_counts).where(skill_counts.c.company == company)
         with self._database.read() as connection:
-            for part in id_chunks(sorted(skill_ids)):
-                query = select(skill_counts).where(table.company == company, table.skill_id.in_(part))
-                for row in connection.execute(query).mappings():
-                    found[row["skill_id"]] = Applications(
-                        applications=row["applications"],
-                        successes=row["successes"],
-                        last_applied_at=row["last_applied_at"],
-                    )
-        return found
+            rows = rows_with(connection, query, skill_counts.c.skill_id, skill_ids)
+            return {row["skill_id"]: record_of(Applications, row) for row in rows}
 
     def expire_applications(self, company: str, *, before: datetime) -> int:
         """Forget single applications before then, which stay counted, and return how many there were."""
         old = and_(skill_applications.c.company == company, skill_applications.c.applied_at < before)
-        with self._database.write() as connection:
-            return connection.execute(delete(skill_applications).where(old)).rowcount
+        return self._database.change(delete(skill_applications).where(old))
 
     def _change(
         self, connection: Connection, which: ColumnElement[bool], *, state: SkillState, **more: str | None
@@ -236,7 +214,7 @@ class Skills:
 
 
 def _is(company: str, skill_id: str) -> ColumnElement[bool]:
-    return and_(skills.c.company == company, skills.c.skill_id == skill_id)
+    return equals(skills, company=company, skill_id=skill_id)
 
 
 def _in(company: str, state: SkillState | None) -> ColumnElement[bool]:
@@ -244,17 +222,7 @@ def _in(company: str, state: SkillState | None) -> ColumnElement[bool]:
 
 
 def _skill(row: RowMapping) -> Skill:
-    return Skill(
-        skill_id=row["skill_id"],
-        approval_id=row["approval_id"],
-        pattern_id=row["pattern_id"],
-        state=SkillState(row["state"]),
-        superseded_by=row["superseded_by"],
-        confidence=row["confidence"],
-        text=row["body"].decode(),
-        published_at=row["published_at"],
-        changed_at=row["changed_at"],
-    )
+    return record_of(Skill, row, text=row["body"].decode())
 
 
 class SkillCapacity:
@@ -273,7 +241,8 @@ class SkillCapacity:
 
     def require(self, connection: Connection, company: str) -> None:
         """Raise SkillLimitError when one more would be too many."""
-        _take_turns(connection, company)
+        # The row by which publications take turns: what this decision leads to is one.
+        lock_shared_head(connection, company)
         stand = and_(skills.c.company == company, skills.c.state == str(SkillState.ACTIVE))
         survives_retention = not_(skills.c.skill_id.in_(self._frees))
         has_row = exists().where(skills.c.company == company, skills.c.approval_id == approvals.c.approval_id)
@@ -283,15 +252,6 @@ class SkillCapacity:
             approvals.c.needs == str(ApprovalNeed.EFFECT),
             not_(has_row),
         )
-        count = select(func.count())
-        standing = connection.execute(count.select_from(skills).where(stand, survives_retention)).scalar_one()
-        on_their_way = connection.execute(count.select_from(approvals).where(coming)).scalar_one()
-        if standing + on_their_way >= self._limit:
-            raise SkillLimitError(standing + on_their_way, limit=self._limit)
-
-
-def _take_turns(connection: Connection, company: str) -> None:
-    # The row by which publications take turns: what this decision leads to is one.
-    first = insert_for(connection, shared_heads).values(company=company, last=0, head=0)
-    connection.execute(first.on_conflict_do_nothing())
-    connection.execute(select(shared_heads.c.last).where(shared_heads.c.company == company).with_for_update())
+        taken = count_rows(connection, skills, stand, survives_retention) + count_rows(connection, approvals, coming)
+        if taken >= self._limit:
+            raise SkillLimitError(taken, limit=self._limit)

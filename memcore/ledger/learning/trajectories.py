@@ -1,16 +1,14 @@
 """Trajectories: one short record of each finished task, append-only, read newest first."""
 
-import json
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, RowMapping, and_, delete, func, or_, select, true
+from sqlalchemy import ColumnElement, RowMapping, and_, delete, func, select, true
 
 from memcore import ids
-from memcore.errors import MemoryInputError, MemoryRetrievalError
-from memcore.ledger.database import Database, checked_key, insert_new
+from memcore.ledger.database import Repository, checked_key, equals, insert_one, newest_first, pack, unpack
 from memcore.ledger.learning.lessons import open_lesson
 from memcore.ledger.tables import trajectories
 from memcore.models.base import Frozen
@@ -83,24 +81,15 @@ class Trajectory(Frozen):
 #: Most trajectories of a page: most have about 1 KB, none more than 1 MiB.
 MAX_PAGE = 128
 
-#: The form of the body; a reader refuses a newer one rather than guess.
-_VERSION = 1
-
 #: What stands in columns of its own.
-_COLUMNS = frozenset({"id", "agent_id", "task_id", "task_type", "outcome", "error_category", "quality", "ended_at"})
+_COLUMNS = frozenset({"agent_id", "task_id", "task_type", "outcome", "error_category", "quality", "ended_at"})
 
 
-class Trajectories:
-    """The trajectories table, append-only; every method is one short transaction.
+class Trajectories(Repository):
+    """The trajectories table, append-only.
 
     A window is half open: ``since`` belongs to it and ``until`` does not; without them it has no end on that side.
-
-    Args:
-        database: the ledger.
     """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def append(self, company: str, trajectory: Trajectory, *, lesson_at: datetime | None = None) -> bool:
         """Keep the trajectory and return True; False when its id is there already, and stays as it was.
@@ -113,30 +102,25 @@ class Trajectories:
         Raises:
             MemoryInputError: a key is too long, or a text is no valid Unicode.
         """
+        body = trajectory.model_dump(mode="json", exclude={"id", *_COLUMNS}, exclude_defaults=True)
         row = {
             "company": checked_key("company", company),
             "trajectory_id": trajectory.id,
-            "agent_id": trajectory.agent_id,
-            "task_id": trajectory.task_id,
-            "task_type": trajectory.task_type,
-            "outcome": str(trajectory.outcome),
-            "error_category": trajectory.error_category,
             "tools_key": trajectory.tools_key,
-            "quality": trajectory.quality,
-            "ended_at": trajectory.ended_at,
-            "body": _encoded(trajectory),
+            **trajectory.model_dump(include=set(_COLUMNS)),
+            "outcome": str(trajectory.outcome),
+            "body": pack("trajectory", body),
         }
         with self._database.write() as connection:
-            is_new = bool(insert_new(connection, trajectories, [row], key="trajectory_id"))
+            is_new = insert_one(connection, trajectories, row)
             if is_new and lesson_at is not None:
                 open_lesson(connection, company, trajectory.agent_id, trajectory.id, at=lesson_at)
             return is_new
 
     def get(self, company: str, trajectory_id: str) -> Trajectory | None:
         """Return the trajectory, or None when this company has none with that id."""
-        is_it = and_(trajectories.c.company == company, trajectories.c.trajectory_id == trajectory_id)
-        with self._database.read() as connection:
-            row = connection.execute(select(trajectories).where(is_it)).mappings().one_or_none()
+        is_it = equals(trajectories, company=company, trajectory_id=trajectory_id)
+        row = self._database.row(select(trajectories).where(is_it))
         return _trajectory(row) if row else None
 
     def page(
@@ -149,24 +133,12 @@ class Trajectories:
         before: Trajectory | None = None,
         limit: int = MAX_PAGE,
     ) -> tuple[Trajectory, ...]:
-        """Return those of a window, newest first, of one agent or of all.
-
-        Args:
-            company: the company.
-            agent_id: whose; None for everybody's.
-            since: tasks that ended then or later.
-            until: tasks that ended earlier.
-            before: the last one of the page before.
-            limit: at most 128.
-        """
+        """Return at most 128 of a window, newest first, of one agent or of all; ``before`` ends the page before."""
         at, key = trajectories.c.ended_at, trajectories.c.trajectory_id
         query = select(trajectories).where(_window(company, agent_id, since, until))
-        if before is not None:
-            # The first condition says nothing new, but an index can begin there.
-            query = query.where(at <= before.ended_at, or_(at < before.ended_at, key < before.id))
-        query = query.order_by(at.desc(), key.desc()).limit(min(limit, MAX_PAGE))
-        with self._database.read() as connection:
-            return tuple(_trajectory(row) for row in connection.execute(query).mappings())
+        last = None if before is None else (before.ended_at, before.id)
+        query = newest_first(query, at, key, before=last, limit=min(limit, MAX_PAGE))
+        return tuple(map(_trajectory, self._database.rows(query)))
 
     def stream(
         self,
@@ -191,28 +163,25 @@ class Trajectories:
         until: datetime | None = None,
     ) -> int:
         """Return how many a window has, of one agent or of all."""
-        query = select(func.count()).select_from(trajectories).where(_window(company, agent_id, since, until))
-        with self._database.read() as connection:
-            return connection.execute(query).scalar_one()
+        return self._database.count(trajectories, _window(company, agent_id, since, until))
 
     def quality_rank(self, company: str, agent_id: str, quality: float, *, since: datetime) -> tuple[int, int]:
         """Return how many of an agent's successes since then have at most this quality, and how many have one."""
         of_success = and_(trajectories.c.error_category.is_(None), trajectories.c.quality.is_not(None))
         at_most = func.count().filter(trajectories.c.quality <= quality)
-        query = select(at_most, func.count()).where(_window(company, agent_id, since, None), of_success)
-        with self._database.read() as connection:
-            reached, all_of_them = connection.execute(query).one()
-        return reached, all_of_them
+        query = select(at_most.label("reached"), func.count().label("all")).where(
+            _window(company, agent_id, since, None), of_success
+        )
+        (counts,) = self._database.rows(query)
+        return counts["reached"], counts["all"]
 
     def delete_agent(self, company: str, agent_id: str) -> int:
         """Erase all trajectories of an agent, for good, and return how many there were."""
-        with self._database.write() as connection:
-            return connection.execute(delete(trajectories).where(_window(company, agent_id, None, None))).rowcount
+        return self._database.change(delete(trajectories).where(_window(company, agent_id, None, None)))
 
     def expire(self, company: str, *, before: datetime) -> int:
         """Erase the trajectories of tasks that ended before then, and return how many there were."""
-        with self._database.write() as connection:
-            return connection.execute(delete(trajectories).where(_window(company, None, None, before))).rowcount
+        return self._database.change(delete(trajectories).where(_window(company, None, None, before)))
 
 
 def _window(company: str, agent_id: str | None, since: datetime | None, until: datetime | None) -> ColumnElement[bool]:
@@ -224,18 +193,6 @@ def _window(company: str, agent_id: str | None, since: datetime | None, until: d
     )
 
 
-def _encoded(trajectory: Trajectory) -> bytes:
-    body = {"version": _VERSION, **trajectory.model_dump(mode="json", exclude=set(_COLUMNS), exclude_defaults=True)}
-    try:
-        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:
-        raise MemoryInputError("trajectory", "must be valid Unicode text") from None
-
-
 def _trajectory(row: RowMapping) -> Trajectory:
-    body: dict[str, Any] = json.loads(row["body"])
-    version = body.pop("version")
-    if version != _VERSION:
-        raise MemoryRetrievalError(f"a trajectory has form {version}; this release reads form {_VERSION}")
-    columns = {name: row[name] for name in _COLUMNS - {"id"}}
-    return Trajectory.model_validate({**body, **columns, "id": row["trajectory_id"]})
+    columns = {name: row[name] for name in _COLUMNS}
+    return Trajectory.model_validate({**unpack("a trajectory", row["body"]), **columns, "id": row["trajectory_id"]})

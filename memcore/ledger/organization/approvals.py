@@ -1,14 +1,12 @@
 """Approvals: proposals for a person, each filed, decided and carried out once, and undone at most once."""
 
-import json
 from datetime import datetime, timedelta
 from typing import Any, Literal, Protocol
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, select, update
 
-from memcore.clock import Clock
-from memcore.errors import ApprovalClosedError, MemoryInputError, MemoryNotFoundError, MemoryRetrievalError
-from memcore.ledger.database import Database, Row, checked_key, insert_new
+from memcore.errors import ApprovalClosedError, MemoryInputError, MemoryNotFoundError
+from memcore.ledger.database import Repository, Row, checked_key, equals, insert_one, newest_first, pack, unpack
 from memcore.ledger.organization.audit import AuditNote, AuditVerdict, append, person
 from memcore.ledger.tables import approvals
 from memcore.models.approval import (
@@ -37,29 +35,18 @@ MAX_PAGE = 100
 #: Largest proposal, in bytes of its JSON (1 MiB): as much as a job on the wire.
 MAX_BODY_BYTES = 1_048_576
 
-#: The form of the body; a reader refuses a newer one rather than guess.
-_VERSION = 1
-
 #: What of a proposal stands in columns of its own, or goes into the body untouched.
 _ELSEWHERE = {"action", "risk", "title", "details"}
 
 Verdict = Literal[ApprovalState.APPROVED, ApprovalState.REJECTED]
 
 
-class Approvals:
-    """The approvals table; every method is one short transaction.
+class Approvals(Repository):
+    """The approvals table.
 
     ``needs`` is the outbox: the sweep finds an approval that needs its effect, or its taking back, and
     settles it once that is done.
-
-    Args:
-        database: the ledger.
-        clock: what time it is.
     """
-
-    def __init__(self, database: Database, *, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
 
     def file(self, company: str, approval_id: str, proposal: Proposal, *, lasts: timedelta) -> bool:
         """Keep the proposal until a person decides and return True; False when its id is there, whatever became of it.
@@ -80,12 +67,12 @@ class Approvals:
             "expires_at": now + lasts,
         }
         with self._database.write() as connection:
-            return bool(insert_new(connection, approvals, [row], key="approval_id"))
+            return insert_one(connection, approvals, row)
 
     def get(self, company: str, approval_id: str) -> Approval | None:
         """Return the approval, or None when the company has none with that id."""
-        with self._database.read() as connection:
-            return _read(connection, company, approval_id)
+        row = self._database.row(select(approvals).where(_is(company, approval_id)))
+        return _approval(row) if row else None
 
     def page(
         self,
@@ -97,16 +84,13 @@ class Approvals:
     ) -> tuple[Approval, ...]:
         """Return a company's approvals, newest first; ``before`` is the last one of the page before."""
         at, key = approvals.c.created_at, approvals.c.approval_id
-        query = select(approvals).where(_of(company, state)).order_by(at.desc(), key.desc())
-        if before is not None:
-            query = query.where(at <= before.created_at, or_(at < before.created_at, key < before.approval_id))
-        return self._read(query.limit(min(limit, MAX_PAGE)))
+        query = select(approvals).where(_of(company, state))
+        last = None if before is None else (before.created_at, before.approval_id)
+        return self._read(newest_first(query, at, key, before=last, limit=min(limit, MAX_PAGE)))
 
     def count(self, company: str, *, state: ApprovalState | None = None) -> int:
         """Return how many approvals the company has, of one state or of all."""
-        query = select(func.count()).select_from(approvals).where(_of(company, state))
-        with self._database.read() as connection:
-            return connection.execute(query).scalar_one()
+        return self._database.count(approvals, _of(company, state))
 
     def decide(
         self, company: str, approval_id: str, verdict: Verdict, word: Decision, *, capacity: CapacityLimit | None = None
@@ -139,16 +123,7 @@ class Approvals:
             is_waiting = select(approvals.c.approval_id).where(_is(company, approval_id) & waiting)
             if capacity is not None and connection.execute(is_waiting).first() is not None:
                 capacity.require(connection, company)
-            # One statement checks and writes: of two concurrent ones the later finds nothing that waits.
-            is_first = _change(connection, _is(company, approval_id) & waiting, decided)
-            if is_first:
-                append(connection, company, _noted(verdict, approval_id, word), at=now)
-            approval = _read(connection, company, approval_id)
-        if approval is None:
-            raise MemoryNotFoundError(_unknown(approval_id))
-        if not is_first:
-            raise _closed(approval, now)
-        return approval
+            return _moved_on(connection, company, approval_id, waiting, decided, by=word, at=now)
 
     def undo(self, company: str, approval_id: str, word: Decision) -> Approval:
         """Undo an approval that was carried out, once, and return it; its effect then needs its taking back.
@@ -167,28 +142,13 @@ class Approvals:
         }
         is_carried_out = and_(approvals.c.state == str(ApprovalState.APPROVED), approvals.c.needs.is_(None))
         with self._database.write() as connection:
-            is_first = _change(connection, _is(company, approval_id) & is_carried_out, undone)
-            if is_first:
-                append(connection, company, _noted(ApprovalState.UNDONE, approval_id, word), at=now)
-            approval = _read(connection, company, approval_id)
-        if approval is None:
-            raise MemoryNotFoundError(_unknown(approval_id))
-        if not is_first:
-            raise _closed(approval, now)
-        return approval
+            return _moved_on(connection, company, approval_id, is_carried_out, undone, by=word, at=now)
 
     def settle(self, company: str, approval_id: str, need: ApprovalNeed, *, effect: str | None = None) -> bool:
-        """Note that what an approval needed is done; False when it does not need that any more.
-
-        Args:
-            company: the company.
-            approval_id: which one.
-            need: what was done.
-            effect: what it left, an id; None leaves what is written.
-        """
+        """Note that what an approval needed is done, and the id that it left; False when it needs that no more."""
         values: Row = {"needs": None} if effect is None else {"needs": None, "effect": effect}
-        with self._database.write() as connection:
-            return _change(connection, _is(company, approval_id) & (approvals.c.needs == str(need)), values)
+        needed = _is(company, approval_id) & (approvals.c.needs == str(need))
+        return self._database.change(update(approvals).where(needed).values(values)) > 0
 
     def unsettled(self, company: str, *, limit: int = MAX_PAGE) -> tuple[Approval, ...]:
         """Return what was decided and is not carried out, or not taken back, oldest first."""
@@ -203,16 +163,12 @@ class Approvals:
             approvals.c.needs == str(ApprovalNeed.WORD),
             approvals.c.expires_at <= self._clock(),
         )
-        with self._database.read() as connection:
-            if connection.execute(select(approvals.c.approval_id).where(over).limit(1)).first() is None:
-                return 0
-        expired = update(approvals).where(over).values(state=str(ApprovalState.EXPIRED), needs=None)
-        with self._database.write() as connection:
-            return connection.execute(expired).rowcount
+        if self._database.row(select(approvals.c.approval_id).where(over).limit(1)) is None:
+            return 0
+        return self._database.change(update(approvals).where(over).values(state=str(ApprovalState.EXPIRED), needs=None))
 
     def _read(self, query: Select[Any]) -> tuple[Approval, ...]:
-        with self._database.read() as connection:
-            return tuple(_approval(row) for row in connection.execute(query).mappings())
+        return tuple(map(_approval, self._database.rows(query)))
 
 
 def _of(company: str, state: ApprovalState | None) -> ColumnElement[bool]:
@@ -221,26 +177,37 @@ def _of(company: str, state: ApprovalState | None) -> ColumnElement[bool]:
 
 
 def _is(company: str, approval_id: str) -> ColumnElement[bool]:
-    return and_(approvals.c.company == company, approvals.c.approval_id == approval_id)
+    return equals(approvals, company=company, approval_id=approval_id)
 
 
-def _change(connection: Connection, which: ColumnElement[bool], values: Row) -> bool:
-    return connection.execute(update(approvals).where(which).values(values)).rowcount > 0
-
-
-def _read(connection: Connection, company: str, approval_id: str) -> Approval | None:
-    row = connection.execute(select(approvals).where(_is(company, approval_id))).mappings().one_or_none()
-    return _approval(row) if row else None
-
-
-def _noted(state: ApprovalState, approval_id: str, word: Decision) -> AuditNote:
-    return AuditNote(
-        actor=person(word.by),
-        action=f"approval.{state}",
+def _moved_on(
+    connection: Connection,
+    company: str,
+    approval_id: str,
+    which: ColumnElement[bool],
+    values: Row,
+    *,
+    by: Decision,
+    at: datetime,
+) -> Approval:
+    # One statement checks and writes: of two concurrent ones the later finds nothing that waits.
+    is_it = _is(company, approval_id)
+    is_first = connection.execute(update(approvals).where(is_it & which).values(values)).rowcount > 0
+    row = connection.execute(select(approvals).where(is_it)).mappings().one_or_none()
+    if row is None:
+        raise MemoryNotFoundError(f"approval_id: {approval_id!r} names no approval; see `memtend approvals list`")
+    approval = _approval(row)
+    if not is_first:
+        raise _closed(approval, at)
+    note = AuditNote(
+        actor=person(by.by),
+        action=f"approval.{approval.state}",
         subject=approval_id,
         verdict=AuditVerdict.DONE,
-        reason=word.reason,
+        reason=by.reason,
     )
+    append(connection, company, note, at=at)
+    return approval
 
 
 def _closed(approval: Approval, now: datetime) -> ApprovalClosedError:
@@ -253,21 +220,11 @@ def _closed(approval: Approval, now: datetime) -> ApprovalClosedError:
     return ApprovalClosedError(approval.approval_id, "pending")
 
 
-def _unknown(approval_id: str) -> str:
-    return f"approval_id: {approval_id!r} names no approval; see `memtend approvals list`"
-
-
 def _encoded(proposal: Proposal) -> bytes:
     try:
         # As they are: pydantic would write what is no JSON value as something else.
-        body = {
-            "version": _VERSION,
-            "details": proposal.details,
-            **proposal.model_dump(mode="json", exclude=_ELSEWHERE),
-        }
-        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    except UnicodeEncodeError:
-        raise MemoryInputError("proposal", "must be valid Unicode text") from None
+        body = {"details": proposal.details, **proposal.model_dump(mode="json", exclude=_ELSEWHERE)}
+        text = pack("proposal", body, allow_nan=False)
     except (TypeError, ValueError):
         raise MemoryInputError("details", "must be made of JSON values alone") from None
     if len(text) > MAX_BODY_BYTES:
@@ -276,10 +233,7 @@ def _encoded(proposal: Proposal) -> bytes:
 
 
 def _approval(row: RowMapping) -> Approval:
-    body: dict[str, Any] = json.loads(row["body"])
-    version = body.pop("version")
-    if version != _VERSION:
-        raise MemoryRetrievalError(f"an approval has form {version}; this release reads form {_VERSION}")
+    body = unpack("an approval", row["body"])
     shown = {key: value for key, value in row.items() if key not in {"company", "action", "risk", "title", "body"}}
     # Older releases took control characters; a proposal must not become unreadable for one.
     title, proposed_by = escaped(row["title"])[:MAX_TITLE_CHARS], escaped(body["proposed_by"])[:MAX_NAME_CHARS]

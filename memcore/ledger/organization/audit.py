@@ -5,11 +5,10 @@ from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator
-from sqlalchemy import Connection, or_, select
+from sqlalchemy import Connection, select
 
 from memcore import ids
-from memcore.clock import Clock
-from memcore.ledger.database import Database, checked_key
+from memcore.ledger.database import Repository, checked_key, newest_first
 from memcore.ledger.tables import audit
 from memcore.models.approval import Name, Reason
 from memcore.models.base import Frozen, NotBlankStr, ValidatedModel
@@ -57,17 +56,8 @@ class AuditLine(AuditNote):
     at: BoundedTime
 
 
-class Audit:
-    """The audit table; every method is one short transaction.
-
-    Args:
-        database: the ledger.
-        clock: what time it is.
-    """
-
-    def __init__(self, database: Database, *, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+class Audit(Repository):
+    """The audit table."""
 
     def note(self, company: str, line: AuditNote) -> None:
         """Add a line. Raises MemoryStoreError, MemoryConnectionError."""
@@ -83,29 +73,18 @@ class Audit:
         before: AuditLine | None = None,
         limit: int = MAX_PAGE,
     ) -> tuple[AuditLine, ...]:
-        """Return a company's lines, newest first.
+        """Return at most 256 of a company's lines, newest first, behind the last line of the page before.
 
-        Args:
-            company: the company.
-            actor: only what this person or agent did, with or without ``person:`` or ``agent:`` before the name.
-            action: only this.
-            before: the last line of the page before.
-            limit: most lines.
+        An actor is named with or without ``person:`` or ``agent:`` before the name.
         """
-        at, key = audit.c.at, audit.c.audit_id
-        query = select(audit).where(audit.c.company == company).order_by(at.desc(), key.desc())
+        query = select(audit).where(audit.c.company == company)
         if actor is not None:
             query = query.where(audit.c.actor.in_([actor, person(actor), agent(actor)]))
         if action is not None:
             query = query.where(audit.c.action == action)
-        if before is not None:
-            query = query.where(at <= before.at, or_(at < before.at, key < before.audit_id))
-        with self._database.read() as connection:
-            rows = connection.execute(query.limit(min(limit, MAX_PAGE))).mappings()
-            return tuple(
-                AuditLine.model_validate({name: value for name, value in row.items() if name != "company"})
-                for row in rows
-            )
+        last = None if before is None else (before.at, before.audit_id)
+        query = newest_first(query, audit.c.at, audit.c.audit_id, before=last, limit=min(limit, MAX_PAGE))
+        return self._database.records(AuditLine, query)
 
 
 def append(connection: Connection, company: str, line: AuditNote, *, at: datetime) -> None:

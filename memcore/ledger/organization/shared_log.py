@@ -8,11 +8,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Connection, RowMapping, and_, func, select, update
+from sqlalchemy import Connection, RowMapping, and_, select, update
 
 from memcore import ids
-from memcore.clock import Clock
-from memcore.ledger.database import Database, RecordRow, checked_key, decode, encode, insert_for
+from memcore.ledger.database import (
+    RecordRow,
+    Repository,
+    checked_key,
+    count_rows,
+    decode,
+    encode,
+    equals,
+    insert_one,
+)
 from memcore.ledger.tables import shared_heads, shared_log
 from memcore.records import MemoryRecord
 
@@ -58,17 +66,8 @@ class LogPosition:
 MAX_LINES = 256
 
 
-class SharedLog:
-    """The tables shared_log and shared_heads; every method is one short transaction.
-
-    Args:
-        database: the ledger.
-        clock: what time it is.
-    """
-
-    def __init__(self, database: Database, *, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+class SharedLog(Repository):
+    """The tables shared_log and shared_heads."""
 
     def publish(self, company: str, record: MemoryRecord, *, once: bool = False) -> SharedEntry:
         """Write a publication down, unless it stands there already; return its line.
@@ -84,7 +83,7 @@ class SharedLog:
         """
         fact_id, agent_id = record.entry.id, checked_key("agent_id", record.entry.agent_id)
         with self._database.write() as connection:
-            last = self._locked(connection, company).last
+            last = lock_shared_head(connection, company).last
             before = self._publications(connection, company, fact_id)
             if before and (once or self._is_published(connection, company, before[-1])):
                 return _entry(before[-1])
@@ -110,7 +109,7 @@ class SharedLog:
         key = checked_key("agent_id", agent_id)
         query = select(shared_log).where(shared_log.c.company == company, shared_log.c.memory_id == memory_id)
         with self._database.write() as connection:
-            standing = self._locked(connection, company)
+            standing = lock_shared_head(connection, company)
             lines = {row["kind"]: row for row in connection.execute(query).mappings()}
             if "publish" not in lines or lines["publish"]["agent_id"] != key:
                 return None
@@ -138,8 +137,7 @@ class SharedLog:
             .select_from(shared_heads.outerjoin(shared_log, first_open))
             .where(shared_heads.c.company == company)
         )
-        with self._database.read() as connection:
-            row = connection.execute(query).mappings().one_or_none()
+        row = self._database.row(query)
         return LogPosition(**row) if row else LogPosition()
 
     def lines(self, company: str, *, after: int = 0, limit: int = MAX_LINES) -> tuple[SharedEntry, ...]:
@@ -150,40 +148,27 @@ class SharedLog:
             .order_by(shared_log.c.version)
             .limit(min(limit, MAX_LINES))
         )
-        with self._database.read() as connection:
-            return tuple(_entry(row) for row in connection.execute(query).mappings())
+        return tuple(map(_entry, self._database.rows(query)))
 
     def history(self, company: str, memory_id: str) -> tuple[SharedEntry, ...]:
         """Return all lines of the fact that was once published under this id, in order; none for an unknown id."""
-        named = select(shared_log.c.fact_id).where(
-            shared_log.c.company == company, shared_log.c.memory_id == memory_id, shared_log.c.kind == "publish"
-        )
+        published = equals(shared_log, company=company, memory_id=memory_id, kind="publish")
+        named = select(shared_log.c.fact_id).where(published)
         query = (
             select(shared_log)
             .where(shared_log.c.company == company, shared_log.c.fact_id == named.scalar_subquery())
             .order_by(shared_log.c.version)
         )
-        with self._database.read() as connection:
-            return tuple(_entry(row) for row in connection.execute(query).mappings())
+        return tuple(map(_entry, self._database.rows(query)))
 
     def advance(self, company: str, version: int) -> None:
         """Let searches see this version, once all up to it is in the store; an older one changes nothing."""
         behind = and_(shared_heads.c.company == company, shared_heads.c.head < version)
-        with self._database.write() as connection:
-            connection.execute(update(shared_heads).where(behind).values(head=version))
+        self._database.change(update(shared_heads).where(behind).values(head=version))
 
     def close(self) -> None:
         """Close the connections that are kept."""
         self._database.close()
-
-    def _locked(self, connection: Connection, company: str) -> LogPosition:
-        # One writer at a time for each company: a version is given only once the one before is committed, so no search
-        # can see a version while an older one is still to come.
-        first = insert_for(connection, shared_heads).values(company=checked_key("company", company), last=0, head=0)
-        connection.execute(first.on_conflict_do_nothing())
-        query = select(shared_heads.c.last, shared_heads.c.head).where(shared_heads.c.company == company)
-        row = connection.execute(query.with_for_update()).mappings().one()
-        return LogPosition(**row)
 
     def _append(self, connection: Connection, company: str, **line: Any) -> SharedEntry:
         row = {"company": company, "at": self._clock(), **line}
@@ -192,21 +177,26 @@ class SharedLog:
         return _entry(row)
 
     def _publications(self, connection: Connection, company: str, fact_id: str) -> list[RowMapping]:
-        query = select(shared_log).where(
-            shared_log.c.company == company, shared_log.c.fact_id == fact_id, shared_log.c.kind == "publish"
-        )
+        query = select(shared_log).where(equals(shared_log, company=company, fact_id=fact_id, kind="publish"))
         return list(connection.execute(query.order_by(shared_log.c.version)).mappings())
 
     def _is_published(self, connection: Connection, company: str, publication: RowMapping) -> bool:
-        retractions = select(func.count()).where(
-            shared_log.c.company == company,
-            shared_log.c.memory_id == publication["memory_id"],
-            shared_log.c.kind == "retract",
-        )
-        if connection.execute(retractions).scalar_one():
+        retraction = equals(shared_log, company=company, memory_id=publication["memory_id"], kind="retract")
+        if count_rows(connection, shared_log, retraction):
             return False
         entry = _record(publication["body"]).entry
         return entry.expires_at is None or entry.expires_at > self._clock()
+
+
+def lock_shared_head(connection: Connection, company: str) -> LogPosition:
+    """Return the position of the log, and keep other writers waiting until the transaction ends.
+
+    One writer at a time for each company: a version is given only once the one before is committed, so no search can
+    see a version while an older one is still to come.
+    """
+    insert_one(connection, shared_heads, {"company": checked_key("company", company), "last": 0, "head": 0})
+    query = select(shared_heads.c.last, shared_heads.c.head).where(shared_heads.c.company == company)
+    return LogPosition(**connection.execute(query.with_for_update()).mappings().one())
 
 
 def _entry(row: "RowMapping | dict[str, Any]") -> SharedEntry:

@@ -11,8 +11,7 @@ from rich.progress import Progress
 
 from memcore.backends.factory import create_configured_embedder, embedder_choice
 from memcore.errors import MemoryConfigError, MemoryInputError
-from memcore.ledger.embedders.collections import CollectionPointer, ServedCollection
-from memcore.ledger.embedders.reindexes import Reindex
+from memcore.ledger.embedders.collections import CollectionPointer, Reindex, ServedCollection
 from memcore.ledger.ledger import Ledger
 from memcore.reindex.planning import ReindexPlanning, create_reindex_target
 from ops.cli.console import say

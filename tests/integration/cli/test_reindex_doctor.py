@@ -14,7 +14,7 @@ from memcore.embedding.factory import create_embedder
 from memcore.errors import MemoryConfigError
 from memcore.finetune.checkpoint import choice_of
 from memcore.ledger import Ledger, LedgerUrls
-from memcore.ledger.embedders.reindexes import ReindexKind
+from memcore.ledger.embedders.collections import ReindexKind
 from ops.cli.running.health_checks import embedder, reindex
 
 #: The name of the embedder that is configured where nothing is said.

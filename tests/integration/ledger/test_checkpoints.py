@@ -15,10 +15,10 @@ from memcore.ledger.embedders.collections import (
     Checkpoint,
     CollectionPointer,
     CollectionUse,
+    ReindexKind,
     ServedCollection,
     read_serving,
 )
-from memcore.ledger.embedders.reindexes import ReindexKind
 from memcore.ledger.organization.audit import AuditNote, AuditVerdict, append
 
 MINUTE = timedelta(minutes=1)

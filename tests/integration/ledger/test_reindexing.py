@@ -8,8 +8,7 @@ from support.ledger_records import COMPANY, StoppedClock
 
 from memcore.errors import MemoryInputError
 from memcore.ledger import Ledger
-from memcore.ledger.embedders.collections import CollectionPointer, Phase
-from memcore.ledger.embedders.reindexes import ReindexKind, ReindexStage
+from memcore.ledger.embedders.collections import CollectionPointer, Phase, ReindexKind, ReindexStage
 
 OLD, NEW = served("old"), served("new", embedder="minilm", generation=2)
 LEASE = timedelta(seconds=45)

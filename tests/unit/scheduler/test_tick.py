@@ -9,8 +9,7 @@ from memcore.config.policy import Policy
 from memcore.config.settings import SWEEP_SECONDS, TICK_SECONDS
 from memcore.jobs.outcomes import Done, Skipped
 from memcore.jobs.payloads import Queue
-from memcore.ledger.agents import AgentSpec
-from memcore.ledger.control import Tick
+from memcore.ledger.agents import AgentSpec, Tick
 from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import RunState
 from memcore.models.archival import ArchivalMode
