@@ -7,15 +7,14 @@ a change of the routes. So calls by id ask every child.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Collection, ItemsView, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from memcore import errors
+from memcore.backends.base import Age, RecordBackend, age, age_at, cursor_after
 from memcore.backends.deletion import Deletion
-from memcore.backends.inmemory import fresh_record
 from memcore.backends.protocol import (
     MAX_PAGE,
     BackendEvent,
@@ -31,7 +30,6 @@ from memcore.errors import (
     MemoryCapabilityError,
     MemoryConfigError,
     MemoryConnectionError,
-    MemoryInputError,
     MemoryRetrievalError,
 )
 from memcore.models.memory import (
@@ -52,6 +50,7 @@ class Child(MemoryBackend, BatchBackend, MemoryCapabilities, Protocol):
     """A backend with both protocols and the capabilities."""
 
 
+Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 
 
@@ -79,9 +78,9 @@ async def fan_out(calls: Mapping[str, Awaitable[Answer]]) -> FanOutResults[Answe
     return answers
 
 
-async def all_answers(calls: Mapping[str, Awaitable[Answer]]) -> list[Answer]:
-    """Make the calls at once and return every answer; a failure is raised when all are done."""
-    answers = await fan_out(calls)
+async def all_answers(children: Mapping[str, Asked], call: Callable[[Asked], Awaitable[Answer]]) -> list[Answer]:
+    """Make a call of each child at once and return every answer; a failure is raised when all are done."""
+    answers = await fan_out({name: call(child) for name, child in children.items()})
     for error in answers.failed.values():
         raise error
     return list(answers.given.values())
@@ -92,23 +91,18 @@ async def all_answers(calls: Mapping[str, Awaitable[Answer]]) -> list[Answer]:
 # or later, and those returned before are skipped. That reads one memory twice a page, needs no state in this process,
 # and holds whatever is written or removed between two pages.
 
-#: The age of a memory: its creation time, and its id among those of one time.
-Age = tuple[datetime, str]
-
 
 async def merged_page(
     children: Mapping[str, Child], where: Where, *, cursor: str | None, limit: int, with_vectors: bool
 ) -> Page:
     """Return the next page over all children. Raises MemoryInputError for a cursor that no page gave."""
     size = max(1, min(limit, MAX_PAGE))
-    after = None if cursor is None else _parse(cursor)
-    rests = await all_answers(
-        {name: _rest(child, where, after, size, with_vectors=with_vectors) for name, child in children.items()}
-    )
-    found = sorted((record for records, _ in rests for record in records), key=_age)
+    after = None if cursor is None else age_at(cursor)
+    rests = await all_answers(children, lambda child: _rest(child, where, after, size, with_vectors=with_vectors))
+    found = sorted((record for records, _ in rests for record in records), key=age)
     is_last = len(found) <= size and not any(goes_on for _, goes_on in rests)
     page = found[:size]
-    return Page(records=tuple(page), cursor=None if is_last or not page else _cursor(page[-1]))
+    return Page(records=tuple(page), cursor=None if is_last or not page else cursor_after(page[-1]))
 
 
 async def _rest(
@@ -121,78 +115,16 @@ async def _rest(
     cursor: str | None = None
     while True:
         page = await child.scan(where, cursor=cursor, limit=min(size + 1, MAX_PAGE), with_vectors=with_vectors)
-        found += [record for record in page.records if after is None or _age(record) > after]
+        found += [record for record in page.records if after is None or age(record) > after]
         cursor = page.cursor
         if cursor is None or len(found) >= size:
             return found, cursor is not None
 
 
-def _age(record: MemoryRecord) -> Age:
-    return record.entry.created_at, record.entry.id
-
-
-def _cursor(record: MemoryRecord) -> str:
-    return f"{record.entry.created_at.isoformat()} {record.entry.id}"
-
-
-def _parse(cursor: str) -> Age:
-    at, _, memory_id = cursor.partition(" ")
-    try:
-        time = datetime.fromisoformat(at)
-    except ValueError:
-        time = None
-    if time is None or time.tzinfo is None or not memory_id:
-        raise MemoryInputError("cursor", "must be one that a page of the same scan gave")
-    return time, memory_id
-
-
-class Routes:
-    """Maps namespaces to children; a namespace without a route belongs to the default.
-
-    Args:
-        children: the backends by name.
-        routes: child's name per namespace.
-        default: name of the child for all other namespaces.
-
-    Raises MemoryConfigError when a route or the default names no child.
-    """
-
-    def __init__(self, children: Mapping[str, Child], *, routes: Mapping[str, str], default: str) -> None:
-        named = {"default": default, **{f"routes.{namespace}": name for namespace, name in routes.items()}}
-        for key, name in named.items():
-            if name not in children:
-                known = ", ".join(sorted(children)) or "none"
-                raise MemoryConfigError(f"memory.composite.{key}: {name!r} is no backend of it, choose one of {known}")
-        self._children = MappingProxyType(dict(children))
-        self._routes = dict(routes)
-        self._default = default
-
-    @property
-    def children(self) -> Mapping[str, Child]:
-        """Every child by its name."""
-        return self._children
-
-    @property
-    def default(self) -> Child:
-        """The child of all namespaces without a route."""
-        return self._children[self._default]
-
-    def child_of(self, namespace: str) -> str:
-        """Return the name of the child that keeps a namespace."""
-        return self._routes.get(namespace, self._default)
-
-    def targets(self, namespaces: Collection[str] | None) -> Mapping[str, Child]:
-        """Return the children that can hold memories of these namespaces: all for None, none for no namespace."""
-        if namespaces is None:
-            return self._children
-        names = {self.child_of(namespace) for namespace in namespaces}
-        return {name: child for name, child in self._children.items() if name in names}
-
-
 _log = logging.getLogger(__name__)
 
 
-class CompositeBackend:
+class CompositeBackend(RecordBackend):
     """Keeps each namespace in the backend of its route; queries ask all children that can match, concurrently.
 
     ``retrieve`` leaves out a child that fails, and logs it; every other call fails with it, because a count, a page
@@ -220,33 +152,38 @@ class CompositeBackend:
         deletion: Deletion | None = None,
         clock: Clock = utc_now,
     ) -> None:
-        self._routes = Routes(children, routes=routes, default=default)
-        self._company = company
-        self._deletion = deletion
-        self._clock = clock
+        super().__init__(company=company, deletion=deletion, clock=clock)
+        named = {"default": default, **{f"routes.{namespace}": name for namespace, name in routes.items()}}
+        for key, name in named.items():
+            if name not in children:
+                known = ", ".join(sorted(children)) or "none"
+                raise MemoryConfigError(f"memory.composite.{key}: {name!r} is no backend of it, choose one of {known}")
+        self._children = MappingProxyType(dict(children))
+        self._routes = dict(routes)
+        self._default_name = default
 
     async def connect(self) -> None:
         """Connect every child, or none: when one cannot, the others are disconnected again."""
         try:
-            await all_answers({name: child.connect() for name, child in self._routes.children.items()})
+            await all_answers(self._children, lambda child: child.connect())
         except BaseException:
             await self.disconnect()
             raise
 
     async def disconnect(self) -> None:
         """Disconnect every child; a second call does nothing."""
-        await all_answers({name: child.disconnect() for name, child in self._routes.children.items()})
+        await all_answers(self._children, lambda child: child.disconnect())
         if self._deletion is not None:
             await asyncio.to_thread(self._deletion.close)
 
     async def health_check(self) -> bool:
         """Return whether every child answers."""
-        return all(await all_answers({name: child.health_check() for name, child in self._routes.children.items()}))
+        return all(await all_answers(self._children, lambda child: child.health_check()))
 
     @property
     def is_connected(self) -> bool:
         """Whether every child is connected."""
-        return all(child.is_connected for child in self._routes.children.values())
+        return all(child.is_connected for child in self._children.values())
 
     @property
     def backend_name(self) -> str:
@@ -256,50 +193,44 @@ class CompositeBackend:
     @property
     def supported_categories(self) -> frozenset[MemoryCategory]:
         """Those that every child stores, for the namespace chooses the child, not the category."""
-        return frozenset.intersection(*(child.supported_categories for child in self._routes.children.values()))
+        return frozenset.intersection(*(child.supported_categories for child in self._children.values()))
 
     @property
     def supports_graph(self) -> bool:
         """Whether a child does."""
-        return any(child.supports_graph for child in self._routes.children.values())
+        return any(child.supports_graph for child in self._children.values())
 
     @property
     def supports_temporal(self) -> bool:
         """Whether every child honours since and until."""
-        return all(child.supports_temporal for child in self._routes.children.values())
+        return all(child.supports_temporal for child in self._children.values())
 
     @property
     def supports_vector_search(self) -> bool:
         """Whether a child does."""
-        return any(child.supports_vector_search for child in self._routes.children.values())
+        return any(child.supports_vector_search for child in self._children.values())
 
     @property
     def supports_shared_access(self) -> bool:
         """Whether the default child does: it keeps shared knowledge of every namespace."""
-        return self._routes.default.supports_shared_access
+        return self._default.supports_shared_access
 
     @property
     def facts(self) -> FactStore | None:
         """The default child's store of facts, if it has one."""
-        return facts_of(self._routes.default)
+        return facts_of(self._default)
 
     @property
     def max_memories_per_agent(self) -> int | None:
         """The smallest cap of a child, because one child may keep all of an agent's memories; None for no limit."""
-        caps = [child.max_memories_per_agent for child in self._routes.children.values()]
+        caps = [child.max_memories_per_agent for child in self._children.values()]
         return min((cap for cap in caps if cap is not None), default=None)
 
     @property
     def vector_space(self) -> str | None:
         """That of the children, which share one embedder; None when none of them makes vectors."""
-        spaces = {space for child in self._routes.children.values() if (space := child.vector_space) is not None}
+        spaces = {space for child in self._children.values() if (space := child.vector_space) is not None}
         return " and ".join(sorted(spaces)) or None
-
-    async def store(self, agent_id: str, request: MemoryStoreRequest) -> str:
-        """Store one memory in the child of its namespace and return its id."""
-        record = fresh_record(agent_id, request, company=self._company, now=self._clock())
-        await self.store_many([record])
-        return record.entry.id
 
     async def retrieve(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
         """Return the best of all children that can match; entries without a relevance come last, newest first.
@@ -307,7 +238,7 @@ class CompositeBackend:
         A child that fails is left out and logged. Raises MemoryRetrievalError when all fail.
         """
         self._require_connected(agent_id)
-        targets = self._routes.targets(query.namespaces)
+        targets = self._targets(query.namespaces)
         answers = await fan_out({name: child.retrieve(agent_id, query) for name, child in targets.items()})
         if answers.failed:
             failed = {name: type(error).__name__ for name, error in answers.failed.items()}
@@ -322,23 +253,12 @@ class CompositeBackend:
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """Return the memory from whichever child has it; a child that fails matters only when no other has it."""
         self._require_connected(agent_id)
-        answers = await fan_out({name: child.get(agent_id, memory_id) for name, child in self._routes.children.items()})
+        answers = await fan_out({name: child.get(agent_id, memory_id) for name, child in self._children.items()})
         found = next((entry for entry in answers.given.values() if entry is not None), None)
         if found is None:
             for error in answers.failed.values():
                 raise error
         return found
-
-    async def delete(self, agent_id: str, memory_id: str) -> bool:
-        """Delete the memory in whichever child has it; False when none has it."""
-        if self._deletion is not None:
-            return await self._deletion.delete(self, agent_id, memory_id)
-        return await self.delete_many(agent_id, [memory_id]) > 0
-
-    async def count(self, agent_id: str, *, category: MemoryCategory | None = None) -> int:
-        """Return the exact number of memories in all children together."""
-        children = self._all_of(agent_id)
-        return sum(await all_answers({name: each.count(agent_id, category=category) for name, each in children}))
 
     async def store_many(self, records: Sequence[MemoryRecord]) -> None:
         """Write every record that no child has yet to the child of its namespace; a failure may leave some written."""
@@ -350,45 +270,37 @@ class CompositeBackend:
         shares: dict[str, list[MemoryRecord]] = {}
         for record in _first_of_each(records):
             if record.entry.id not in misplaced:
-                shares.setdefault(self._routes.child_of(record.entry.namespace), []).append(record)
-        await all_answers({name: self._routes.children[name].store_many(share) for name, share in shares.items()})
+                shares.setdefault(self._child_of(record.entry.namespace), []).append(record)
+        placed = {name: (self._children[name], share) for name, share in shares.items()}
+        await all_answers(placed, lambda each: each[0].store_many(each[1]))
 
     async def get_many(
         self, agent_id: str, ids: Sequence[str], *, with_vectors: bool = False
     ) -> tuple[MemoryRecord, ...]:
         """Return those of the ids that this agent has in any child, in the order asked for."""
-        children = self._all_of(agent_id)
         answers = await all_answers(
-            {name: each.get_many(agent_id, ids, with_vectors=with_vectors) for name, each in children}
+            self._all_of(agent_id), lambda child: child.get_many(agent_id, ids, with_vectors=with_vectors)
         )
         found = {record.entry.id: record for answer in answers for record in answer}
         return tuple(found[memory_id] for memory_id in dict.fromkeys(ids) if memory_id in found)
 
-    async def delete_many(self, agent_id: str, ids: Sequence[str]) -> int:
-        """Delete those of the ids that this agent has in any child and return how many."""
-        children = self._all_of(agent_id)
-        return sum(await all_answers({name: each.delete_many(agent_id, ids) for name, each in children}))
-
     async def delete_where(self, where: Where) -> int:
         """Delete what matches and return how many; after a failure, some children may have deleted theirs."""
-        children = self._matching(where)
-        return sum(await all_answers({name: each.delete_where(where) for name, each in children}))
+        return sum(await all_answers(self._matching(where), lambda child: child.delete_where(where)))
 
     async def count_where(self, where: Where) -> int:
         """Return the exact number of matches."""
-        children = self._matching(where)
-        return sum(await all_answers({name: each.count_where(where) for name, each in children}))
+        return sum(await all_answers(self._matching(where), lambda child: child.count_where(where)))
 
     async def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
         """Return every session, project or task that a match in any child was stored in."""
-        children = self._matching(where)
-        return frozenset().union(*await all_answers({name: each.scopes(where, scope) for name, each in children}))
+        return frozenset().union(*await all_answers(self._matching(where), lambda child: child.scopes(where, scope)))
 
     async def scan(
         self, where: Where, *, cursor: str | None = None, limit: int = MAX_PAGE, with_vectors: bool = False
     ) -> Page:
         """Return the next page of matches over all children, oldest first, ties by id."""
-        children = dict(self._matching(where))
+        children = self._matching(where)
         if len(children) == 1:
             (child,) = children.values()
             return await child.scan(where, cursor=cursor, limit=limit, with_vectors=with_vectors)
@@ -396,20 +308,19 @@ class CompositeBackend:
 
     async def set_metadata_many(self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata) -> int:
         """Replace source, confidence and tags of these memories; return how many."""
-        children = self._all_of(agent_id)
         return sum(
-            await all_answers({name: each.set_metadata_many(agent_id, ids, metadata) for name, each in children})
+            await all_answers(self._all_of(agent_id), lambda child: child.set_metadata_many(agent_id, ids, metadata))
         )
 
     async def claim(self, where: Where, token: str) -> int:
         """Mark what matches with the token; return how many carry it now, in all children together."""
-        await all_answers({name: each.claim(where, token) for name, each in self._matching(where)})
+        await all_answers(self._matching(where), lambda child: child.claim(where, token))
         # Of the children that cannot match, too: an earlier claim may have marked memories there.
         return await self.count_where(Where(agent_id=where.agent_id, token=token))
 
     async def unclaim(self, agent_id: str) -> None:
         """Take every mark off this agent's memories, in all children."""
-        await all_answers({name: each.unclaim(agent_id) for name, each in self._all_of(agent_id)})
+        await all_answers(self._all_of(agent_id), lambda child: child.unclaim(agent_id))
 
     async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
         """Publish for all agents, in the default child, and return the id."""
@@ -437,7 +348,7 @@ class CompositeBackend:
 
     def _sharing(self) -> SharedKnowledgeStore:
         self._require_connected()
-        child = self._routes.default
+        child = self._default
         if not child.supports_shared_access or not isinstance(child, SharedKnowledgeStore):
             raise MemoryCapabilityError(f"the default child of the composite, {child.backend_name}, shares nothing")
         return child
@@ -446,22 +357,36 @@ class CompositeBackend:
         # Ids in another child than the namespace's: the routes were changed since. A late delivery or an undo would
         # write the memory a second time.
         found: set[str] = set()
-        for name, child in self._routes.children.items():
+        for name, child in self._children.items():
             owners: dict[str, list[str]] = {}
             for record in records:
-                if self._routes.child_of(record.entry.namespace) != name:
+                if self._child_of(record.entry.namespace) != name:
                     owners.setdefault(record.entry.agent_id, []).append(record.entry.id)
             for agent_id, ids in owners.items():
                 found |= {record.entry.id for record in await child.get_many(agent_id, ids)}
         return found
 
-    def _all_of(self, agent_id: str) -> ItemsView[str, Child]:
-        self._require_connected(agent_id)
-        return self._routes.children.items()
+    @property
+    def _default(self) -> Child:
+        return self._children[self._default_name]
 
-    def _matching(self, where: Where) -> ItemsView[str, Child]:
+    def _child_of(self, namespace: str) -> str:
+        return self._routes.get(namespace, self._default_name)
+
+    def _targets(self, namespaces: Collection[str] | None) -> Mapping[str, Child]:
+        """Return the children that can hold memories of these namespaces: all for None, none for no namespace."""
+        if namespaces is None:
+            return self._children
+        names = {self._child_of(namespace) for namespace in namespaces}
+        return {name: child for name, child in self._children.items() if name in names}
+
+    def _all_of(self, agent_id: str) -> Mapping[str, Child]:
+        self._require_connected(agent_id)
+        return self._children
+
+    def _matching(self, where: Where) -> Mapping[str, Child]:
         self._require_connected(where.agent_id)
-        return self._routes.targets(where.namespaces).items()
+        return self._targets(where.namespaces)
 
     def _require_connected(self, agent_id: str | None = None) -> None:
         if not self.is_connected:

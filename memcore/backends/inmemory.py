@@ -2,13 +2,12 @@
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from pydantic import ValidationError
-
 from memcore import ids
+from memcore.backends.base import RecordBackend, age, age_at, cursor_after, fact_record
 from memcore.backends.deletion import Deletion
 from memcore.backends.protocol import MAX_PAGE
 from memcore.clock import Clock, utc_now
@@ -25,7 +24,6 @@ from memcore.models.memory import (
     memory_ids,
     require_agent_id,
     require_memory_id,
-    require_new_agent_id,
 )
 from memcore.records import MemoryRecord, Page, Scope, Where
 
@@ -195,51 +193,11 @@ def _newest(entries: Iterable[MemoryEntry]) -> tuple[MemoryEntry, ...]:
     return tuple(sorted(by_id, key=lambda entry: entry.created_at, reverse=True))
 
 
-def fresh_record(agent_id: str, request: MemoryStoreRequest, *, company: str, now: datetime) -> MemoryRecord:
-    """Return the record of this request. Its id is made from the content, so storing it twice is one memory.
-
-    Raises MemoryInputError when the agent id is reserved or the expiry lies before now.
-    """
-    return _record(ids.memory_id, agent_id, request, company=company, now=now)
-
-
-def fact_record(agent_id: str, request: MemoryStoreRequest, *, company: str, now: datetime) -> MemoryRecord:
-    """Return the record of what an agent publishes, under the id of its fact; raises what fresh_record raises."""
-    return _record(ids.fact_id, agent_id, request, company=company, now=now)
-
-
-def _record(
-    id_of: Callable[..., str], agent_id: str, request: MemoryStoreRequest, *, company: str, now: datetime
-) -> MemoryRecord:
-    memory_id = id_of(
-        company=company,
-        agent_id=require_new_agent_id(agent_id),
-        category=request.category,
-        namespace=request.namespace,
-        content=request.content,
-        source=request.metadata.source,
-    )
-    try:
-        entry = MemoryEntry(
-            id=memory_id,
-            agent_id=agent_id,
-            namespace=request.namespace,
-            category=request.category,
-            content=request.content,
-            metadata=request.metadata,
-            created_at=now,
-            expires_at=request.expires_at,
-        )
-    except ValidationError as error:
-        raise MemoryInputError.of(error) from error
-    return MemoryRecord(entry=entry)
-
-
 #: Most memories of one agent by default: the reference's value, a few tens of megabytes.
 DEFAULT_MAX_MEMORIES = 10_000
 
 
-class InMemoryBackend:
+class InMemoryBackend(RecordBackend):
     """Keeps memories in a dictionary until the process ends; a text query is a substring search, newest first.
 
     Entries found by text carry no relevance score. Disconnecting keeps the
@@ -253,6 +211,15 @@ class InMemoryBackend:
         clock: the time.
     """
 
+    backend_name = "inmemory"
+    #: Another process sees none of these memories, so a worker refuses to start with this backend.
+    is_process_local = True
+    supported_categories = frozenset(MemoryCategory)
+    supports_graph = False
+    supports_temporal = True
+    supports_vector_search = False
+    supports_shared_access = True
+
     def __init__(
         self,
         *,
@@ -261,10 +228,8 @@ class InMemoryBackend:
         deletion: Deletion | None = None,
         clock: Clock = utc_now,
     ) -> None:
-        self._company = company
+        super().__init__(company=company, deletion=deletion, clock=clock)
         self._max_memories = max_memories
-        self._deletion = deletion
-        self._clock = clock
         self._agents: dict[str, dict[str, MemoryRecord]] = {}
         self._owners: dict[str, str] = {}
         self._marks: dict[str, str] = {}
@@ -293,41 +258,6 @@ class InMemoryBackend:
         return self._is_connected
 
     @property
-    def backend_name(self) -> str:
-        """The name that the configuration uses."""
-        return "inmemory"
-
-    @property
-    def is_process_local(self) -> bool:
-        """True: another process sees none of these memories, so a worker refuses to start with this backend."""
-        return True
-
-    @property
-    def supported_categories(self) -> frozenset[MemoryCategory]:
-        """All."""
-        return frozenset(MemoryCategory)
-
-    @property
-    def supports_graph(self) -> bool:
-        """False."""
-        return False
-
-    @property
-    def supports_temporal(self) -> bool:
-        """True: since and until are honoured."""
-        return True
-
-    @property
-    def supports_vector_search(self) -> bool:
-        """False: a text query looks for a substring."""
-        return False
-
-    @property
-    def supports_shared_access(self) -> bool:
-        """True, among the agents of this process."""
-        return True
-
-    @property
     def max_memories_per_agent(self) -> int | None:
         """The cap that the constructor was given."""
         return self._max_memories
@@ -337,38 +267,18 @@ class InMemoryBackend:
         """None: it makes no vectors, and keeps those that it is given."""
         return None
 
-    async def store(self, agent_id: str, request: MemoryStoreRequest) -> str:
-        """Store one memory and return its id, the same for the same memory. Raises MemoryStoreError at the cap."""
-        record = fresh_record(agent_id, request, company=self._company, now=self._clock())
-        await self.store_many([record])
-        return record.entry.id
-
     async def retrieve(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
         """Return what matches and has not expired, newest first, ties by id."""
         now = self._clock()
         with self._lock:
             found = [r.entry for r in self._of(agent_id).values() if is_hit(query, r.entry, now)]
-        found.sort(key=lambda entry: entry.id)
-        found.sort(key=lambda entry: entry.created_at, reverse=True)
-        return tuple(found[: query.limit])
+        return _newest(found)[: query.limit]
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """Return the memory, or None when this agent has none with that id or it has expired."""
         with self._lock:
             record = self._of(agent_id).get(memory_id)
         return None if record is None or is_expired(record.entry, self._clock()) else record.entry
-
-    async def delete(self, agent_id: str, memory_id: str) -> bool:
-        """Delete the memory; False when this agent has none with that id."""
-        if self._deletion is not None:
-            return await self._deletion.delete(self, agent_id, memory_id)
-        return await self.delete_many(agent_id, [memory_id]) > 0
-
-    async def count(self, agent_id: str, *, category: MemoryCategory | None = None) -> int:
-        """Return how many memories are kept, expired ones included until retention removes them."""
-        return await self.count_where(
-            Where(agent_id=agent_id, categories=None if category is None else frozenset({category}))
-        )
 
     async def clear(self, agent_id: str) -> None:
         """Drop all memories of this agent."""
@@ -401,10 +311,6 @@ class InMemoryBackend:
             found = [own[memory_id] for memory_id in memory_ids(ids) if memory_id in own]
         return tuple(_shown(record, with_vectors=with_vectors) for record in found)
 
-    async def delete_many(self, agent_id: str, ids: Sequence[str]) -> int:
-        """Delete those of the ids that this agent has and return how many."""
-        return await self.delete_where(Where(agent_id=agent_id, ids=frozenset(memory_ids(ids))))
-
     async def delete_where(self, where: Where) -> int:
         """Delete what matches and return how many."""
         with self._lock:
@@ -431,22 +337,25 @@ class InMemoryBackend:
         """Return the next page of matches, oldest first, ties by id."""
         size = max(1, min(limit, MAX_PAGE))
         with self._lock:
-            found = sorted(self._matches(where), key=_age)
-        rest = found if cursor is None else [record for record in found if _age(record) > _age_of(cursor)]
+            found = sorted(self._matches(where), key=age)
+        after = None if cursor is None else age_at(cursor)
+        rest = [record for record in found if after is None or age(record) > after]
         page = rest[:size]
         return Page(
             records=tuple(_shown(record, with_vectors=with_vectors) for record in page),
-            cursor=_cursor_after(page[-1]) if len(rest) > size else None,
+            cursor=cursor_after(page[-1]) if len(rest) > size else None,
         )
 
     async def set_metadata_many(self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata) -> int:
         """Replace source, confidence and tags of these memories; return how many."""
-        now = self._clock()
-
-        def change(entry: MemoryEntry) -> MemoryEntry:
-            return entry.model_copy(update={"metadata": metadata, "updated_at": max(now, entry.created_at)})
-
-        return self._rewrite(Where(agent_id=agent_id, ids=frozenset(memory_ids(ids))), change)
+        now, where = self._clock(), Where(agent_id=agent_id, ids=frozenset(memory_ids(ids)))
+        with self._lock:
+            found = self._matches(where)
+            for record in found:
+                times = {"metadata": metadata, "updated_at": max(now, record.entry.created_at)}
+                entry = record.entry.model_copy(update=times)
+                self._agents[agent_id][entry.id] = dataclasses.replace(record, entry=entry)
+        return len(found)
 
     async def claim(self, where: Where, token: str) -> int:
         """Mark what matches with the token, overwriting any older mark; return how many carry it now."""
@@ -508,13 +417,6 @@ class InMemoryBackend:
         own = self._of(where.agent_id)
         return [record for memory_id, record in own.items() if is_match(where, record, self._marks.get(memory_id))]
 
-    def _rewrite(self, where: Where, change: Callable[[MemoryEntry], MemoryEntry]) -> int:
-        with self._lock:
-            found = self._matches(where)
-            for record in found:
-                self._agents[where.agent_id][record.entry.id] = dataclasses.replace(record, entry=change(record.entry))
-        return len(found)
-
     def _evict_for(self, fresh: Iterable[MemoryRecord]) -> None:
         wanted: dict[str, int] = {}
         for record in fresh:
@@ -534,19 +436,3 @@ class InMemoryBackend:
 
 def _shown(record: MemoryRecord, *, with_vectors: bool) -> MemoryRecord:
     return record if with_vectors else dataclasses.replace(record, vectors=None)
-
-
-def _age(record: MemoryRecord) -> tuple[datetime, str]:
-    return record.entry.created_at, record.entry.id
-
-
-def _cursor_after(record: MemoryRecord) -> str:
-    return f"{record.entry.created_at.isoformat()} {record.entry.id}"
-
-
-def _age_of(cursor: str) -> tuple[datetime, str]:
-    at, _, memory_id = cursor.partition(" ")
-    try:
-        return datetime.fromisoformat(at), memory_id
-    except ValueError:
-        raise MemoryInputError("cursor", "must be one that a page of the same scan gave") from None

@@ -30,7 +30,7 @@ from support.ledger_records import sqlite_urls  # noqa: E402
 from support.store_servers import store_server  # noqa: E402
 
 from memcore import ids  # noqa: E402
-from memcore.backends.inmemory import fresh_record  # noqa: E402
+from memcore.backends.base import fresh_record  # noqa: E402
 from memcore.backends.mem0.backend import Mem0Backend  # noqa: E402
 from memcore.backends.mem0.config import Mem0Config  # noqa: E402
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType  # noqa: E402

@@ -10,7 +10,7 @@ from benchmarks.texts import Texts, questions
 from qdrant_client import QdrantClient
 from qdrant_client.models import FieldCondition, Filter, MatchValue, QueryRequest, SparseVector
 
-from memcore.backends.inmemory import fresh_record
+from memcore.backends.base import fresh_record
 from memcore.clock import utc_now
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder

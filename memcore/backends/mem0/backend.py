@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from memcore import errors
+from memcore.backends.base import RecordBackend
 from memcore.backends.deletion import Deletion
 from memcore.backends.fusion import RankedLists, default_dense_weight
-from memcore.backends.inmemory import fresh_record
 from memcore.backends.mem0.collection import ActiveCollection, PlanOf, PointerReader, ServingCollection
 from memcore.backends.mem0.config import Mem0Config, PointerConfig
 from memcore.backends.mem0.filters import SearchScope
@@ -33,7 +33,6 @@ from memcore.models.memory import (
     MemoryMetadata,
     MemoryQuery,
     MemoryStoreRequest,
-    memory_ids,
     require_agent_id,
 )
 from memcore.records import MemoryRecord, Page, Scope, Where
@@ -51,7 +50,7 @@ class Mem0Connection:
 _log = logging.getLogger(__name__)
 
 
-class Mem0Backend:
+class Mem0Backend(RecordBackend):
     """Keeps memories in mem0's collection layout on a Qdrant store, readable by stock mem0.
 
     ``retrieve`` and ``get`` do not show expired memories; ``count``, ``get_many``, ``scan`` and the rest see all that
@@ -70,6 +69,15 @@ class Mem0Backend:
         clock: the time.
     """
 
+    backend_name = "mem0"
+    is_process_local = False
+    supported_categories = frozenset(MemoryCategory)
+    supports_graph = False
+    supports_temporal = True
+    supports_vector_search = True
+    #: Maintenance keeps an agent's number down, not the store.
+    max_memories_per_agent: int | None = None
+
     def __init__(
         self,
         place: Mem0Config,
@@ -86,9 +94,7 @@ class Mem0Backend:
     ) -> None:
         self._place = place
         self._is_sharing = is_sharing and place.ledger_url is not None
-        self._company = company
-        self._deletion = deletion
-        self._clock = clock
+        super().__init__(company=company, deletion=deletion, clock=clock)
         self._indexing = Indexing(embedder=embedder, encoder=encoder, text=IndexedText(text_template))
         self._plan = plan or SearchPlan()
         self._following = following
@@ -136,36 +142,6 @@ class Mem0Backend:
         return self._opened is not None
 
     @property
-    def backend_name(self) -> str:
-        """The name that the configuration uses."""
-        return "mem0"
-
-    @property
-    def is_process_local(self) -> bool:
-        """False: every process sees the same memories."""
-        return False
-
-    @property
-    def supported_categories(self) -> frozenset[MemoryCategory]:
-        """All."""
-        return frozenset(MemoryCategory)
-
-    @property
-    def supports_graph(self) -> bool:
-        """False."""
-        return False
-
-    @property
-    def supports_temporal(self) -> bool:
-        """True: since and until are honoured, in the store."""
-        return True
-
-    @property
-    def supports_vector_search(self) -> bool:
-        """True."""
-        return True
-
-    @property
     def supports_shared_access(self) -> bool:
         """Whether the policy lets agents share, and a ledger holds the log."""
         return self._is_sharing
@@ -176,22 +152,11 @@ class Mem0Backend:
         return None if self._opened is None else self._opened.facts
 
     @property
-    def max_memories_per_agent(self) -> int | None:
-        """None: maintenance keeps an agent's number down, not the store."""
-        return None
-
-    @property
     def vector_space(self) -> str | None:
         """The embedder and the form of the texts, as the collection records them."""
         if self._opened is not None:
             return self._opened.serving.last().active_collection.identity.label
         return self._indexing.identity.label
-
-    async def store(self, agent_id: str, request: MemoryStoreRequest) -> str:
-        """Store one memory and return its id; the same memory again is the same id and changes nothing."""
-        record = fresh_record(agent_id, request, company=self._company, now=self._clock())
-        await self.store_many([record])
-        return record.entry.id
 
     async def retrieve(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
         """Return what matches and has not expired: best first with a text, newest first without."""
@@ -244,17 +209,6 @@ class Mem0Backend:
         opened, now = self._connected(agent_id), self._clock()
         return await opened.serving.read("get", lambda active: active.reader.get(agent_id, memory_id, now=now))
 
-    async def delete(self, agent_id: str, memory_id: str) -> bool:
-        """Delete the memory and its text in the history; False when this agent has none with that id."""
-        if self._deletion is not None:
-            return await self._deletion.delete(self, agent_id, memory_id)
-        return await self.delete_many(agent_id, [memory_id]) > 0
-
-    async def count(self, agent_id: str, *, category: MemoryCategory | None = None) -> int:
-        """Return the exact number of memories stored, expired ones included until retention removes them."""
-        categories = None if category is None else frozenset({category})
-        return await self.count_where(Where(agent_id=agent_id, categories=categories))
-
     async def store_many(self, records: Sequence[MemoryRecord]) -> None:
         """Write every record whose id is not there yet, 256 to a request; a failure may leave some written."""
         opened = self._connected()
@@ -272,10 +226,6 @@ class Mem0Backend:
             "get_many",
             lambda active: active.reader.get_many(agent_id, ids, with_vectors=with_vectors),
         )
-
-    async def delete_many(self, agent_id: str, ids: Sequence[str]) -> int:
-        """Delete those of the ids that this agent has and return how many."""
-        return await self.delete_where(Where(agent_id=agent_id, ids=frozenset(memory_ids(ids))))
 
     async def delete_where(self, where: Where) -> int:
         """Delete what matches, with its text in the history, and return how many."""

@@ -6,8 +6,8 @@ from datetime import timedelta
 from functools import partial
 
 from memcore import errors
+from memcore.backends.base import fact_record
 from memcore.backends.fusion import RankedLists
-from memcore.backends.inmemory import fact_record
 from memcore.backends.mem0.collection import ActiveCollection, ServingCollection
 from memcore.backends.mem0.filters import SearchScope
 from memcore.backends.protocol import ORGANISATION, BackendEvent
