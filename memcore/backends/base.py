@@ -101,7 +101,6 @@ class RecordBackend(BatchBackend):
         return record.entry.id
 
     async def delete(self, agent_id: str, memory_id: str) -> bool:
-        """Delete the memory; False when this agent has none with that id."""
         if self._deletion is not None:
             return await self._deletion.delete(self, agent_id, memory_id)
         return await self.delete_many(agent_id, [memory_id]) > 0
@@ -112,5 +111,4 @@ class RecordBackend(BatchBackend):
         return await self.count_where(Where(agent_id=agent_id, categories=categories))
 
     async def delete_many(self, agent_id: str, ids: Sequence[str]) -> int:
-        """Delete those of the ids that this agent has and return how many."""
         return await self.delete_where(Where(agent_id=agent_id, ids=frozenset(memory_ids(ids))))

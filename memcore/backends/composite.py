@@ -177,12 +177,10 @@ class CompositeBackend(RecordBackend):
             await asyncio.to_thread(self._deletion.close)
 
     async def health_check(self) -> bool:
-        """Return whether every child answers."""
         return all(await all_answers(self._children, lambda child: child.health_check()))
 
     @property
     def is_connected(self) -> bool:
-        """Whether every child is connected."""
         return all(child.is_connected for child in self._children.values())
 
     @property
@@ -277,7 +275,6 @@ class CompositeBackend(RecordBackend):
     async def get_many(
         self, agent_id: str, ids: Sequence[str], *, with_vectors: bool = False
     ) -> tuple[MemoryRecord, ...]:
-        """Return those of the ids that this agent has in any child, in the order asked for."""
         answers = await all_answers(
             self._all_of(agent_id), lambda child: child.get_many(agent_id, ids, with_vectors=with_vectors)
         )
@@ -289,17 +286,14 @@ class CompositeBackend(RecordBackend):
         return sum(await all_answers(self._matching(where), lambda child: child.delete_where(where)))
 
     async def count_where(self, where: Where) -> int:
-        """Return the exact number of matches."""
         return sum(await all_answers(self._matching(where), lambda child: child.count_where(where)))
 
     async def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
-        """Return every session, project or task that a match in any child was stored in."""
         return frozenset().union(*await all_answers(self._matching(where), lambda child: child.scopes(where, scope)))
 
     async def scan(
         self, where: Where, *, cursor: str | None = None, limit: int = MAX_PAGE, with_vectors: bool = False
     ) -> Page:
-        """Return the next page of matches over all children, oldest first, ties by id."""
         children = self._matching(where)
         if len(children) == 1:
             (child,) = children.values()
@@ -307,7 +301,6 @@ class CompositeBackend(RecordBackend):
         return await merged_page(children, where, cursor=cursor, limit=limit, with_vectors=with_vectors)
 
     async def set_metadata_many(self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata) -> int:
-        """Replace source, confidence and tags of these memories; return how many."""
         return sum(
             await all_answers(self._all_of(agent_id), lambda child: child.set_metadata_many(agent_id, ids, metadata))
         )
@@ -319,31 +312,25 @@ class CompositeBackend(RecordBackend):
         return await self.count_where(Where(agent_id=where.agent_id, token=token))
 
     async def unclaim(self, agent_id: str) -> None:
-        """Take every mark off this agent's memories, in all children."""
         await all_answers(self._all_of(agent_id), lambda child: child.unclaim(agent_id))
 
     async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
-        """Publish for all agents, in the default child, and return the id."""
         return await self._sharing().publish(agent_id, request, once=once)
 
     async def search_shared(
         self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
-        """Return what matches of the shared knowledge, as the default child ranks it."""
         return await self._sharing().search_shared(query, exclude_agent=exclude_agent, version=version)
 
     async def search_shared_sparse(
         self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
-        """Return the keyword hits of the shared knowledge alone."""
         return await self._sharing().search_shared_sparse(query, exclude_agent=exclude_agent, version=version)
 
     async def retract(self, agent_id: str, memory_id: str) -> bool:
-        """Take back what this agent published; False when it has nothing there under this id."""
         return await self._sharing().retract(agent_id, memory_id)
 
     async def shared_version(self) -> int:
-        """Return the version of the shared knowledge that a search would see now."""
         return await self._sharing().shared_version()
 
     def _sharing(self) -> SharedKnowledgeStore:

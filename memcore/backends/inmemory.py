@@ -249,12 +249,10 @@ class InMemoryBackend(RecordBackend):
             self._deletion.close()
 
     async def health_check(self) -> bool:
-        """Return whether connect has been called."""
         return self._is_connected
 
     @property
     def is_connected(self) -> bool:
-        """Whether connect has been called and disconnect has not been since."""
         return self._is_connected
 
     @property
@@ -275,7 +273,6 @@ class InMemoryBackend(RecordBackend):
         return _newest(found)[: query.limit]
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
-        """Return the memory, or None when this agent has none with that id or it has expired."""
         with self._lock:
             record = self._of(agent_id).get(memory_id)
         return None if record is None or is_expired(record.entry, self._clock()) else record.entry
@@ -305,14 +302,12 @@ class InMemoryBackend(RecordBackend):
     async def get_many(
         self, agent_id: str, ids: Sequence[str], *, with_vectors: bool = False
     ) -> tuple[MemoryRecord, ...]:
-        """Return those of the ids that this agent has, in the order asked for, expired ones included."""
         with self._lock:
             own = self._of(agent_id)
             found = [own[memory_id] for memory_id in memory_ids(ids) if memory_id in own]
         return tuple(_shown(record, with_vectors=with_vectors) for record in found)
 
     async def delete_where(self, where: Where) -> int:
-        """Delete what matches and return how many."""
         with self._lock:
             eviction_candidates = [record.entry.id for record in self._matches(where)]
             for memory_id in eviction_candidates:
@@ -321,12 +316,10 @@ class InMemoryBackend(RecordBackend):
         return len(eviction_candidates)
 
     async def count_where(self, where: Where) -> int:
-        """Return the exact number of matches."""
         with self._lock:
             return len(self._matches(where))
 
     async def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
-        """Return every session, project or task that a match was stored in."""
         with self._lock:
             found = {getattr(record.lineage, scope) for record in self._matches(where)}
         return frozenset(found - {None})
@@ -334,7 +327,6 @@ class InMemoryBackend(RecordBackend):
     async def scan(
         self, where: Where, *, cursor: str | None = None, limit: int = MAX_PAGE, with_vectors: bool = False
     ) -> Page:
-        """Return the next page of matches, oldest first, ties by id."""
         size = max(1, min(limit, MAX_PAGE))
         with self._lock:
             found = sorted(self._matches(where), key=age)
@@ -347,7 +339,6 @@ class InMemoryBackend(RecordBackend):
         )
 
     async def set_metadata_many(self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata) -> int:
-        """Replace source, confidence and tags of these memories; return how many."""
         now, where = self._clock(), Where(agent_id=agent_id, ids=frozenset(memory_ids(ids)))
         with self._lock:
             found = self._matches(where)
@@ -358,14 +349,12 @@ class InMemoryBackend(RecordBackend):
         return len(found)
 
     async def claim(self, where: Where, token: str) -> int:
-        """Mark what matches with the token, overwriting any older mark; return how many carry it now."""
         with self._lock:
             for record in self._matches(where):
                 self._marks[record.entry.id] = token
             return sum(self._marks.get(memory_id) == token for memory_id in self._of(where.agent_id))
 
     async def unclaim(self, agent_id: str) -> None:
-        """Take every mark off this agent's memories."""
         with self._lock:
             for memory_id in self._of(agent_id):
                 self._marks.pop(memory_id, None)
@@ -376,7 +365,6 @@ class InMemoryBackend(RecordBackend):
         return self._shared
 
     async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
-        """Publish for all agents of this process and return the id, the same for what is published already."""
         self._require_connected()
         record = fact_record(agent_id, request, company=self._company, now=self._clock())
         return self._shared.publish(record.entry, once=once)
@@ -384,7 +372,6 @@ class InMemoryBackend(RecordBackend):
     async def search_shared(
         self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
-        """Return what matches of the shared knowledge, newest first, ties by id."""
         self._require_connected()
         return self._shared.search(query, exclude_agent=exclude_agent, version=version, now=self._clock())
 
@@ -396,12 +383,10 @@ class InMemoryBackend(RecordBackend):
         return ()
 
     async def retract(self, agent_id: str, memory_id: str) -> bool:
-        """Take back what this agent published; False when it has nothing there under this id."""
         self._require_connected()
         return self._shared.retract(require_agent_id(agent_id), memory_id, now=self._clock())
 
     async def shared_version(self) -> int:
-        """Return the version that a search would see now."""
         self._require_connected()
         return self._shared.version()
 

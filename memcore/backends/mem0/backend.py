@@ -112,7 +112,6 @@ class Mem0Backend(RecordBackend):
                 _log.info(BackendEvent.CONNECTED, extra={"backend": self.backend_name, **self._where()})
 
     async def disconnect(self) -> None:
-        """Close the connection; a second call does nothing."""
         async with self._opening:
             opened, self._opened = self._opened, None
             if self._deletion is not None:
@@ -124,7 +123,6 @@ class Mem0Backend(RecordBackend):
                 _log.info(BackendEvent.DISCONNECTED, extra={"backend": self.backend_name, **self._where()})
 
     async def health_check(self) -> bool:
-        """Return whether the store answers and has the collection; trouble is logged as a warning, never raised."""
         opened = self._opened
         if opened is None:
             return False
@@ -138,7 +136,6 @@ class Mem0Backend(RecordBackend):
 
     @property
     def is_connected(self) -> bool:
-        """Whether connect has succeeded and disconnect has not been called since."""
         return self._opened is not None
 
     @property
@@ -159,7 +156,6 @@ class Mem0Backend(RecordBackend):
         return self._indexing.identity.label
 
     async def retrieve(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
-        """Return what matches and has not expired: best first with a text, newest first without."""
         opened, now, text = self._connected(agent_id), self._clock(), query.text
         if text is None:
             return await opened.serving.read("retrieve", lambda active: active.reader.newest(agent_id, query, now=now))
@@ -169,7 +165,6 @@ class Mem0Backend(RecordBackend):
         )
 
     async def retrieve_sparse(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
-        """Return the keyword hits alone, best first; without a text, or one without words, there are none."""
         opened, now, text = self._connected(agent_id), self._clock(), query.text
         if text is None:
             return ()
@@ -181,7 +176,6 @@ class Mem0Backend(RecordBackend):
 
     @property
     def dense_weight(self) -> float:
-        """The share of the vectors in a weighted fusion."""
         return (self._plan if self._opened is None else self._opened.serving.last().active_collection.plan).dense_weight
 
     async def retrieve_rankings(
@@ -192,7 +186,6 @@ class Mem0Backend(RecordBackend):
         include_shared: bool = False,
         exclude_agents: Collection[str] = (),
     ) -> RankedLists:
-        """Return the lists of a text query unfused, in one round trip; without a text they are empty."""
         opened, now, text = self._connected(agent_id), self._clock(), query.text
         if text is None:
             return RankedLists()
@@ -220,7 +213,6 @@ class Mem0Backend(RecordBackend):
     async def get_many(
         self, agent_id: str, ids: Sequence[str], *, with_vectors: bool = False
     ) -> tuple[MemoryRecord, ...]:
-        """Return those of the ids that this agent has, in the order asked for, expired ones included."""
         opened = self._connected(agent_id)
         return await opened.serving.read(
             "get_many",
@@ -239,19 +231,16 @@ class Mem0Backend(RecordBackend):
         )
 
     async def count_where(self, where: Where) -> int:
-        """Return the exact number of matches."""
         opened = self._connected(where.agent_id)
         return await opened.serving.read("count_where", lambda active: active.reader.count(where))
 
     async def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
-        """Return every session, project or task that a match was stored in."""
         opened = self._connected(where.agent_id)
         return await opened.serving.read("scopes", lambda active: active.reader.scopes(where, scope))
 
     async def scan(
         self, where: Where, *, cursor: str | None = None, limit: int = MAX_PAGE, with_vectors: bool = False
     ) -> Page:
-        """Return the next page of matches, oldest first, ties by id."""
         opened = self._connected(where.agent_id)
         return await opened.serving.read(
             "scan",
@@ -259,7 +248,6 @@ class Mem0Backend(RecordBackend):
         )
 
     async def set_metadata_many(self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata) -> int:
-        """Replace source, confidence and tags of these memories without embedding again; return how many."""
         opened, now = self._connected(agent_id), self._clock()
         return await opened.serving.write(
             "set_metadata_many",
@@ -268,37 +256,30 @@ class Mem0Backend(RecordBackend):
         )
 
     async def claim(self, where: Where, token: str) -> int:
-        """Mark what matches with the token, overwriting any older mark; return how many carry it now."""
         opened = self._connected(where.agent_id)
         return await opened.serving.write("claim", [where.agent_id], lambda active: active.writer.claim(where, token))
 
     async def unclaim(self, agent_id: str) -> None:
-        """Take every mark off this agent's memories."""
         opened = self._connected(agent_id)
         await opened.serving.write("unclaim", [agent_id], lambda active: active.writer.unclaim(agent_id))
 
     async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
-        """Publish for all agents and return the id, the same for what this agent has published already."""
         return await self._sharing().publish(agent_id, request, once=once)
 
     async def search_shared(
         self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
-        """Return what matches of the shared knowledge, now or at a version: best first, without a text newest first."""
         return await self._sharing().by_text(query, exclude_agent=exclude_agent, version=version)
 
     async def search_shared_sparse(
         self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
-        """Return the keyword hits of the shared knowledge alone, best first."""
         return await self._sharing().by_words(query, exclude_agent=exclude_agent, version=version)
 
     async def retract(self, agent_id: str, memory_id: str) -> bool:
-        """Take back what this agent published; False when it has nothing there under this id."""
         return await self._sharing().retract(agent_id, memory_id)
 
     async def shared_version(self) -> int:
-        """Return the version of the shared knowledge that a search would see now."""
         return await self._sharing().version()
 
     async def _open(self) -> Mem0Connection:

@@ -38,7 +38,15 @@ from memcore.backends.protocol import BackendEvent
 from memcore.embedding.bm25 import SparseVector
 from memcore.embedding.protocol import EmbedderIdentity
 from memcore.errors import MemoryConfigError, MemoryInputError
-from memcore.models.memory import SHARED_OWNER, MemoryCategory, MemoryEntry, MemoryMetadata, within_range
+from memcore.models.memory import (
+    EARLIEST,
+    LATEST,
+    SHARED_OWNER,
+    MemoryCategory,
+    MemoryEntry,
+    MemoryMetadata,
+    within_range,
+)
 from memcore.records import LESSON_FIELD, LESSON_KEY, Lineage, MemoryRecord, Vectors
 
 _log = logging.getLogger(__name__)
@@ -163,22 +171,24 @@ def decode(
     if created_at is None or not isinstance(agent_id, str) or not isinstance(content, str):
         raise ValueError("the payload lacks data, agent_id or created_at")
     updated_at = _time(payload.get(Key.UPDATED_AT))
-    entry = MemoryEntry(
-        id=memory_id,
-        agent_id=agent_id,
-        namespace=payload.get(Key.NAMESPACE) or "default",
-        category=payload.get(Key.CATEGORY) or _CATEGORY_OF_OUTSIDERS,
-        content=content,
-        metadata=MemoryMetadata(
-            source=payload.get(Key.SOURCE) or None,
-            confidence=_confidence(payload.get(Key.CONFIDENCE, 1.0)),
-            tags=payload.get(Key.TAGS) or (),
-        ),
-        created_at=created_at,
-        # A metadata change stamps the store's time, and the clock that created the memory may have been ahead of it.
-        updated_at=None if updated_at is None else max(updated_at, created_at),
-        expires_at=_time(payload.get(Key.EXPIRES_AT)),
-        relevance_score=relevance,
+    entry = MemoryEntry.model_validate(
+        {
+            "id": memory_id,
+            "agent_id": agent_id,
+            "namespace": payload.get(Key.NAMESPACE) or "default",
+            "category": payload.get(Key.CATEGORY) or _CATEGORY_OF_OUTSIDERS,
+            "content": content,
+            "metadata": {
+                "source": payload.get(Key.SOURCE) or None,
+                "confidence": _confidence(payload.get(Key.CONFIDENCE, 1.0)),
+                "tags": payload.get(Key.TAGS) or (),
+            },
+            "created_at": created_at,
+            # A metadata change stamps the store's time, and the clock that created the memory may have been ahead.
+            "updated_at": None if updated_at is None else max(updated_at, created_at),
+            "expires_at": _time(payload.get(Key.EXPIRES_AT)),
+            "relevance_score": relevance,
+        }
     )
     lineage = Lineage(
         session_id=payload.get(Key.SESSION_ID),
@@ -217,7 +227,8 @@ def _time(text: object) -> datetime | None:
         return None
     at = datetime.fromisoformat(text)
     # Stock mem0 and older releases wrote any date; a memory must not vanish for one.
-    return within_range(at if at.tzinfo is not None else at.replace(tzinfo=UTC)).astimezone(UTC)
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return (at if EARLIEST <= at <= LATEST else within_range(at)).astimezone(UTC)
 
 
 def _confidence(value: object) -> float:
@@ -357,17 +368,9 @@ def ask(client: QdrantClient, collection: str, queries: Sequence[dict[str, Any]]
 
     Raises what the client raises; ResponseHandlingException also for an answer that is none.
     """
-    answer = client.http.client.request(
-        type_=dict[str, Any],
-        method="POST",
-        url="/collections/{collection_name}/points/query/batch",
-        path_params={"collection_name": collection},
-        headers={"Content-Type": "application/json"},
-        content=orjson.dumps({"searches": queries}, option=orjson.OPT_SERIALIZE_NUMPY),
-    )
+    answer = _post(client, collection, "/points/query/batch", {"searches": queries})
     try:
-        pairs = zip(queries, answer["result"], strict=True)
-        return [[_found(point) for point in one["points"]] for _, one in pairs]
+        return [[_found(point) for point in one["points"]] for _, one in zip(queries, answer, strict=True)]
     except (KeyError, TypeError, ValueError) as error:
         raise ResponseHandlingException(error) from error
 
@@ -495,7 +498,7 @@ def _post(client: QdrantClient, collection: str, path: str, body: dict[str, Any]
         url="/collections/{collection_name}" + path,
         path_params={"collection_name": collection},
         headers={"Content-Type": "application/json"},
-        content=orjson.dumps(body),
+        content=orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY),
     )
     try:
         return answer["result"]

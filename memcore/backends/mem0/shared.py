@@ -172,21 +172,17 @@ class Facts:
 
     @property
     def dense_weight(self) -> float:
-        """The share of the vectors in a weighted fusion."""
         return self._serving.last().active_collection.plan.dense_weight
 
     async def show(self, record: MemoryRecord) -> None:
-        """Publish one version of a fact, at most once."""
         if record.entry.agent_id != ORGANISATION:
             raise MemoryInputError("agent_id", f"must be {ORGANISATION}: this shows facts and nothing else")
         await self._shared.put(record, once=True)
 
     async def hide(self, memory_id: str) -> None:
-        """Retract a version of a fact."""
         await self._shared.take(ORGANISATION, memory_id)
 
     async def rankings(self, query: MemoryQuery) -> RankedLists:
-        """Return the facts that match a text."""
         now, text, version = self._clock(), query.text, await self._shared.version()
         if text is None or version == 0:
             return RankedLists()
@@ -196,11 +192,9 @@ class Facts:
         )
 
     async def standing(self, fact_ids: Collection[str]) -> dict[str, tuple[int, OrgFact]]:
-        """Return those of the facts that are valid, each with its version."""
         return await self._serving.calls.read("standing", lambda: self._log.standing(self._company, fact_ids))
 
     async def policies(self, *, offset: int) -> tuple[OrgFact, ...]:
-        """Return a page of the core policies that were written, oldest first."""
         only = frozenset({OrgFactCategory.CORE_POLICY})
         return await self._serving.calls.read(
             "policies", lambda: self._log.facts(self._company, categories=only, offset=offset)

@@ -19,9 +19,7 @@ from memcore.errors import MemoryCapabilityError
 class Private(InMemoryBackend):
     """A backend that shares nothing."""
 
-    @property
-    def supports_shared_access(self) -> bool:
-        return False
+    supports_shared_access = False
 
 
 @pytest.mark.parametrize("is_on", [True, False])
